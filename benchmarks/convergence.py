@@ -40,9 +40,12 @@ PROMPT, BUDGET = "Once upon a time, there was a", 24
 METHODS: dict[str, dict[str, Any]] = {
     "LCD": {"proposal": "lcd"},
     "GCD": {"proposal": "gcd"},
-    "lookahead, p_lm": {"proposal": tt.LookaheadProposal(), "potential": tt.PrefixPotential()},
+    "lookahead, p_lm": {
+        "proposal": tt.inference.smc.LookaheadProposal(),
+        "potential": tt.inference.smc.PrefixPotential(),
+    },
     "mixture w = ½, φ_pgcd": {"proposal": "pgcd-mixture"},
-    "lookahead, φ_pgcd": {"proposal": tt.LookaheadProposal()},
+    "lookahead, φ_pgcd": {"proposal": tt.inference.smc.LookaheadProposal()},
     "AWRS": {},  # black-box check: the problem has it
 }
 OURS = "lookahead, φ_pgcd"
@@ -77,7 +80,7 @@ class Problem:
             **options,
         )
 
-    def check(self) -> tt.Proposal:
+    def check(self) -> tt.inference.smc.Proposal:
         """The constraint as a black box: whether a prefix can be completed within the budget."""
         states = cache(
             lambda prefix: (
@@ -91,7 +94,7 @@ class Problem:
             after = states(prefix)
             return bool(after) and int(self.fa.distances[after[0]]) <= self.budget - len(prefix)
 
-        return tt.AWRSProposal(may_go_on, tokens=True, base=tt.LMProposal())
+        return tt.inference.smc.AWRSProposal(may_go_on, tokens=True, base=tt.inference.smc.LMProposal())
 
 
 @dataclass(frozen=True)
@@ -262,7 +265,7 @@ def embedded(words: list[str], truth: int, tries: int) -> Problem:
                 if weight:
                     target[cell(tokens)] += weight * share
         halves.append(target / target.sum())
-    exact = tt.rejection_sampling(lm, PROMPT, fa, tries, BUDGET, 0, tries, 256)
+    exact = tt.inference.smc.rejection_sampling(lm, PROMPT, fa, tries, BUDGET, 0, tries, 256)
     name = (
         f"embedded, contains {' and '.join(map(repr, words))}: Z = {math.exp(log_z):.5f} (four runs of {truth} particles, "
         f"relative sd {float((estimates - log_z).exp().std()):.3f}; rejection: {exact.acceptance_rate:.5f} of {exact.tries})"
@@ -402,12 +405,15 @@ def adaptive(objects: int, stages: list[int]) -> str:
         "| base | " + " | ".join(f"after {n}" for n in stages) + " |",
         "| --- |" + " --- |" * len(stages),
     ]
-    for name, base in (("GCD", tt.GCDProposal()), ("lookahead", tt.LookaheadProposal())):
+    for name, base in (
+        ("GCD", tt.inference.smc.GCDProposal()),
+        ("lookahead", tt.inference.smc.LookaheadProposal()),
+    ):
         gaps: list[list[float]] = [[] for _ in stages]
         for one in range(objects):
-            proposal, drawn = tt.AdaptiveProposal(base), 0
+            proposal, drawn = tt.inference.smc.AdaptiveProposal(base), 0
             for seed in itertools.count():
-                post = tt.importance_sampling(
+                post = tt.inference.smc.importance_sampling(
                     problem.lm, [], problem.fa, proposal, problem.hmm, 16, N, 10_000 * one + seed
                 )
                 if drawn in stages:

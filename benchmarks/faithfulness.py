@@ -97,10 +97,12 @@ def particles(proposal: Any, **options: Any) -> Callable[[Any, int, int], Law]:
 
 def cars(lm: Any, calls: int, seed: int) -> Law:
     """Constrained adaptive rejection sampling until the calls are used."""
-    proposal, found, tries = tt.CARSProposal(), Counter[tuple[int, ...]](), 0
+    proposal, found, tries = tt.inference.smc.CARSProposal(), Counter[tuple[int, ...]](), 0
     while lm.calls < calls:
         seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        post = tt.rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1, proposal=proposal).posterior
+        post = tt.inference.smc.rejection_sampling(
+            lm, [], FA, 1, N, seed_of_try, 1, proposal=proposal
+        ).posterior
         found.update(post.token_ids)
     return {x: n / found.total() for x, n in found.items()}
 
@@ -110,23 +112,27 @@ def rejection(lm: Any, calls: int, seed: int) -> Law:
     found, tries = Counter[tuple[int, ...]](), 0
     while lm.calls < calls:
         seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        found.update(tt.rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1).posterior.token_ids)
+        found.update(
+            tt.inference.smc.rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1).posterior.token_ids
+        )
     return {x: n / found.total() for x, n in found.items()}
 
 
 def asap(lm: Any, calls: int, seed: int) -> Law:
     """Adaptive expected futures: draws one at a time from what was learned so far, equally weighted as in the paper."""
-    proposal, found, tries = tt.AdaptiveProposal(), Counter[tuple[int, ...]](), 0
+    proposal, found, tries = tt.inference.smc.AdaptiveProposal(), Counter[tuple[int, ...]](), 0
     while lm.calls < calls:
         seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        found.update(tt.importance_sampling(lm, [], FA, proposal, None, 1, N, seed_of_try).token_ids)
+        found.update(
+            tt.inference.smc.importance_sampling(lm, [], FA, proposal, None, 1, N, seed_of_try).token_ids
+        )
     return {x: n / found.total() for x, n in found.items()}
 
 
 def mcmc(lm: Any, calls: int, seed: int) -> Law:
     """One Metropolis–Hastings chain of GCD's suffixes; its first quarter is left out."""
     moves = max(2, calls // 12)  # a move evaluates the old text and the new rest
-    samples = tt.mcmc(
+    samples = tt.inference.smc.mcmc(
         lm, [], FA, "gcd", None, moves - moves // 4, N, seed, chains=1, burn_in=moves // 4
     ).samples
     return {x: n / len(samples) for x, n in Counter(s.token_ids for s in samples).items()}
@@ -135,7 +141,7 @@ def mcmc(lm: Any, calls: int, seed: int) -> Law:
 METHODS: dict[str, Callable[[Any, int, int], Law]] = {
     "GCD": particles("gcd"),
     "P-GCD, the default": particles("pgcd"),
-    "AWRS": particles(tt.AWRSProposal(possible, has_word, tokens=True)),
+    "AWRS": particles(tt.inference.smc.AWRSProposal(possible, has_word, tokens=True)),
     "MCMC, GCD's suffixes": mcmc,
     "ASAp, unweighted": asap,
     "rejection sampling": rejection,

@@ -118,7 +118,7 @@ def main() -> None:
         shown = []
         for name in methods:
             guide = head.begin(hmm, model, tokenizer, prompt) if "context" in name else hmm
-            proposal = "gcd" if name == "GCD" else tt.LookaheadProposal()
+            proposal = "gcd" if name == "GCD" else tt.inference.smc.LookaheadProposal()
             settings = {"proposal": proposal, "hmm": guide, "particles": particles, "seed": i}
             budget = max(map(len, options))  # any tokenisation of a word fits
             found = tt.infill(lm, prompt, rest, fa=any_of(*options), max_new_tokens=budget, **settings)

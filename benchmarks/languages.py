@@ -180,7 +180,7 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return lines
 
 
-def how_they_differ(found: tt.Difference) -> list[str]:
+def how_they_differ(found: tt.constraints.Difference) -> list[str]:
     """A line on two languages and the texts that only the former and only the present one has; none if they are equal."""
     lost, gained = found.only_first, found.only_second
     kinds = {(True, False): "smaller", (False, True): "larger", (True, True): "other"}

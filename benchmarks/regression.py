@@ -130,7 +130,7 @@ def figures() -> dict[str, Callable[[], Sides]]:
             lambda: plain_forward(*problem.parameters, problem.tokens),
         ),
         "HMM: EM / torch": lambda: (
-            lambda: tt.em_step(hmm, problem.tokens),
+            lambda: tt.inference.em_step(hmm, problem.tokens),
             lambda: plain_em(*problem.parameters, problem.tokens),
         ),
         "HMM: EM of distillation / torch": lambda: (

@@ -259,7 +259,7 @@ def slow_potential(runs: int) -> None:
         time.sleep(0.03)
         return free(text)
 
-    def run(seed: int, potential: tt.Potential) -> tuple[float, float]:
+    def run(seed: int, potential: tt.inference.smc.Potential) -> tuple[float, float]:
         wall, cpu = time.perf_counter(), time.process_time()
         tt.smc(lm, prompt, fa, "gcd", None, 16, 48, seed, potential=potential)
         return time.perf_counter() - wall, time.process_time() - cpu
@@ -268,9 +268,11 @@ def slow_potential(runs: int) -> None:
         counts, walls, cpus = [], [], []
         for seed in range(runs):
             calls.clear()
-            wall, cpu = run(seed, tt.FunctionPotential(free, tt.every_clause))
+            wall, cpu = run(seed, tt.inference.smc.FunctionPotential(free, tt.inference.smc.every_clause))
             counts.append(len(calls))
-            costly = tt.FunctionPotential(slow, tt.every_clause, processes=processes)
+            costly = tt.inference.smc.FunctionPotential(
+                slow, tt.inference.smc.every_clause, processes=processes
+            )
             with_it = run(seed, costly)
             walls.append(with_it[0] - wall)
             cpus.append(with_it[1] - cpu)

@@ -71,7 +71,9 @@ def main() -> None:
                 drafted, plain, found = list[float](), list[float](), list[Any]()
 
                 speculate = partial(tt.speculative, lm, prompt, fa, hmm, proposal, particles, budget, draft=k)
-                importance = partial(tt.importance_sampling, lm, prompt, fa, proposal, hmm, particles, budget)
+                importance = partial(
+                    tt.inference.smc.importance_sampling, lm, prompt, fa, proposal, hmm, particles, budget
+                )
                 for seed in range(repeats + 1):  # the first run makes the tables
                     seconds, speculation = cpu(partial(speculate, seed=seed))
                     drafted.append(seconds)

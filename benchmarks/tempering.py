@@ -34,7 +34,7 @@ class Target(NamedTuple):
 
     lm: tt.CircuitLM
     fa: tt.Automaton | None
-    proposal: str | tt.Proposal
+    proposal: str | tt.inference.smc.Proposal
     hmm: tt.HMM | None
     potential: Callable[[str], float] | None
     cell: Callable[[Sequence], int]
@@ -73,7 +73,7 @@ def target(name: str) -> Target:
     return Target(
         tt.CircuitLM(hmm),
         fa,
-        {"word": tt.LookaheadProposal(), "word, gcd": "gcd"}.get(name, "lm"),
+        {"word": tt.inference.smc.LookaheadProposal(), "word, gcd": "gcd"}.get(name, "lm"),
         blurred(hmm),
         potential and (lambda text: math.exp(potential([int(token) for token in text.split()]))),
         lambda x: x[0] * V + x[N - 2],
@@ -106,9 +106,9 @@ def annealed(chosen: Target, reads: int, seed: int) -> float:
     """A ladder found by a pilot of 64 texts for each rung, which is not counted; each particle reads a text for each rung."""
     lm, fa, proposal, hmm = chosen[:4]
     options = {"potential": chosen.potential}
-    ladder = tt.annealed(lm, [], fa, proposal, hmm, 64, N, 1_000_000, **options).ladder
+    ladder = tt.inference.smc.annealed(lm, [], fa, proposal, hmm, 64, N, 1_000_000, **options).ladder
     particles = max(1, reads // (1 + len(ladder)))
-    post = tt.annealed(lm, [], fa, proposal, hmm, particles, N, seed, ladder=ladder, **options)
+    post = tt.inference.smc.annealed(lm, [], fa, proposal, hmm, particles, N, seed, ladder=ladder, **options)
     return of_posterior(chosen, post)
 
 
@@ -118,7 +118,7 @@ def gibbs(chosen: Target, reads: int, seed: int) -> float:
     sweeps = max(1, reads // (CHAINS * (SMALL + 1)))
     settings = {"potential": chosen.potential, "chains": CHAINS, "sweeps": sweeps, "seed": seed}
     return of_posterior(
-        chosen, tt.particle_gibbs(lm, [], fa, proposal, hmm, SMALL, N, **settings).posterior()
+        chosen, tt.inference.smc.particle_gibbs(lm, [], fa, proposal, hmm, SMALL, N, **settings).posterior()
     )
 
 
@@ -127,7 +127,7 @@ def mcmc(chosen: Target, reads: int, seed: int) -> float:
     lm, fa, proposal, hmm = chosen[:4]
     moves = reads // CHAINS
     settings = {"burn_in": moves // 4, "chains": CHAINS, "potential": chosen.potential, "seed": seed}
-    found = tt.mcmc(lm, [], fa, proposal, hmm, CHAINS * (moves - moves // 4), N, **settings)
+    found = tt.inference.smc.mcmc(lm, [], fa, proposal, hmm, CHAINS * (moves - moves // 4), N, **settings)
     return distance(chosen, ((draw.token_ids, 1 / len(found.samples)) for draw in found.samples))
 
 

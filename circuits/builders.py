@@ -55,7 +55,7 @@ class RandomParameters:
     Examples
     --------
     >>> import tractile as tt
-    >>> random = tt.builders.RandomParameters(seed=0)
+    >>> random = tt.circuits.builders.RandomParameters(seed=0)
     >>> random.rows(2, 3).sum(-1)
     tensor([1., 1.])
     >>> random.categorical(vocab_size=5)(0, 4)  # a layer of four units for variable 0
@@ -97,7 +97,7 @@ def factorised(layers: Sequence[InputLayer]) -> Circuit:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> coins = tt.builders.factorised([tt.layers.Bernoulli(torch.tensor([p])) for p in (0.5, 0.9)])
+    >>> coins = tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([p])) for p in (0.5, 0.9)])
     >>> tt.log_marginal(coins, torch.tensor([[1, 1]])).exp()
     tensor([0.4500], dtype=torch.float64)
     """
@@ -116,7 +116,7 @@ def cp(layers: Sequence[InputLayer], weights: Float[Tensor, " rank"]) -> Circuit
     >>> import torch
     >>> import tractile as tt
     >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9]))  # a fair coin and a biased one
-    >>> three = tt.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))  # the same coin three times
+    >>> three = tt.circuits.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))  # the same coin three times
     >>> tt.log_marginal(three, torch.tensor([[1, 1, 1]])).exp()  # ½ · 0.5³ + ½ · 0.9³
     tensor([0.4270], dtype=torch.float64)
     """
@@ -133,7 +133,7 @@ def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circu
     >>> import torch
     >>> import tractile as tt
     >>> coins = tt.layers.Bernoulli(torch.tensor([0.0, 1.0]))  # always 0, always 1
-    >>> pair = tt.builders.tucker([coins, coins], torch.tensor([[0.4, 0.1], [0.2, 0.3]]))
+    >>> pair = tt.circuits.builders.tucker([coins, coins], torch.tensor([[0.4, 0.1], [0.2, 0.3]]))
     >>> tt.log_marginal(pair, torch.tensor([[0, 1], [1, 1]])).exp()  # entries of the core
     tensor([0.1000, 0.3000], dtype=torch.float64)
     """
@@ -161,7 +161,7 @@ def chain(
     >>> from tractile.layers import Bernoulli, Dense, Gaussian, Identity
     >>> coin, noise = Bernoulli(torch.tensor([0.0, 1.0])), Gaussian(torch.tensor([-1.0, 1.0]), torch.ones(2))
     >>> stay, copy = Identity(2), Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
-    >>> hybrid = tt.builders.chain(torch.tensor([0.5, 0.5]), [(stay, coin, copy), (stay, noise, stay)])
+    >>> hybrid = tt.circuits.builders.chain(torch.tensor([0.5, 0.5]), [(stay, coin, copy), (stay, noise, stay)])
     >>> tt.conditional(hybrid, {1: 2.0}, 0).exp()  # x_1 = 2 makes x_0 = 1 likely
     tensor([[0.1144, 0.8856]], dtype=torch.float64)
     """
@@ -187,7 +187,7 @@ def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circ
     >>> import tractile as tt
     >>> first = torch.tensor([[[0.5, 0.0], [0.0, 0.5]]])  # (1, 2, 2): remember the value
     >>> last = torch.tensor([[[1.0], [0.0]], [[0.0], [1.0]]])  # (2, 2, 1): repeat it
-    >>> same = tt.builders.tensor_train([first, last])
+    >>> same = tt.circuits.builders.tensor_train([first, last])
     >>> tt.log_marginal(same, torch.tensor([[0, 0], [0, 1], [1, 1]])).exp()
     tensor([0.5000, 0.0000, 0.5000], dtype=torch.float64)
     """
@@ -223,7 +223,7 @@ def hmm(
     >>> import tractile as tt
     >>> from tractile.layers import Categorical, Dense
     >>> first, last = Categorical(torch.tensor([[0.9, 0.1], [0.2, 0.8]])), Categorical(torch.eye(2, 3))  # 2 values, then 3
-    >>> two = tt.builders.hmm(torch.tensor([0.5, 0.5]), [Dense(torch.eye(2))], [first, last])
+    >>> two = tt.circuits.builders.hmm(torch.tensor([0.5, 0.5]), [Dense(torch.eye(2))], [first, last])
     >>> tt.log_marginal(two, torch.tensor([[0, 0], [0, 1]])).exp()
     tensor([0.4500, 0.1000], dtype=torch.float64)
     """
@@ -252,7 +252,7 @@ def factorial_hmm(
     >>> from tractile.layers import Dense
     >>> slow, fast = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]])), Dense(torch.full((3, 3), 1 / 3))
     >>> starts = [torch.full((2,), 1 / 2), torch.full((3,), 1 / 3)]
-    >>> model = tt.builders.factorial_hmm(starts, [slow, fast], torch.full((2, 3, 4), 1 / 4))
+    >>> model = tt.circuits.builders.factorial_hmm(starts, [slow, fast], torch.full((2, 3, 4), 1 / 4))
     >>> model
     Chain(states=(2, 3), units=(2, 3), vocab_size=4)
     >>> round(tt.partition(model, n=6).exp().item(), 4)
@@ -291,7 +291,7 @@ def tree(
     >>> copy, value = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]])), Indicator(2)
     >>> graph = nx.DiGraph([(0, 1), (0, 2)])  # x_1 and x_2 are noisy copies of x_0
     >>> prior = torch.tensor([0.5, 0.5])
-    >>> model = tt.builders.tree(graph, {v: value for v in graph}, prior, {edge: copy for edge in graph.edges})
+    >>> model = tt.circuits.builders.tree(graph, {v: value for v in graph}, prior, {edge: copy for edge in graph.edges})
     >>> tt.conditional(model, {1: 1, 2: 1}, 0).exp()
     tensor([[0.0122, 0.9878]], dtype=torch.float64)
     """
@@ -318,8 +318,8 @@ def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomPa
     Examples
     --------
     >>> import tractile as tt
-    >>> random = tt.builders.RandomParameters(seed=0)
-    >>> model = tt.builders.latent_tree(tt.builders.path_tree(4), 3, random.categorical(5), random)
+    >>> random = tt.circuits.builders.RandomParameters(seed=0)
+    >>> model = tt.circuits.builders.latent_tree(tt.circuits.builders.path_tree(4), 3, random.categorical(5), random)
     >>> sum(p.numel() for p in model.parameters())  # a prior of 3, tables of 3 · 9, inputs of 4 · 15
     90
     """
@@ -347,7 +347,7 @@ def chow_liu(
     >>> import torch
     >>> import tractile as tt
     >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])  # x_0 = x_1, and x_2 on its own
-    >>> tt.log_marginal(tt.builders.chow_liu(data), torch.tensor([[0, 0, 1], [0, 1, 1]])).exp()
+    >>> tt.log_marginal(tt.circuits.builders.chow_liu(data), torch.tensor([[0, 0, 1], [0, 1, 1]])).exp()
     tensor([0.2500, 0.0000], dtype=torch.float64)
     """
     size = int(data.max()) + 1 if vocab_size is None else vocab_size
@@ -382,7 +382,7 @@ def hidden_chow_liu(
     >>> import torch
     >>> import tractile as tt
     >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])
-    >>> start = tt.builders.hidden_chow_liu(data, states=2)
+    >>> start = tt.circuits.builders.hidden_chow_liu(data, states=2)
     >>> fit = tt.em(start, data, epochs=40)
     >>> round(fit.log_likelihoods[-1], 2)  # nats a row; the best possible is −log 4 = −1.39
     -1.39

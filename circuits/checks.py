@@ -24,7 +24,7 @@ def check_smooth(circuit: Circuit) -> None:
     >>> root = c.sum(Sum(half, half), c.input(coin, 0), c.input(coin, 1))
     >>> try:
     ...     check_smooth(c)
-    ... except tt.CircuitError as error:
+    ... except tt.errors.CircuitError as error:
     ...     print(error)
     node 2 (Sum(Dense(1, 1), Dense(1, 1))) is not smooth: its children have scopes [[0], [1]]
     """
@@ -49,7 +49,7 @@ def check_decomposable(circuit: Circuit) -> None:
     >>> root = c.product(Hadamard(), c.input(coin, 0), c.input(coin, 0))
     >>> try:
     ...     check_decomposable(c)
-    ... except tt.CircuitError as error:
+    ... except tt.errors.CircuitError as error:
     ...     print(error)
     node 2 (Hadamard) is not decomposable: its children have scopes [[0], [0]]
     """
@@ -72,11 +72,11 @@ def check_structured_decomposable(circuit: Circuit) -> None:
     --------
     >>> import tractile as tt
     >>> from tractile.circuits import check_structured_decomposable
-    >>> random, ways = tt.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
-    >>> both = [tt.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways]
+    >>> random, ways = tt.circuits.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
+    >>> both = [tt.circuits.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways]
     >>> try:
-    ...     check_structured_decomposable(tt.mixture([0.5, 0.5], both))
-    ... except tt.CircuitError as error:
+    ...     check_structured_decomposable(tt.circuits.mixture([0.5, 0.5], both))
+    ... except tt.errors.CircuitError as error:
     ...     print(error)
     node 18 (Hadamard) is not structured-decomposable: it splits [0, 1, 2] into [[0], [1, 2]], another product into [[0, 1], [2]]
     """
@@ -105,7 +105,7 @@ def check_omni_compatible(circuit: Circuit) -> None:
     >>> from tractile.circuits import check_omni_compatible
     >>> try:
     ...     check_omni_compatible(tt.HMM.random(hidden=2, vocab_size=2).unroll(3))
-    ... except tt.CircuitError as error:
+    ... except tt.errors.CircuitError as error:
     ...     print(error)
     node 11 (Hadamard) is not omni-compatible: a factor of it is a sum of several variables
     """

@@ -62,7 +62,7 @@ def chow_liu_tree(
     >>> import torch
     >>> import tractile as tt
     >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [0, 1, 0]])
-    >>> list(tt.builders.chow_liu_tree(data).edges)
+    >>> list(tt.circuits.builders.chow_liu_tree(data).edges)
     [(0, 1), (0, 2)]
     """
     import networkx as nx
@@ -79,7 +79,7 @@ def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
     Examples
     --------
     >>> import tractile as tt
-    >>> tree = tt.builders.random_tree(6, seed=0)
+    >>> tree = tt.circuits.builders.random_tree(6, seed=0)
     >>> tree.number_of_edges(), tree.in_degree(0)  # directed away from variable 0
     (5, 0)
     """
@@ -94,7 +94,7 @@ def path_tree(num_variables: int) -> nx.DiGraph:
     Examples
     --------
     >>> import tractile as tt
-    >>> list(tt.builders.path_tree(4).edges)
+    >>> list(tt.circuits.builders.path_tree(4).edges)
     [(0, 1), (1, 2), (2, 3)]
     """
     import networkx as nx

@@ -177,7 +177,7 @@ class Circuit(DisplayMixin):
         --------
         >>> import torch
         >>> import tractile as tt
-        >>> coins = tt.builders.factorised([tt.layers.Bernoulli(torch.tensor([p])) for p in (0.5, 0.9)])
+        >>> coins = tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([p])) for p in (0.5, 0.9)])
         >>> coins.relabel({0: 7}).variables
         (1, 7)
         """

@@ -71,8 +71,8 @@ def is_compatible(a: Circuit, b: Circuit) -> bool:
     --------
     >>> import tractile as tt
     >>> from tractile.circuits import is_compatible
-    >>> random, ways = tt.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
-    >>> one, other = (tt.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways)
+    >>> random, ways = tt.circuits.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
+    >>> one, other = (tt.circuits.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways)
     >>> is_compatible(one, one), is_compatible(one, other)
     (True, False)
     """
@@ -93,8 +93,8 @@ def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Seq
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> fair, biased = (tt.builders.factorised([tt.layers.Bernoulli(torch.tensor([p]))] * 2) for p in (0.5, 0.9))
-    >>> both = tt.mixture([0.25, 0.75], [fair, biased])
+    >>> fair, biased = (tt.circuits.builders.factorised([tt.layers.Bernoulli(torch.tensor([p]))] * 2) for p in (0.5, 0.9))
+    >>> both = tt.circuits.mixture([0.25, 0.75], [fair, biased])
     >>> tt.log_marginal(both, torch.tensor([[1, 1]])).exp()  # ¼ · 0.5² + ¾ · 0.9²
     tensor([0.6700], dtype=torch.float64)
     """
@@ -131,8 +131,8 @@ def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
     >>> import torch
     >>> import tractile as tt
     >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9]))
-    >>> circuit = tt.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))
-    >>> rest = tt.marginalise(circuit, [1])
+    >>> circuit = tt.circuits.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))
+    >>> rest = tt.circuits.marginalise(circuit, [1])
     >>> rest.variables
     (0, 2)
     >>> tt.log_marginal(rest, {0: 1, 2: 1}).exp()  # ½ · 0.5² + ½ · 0.9²
@@ -175,7 +175,7 @@ def differentiate(circuit: Circuit, node: int) -> Circuit:
     >>> c = tt.Circuit()
     >>> first, second = (c.input(Bernoulli(torch.tensor([p])), v) for v, p in enumerate([0.5, 0.9]))
     >>> root = c.sum(Sum(Dense(torch.tensor([[2.0]]))), c.product(Hadamard(), first, second))
-    >>> context = tt.differentiate(c, first)  # ∂ (2 a b) / ∂ a = 2 b
+    >>> context = tt.circuits.differentiate(c, first)  # ∂ (2 a b) / ∂ a = 2 b
     >>> context.variables
     (1,)
     >>> tt.log_marginal(context, {1: 1}).exp()

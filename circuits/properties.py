@@ -61,9 +61,9 @@ def is_structured_decomposable(circuit: Circuit | Chain) -> bool:
     --------
     >>> import tractile as tt
     >>> from tractile.circuits import is_structured_decomposable
-    >>> random, ways = tt.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
-    >>> one, other = (tt.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways)
-    >>> is_structured_decomposable(one), is_structured_decomposable(tt.mixture([0.5, 0.5], [one, other]))
+    >>> random, ways = tt.circuits.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
+    >>> one, other = (tt.circuits.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways)
+    >>> is_structured_decomposable(one), is_structured_decomposable(tt.circuits.mixture([0.5, 0.5], [one, other]))
     (True, False)
     """
     return _holds(check_structured_decomposable, circuit)
@@ -76,9 +76,9 @@ def is_omni_compatible(circuit: Circuit | Chain) -> bool:
     --------
     >>> import tractile as tt
     >>> from tractile.circuits import is_omni_compatible
-    >>> random = tt.builders.RandomParameters()
+    >>> random = tt.circuits.builders.RandomParameters()
     >>> layers = [random.bernoulli()(v, 2) for v in range(3)]
-    >>> is_omni_compatible(tt.builders.cp(layers, random.rows(2))), is_omni_compatible(tt.HMM.random(2, 2))
+    >>> is_omni_compatible(tt.circuits.builders.cp(layers, random.rows(2))), is_omni_compatible(tt.HMM.random(2, 2))
     (True, False)
     """
     return _holds(check_omni_compatible, circuit)

@@ -31,7 +31,7 @@ def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.builders.random_regions(5, seed=0)
+    >>> tt.circuits.builders.random_regions(5, seed=0)
     ((4, 0), (1, (3, 2)))
     """
     count = variables if isinstance(variables, int) else len(variables)
@@ -50,7 +50,7 @@ def linear_regions(variables: Sequence[int] | int) -> Region:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.builders.linear_regions(4)
+    >>> tt.circuits.builders.linear_regions(4)
     (((0, 1), 2), 3)
     """
     first, *rest = range(variables) if isinstance(variables, int) else variables
@@ -66,7 +66,7 @@ def image_regions(height: int, width: int) -> Region:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.builders.image_regions(height=2, width=3)
+    >>> tt.circuits.builders.image_regions(height=2, width=3)
     ((0, 3), ((1, 2), (4, 5)))
     """
 
@@ -90,9 +90,9 @@ def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weig
     Examples
     --------
     >>> import tractile as tt
-    >>> random, c = tt.builders.RandomParameters(), tt.Circuit()
+    >>> random, c = tt.circuits.builders.RandomParameters(), tt.Circuit()
     >>> parts = [c.input(random.bernoulli()(v, 4), v) for v in range(2)]
-    >>> c.unit_dims(tt.builders.cp_join(c, parts, 3, random.rows))
+    >>> c.unit_dims(tt.circuits.builders.cp_join(c, parts, 3, random.rows))
     (3,)
     >>> sum(p.numel() for p in c.parameters())  # two inputs of 4, two matrices of 3 × 4
     32
@@ -107,9 +107,9 @@ def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: 
     Examples
     --------
     >>> import tractile as tt
-    >>> random, c = tt.builders.RandomParameters(), tt.Circuit()
+    >>> random, c = tt.circuits.builders.RandomParameters(), tt.Circuit()
     >>> parts = [c.input(random.bernoulli()(v, 4), v) for v in range(2)]
-    >>> c.unit_dims(tt.builders.tucker_join(c, parts, 3, random.rows))
+    >>> c.unit_dims(tt.circuits.builders.tucker_join(c, parts, 3, random.rows))
     (3,)
     >>> sum(p.numel() for p in c.parameters())  # two inputs of 4, one matrix of 3 × 16
     56
@@ -135,8 +135,8 @@ def regions(
     Examples
     --------
     >>> import tractile as tt
-    >>> random = tt.builders.RandomParameters(seed=0)
-    >>> model = tt.builders.regions(((0, 1), (2, 3)), random.bernoulli(), random.rows, num_units=2)
+    >>> random = tt.circuits.builders.RandomParameters(seed=0)
+    >>> model = tt.circuits.builders.regions(((0, 1), (2, 3)), random.bernoulli(), random.rows, num_units=2)
     >>> model
     Circuit(14 layers, variables [0, 1, 2, 3])
     >>> round(tt.partition(model).exp().item(), 4)

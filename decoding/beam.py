@@ -35,7 +35,7 @@ class Beam(NamedTuple):
     Examples
     --------
     >>> import tractile as tt
-    >>> beam = tt.Beam((5, 2), "yes", -0.5)
+    >>> beam = tt.decoding.Beam((5, 2), "yes", -0.5)
     >>> beam.text, beam.log_prob
     ('yes', -0.5)
     """

@@ -41,7 +41,8 @@ class Choices:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> found = tt.Choices(("yes", "no"), torch.tensor([0.6, 0.2]).double().log(), torch.tensor([0.0, 0.0]).double().log())
+    >>> log_probs = torch.tensor([0.6, 0.2]).double().log()
+    >>> found = tt.decoding.Choices(("yes", "no"), log_probs, torch.tensor([0.0, 0.0]).double().log())
     >>> found.options[int(found.log_probs.argmax())]
     'yes'
     """

@@ -97,14 +97,14 @@ def generate(
     hmm
         An HMM distilled from the model, or its folder. It guides the samples (P-GCD).
     method
-        The name of a proposal (see :func:`.smc`) or of a preset (``tt.PRESETS``), or a :class:`.Proposal` or :class:`.Preset`.
-        Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
+        The name of a proposal (see :func:`.smc`) or of a preset (``tt.inference.smc.PRESETS``), or a :class:`.Proposal` or
+        :class:`.Preset`. Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
     particles
         The number of weighted samples; at least ``samples`` are made.
     seed
         The seed; prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the HMM's lookahead is found for the
         first prompt under a constraint and kept in the process, so results depend on what was asked before. With
-        ``tt.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
+        ``tt.inference.smc.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
 
     Returns
     -------
@@ -180,5 +180,6 @@ def a_method(method: Any, hmm: Any) -> str | Proposal | Preset:
     if isinstance(method, str) and method in PRESETS:
         return PRESETS[method]
     raise EvidenceError(
-        f"generate: method is {method!r}; give a tt.Proposal, a tt.Preset, or one of {', '.join({**PROPOSALS, **PRESETS})}"
+        f"generate: method is {method!r}; give a Proposal or a Preset of tt.inference.smc, or one of "
+        f"{', '.join({**PROPOSALS, **PRESETS})}"
     )

@@ -24,7 +24,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 import tractile as tt
-from tractile import builders
+from tractile.circuits import builders
 from tractile.layers import Categorical, Sum
 
 
@@ -113,7 +113,7 @@ def descend(
 
 def by_gradients(model: tt.Circuit, data: Tensor, epochs: int) -> tt.Circuit:
     """The model with the parameters that Adam finds."""
-    trainable = tt.Trainable(model)
+    trainable = tt.inference.Trainable(model)
     descend(lambda batch: tt.log_marginal(trainable(), batch), trainable.parameters(), data, epochs)
     return trainable().map(torch.Tensor.detach)
 

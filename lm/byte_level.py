@@ -69,7 +69,7 @@ class ByteLM:
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
     >>> quarter = torch.full((4,), 0.25, dtype=torch.float64).log()
-    >>> bytes_of = tt.ByteLM(tt.TableLM({(): quarter}, eos_token_id=0), prompt=[], vocabulary=vocab)
+    >>> bytes_of = tt.lm.ByteLM(tt.TableLM({(): quarter}, eos_token_id=0), prompt=[], vocabulary=vocab)
     >>> [round(float(p), 3) for p in bytes_of(b"")[[97, 98, 256]]]  # "a" begins two tokens
     [0.5, 0.25, 0.25]
     >>> [round(float(p), 3) for p in bytes_of(b"a")[[97, 98, 256]]]  # "b": the rest of "ab", or a token of its own

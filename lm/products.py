@@ -23,8 +23,8 @@ from ..fingerprints import check_same
 from .base import Forking, LanguageModel, Prompt, fingerprint_of
 
 THROUGH_BYTES = (
-    "give models of one tokenizer, or go through bytes: tt.CharacterProposal(vocabulary, tt.ByteLM(other)) samples from the "
-    "product with another model"
+    "give models of one tokenizer, or go through bytes: tt.inference.smc.CharacterProposal(vocabulary, tt.lm.ByteLM(other)) "
+    "samples from the product with another model"
 )
 
 

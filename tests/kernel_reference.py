@@ -32,7 +32,7 @@ def ahead(length):
 
 def kernel_for(case, proposal, potential=None, cut=None):
     lm, fsa = CASES[case]
-    potential = tt.PrefixPotential() if potential is None else potential
+    potential = tt.inference.smc.PrefixPotential() if potential is None else potential
     return Kernel(
         SamplerSettings(lm, as_automaton(fsa), HMM, proposal, potential, systematic, 0.0, N), [], cut
     )
@@ -92,14 +92,17 @@ def unpadded(x, case):
 
 PSI = {
     "none": (lambda: None, lambda x, c: 1.0),
-    "text": (lambda: tt.FunctionPotential(phi, tt.every_clause), lambda x, c: phi(spelled(x, c))),
+    "text": (
+        lambda: tt.inference.smc.FunctionPotential(phi, tt.inference.smc.every_clause),
+        lambda x, c: phi(spelled(x, c)),
+    ),
 }
 TABULAR = {
     "lm": LMProposal(),
     "lcd": LCDProposal(),
-    "gcd, warm": tt.GCDProposal(1.5),
-    "lookahead": tt.LookaheadProposal(),
-    "mixture": tt.MixtureProposal(),
+    "gcd, warm": tt.inference.smc.GCDProposal(1.5),
+    "lookahead": tt.inference.smc.LookaheadProposal(),
+    "mixture": tt.inference.smc.MixtureProposal(),
 }
 
 
@@ -130,12 +133,18 @@ def letters_weight(x, case):
 
 
 RANDOM = {
-    "awrs": (lambda: tt.AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
-    "top-k": (lambda: tt.TopKProposal(no_double, whole, 1), lambda x, c: whole(spelled(x, c))),
-    "characters": (lambda: tt.CharacterProposal(CASES["ended"][0]._vocabulary, letter), letters_weight),
+    "awrs": (lambda: tt.inference.smc.AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
+    "top-k": (lambda: tt.inference.smc.TopKProposal(no_double, whole, 1), lambda x, c: whole(spelled(x, c))),
+    "characters": (
+        lambda: tt.inference.smc.CharacterProposal(CASES["ended"][0]._vocabulary, letter),
+        letters_weight,
+    ),
     "either": (
         lambda: EitherProposal(
-            [tt.AWRSProposal(no_double, whole, base=LMProposal()), tt.TopKProposal(no_double, whole, 2)]
+            [
+                tt.inference.smc.AWRSProposal(no_double, whole, base=LMProposal()),
+                tt.inference.smc.TopKProposal(no_double, whole, 2),
+            ]
         ),
         lambda x, c: whole(spelled(x, c)),
     ),
@@ -148,7 +157,7 @@ def exact_start(kernel, count, generator):
     while sum(len(path.length) for path in kept) < count:
         drawn = kernel.extend(Particles.start(count, N), nothing, N, generator)
         weight = drawn.log_value(nothing).exp()
-        top = 3.3 if isinstance(kernel.settings.potential, tt.FunctionPotential) else 1.0
+        top = 3.3 if isinstance(kernel.settings.potential, tt.inference.smc.FunctionPotential) else 1.0
         assert float(weight.max()) <= top + 1e-9
         keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
         kept.append(drawn.take(keep.nonzero()[:, 0]))

@@ -240,7 +240,7 @@ class ForgetsItsWeight(Tabular):
     needs = Knowledge.BUDGET
 
     def belief(self, step):
-        return tt.GCDProposal().belief(step)
+        return tt.inference.smc.GCDProposal().belief(step)
 
     def log_weight(self, step, log_q, tokens):
         return torch.zeros(len(tokens), dtype=torch.float64)

@@ -92,7 +92,7 @@ def test_step_by_step_as_in_one_pass(family):
     lm, rows = tt.TransformersLM(model, None, eos_token_id=EOS), [[3], [4, 5, 6, 7, 8, 9]]
     if family in COPIED_SINCE_LAYERS and not hasattr(transformers.cache_utils, "DynamicLayer"):
         with pytest.raises(
-            tt.EvidenceError, match=r"rows cannot be copied \(with transformers .* can be with 5\.23"
+            tt.errors.EvidenceError, match=r"rows cannot be copied \(with transformers .* can be with 5\.23"
         ):
             lm.start(rows)
         pytest.skip(f"transformers {transformers.__version__} cannot copy the rows of the cache of {family}")
@@ -114,7 +114,7 @@ def test_step_by_step_as_in_one_pass(family):
     check(lm, [[*rows[0], 19], [*rows[1], 20]])
     wait = torch.tensor([-1, 21])
     if family in STATEFUL:
-        with pytest.raises(tt.EvidenceError, match="cannot wait for each other"):
+        with pytest.raises(tt.errors.EvidenceError, match="cannot wait for each other"):
             lm.advance(wait)
     else:
         lm.advance(wait)
@@ -129,9 +129,9 @@ def test_step_by_step_as_in_one_pass(family):
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_causal_language_model_is_refused(name):
     settings, message = REFUSED[name]
-    with pytest.raises(tt.EvidenceError, match=message):
+    with pytest.raises(tt.errors.EvidenceError, match=message):
         tt.TransformersLM(made(name, settings), None).start([[3], [4]])
-    with pytest.raises(tt.EvidenceError, match="model is a str; give a model of transformers"):
+    with pytest.raises(tt.errors.EvidenceError, match="model is a str; give a model of transformers"):
         tt.TransformersLM(name, None)
 
 
@@ -141,7 +141,7 @@ def test_a_model_that_misreads_padding_takes_prompts_of_one_length():
     lm = tt.TransformersLM(model, None)
     lm.start([[3, 4], [5, 6]])
     torch.testing.assert_close(lm.log_probs(), in_one_pass(model, [[3, 4], [5, 6]]), rtol=1e-4, atol=1e-4)
-    with pytest.raises(tt.EvidenceError, match=r"takes no position_ids .* give prompts of one length"):
+    with pytest.raises(tt.errors.EvidenceError, match=r"takes no position_ids .* give prompts of one length"):
         lm.start([[3, 4], [5]])
 
 

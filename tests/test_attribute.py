@@ -33,7 +33,9 @@ W = torch.tensor([0.3, 0.8, 1.0], dtype=torch.float64)
 
 
 def attribute(case):
-    return tt.Attribute(W.log() if case == "ended" else torch.tensor([0.3, 0.8, 0.5]).double().log(), -0.2)
+    return tt.inference.smc.Attribute(
+        W.log() if case == "ended" else torch.tensor([0.3, 0.8, 0.5]).double().log(), -0.2
+    )
 
 
 def model(case):
@@ -111,7 +113,9 @@ def test_what_the_precision_loses_is_computed_again():
 def test_an_hmm_without_weights_is_told_apart_in_the_cache():
     lm, fa = model("ended"), COMPILED["ended"]
     found = [
-        tt.smc(lm, [], fa, tt.LookaheadProposal(), HMM, 4, N, seed=1, potential=one).log_evidence
+        tt.smc(
+            lm, [], fa, tt.inference.smc.LookaheadProposal(), HMM, 4, N, seed=1, potential=one
+        ).log_evidence
         for one in (None, attribute("ended"), None, attribute("ended"))
     ]
     assert found[0] == found[2]
@@ -122,13 +126,15 @@ def test_an_hmm_without_weights_is_told_apart_in_the_cache():
 # ---------------------------------------------------------------- the target
 
 PROPOSALS = {
-    "lm": tt.LMProposal,
-    "lcd": tt.LCDProposal,
-    "gcd": tt.GCDProposal,
-    "lookahead": tt.LookaheadProposal,
-    "lookahead ½": lambda: tt.LookaheadProposal(0.5),
-    "mixture": tt.MixtureProposal,
-    "either": lambda: tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal()]),
+    "lm": tt.inference.smc.LMProposal,
+    "lcd": tt.inference.smc.LCDProposal,
+    "gcd": tt.inference.smc.GCDProposal,
+    "lookahead": tt.inference.smc.LookaheadProposal,
+    "lookahead ½": lambda: tt.inference.smc.LookaheadProposal(0.5),
+    "mixture": tt.inference.smc.MixtureProposal,
+    "either": lambda: tt.inference.smc.EitherProposal(
+        [tt.inference.smc.GCDProposal(), tt.inference.smc.LookaheadProposal()]
+    ),
 }
 
 
@@ -154,10 +160,10 @@ def test_every_proposal_samples_the_target(case, proposal):
 
 @pytest.mark.parametrize("case", CASES)
 def test_products_and_boundaries_of_attributes(case):
-    one, lookahead = attribute(case), tt.LookaheadProposal
+    one, lookahead = attribute(case), tt.inference.smc.LookaheadProposal
     z = z_of(posteriors(case, lookahead, one * attribute(case)), enumerated(case, 2))
     assert (z.abs() < LIMIT).all(), z
-    z = z_of(posteriors(case, lookahead, one.at(tt.at_end)), enumerated(case))
+    z = z_of(posteriors(case, lookahead, one.at(tt.inference.smc.at_end)), enumerated(case))
     assert (z.abs() < LIMIT).all(), z
 
 
@@ -168,8 +174,14 @@ def test_the_test_has_power():
 
 def test_prompts_with_and_without_an_attribute_share_a_batch():
     fa, lm = COMPILED["ended"], model("ended")
-    potentials = [attribute("ended"), None, attribute("ended").at(tt.at_end)]
-    settings = {"fa": fa, "proposal": tt.LookaheadProposal(), "hmm": HMM, "particles": 6, "max_new_tokens": N}
+    potentials = [attribute("ended"), None, attribute("ended").at(tt.inference.smc.at_end)]
+    settings = {
+        "fa": fa,
+        "proposal": tt.inference.smc.LookaheadProposal(),
+        "hmm": HMM,
+        "particles": 6,
+        "max_new_tokens": N,
+    }
     together = tt.smc(lm, prompts=[[]] * 3, potential=potentials, seed=4, **settings)
     for i, post in enumerate(together):
         alone = tt.smc(lm, [], **settings, potential=potentials[i], seed=4 + i)
@@ -180,16 +192,25 @@ def test_prompts_with_and_without_an_attribute_share_a_batch():
 def test_other_samplers():
     lm, fa, truth = model("ended"), COMPILED["ended"], enumerated("ended")
     share = sum(p for x, p in truth.items() if x[0] == 1) / sum(truth.values())
-    drawn = tt.mcmc(
-        lm, [], fa, tt.LookaheadProposal(), HMM, 1000, N, chains=100, burn_in=5, potential=attribute("ended")
+    drawn = tt.inference.smc.mcmc(
+        lm,
+        [],
+        fa,
+        tt.inference.smc.LookaheadProposal(),
+        HMM,
+        1000,
+        N,
+        chains=100,
+        burn_in=5,
+        potential=attribute("ended"),
     )
     assert drawn.expectation(lambda d: d.token_ids[0] == 1) == pytest.approx(share, abs=0.08)
     posts = [
-        tt.resample_move(
+        tt.inference.smc.resample_move(
             lm,
             [],
             fa,
-            tt.LookaheadProposal(),
+            tt.inference.smc.LookaheadProposal(),
             HMM,
             4,
             N,
@@ -207,7 +228,9 @@ def test_an_hmm_that_is_the_model_knows_the_attribute():
     """With p_hmm = p_lm the lookahead is exact: all weights are Z."""
     everything = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], V)
     one = attribute("exact")
-    post = tt.smc(tt.CircuitLM(HMM), [], everything, tt.LookaheadProposal(), HMM, 8, N, potential=one)
+    post = tt.smc(
+        tt.CircuitLM(HMM), [], everything, tt.inference.smc.LookaheadProposal(), HMM, 8, N, potential=one
+    )
     assert post.ess == pytest.approx(8)
     texts = torch.tensor(list(itertools.product(range(V), repeat=N)))
     weights = torch.tensor([one.log_prob(x) for x in texts.tolist()])
@@ -236,7 +259,7 @@ def test_fit_finds_the_maximum_of_the_likelihood():
     """At a maximum over costs ≥ 0 the gradient is 0, or negative where the cost is 0."""
     texts, labels = noisy_and(400)
     lm = tt.TableLM({(): torch.zeros(5).double().log_softmax(0)})
-    found = tt.Attribute.fit(texts, labels, lm, smoothing=1.0, iterations=100_000)
+    found = tt.inference.smc.Attribute.fit(texts, labels, lm, smoothing=1.0, iterations=100_000)
     costs = torch.cat([-found.token_log_weights, torch.tensor([-found.log_bias])]).requires_grad_()
     value = log_likelihood(-costs[:-1], -costs[-1], texts, labels) - costs.sum()
     (gradient,) = torch.autograd.grad(value, costs)
@@ -248,7 +271,7 @@ def test_fit_finds_the_maximum_of_the_likelihood():
 def test_fit_finds_the_weights():
     texts, labels = noisy_and(20_000)
     lm = tt.TableLM({(): torch.zeros(4).double().log_softmax(0)})
-    found = tt.Attribute.fit(texts, labels, lm)
+    found = tt.inference.smc.Attribute.fit(texts, labels, lm)
     assert torch.allclose(
         found.token_log_weights.exp(), torch.tensor([1.0, 0.5, 0.9, 1.0]).double(), atol=0.03
     )
@@ -257,7 +280,9 @@ def test_fit_finds_the_weights():
 
 def test_fit_leaves_the_end_token_alone():
     lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)}, EOS)
-    found = tt.Attribute.fit([[0, EOS], [1, EOS], [0, 0, EOS]], [True, False, True], lm, smoothing=0.1)
+    found = tt.inference.smc.Attribute.fit(
+        [[0, EOS], [1, EOS], [0, 0, EOS]], [True, False, True], lm, smoothing=0.1
+    )
     assert found.token_log_weights[EOS] == 0.0
     assert found.token_log_weights[0] > -0.01
     assert found.token_log_weights[1] < -1
@@ -269,19 +294,19 @@ def test_fit_leaves_the_end_token_alone():
 def test_errors():
     lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)})
     with pytest.raises(EvidenceError, match="2 texts and 1 labels"):
-        tt.Attribute.fit([[0], [1]], [True], lm)
+        tt.inference.smc.Attribute.fit([[0], [1]], [True], lm)
     with pytest.raises(EvidenceError, match="texts of both kinds"):
-        tt.Attribute.fit([[0], [1]], [True, True], lm)
+        tt.inference.smc.Attribute.fit([[0], [1]], [True, True], lm)
     with pytest.raises(EvidenceError, match="no tokenizer"):
-        tt.Attribute.fit(["a", "b"], [True, False], lm)
+        tt.inference.smc.Attribute.fit(["a", "b"], [True, False], lm)
     with pytest.raises(VocabularyMismatch, match="outside the 3"):
-        tt.Attribute.fit([[0], [3]], [True, False], lm)
+        tt.inference.smc.Attribute.fit([[0], [3]], [True, False], lm)
     with pytest.raises(ShapeError, match="0 or less"):
-        tt.Attribute(torch.tensor([0.1, 0.0]))
+        tt.inference.smc.Attribute(torch.tensor([0.1, 0.0]))
     with pytest.raises(ShapeError, match="log_bias"):
-        tt.Attribute(torch.zeros(2), 0.5)
+        tt.inference.smc.Attribute(torch.zeros(2), 0.5)
     with pytest.raises(VocabularyMismatch, match="weights for 2 tokens"):
-        tt.smc(lm, [], None, "gcd", max_new_tokens=2, potential=tt.Attribute(torch.zeros(2)))
+        tt.smc(lm, [], None, "gcd", max_new_tokens=2, potential=tt.inference.smc.Attribute(torch.zeros(2)))
     with pytest.raises(VocabularyMismatch):
         WeightedHMM(HMM, torch.zeros(2))
     with pytest.raises(ShapeError):

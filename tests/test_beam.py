@@ -76,14 +76,14 @@ def test_any_automaton_and_budget(edges, accept, n, beams, zero, seed):
         return
     best, target = ranked(lm, fsa, n)
     if not best:
-        with pytest.raises(tt.NoParticleSurvived):
+        with pytest.raises(tt.errors.NoParticleSurvived):
             tt.beam_search(lm, [], as_automaton(fsa), n, beams)
         return
     wide = tt.beam_search(lm, [], as_automaton(fsa), n, V**n)
     assert [beam.log_prob for beam in wide] == pytest.approx(best)
     try:
         found = tt.beam_search(lm, [], as_automaton(fsa), n, beams)
-    except tt.NoParticleSurvived:
+    except tt.errors.NoParticleSurvived:
         assert zero < V  # the beams ran into what the model excludes
         return
     assert len(found) <= beams
@@ -135,7 +135,7 @@ def test_the_guide_finds_what_plain_search_puts_off():
 
 def test_bad_settings():
     lm, fsa = CASES["ended"]
-    with pytest.raises(tt.EvidenceError, match="beams"):
+    with pytest.raises(tt.errors.EvidenceError, match="beams"):
         tt.beam_search(lm, [], as_automaton(fsa), N, 0)
     with pytest.raises(tt.BudgetTooSmall):
         tt.beam_search(lm, [], as_automaton(fsa), 1, 2)

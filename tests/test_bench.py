@@ -65,7 +65,7 @@ class Words(Task):
         return tt.constraints.regex(example.facts["pattern"])
 
     def potential(self, example):
-        return tt.FunctionPotential(lambda text: 0.0 if "cc" in text else 1.0)
+        return tt.inference.smc.FunctionPotential(lambda text: 0.0 if "cc" in text else 1.0)
 
     def scores(self, example, text):
         return {"accuracy": float(self.mark in text), "length": float(len(text))}
@@ -175,7 +175,7 @@ def test_what_fails_is_counted_and_scores_nothing(data, tmp_path):
 
 
 def test_a_method_that_lacks_what_it_needs_is_refused(data, tmp_path):
-    with pytest.raises(tt.EvidenceError, match="pgcd needs an HMM"):
+    with pytest.raises(tt.errors.EvidenceError, match="pgcd needs an HMM"):
         Bench(Words(data), lm(), VOCAB, Settings(methods=("pgcd",), particles=(1,)))
 
     class Plain(Words):
@@ -184,7 +184,7 @@ def test_a_method_that_lacks_what_it_needs_is_refused(data, tmp_path):
 
     bench = Bench(Plain(data), lm(), VOCAB, Settings(methods=("full-is",), particles=(1,), max_new_tokens=4))
     with pytest.raises(
-        tt.EvidenceError, match="full-is weighs texts by a potential, and the task words has none"
+        tt.errors.EvidenceError, match="full-is weighs texts by a potential, and the task words has none"
     ):
         bench.run(choose(Plain(data), "test", None, 0), Results(tmp_path / "out", {"metric": "accuracy"}))
 
@@ -206,7 +206,7 @@ def test_intervals_cover():
     found = bootstrap([0.0, 1.0, 1.0, 0.0], level=0.5)
     assert found == bootstrap([0.0, 1.0, 1.0, 0.0], level=0.5)
     assert 0 < found.low < found.mean == 0.5 < found.high < 1
-    with pytest.raises(tt.EvidenceError):
+    with pytest.raises(tt.errors.EvidenceError):
         bootstrap([])
 
 
@@ -326,7 +326,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
     number, bounds = summary.divergences(["gcd", "pgcd"])
     assert number == 6
     assert bounds["gcd", 4].mean() < bounds["gcd", 1].mean()
-    with pytest.raises(tt.EvidenceError, match=r"FILE\.md"):
+    with pytest.raises(tt.errors.EvidenceError, match=r"FILE\.md"):
         report([tmp_path / "out"], tmp_path / "report.pdf")
 
 
@@ -488,7 +488,7 @@ def test_every_task_is_a_command():
 
 def test_chat_prompts():
     _, tokenizer = load_lm()
-    with pytest.raises(tt.EvidenceError, match="no chat template"):
+    with pytest.raises(tt.errors.EvidenceError, match="no chat template"):
         chat_prompt(tokenizer, "Hello")
     tokenizer.chat_template = (
         "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}"

@@ -52,7 +52,7 @@ class Letters(Task):
         return tt.constraints.regex(self.pattern)
 
     def potential(self, example):
-        return tt.FunctionPotential(psi)
+        return tt.inference.smc.FunctionPotential(psi)
 
     def scores(self, example, text):
         return {"share": text.count("a") / max(1, len(text)), "one": 1.0}
@@ -256,5 +256,5 @@ def test_quality_is_the_bound_of_the_paper(tmp_path):
 def test_names():
     assert named("paper1,gcd, full-smc") == (*PAPERS["paper1"], "full-smc")
     assert len(named("paper2")) == 7
-    with pytest.raises(tt.EvidenceError, match=r"unknown method 'gdc'.*gcd"):
+    with pytest.raises(tt.errors.EvidenceError, match=r"unknown method 'gdc'.*gcd"):
         named("lcd,gdc")

@@ -10,7 +10,7 @@ import torch
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile import builders
+from tractile.circuits import builders
 from tractile.circuits.chow_liu import mutual_information, pair_frequencies
 from tractile.errors import CircuitError, ShapeError
 from tractile.layers import Categorical, Dense, Gaussian, Identity, Indicator, Monarch

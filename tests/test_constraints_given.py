@@ -76,7 +76,7 @@ def test_constraints_combine_with_constraints_alone():
 )  # fmt: skip
 def test_keywords_of_tools_have_their_forms(syntax, property):
     tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": property}}}
-    with pytest.raises(tt.FormatError, match=f"properties.a.{next(iter(property))} is"):
+    with pytest.raises(tt.errors.FormatError, match=f"properties.a.{next(iter(property))} is"):
         C.function_calls([tool], syntax=syntax)
 
 
@@ -87,7 +87,7 @@ def test_statements_reach_nothing_but_their_own_database(tmp_path):
         "CREATE TABLE t AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x FROM c",
         "CREATE TABLE t AS SELECT randomblob(1000000000) AS a",
     ):
-        with pytest.raises(tt.FormatError, match="cannot be read"):
+        with pytest.raises(tt.errors.FormatError, match="cannot be read"):
             C.sql(statements)
     assert not file.exists()
 

@@ -394,7 +394,7 @@ def test_forms_of_input(tmp_path):
         {"enum": [float("nan")]},
         {"const": {1, 2}},
     ):
-        with pytest.raises(tt.FormatError):
+        with pytest.raises(tt.errors.FormatError):
             json_schema(wrong)
 
 

@@ -165,9 +165,9 @@ CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: finite_json(SHARED), tt.FormatError),
-        (lambda: finite_json(ROUND), tt.FormatError),
-        (lambda: finite_json('{"items":' * 10**5 + "true" + "}" * 10**5), tt.FormatError),
+        (lambda: finite_json(SHARED), tt.errors.FormatError),
+        (lambda: finite_json(ROUND), tt.errors.FormatError),
+        (lambda: finite_json('{"items":' * 10**5 + "true" + "}" * 10**5), tt.errors.FormatError),
         (lambda: finite_json({"pattern": r"^(?=(.*a){9})(?=(.*b){9})(?=(.*c){9})(?=(.*d){9}).*$"}), tt.TooManyStates),
         (lambda: finite_json({"pattern": "^(ab?){1,100000}$"}), tt.TooManyStates),
         (lambda: finite_json({"enum": [[i, {"a": i}] for i in range(2_000)]}), tt.TooManyStates),

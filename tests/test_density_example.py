@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile import builders
+from tractile.circuits import builders
 
 pytest.importorskip("sklearn")
 SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "density_estimation.py"

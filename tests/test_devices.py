@@ -24,8 +24,8 @@ def models():
         "unrolled automaton": fa.unroll(3),
         "unrolled product": (hmm * fa).unroll(3),
         "product of unrolled": monarch.unroll(3) * fa.unroll(3),
-        "conditioned": tt.condition(hmm.unroll(3), {1: [0, 1], 2: 1}),
-        "marginalised": tt.marginalise(fa.unroll(3) * hmm.unroll(3), [1]),
+        "conditioned": tt.inference.condition(hmm.unroll(3), {1: [0, 1], 2: 1}),
+        "marginalised": tt.circuits.marginalise(fa.unroll(3) * hmm.unroll(3), [1]),
     }
 
 

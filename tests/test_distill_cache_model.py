@@ -27,5 +27,5 @@ def test_no_boost_and_no_prompt_change_nothing():
 
 @pytest.mark.parametrize(("prompt", "boost"), [([6], 1.0), ([-1], 1.0), ([1], -0.5), ([1], float("nan"))])
 def test_what_is_no_boost_and_no_token_is_refused(prompt, boost):
-    with pytest.raises(tt.ShapeError, match="cache_model"):
+    with pytest.raises(tt.errors.ShapeError, match="cache_model"):
         cache_model(tt.HMM.random(3, 6, seed=1), prompt, boost)

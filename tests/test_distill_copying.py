@@ -204,7 +204,7 @@ def test_from_the_command_line(tmp_path):
         2,
     ]
     assert run(*generate, "--hmm", tmp_path / "out", "--json").exit_code == 0
-    with pytest.raises(tt.ShapeError, match="tokenizer"):
+    with pytest.raises(tt.errors.ShapeError, match="tokenizer"):
         copying.read("Ann has a pig.")
     tt.HMM.random(4, len(tokenizer), "monarch").save_pretrained(tmp_path / "monarch")
     assert_refused(run(*fit[:-1], tmp_path / "monarch"), 1, "dense")
@@ -215,18 +215,18 @@ def test_what_makes_no_sense_is_refused():
     for bad in ([V], [-1]):
         with pytest.raises(tt.VocabularyMismatch, match="beyond the vocabulary"):
             c.read(bad)
-    with pytest.raises(tt.ShapeError, match="enter"):
+    with pytest.raises(tt.errors.ShapeError, match="enter"):
         distill.Copying(c.hmm, c.begin, torch.full((H,), 1.5), c.stay, c.start, c.follow, c.usage)
-    with pytest.raises(tt.ShapeError, match="recent"):
+    with pytest.raises(tt.errors.ShapeError, match="recent"):
         distill.Copying(c.hmm, c.begin, c.enter, c.stay, c.start, c.follow, c.usage, recent=-1)
     with pytest.raises(tt.VocabularyMismatch):
         distill.fit_copying(c.hmm, corpus)
-    with pytest.raises(tt.ShapeError, match="dense"):
+    with pytest.raises(tt.errors.ShapeError, match="dense"):
         distill.fit_copying(tt.HMM.random(4, 30, "monarch"), corpus)
-    with pytest.raises(tt.ShapeError, match="epochs"):
+    with pytest.raises(tt.errors.ShapeError, match="epochs"):
         distill.fit_copying(distill.ngram(corpus, 2, 20), corpus, epochs=0)
     text = distill.Corpus.of(corpus.tokens, 30, EOS, ["a prompt"] * 20)
-    with pytest.raises(tt.ShapeError, match="tokenizer"):
+    with pytest.raises(tt.errors.ShapeError, match="tokenizer"):
         distill.fit_copying(distill.ngram(corpus, 2, 20), text)
-    with pytest.raises(tt.ShapeError, match="as many prompts"):
+    with pytest.raises(tt.errors.ShapeError, match="as many prompts"):
         distill.Corpus.of(corpus.tokens, 30, EOS, [[2]])

@@ -156,7 +156,7 @@ def test_it_guides_on_the_spot():
 def test_what_cannot_be_counted_is_refused():
     data = corpus()
     for order, states in ((0, 10), (2, 1)):
-        with pytest.raises(tt.ShapeError, match="ngram"):
+        with pytest.raises(tt.errors.ShapeError, match="ngram"):
             distill.ngram(data, order, states)
-    with pytest.raises(tt.ShapeError, match="ngram"):
+    with pytest.raises(tt.errors.ShapeError, match="ngram"):
         distill.ngram(data.select(torch.zeros(0, dtype=torch.long)), 2)

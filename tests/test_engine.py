@@ -123,7 +123,7 @@ def test_a_copy_of_a_chain_has_marginals_of_its_own():
     fa = tt.Automaton.from_edges([(0, 0, 1), (0, 1, 0), (1, [0, 1], 1)], 0, [1], 2)
     before = tt.marginals(fa, n=3)[0].exp()
     flipped = fa.map(lambda v: 1 - v)  # starts in state 1, ends in state 0: nothing is accepted
-    with pytest.raises(tt.EvidenceError):
+    with pytest.raises(tt.errors.EvidenceError):
         tt.marginals(flipped, n=3)
     torch.testing.assert_close(tt.marginals(fa, n=3)[0].exp(), before)
 

@@ -193,7 +193,7 @@ def agree(model, i, j, evidence=None):
     same, equal = tt.Circuit(), Indicator(model.vocab_size(i))
     both = same.product(Hadamard(), same.input(equal, i), same.input(equal, j))
     same.sum(Sum(Dense(torch.ones(1, equal.vocab_size, dtype=F64))), both)
-    return tt.expectation(model, same, evidence)
+    return tt.inference.expectation(model, same, evidence)
 
 
 def occurrences(model, token, evidence=None, *, n=None):
@@ -279,7 +279,7 @@ def test_every_query():
     x, score = tt.mpe(c)
     assert_log_close(score[0], log(paths().max()))
     assert paths().max(0)[tuple(x[0].tolist())] == paths().max()
-    found, scores = tt.k_best(c, 5)
+    found, scores = tt.inference.k_best(c, 5)
     assert_log_close(scores, np.sort(log(paths().max(0)).flatten())[::-1][:5])
     assert len(found) == 5
     assert tt.count(c, paths=True) == (paths() > 0).sum()
@@ -297,14 +297,18 @@ def test_operations_and_files(tmp_path):
         assert_log_close(tt.log_marginal(result, rows), log(expected.flatten()), 1e-9)
 
     same(c * c, table**2)
-    same(tt.mixture([0.5, 0.5], [c, c * c]), (table + table**2) / 2)
-    same(tt.normalise(c), table / table.sum())
-    same(tt.prune(c), table)
-    same(tt.marginalise(c, [1]), table.sum(1), torch.tensor(list(itertools.product(range(4), range(3)))))
+    same(tt.circuits.mixture([0.5, 0.5], [c, c * c]), (table + table**2) / 2)
+    same(tt.inference.normalise(c), table / table.sum())
+    same(tt.inference.prune(c), table)
+    same(
+        tt.circuits.marginalise(c, [1]),
+        table.sum(1),
+        torch.tensor(list(itertools.product(range(4), range(3)))),
+    )
     c.save(tmp_path)
     same(tt.load(tmp_path), table)
     for node in (0, 1, 3, 6):  # through each of the new layers
-        outside = tt.differentiate(c, node)
+        outside = tt.circuits.differentiate(c, node)
         assert outside.unit_dims(outside.root) == c.unit_dims(node)
 
 
@@ -318,7 +322,7 @@ def test_gradients_and_learning():
 
     assert torch.autograd.gradcheck(log_p, [p.clone().requires_grad_() for p in old], fast_mode=True)
     data = torch.tensor([[0, 1, 2], [1, 1, 2], [0, 1, 1], [0, 0, 2]])
-    trainable = tt.Trainable(c)
+    trainable = tt.inference.Trainable(c)
     optimiser = torch.optim.Adam(trainable.parameters(), lr=0.05)
     losses = []
     for _ in range(30):
@@ -364,8 +368,8 @@ def test_a_deterministic_circuit_with_sums_in_an_operator():
     p = (v.sum(0) / 2).numpy()
     assert is_deterministic(c)
     assert_log_close(tt.entropy(c), -(p * np.log(p)).sum())
-    assert_log_close(tt.partition(tt.power(c, 0.5)), log(np.sqrt(p).sum()))
-    assert_log_close(tt.kl_divergence(c, c), 0.0)
+    assert_log_close(tt.partition(tt.inference.power(c, 0.5)), log(np.sqrt(p).sum()))
+    assert_log_close(tt.inference.kl_divergence(c, c), 0.0)
 
 
 def test_a_density_of_your_own(tmp_path):
@@ -375,7 +379,7 @@ def test_a_density_of_your_own(tmp_path):
     y = c.input(Categorical(tensor([[0.9, 0.1], [0.2, 0.8]])), 1)
     c.sum(Sum(Dense(tensor(w[None]))), c.product(Hadamard(), x, y))
     c.save(tmp_path)
-    for model in (c, tt.load(tmp_path), tt.normalise(c), tt.prune(c)):
+    for model in (c, tt.load(tmp_path), tt.inference.normalise(c), tt.inference.prune(c)):
         joint = w[0] * 0.5 * math.exp(-0.5) * 0.1 + w[1] * 3 * math.exp(-3) * 0.8
         assert_log_close(tt.log_marginal(model, {0: 1.0, 1: 1})[0], log(joint))
         assert_log_close(tt.log_marginal(model, {1: 1})[0], log(w @ [0.1, 0.8]))
@@ -388,7 +392,7 @@ def test_a_density_of_your_own(tmp_path):
     assert values[0].tolist() == [0.0, 1.0]
     assert_log_close(score[0], log(w[1] * 3 * 0.8))
     with pytest.raises(CircuitError, match=r"Exponential.*times\(\)"):
-        tt.power(c, 2)
+        tt.inference.power(c, 2)
 
 
 # ------------------------------------------------------------------------------------------- the semiring, the queries
@@ -413,10 +417,10 @@ def test_a_semiring_of_your_own():
         assert_log_close(tt.partition(chain, n=5, semiring=PathEntropy()), expected)
         rows = torch.tensor([[-1, 1, -1, 0, -1], [-1] * 5])
         each = tt.log_marginal(chain, rows, semiring=PathEntropy())
-        posterior = tt.condition(chain.unroll(5), {1: 1, 3: 0})
+        posterior = tt.inference.condition(chain.unroll(5), {1: 1, 3: 0})
         query = tt.NextToken(chain, 3, PathEntropy())
         query.resume(torch.tensor([[1]]), 3)
-        after = tt.condition(chain.unroll(3), {0: 1, 1: 0})
+        after = tt.inference.condition(chain.unroll(3), {0: 1, 1: 0})
         assert_log_close(query.log_weights()[0, 0], tt.entropy(after, joint=True))
         assert_log_close(each, [tt.entropy(posterior, joint=True), expected])
 

@@ -149,7 +149,7 @@ def test_calls_of_functions_and_classes(embedded):
         '{"name": "f", "arguments": {"x": 1}}'
     )
     assert by_dict == Call("f", {"x": 1})
-    with pytest.raises(tt.FormatError, match="give the Python function"):
+    with pytest.raises(tt.errors.FormatError, match="give the Python function"):
         by_dict()
 
 
@@ -191,7 +191,7 @@ def test_validators_are_part_of_the_condition(embedded):
     def refused(value: int) -> int:
         raise ValueError("never")
 
-    with pytest.raises(tt.NoParticleSurvived):
+    with pytest.raises(tt.errors.NoParticleSurvived):
         tt.generate(*embedded, PROMPT, Annotated[int, AfterValidator(refused)], max_new_tokens=8)
 
 
@@ -233,7 +233,16 @@ def test_prompts_in_one_batch_are_as_alone(embedded):
 
 
 @pytest.mark.parametrize(
-    "method", ["gcd", "lcd", "awrs", "grammar-only-smc", "full-smc", tt.GCDProposal(), tt.PRESETS["full-is"]]
+    "method",
+    [
+        "gcd",
+        "lcd",
+        "awrs",
+        "grammar-only-smc",
+        "full-smc",
+        tt.inference.smc.GCDProposal(),
+        tt.inference.smc.PRESETS["full-is"],
+    ],
 )
 def test_methods(embedded, method):
     value = tt.generate(*embedded, PROMPT, Literal["yes", "no"], method=method, max_new_tokens=12)
@@ -243,23 +252,23 @@ def test_methods(embedded, method):
 def test_what_is_refused(embedded, monkeypatch):
     model, tokenizer = embedded
     for output in ("text", 3, [], [3], None, b"x", lambda x: x, tt.Vocabulary, re.compile(b"x")):
-        with pytest.raises((tt.FormatError, tt.UnsupportedConstraint)):
+        with pytest.raises((tt.errors.FormatError, tt.UnsupportedConstraint)):
             tt.generate(model, tokenizer, PROMPT, output)
-    with pytest.raises(tt.FormatError, match="two values"):
+    with pytest.raises(tt.errors.FormatError, match="two values"):
         output_type(Literal[1, "1"])
-    with pytest.raises(tt.FormatError, match="none of"):
+    with pytest.raises(tt.errors.FormatError, match="none of"):
         output_type(Size).parse("huge")
-    with pytest.raises(tt.EvidenceError, match="method"):
+    with pytest.raises(tt.errors.EvidenceError, match="method"):
         tt.generate(model, tokenizer, PROMPT, int, method="beam")
-    with pytest.raises(tt.EvidenceError, match="uses no constraint"):
+    with pytest.raises(tt.errors.EvidenceError, match="uses no constraint"):
         tt.generate(model, tokenizer, PROMPT, int, method="base-lm")
-    with pytest.raises(tt.EvidenceError, match="samples"):
+    with pytest.raises(tt.errors.EvidenceError, match="samples"):
         tt.generate(model, tokenizer, PROMPT, int, samples=0)
-    with pytest.raises(tt.EvidenceError, match="tokenizer"):
+    with pytest.raises(tt.errors.EvidenceError, match="tokenizer"):
         tt.generate(model, None, PROMPT, int)
     with pytest.raises(tt.BudgetTooSmall):
         tt.generate(model, tokenizer, PROMPT, Pet, max_new_tokens=5)
     monkeypatch.setitem(sys.modules, "pydantic", None)
-    with pytest.raises(tt.FormatError, match=r"tractile\[pydantic\]"):
+    with pytest.raises(tt.errors.FormatError, match=r"tractile\[pydantic\]"):
         tt.generate(model, tokenizer, PROMPT, Pet)
     assert tt.generate(model, tokenizer, PROMPT, Size, max_new_tokens=8) in Size

@@ -414,11 +414,11 @@ def test_calls_say_on_which_side_they_are():
         ),
         ('a = "x" - "x" ;', {"syntax": "ebnf"}, tt.EmptyLanguage, ""),
         ('root ::= ("a"{1,1000}){1,1000}', {"syntax": "gbnf"}, tt.TooManyStates, ""),
-        ("missing.lark", {}, tt.FormatError, "missing.lark"),
+        ("missing.lark", {}, tt.errors.FormatError, "missing.lark"),
         ("", {}, tt.UnsupportedConstraint, ""),
         ('start: "a"', {"syntax": "abnf"}, tt.UnsupportedConstraint, "syntax"),
         ('start: "a"', {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
-        (7, {}, tt.FormatError, "7"),
+        (7, {}, tt.errors.FormatError, "7"),
         (
             "root ::= " + "(" * 3000 + '"a"' + ")" * 3000,
             {"syntax": "gbnf"},

@@ -83,7 +83,7 @@ def test_a_budget_that_is_too_small_and_none_at_all():
     assert read(grammars.row(PATTERN, 2)) == {2, 3, 4}  # b, ab and c
     row = grammars.row(PATTERN)
     assert row.accept([3] * 1000 + [4, EOS])
-    with pytest.raises(tt.ShapeError):
+    with pytest.raises(tt.errors.ShapeError):
         row.rollback(2000)
 
 

@@ -474,10 +474,10 @@ def test_no_rows_and_no_variables():
         values, score = tt.mpe(chain, n=0)
         assert (values.shape, float(score)) == ((1, 0), pytest.approx(empty))
         assert tt.sample(chain, 4, n=0).shape == (4, 0)
-        values, scores = tt.k_best(chain, 3, n=0)
+        values, scores = tt.inference.k_best(chain, 3, n=0)
         assert (values.shape, scores.tolist()) == ((1, 0), [pytest.approx(empty)])
         assert tt.marginals(chain, n=0) == {}
     nothing = tt.Automaton.from_edges([(0, 0, 1)], 0, [1], 3)  # accepts no empty sequence
-    for query in (tt.mpe, tt.sample, lambda m, n: tt.k_best(m, 1, n=n)):
-        with pytest.raises(tt.EvidenceError, match="probability zero"):
+    for query in (tt.mpe, tt.sample, lambda m, n: tt.inference.k_best(m, 1, n=n)):
+        with pytest.raises(tt.errors.EvidenceError, match="probability zero"):
             query(nothing, n=0)

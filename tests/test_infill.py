@@ -84,7 +84,7 @@ def test_stories_on_the_embedded_model():
 
 
 def test_several_divisions_of_one_text():
-    found = tt.Infilling(("", "b", "b"), (regex("[ab]*"), regex("[ab]+")), None)
+    found = tt.decoding.Infilling(("", "b", "b"), (regex("[ab]*"), regex("[ab]+")), None)
     assert found.gaps("abbab") == ("a", "ba")
     with pytest.raises(EvidenceError, match="does not have the fixed texts"):
         found.gaps("ab")

@@ -82,7 +82,7 @@ def test_words_in_order_and_their_number(seed):
         assert fa.cardinality() == len(expected)
     else:
         assert len(list(itertools.islice(fa.words(), 200))) == 200
-        with pytest.raises(tt.CircuitError, match="give max_tokens"):
+        with pytest.raises(tt.errors.CircuitError, match="give max_tokens"):
             fa.cardinality()
 
 

@@ -15,7 +15,7 @@ from oracle import assert_log_close
 from torch.distributions.transforms import ExpTransform
 
 import tractile as tt
-from tractile import builders
+from tractile.circuits import builders
 from tractile.circuits.parameters import blocks
 from tractile.distill import em as distill
 from tractile.errors import CircuitError, EvidenceError, ShapeError

@@ -311,7 +311,7 @@ def test_generate_goes_on_from_prefixes_within_unequal_budgets(model, settings, 
 
 def test_a_budget_for_every_row_must_fit():
     fa, logits = as_automaton(FSA), torch.zeros(4, V)
-    with pytest.raises(tt.EvidenceError, match=r"2 numbers .* 3 rows"):
+    with pytest.raises(tt.errors.EvidenceError, match=r"2 numbers .* 3 rows"):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 6])(
             torch.ones(3, 1, dtype=torch.long), logits[:3]
         )
@@ -327,7 +327,7 @@ def test_a_prefix_that_cannot_be_finished_is_refused(prefix, budget, needed):
     processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=budget, prefix=len(prefix))
     with pytest.raises(tt.TractileError) as caught:
         processor(torch.tensor([[1, *prefix]]), torch.zeros(1, V))
-    assert isinstance(caught.value, tt.BudgetTooSmall if needed else tt.EvidenceError)
+    assert isinstance(caught.value, tt.BudgetTooSmall if needed else tt.errors.EvidenceError)
     assert needed is None or (caught.value.given, caught.value.needed) == (budget, needed)
 
 
@@ -381,9 +381,9 @@ def test_errors():
     with pytest.raises(tt.VocabularyMismatch):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=7)(torch.tensor([[1]]), torch.zeros(1, V - 1))
     for settings in ({"strength": -1}, {"strength": math.nan}, {"mixture": 1.5}, {"prefix": -1}):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             tt.ConstraintLogitsProcessor(fa, HMM, **settings)
-    with pytest.raises(tt.EvidenceError, match="2 tokens, but"):
+    with pytest.raises(tt.errors.EvidenceError, match="2 tokens, but"):
         tt.ConstraintLogitsProcessor(fa, prefix=2)(torch.tensor([[1]]), torch.zeros(1, V))
     with pytest.raises(tt.TractileError, match="end-of-sequence"):
         tt.ConstraintLogitsProcessor(as_automaton(Fsa(EDGES, 0, [3], V)), max_new_tokens=7)

@@ -122,9 +122,9 @@ def test_buffers_of_the_wrong_kind():
         torch.zeros(2, words + 1, dtype=torch.int32),
         torch.zeros(2, words, dtype=torch.int64),
     ):
-        with pytest.raises(tt.ShapeError, match="int32"):
+        with pytest.raises(tt.errors.ShapeError, match="int32"):
             query.bitmask(out=out)
-    with pytest.raises(tt.ShapeError, match="int32"):
+    with pytest.raises(tt.errors.ShapeError, match="int32"):
         query.words(np.zeros((2, words), np.uint32))
 
 

@@ -135,7 +135,7 @@ def check_decoding(case, model, evidence, n):
         assert all(table[zoo.place(s, continuous)] > 0 for s in samples[:, row].tolist())
     if case.continuous or len(best) > 1:
         return
-    found, scores = tt.k_best(model, 4, evidence, **n)
+    found, scores = tt.inference.k_best(model, 4, evidence, **n)
     assert_log_close(scores, log(np.sort(best[0][best[0] > 0])[::-1][:4]), 1e-9)
     assert_log_close(log(np.array([best[0][tuple(row)] for row in found.tolist()])), scores, 1e-9)
     assert len({tuple(row) for row in found.tolist()}) == len(found)
@@ -148,10 +148,10 @@ def check_expectations(case, model, evidence, n, rng):
     tables = np.array([t / t.sum() for t in case.rows["total"]])
     f = {v: rng.normal(size=case.sizes[v]) for v in case.discrete if rng.random() < 0.7}
     expected = sum((case.reduce("total", [v]) @ g for v, g in f.items()), np.zeros(len(tables)))
-    actual = tt.expectation(model, {v: torch.tensor(g) for v, g in f.items()}, evidence, **n)
+    actual = tt.inference.expectation(model, {v: torch.tensor(g) for v, g in f.items()}, evidence, **n)
     np.testing.assert_allclose(actual, expected / case.reduce("total"), rtol=1e-9, atol=1e-12)
     mixture, table = independent(rng, case.sizes)
-    actual = tt.expectation(model, mixture, evidence, **n)
+    actual = tt.inference.expectation(model, mixture, evidence, **n)
     np.testing.assert_allclose(actual, (tables * table).sum(tuple(range(1, tables.ndim))), rtol=1e-9)
 
 
@@ -235,26 +235,26 @@ def test_operations_on_circuits(kind, data, tmp_path_factory):
         return out
 
     gone = {v for v in variables if rng.random() < 0.5}
-    same(tt.marginalise(circuit, gone), collapsed(gone))
+    same(tt.circuits.marginalise(circuit, gone), collapsed(gone))
     path = tmp_path_factory.mktemp("circuit")
     circuit.save(path)
     same(tt.load(path), table)
     v = int(rng.choice(variables))
     observed = int(rng.integers(min(plan.sizes[v], 3)))
     value = float(zoo.POINTS[observed]) if v in plan.continuous else observed
-    same(tt.condition(circuit, {v: value}), table.take(observed, variables.index(v)))
+    same(tt.inference.condition(circuit, {v: value}), table.take(observed, variables.index(v)))
     if v not in plan.continuous:
         soft = rng.random(plan.sizes[v])
         shape = [-1 if u == v else 1 for u in variables]
-        same(tt.condition(circuit, {v: torch.tensor(soft)}), table * soft.reshape(shape))
-    same(tt.mixture([0.25, 2.0], [circuit, circuit]), 2.25 * table)
+        same(tt.inference.condition(circuit, {v: torch.tensor(soft)}), table * soft.reshape(shape))
+    same(tt.circuits.mixture([0.25, 2.0], [circuit, circuit]), 2.25 * table)
     total = collapsed(variables)
     if total == 0:
-        for operation in (tt.normalise, tt.prune):
+        for operation in (tt.inference.normalise, tt.inference.prune):
             with pytest.raises(CircuitError, match="zero everywhere"):
                 operation(circuit)
         return
-    normal, pruned = tt.normalise(circuit), tt.prune(circuit)
+    normal, pruned = tt.inference.normalise(circuit), tt.inference.prune(circuit)
     assert_log_close(tt.partition(normal), 0.0, 1e-9)
     same(normal, table / total)
     same(pruned, table)
@@ -263,7 +263,7 @@ def test_operations_on_circuits(kind, data, tmp_path_factory):
         same(circuit * other, table * factor)
         same(other * pruned, table * factor)
     if is_structured_decomposable(circuit):
-        square = tt.power(circuit, 2) if not plan.continuous else circuit * circuit
+        square = tt.inference.power(circuit, 2) if not plan.continuous else circuit * circuit
         points = tuple(slice(3 if v in plan.continuous else None) for v in variables)
         assert_log_close(log(enumerated(square, plan)[points]), log(table[points] ** 2), 1e-9)
 
@@ -434,11 +434,13 @@ def test_deep_circuits():
     odd = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1], 1), (1, 2, 0)], 0, [1], 3)
     product = hmm.unroll(n) * odd.unroll(n)
     expected = tt.partition(hmm * odd, n=n)
-    for circuit in (product, tt.prune(product), tt.marginalise(product, [1, n - 1])):
+    for circuit in (product, tt.inference.prune(product), tt.circuits.marginalise(product, [1, n - 1])):
         assert_log_close(tt.partition(circuit), expected, 1e-9)
-    assert_log_close(tt.partition(tt.normalise(product)), 0.0, 1e-9)
-    random = tt.builders.RandomParameters(0, torch.float64)
-    linear = tt.builders.regions(tt.builders.linear_regions(1000), random.bernoulli(), random.rows, 2)
+    assert_log_close(tt.partition(tt.inference.normalise(product)), 0.0, 1e-9)
+    random = tt.circuits.builders.RandomParameters(0, torch.float64)
+    linear = tt.circuits.builders.regions(
+        tt.circuits.builders.linear_regions(1000), random.bernoulli(), random.rows, 2
+    )
     assert_log_close(tt.partition(linear), 0.0, 1e-9)
 
 

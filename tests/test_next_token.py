@@ -287,5 +287,5 @@ def test_pgcd_in_half_precision_keeps_to_the_exact_lookahead():
 def test_pgcd_refuses_tables_of_too_small_a_range():
     fa = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], 2)
     hmm = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    with pytest.raises(tt.ShapeError, match="float16"):
+    with pytest.raises(tt.errors.ShapeError, match="float16"):
         tt.pgcd(hmm, fa, 3, torch.float16)

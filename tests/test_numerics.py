@@ -252,14 +252,14 @@ def test_a_prefix_that_the_hmm_gives_no_probability():
     x = torch.tensor([[0, 1, 0], [0, 2, 0]])
     for semiring in (None, Real(), Log()):
         assert tt.log_marginal(hmm, x, semiring=semiring).isneginf().tolist() == [False, True]
-    with pytest.raises(tt.EvidenceError, match="probability zero"):
+    with pytest.raises(tt.errors.EvidenceError, match="probability zero"):
         tt.conditional(hmm, {1: 2}, 0, n=3)
     fsa = tt.Automaton.from_edges([(0, [0, 1, 2], 0), (0, 2, 1)], 0, [1], 3)  # must end in the token 2
     query = tt.pgcd(hmm, fsa, 3).start(2)
     assert query.mask().all()
     assert query.log_lookahead().tolist() == [-math.inf] * 2
     assert query.lookahead().isneginf().all()
-    with pytest.raises(tt.EvidenceError, match="no probability"):
+    with pytest.raises(tt.errors.EvidenceError, match="no probability"):
         query.scores()
     free = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], 3)
     query = tt.pgcd(hmm, free, 3).start(1)
@@ -288,7 +288,7 @@ def test_states_from_which_nothing_is_accepted():
         assert not query.mask().any()
         assert query.log_weights().isneginf().all()
         query.advance(torch.tensor([1]))
-        with pytest.raises(tt.EvidenceError, match="no probability"):
+        with pytest.raises(tt.errors.EvidenceError, match="no probability"):
             query.scores()
 
 
@@ -390,5 +390,5 @@ def test_the_forward_algorithm_loses_no_row():
     "tokens", [torch.tensor([[0, 4]]), torch.tensor([[-2, 0]]), torch.rand(2, 3), torch.zeros(1, 2, 3)]
 )
 def test_tokens_of_log_prob_are_checked(tokens):
-    with pytest.raises(tt.EvidenceError, match="tokens must be"):
+    with pytest.raises(tt.errors.EvidenceError, match="tokens must be"):
         tt.HMM.random(2, 4).log_prob(tokens)

@@ -125,7 +125,7 @@ def test_a_token_that_no_state_emits(dtype):
         assert bool(query.mask()[0, 3]) == (t < 4 or accepted[(*prefix, 3)] > 0)
         query.advance(torch.tensor([v]))
     lm = tt.TableLM({(): torch.full((6,), 1 / 6).log()})
-    with pytest.raises(tt.EvidenceError, match="token 3"):
+    with pytest.raises(tt.errors.EvidenceError, match="token 3"):
         tt.smc(lm, [], fa, "pgcd", hmm, 4, max_new_tokens=n)
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile import condition, normalise, power, prune, quotient
 from tractile.circuits import is_compatible, properties
 from tractile.circuits import operations as ops
 from tractile.circuits.graph_transforms import rewrite
 from tractile.errors import CircuitError, EvidenceError, ShapeError
+from tractile.inference import condition, normalise, power, prune, quotient
 from tractile.inference.queries import determinism
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Kronecker, Monarch, Sum
 
@@ -423,7 +423,7 @@ def test_queries_and_operations_name_what_they_cannot_take():
     for call in (
         lambda: tt.sample(two),
         lambda: tt.mpe(two),
-        lambda: tt.k_best(two, 2),
+        lambda: tt.inference.k_best(two, 2),
         lambda: ops.mixture([1.0], [two]),
     ):
         with pytest.raises(CircuitError, match=r"units \(2,\)"):
@@ -433,7 +433,10 @@ def test_queries_and_operations_name_what_they_cannot_take():
             power(two, exponent)
     nothing = ops.marginalise(tt.HMM.random(2, 2).unroll(2), [0, 1])
     assert tt.sample(nothing, 3).shape == (3, 0)
-    assert tt.expectation(tt.HMM.random(2, 2), {}, torch.tensor([[0, 1], [1, 1]])).tolist() == [0, 0]
+    assert tt.inference.expectation(tt.HMM.random(2, 2), {}, torch.tensor([[0, 1], [1, 1]])).tolist() == [
+        0,
+        0,
+    ]
 
 
 def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
@@ -445,8 +448,8 @@ def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
         {0: torch.tensor([0.1, 1, 2, 3]), 2: torch.tensor([5.0, 0, 0, 1])},
         {0: [0, 1], 1: torch.tensor([1e-50, 0, 0, 1e-60], dtype=torch.float64), 2: 3},
     ):
-        conditioned = tt.condition(circuit, evidence)
+        conditioned = tt.inference.condition(circuit, evidence)
         torch.testing.assert_close(tt.partition(conditioned), tt.log_marginal(circuit, evidence)[0])
-    shared = tt.condition(circuit, {0: [0, 1]})  # what no evidence changes is still one layer
+    shared = tt.inference.condition(circuit, {0: [0, 1]})  # what no evidence changes is still one layer
     emissions = [n for n in shared.graph if isinstance(shared.layer(n), Categorical)]
     assert len({id(shared.layer(n)) for n in emissions if shared.scope(n) != {0}}) == 1

@@ -81,7 +81,16 @@ def test_particles_leave_the_text_where_it_is(session):
     before = session.view([token])
     run = session.particles(6, seed=2)
     assert session.view([token]) == before
-    post = tt.smc(session.lm, PROMPT, session._fa, tt.LookaheadProposal(1.0), session.hmm, 6, BUDGET, seed=2)
+    post = tt.smc(
+        session.lm,
+        PROMPT,
+        session._fa,
+        tt.inference.smc.LookaheadProposal(1.0),
+        session.hmm,
+        6,
+        BUDGET,
+        seed=2,
+    )
     assert [(p["text"], p["weight"]) for p in run["final"]] == [(p.text, p.weight) for p in post.particles]
     assert run["log_evidence"] == pytest.approx(post.log_evidence)
     assert run["best"] == post.best.text
@@ -119,7 +128,7 @@ def test_lazy_constraints_and_no_hmm(parts):
     tables = session.log_tables()
     expected = tables["lm"].masked_fill(tables["mask"].isneginf(), -torch.inf)
     torch.testing.assert_close(tables["guided"], expected - expected.logsumexp(0))
-    with pytest.raises(tt.EvidenceError, match="needs an HMM"):
+    with pytest.raises(tt.errors.EvidenceError, match="needs an HMM"):
         session.particles(2)
     assert set(json.loads(session.particles(2, proposal="gcd")["best"])) == {"n"}
     coarse = Session(*parts).open("json_schema", json.dumps(schema), PROMPT, 16)
@@ -131,13 +140,13 @@ def test_lazy_constraints_and_no_hmm(parts):
     [
         ("regex", "(", 12, tt.UnsupportedConstraint),
         ("regex", "[a-z]{40}", 3, tt.BudgetTooSmall),
-        ("regex", "[a&&b]", 0, tt.EvidenceError),
-        ("regex", "a", 100_000, tt.EvidenceError),
-        ("regex", 7, 12, tt.FormatError),
-        ("json_schema", "{", 12, tt.FormatError),
-        ("json_schema", "[" * 100_000, 12, tt.FormatError),
+        ("regex", "[a&&b]", 0, tt.errors.EvidenceError),
+        ("regex", "a", 100_000, tt.errors.EvidenceError),
+        ("regex", 7, 12, tt.errors.FormatError),
+        ("json_schema", "{", 12, tt.errors.FormatError),
+        ("json_schema", "[" * 100_000, 12, tt.errors.FormatError),
         ("json_schema", "[]", 12, tt.UnsupportedConstraint),
-        ("file", "/etc/passwd", 12, tt.FormatError),
+        ("file", "/etc/passwd", 12, tt.errors.FormatError),
         ("regex", "(a{1,900}){1,900}", 12, tt.TooManyStates),
     ],
 )
@@ -148,9 +157,9 @@ def test_bad_constraints_are_typed_errors(session, kind, text, budget, error):
 
 def test_bad_tokens_are_typed_errors(session, parts):
     for tokens in ([-1], [10**9], ["a"], [session.vocab.eos_token_id]):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             session.view(tokens)
-    with pytest.raises(tt.EvidenceError, match="open a constraint"):
+    with pytest.raises(tt.errors.EvidenceError, match="open a constraint"):
         Session(*parts).view([])
 
 

@@ -51,7 +51,7 @@ TARGETS = {"tempered": tempered, "product": models}
 
 
 def target_of(factors):
-    return tt.ProductLM(*map(list, zip(*factors, strict=True)))
+    return tt.lm.ProductLM(*map(list, zip(*factors, strict=True)))
 
 
 def enumerated(factors, case):
@@ -65,19 +65,21 @@ def enumerated(factors, case):
 
 
 PROPOSALS = {
-    "lm": tt.LMProposal,
-    "lcd": tt.LCDProposal,
-    "gcd": tt.GCDProposal,
-    "gcd, tempered": lambda: tt.GCDProposal(temperature=0.6),
+    "lm": tt.inference.smc.LMProposal,
+    "lcd": tt.inference.smc.LCDProposal,
+    "gcd": tt.inference.smc.GCDProposal,
+    "gcd, tempered": lambda: tt.inference.smc.GCDProposal(temperature=0.6),
     "awrs by masks": lambda: "awrs",
-    "lookahead": tt.LookaheadProposal,
-    "mixture": tt.MixtureProposal,
-    "either": lambda: tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal()]),
-    "awrs": lambda: tt.AWRSProposal(bool, tokens=True),
-    "two rounds": lambda: tt.TwoRoundsProposal(bool, tokens=True),
-    "geometric": lambda: tt.GeometricProposal(bool, tokens=True),
-    "top k": lambda: tt.TopKProposal(lambda _: 1.0, tokens=True, k=1),
-    "characters": lambda: tt.CharacterProposal(Letters(), lambda _: [1.0] * 257),
+    "lookahead": tt.inference.smc.LookaheadProposal,
+    "mixture": tt.inference.smc.MixtureProposal,
+    "either": lambda: tt.inference.smc.EitherProposal(
+        [tt.inference.smc.GCDProposal(), tt.inference.smc.LookaheadProposal()]
+    ),
+    "awrs": lambda: tt.inference.smc.AWRSProposal(bool, tokens=True),
+    "two rounds": lambda: tt.inference.smc.TwoRoundsProposal(bool, tokens=True),
+    "geometric": lambda: tt.inference.smc.GeometricProposal(bool, tokens=True),
+    "top k": lambda: tt.inference.smc.TopKProposal(lambda _: 1.0, tokens=True, k=1),
+    "characters": lambda: tt.inference.smc.CharacterProposal(Letters(), lambda _: [1.0] * 257),
 }
 
 
@@ -129,17 +131,22 @@ def test_with_a_potential_moves_and_a_proposal_that_learns():
     target = target_of(factors)
     plain = enumerated(factors, "ended")
     weighed = {x: w * 0.3 ** x.count(0) for x, w in plain.items()}
-    psi = tt.FunctionPotential(lambda text: 0.3 ** text.count("a"), tt.every_token)
+    psi = tt.inference.smc.FunctionPotential(
+        lambda text: 0.3 ** text.count("a"), tt.inference.smc.every_token
+    )
     settings = {"particles": 12, "max_new_tokens": N}
     runs = {
         "potential": (weighed, lambda i: tt.smc(target, [], fa, "gcd", seed=i, potential=psi, **settings)),
         "moves": (
             weighed,
-            lambda i: tt.resample_move(
+            lambda i: tt.inference.smc.resample_move(
                 target, [], fa, "gcd", seed=i, potential=psi, ess_threshold=0.9, **settings
             ),
         ),
-        "learns": (plain, lambda i: tt.smc(target, [], fa, tt.AdaptiveProposal(), seed=i, **settings)),
+        "learns": (
+            plain,
+            lambda i: tt.smc(target, [], fa, tt.inference.smc.AdaptiveProposal(), seed=i, **settings),
+        ),
     }
     fa = COMPILED["ended"]
     for name, (truth, run) in runs.items():
@@ -154,7 +161,7 @@ def test_markov_chains_have_the_target():
     total = sum(truth.values())
     target, means = target_of(factors), []
     for seed in range(RUNS):
-        chains = tt.mcmc(
+        chains = tt.inference.smc.mcmc(
             target,
             [],
             COMPILED["ended"],
@@ -196,7 +203,7 @@ def test_bad_factors_are_named():
         with pytest.raises(EvidenceError, match="power"):
             a**power
     with pytest.raises(EvidenceError, match="2 models, 1 powers"):
-        tt.ProductLM([a, a], [1.0])
+        tt.lm.ProductLM([a, a], [1.0])
     zero = tt.TableLM({(): torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64).log()}, EOS)
     ratio = a / zero
     ratio.start([[]])
@@ -210,7 +217,7 @@ def test_bad_factors_are_named():
 def test_functions_that_need_probabilities_refuse_a_product():
     a = table_lm("ended", 3)
     with pytest.raises(EvidenceError, match="do not sum to one"):
-        tt.rejection_sampling(a**2, [], COMPILED["ended"], 3, N)
+        tt.inference.smc.rejection_sampling(a**2, [], COMPILED["ended"], 3, N)
     with pytest.raises(EvidenceError, match="do not sum to one"):
         tt.beam_search(a**2, [], COMPILED["ended"], N)
     with pytest.raises(EvidenceError, match="do not sum to one"):
@@ -222,7 +229,7 @@ def test_transformers_with_several_prompts():
     model, tokenizer = load_lm()
     lm = tt.TransformersLM(model, tokenizer)
     girl, boy = "The name of the girl was", "The name of the boy was"
-    product = tt.ProductLM([lm, lm], [1.0, 0.5], prompts=[None, boy])
+    product = tt.lm.ProductLM([lm, lm], [1.0, 0.5], prompts=[None, boy])
     product.start([girl, girl])
     product.advance(torch.tensor([5, 6]))
     product.select(torch.tensor([1, 0]))
@@ -245,7 +252,12 @@ def test_sharp_products_are_exact(case, name):
     factors = [(table_lm(case, 3), 3.0, None), (table_lm(case, 11), -1.0, None)]
     scripted, total = Scripted(TABULAR[name]), 0.0
     settings = SamplerSettings(
-        target_of(factors), COMPILED[case], HMM, scripted, tt.PrefixPotential(), max_new_tokens=N
+        target_of(factors),
+        COMPILED[case],
+        HMM,
+        scripted,
+        tt.inference.smc.PrefixPotential(),
+        max_new_tokens=N,
     )
     kernel = Kernel(settings, [])
     for x, weight in enumerated(factors, case).items():

@@ -42,7 +42,7 @@ def test_limits_around_limits_stay_in_force():
 
 def test_a_construction_stops_after_its_seconds():
     begin = time.monotonic()
-    with pytest.raises(tt.ConstructionStopped, match=r"0\.2 s"):
+    with pytest.raises(tt.errors.ConstructionStopped, match=r"0\.2 s"):
         Limits(seconds=0.2).run(build_heavy)
     assert time.monotonic() - begin < 30
 
@@ -53,7 +53,7 @@ def test_a_construction_is_stopped_from_another_thread():
     def work():
         try:
             Limits(seconds=1_000).run(build_heavy, stop)
-        except tt.ConstructionStopped as error:
+        except tt.errors.ConstructionStopped as error:
             raised.append(error)
 
     thread = threading.Thread(target=work)

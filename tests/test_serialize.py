@@ -33,7 +33,9 @@ from tractile.layers import (
 def test_circuits_survive(data, tmp_path_factory):
     plan = data.draw(oracle.plans())
     circuit = (
-        tt.normalise(plan.build()) if data.draw(st.booleans()) and plan.total().sum() > 0 else plan.build()
+        tt.inference.normalise(plan.build())
+        if data.draw(st.booleans()) and plan.total().sum() > 0
+        else plan.build()
     )
     path = tmp_path_factory.mktemp("circuit")
     tt.save(circuit, path)
@@ -221,5 +223,5 @@ def test_a_subclass_of_hmm_stays_one(tmp_path):
     assert type(model.to(dtype=torch.float64)) is type(model.map(torch.clone)) is Named
     model.save_pretrained(tmp_path)
     assert type(Named.from_pretrained(tmp_path)) is Named
-    with pytest.raises(tt.ShapeError, match="transition"):
+    with pytest.raises(tt.errors.ShapeError, match="transition"):
         model.map(lambda t: 2 * t if t.ndim == 2 else t)

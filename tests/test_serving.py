@@ -263,7 +263,7 @@ def test_the_class_says_what_it_lacks():
     class Bare(VLLMLogitsProcessor):
         pass
 
-    with pytest.raises(tt.EvidenceError, match="tokenizer"):
+    with pytest.raises(tt.errors.EvidenceError, match="tokenizer"):
         Bare.validate_params(Params(extra_args={"tractile": {"regex": "a"}}))
 
     class Other(VLLMLogitsProcessor):
@@ -275,7 +275,7 @@ def test_the_class_says_what_it_lacks():
     processor = Masks(None, torch.device("cpu"), False)
     params = Params(extra_args={"tractile": {"regex": "a"}})
     processor.update_state(Update(1, [], [(0, params, None, [-1])], []))
-    with pytest.raises(tt.EvidenceError, match="asynchronous"):
+    with pytest.raises(tt.errors.EvidenceError, match="asynchronous"):
         processor.apply(torch.zeros(1, V))
 
 

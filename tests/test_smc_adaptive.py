@@ -23,7 +23,7 @@ from smc_reference import (
 import tractile as tt
 from tractile.inference.smc import AdaptiveProposal, PrefixPotential
 
-BASES = {"gcd": tt.GCDProposal, "lookahead": tt.LookaheadProposal}
+BASES = {"gcd": tt.inference.smc.GCDProposal, "lookahead": tt.inference.smc.LookaheadProposal}
 
 
 def run(case, proposal, seed, particles=4, **options):
@@ -44,7 +44,7 @@ def test_unbiased_while_it_learns(case, base, potential):
     assert bool((z.abs() < LIMIT).all()), z
 
 
-class LooksAgain(tt.Proposal):
+class LooksAgain(tt.inference.smc.Proposal):
     """A planted bias: the weight by what is believed after the draw, not by what drew it."""
 
     def __init__(self):
@@ -115,7 +115,9 @@ def test_draws_improve():
     proposal = AdaptiveProposal()
 
     def spread(seed):
-        weights = tt.importance_sampling(lm, [], rare, proposal, None, 32, 7, seed).log_weights.exp()
+        weights = tt.inference.smc.importance_sampling(
+            lm, [], rare, proposal, None, 32, 7, seed
+        ).log_weights.exp()
         return float(weights.std() / weights.mean())
 
     first = sum(spread(seed) for seed in range(3)) / 3
@@ -140,12 +142,12 @@ def test_several_particles_of_one_prefix_and_zero_probabilities():
 def test_it_is_for_one_task_only():
     proposal = AdaptiveProposal()
     run("ended", proposal, 0)
-    with pytest.raises(tt.EvidenceError, match="make a new one"):
+    with pytest.raises(tt.errors.EvidenceError, match="make a new one"):
         run("exact", proposal, 0)
-    with pytest.raises(tt.EvidenceError, match="base must be"):
-        AdaptiveProposal(tt.MixtureProposal())
-    with pytest.raises(tt.EvidenceError, match="base must be"):
-        AdaptiveProposal(tt.GCDProposal(2.0))
+    with pytest.raises(tt.errors.EvidenceError, match="base must be"):
+        AdaptiveProposal(tt.inference.smc.MixtureProposal())
+    with pytest.raises(tt.errors.EvidenceError, match="base must be"):
+        AdaptiveProposal(tt.inference.smc.GCDProposal(2.0))
 
 
 def test_it_stops_learning_where_it_is_full():

@@ -22,6 +22,7 @@ from smc_reference import (
 )
 
 import tractile as tt
+from tractile.inference import smc as sampling
 from tractile.inference.smc.annealed import _Climb, conditional_ess
 from tractile.inference.smc.kernel import Kernel, Powers
 from tractile.inference.smc.particles import Particles
@@ -38,7 +39,7 @@ def test_one_particle_is_exact(case, name, potential_only):
     make, value = PSI["text"]
     kernel, found = states_of(case, TABULAR[name], make(), None, value)
     climb, paths = (
-        _Climb(kernel, potential_only, 1, tt.inference.smc.multinomial, 0.0),
+        _Climb(kernel, potential_only, 1, sampling.multinomial, 0.0),
         Particles.joined([path for _, path, *_ in found]),
     )
     law = torch.tensor([sum(log_q) for _, _, log_q, _ in found], dtype=torch.float64).exp()
@@ -63,10 +64,13 @@ def test_one_particle_is_exact(case, name, potential_only):
 SETTINGS = {
     "lm": ({"proposal": "lm"}, lambda x, c: 1.0),
     "lcd": ({"proposal": "lcd", "resampling": "without-replacement"}, lambda x, c: 1.0),
-    "gcd": ({"proposal": tt.GCDProposal(2.0), "resampling": "multinomial"}, lambda x, c: 1.0),
+    "gcd": ({"proposal": sampling.GCDProposal(2.0), "resampling": "multinomial"}, lambda x, c: 1.0),
     "pgcd": ({"proposal": "pgcd", "cut": lambda n: range(1, n + 1)}, lambda x, c: 1.0),
     "a function": (
-        {"proposal": "gcd", "potential": tt.FunctionPotential(phi, tt.every_line)},
+        {
+            "proposal": "gcd",
+            "potential": sampling.FunctionPotential(phi, sampling.every_line),
+        },
         lambda x, c: phi(spelled(x, c)),
     ),
     "a function alone": (
@@ -82,7 +86,10 @@ SETTINGS = {
         },
         lambda x, c: float(no_double(spelled(x, c))),
     ),
-    "awrs": ({"proposal": tt.AWRSProposal(no_double)}, lambda x, c: float(no_double(spelled(x, c)))),
+    "awrs": (
+        {"proposal": sampling.AWRSProposal(no_double)},
+        lambda x, c: float(no_double(spelled(x, c))),
+    ),
 }
 
 
@@ -93,7 +100,7 @@ def target_of(case, psi):
 
 def annealed(case, seed, **options):
     settings = {"particles": 5, "max_new_tokens": N, "ess_threshold": 0.9, "hmm": HMM, "ladder": LADDER}
-    return tt.annealed(CASES[case][0], [], COMPILED[case], seed=seed, **settings | options)
+    return sampling.annealed(CASES[case][0], [], COMPILED[case], seed=seed, **settings | options)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -107,7 +114,7 @@ def test_unbiased_on_a_given_ladder(case, name):
 def test_moves_of_the_last_target_at_every_rung_are_caught(monkeypatch):
     right = Kernel.log_acceptance
     monkeypatch.setattr(Kernel, "log_acceptance", lambda self, *a: right(replace(self, powers=Powers()), *a))
-    options = {"proposal": tt.GCDProposal(2.0), "potential": phi, "particles": 20, "moves": 3}
+    options = {"proposal": sampling.GCDProposal(2.0), "potential": phi, "particles": 20, "moves": 3}
     target = target_of("ended", SETTINGS["a function"][1])
     z = against_enumeration(lambda seed: annealed("ended", seed, **options), target, runs=40)
     assert float(z.abs().max()) > LIMIT
@@ -165,7 +172,8 @@ def test_the_conditional_effective_sample_size_sets_the_ladder():
 
 def test_one_rung_without_moves_is_importance_sampling():
     post = annealed("exact", 3, proposal="gcd", potential=phi, ladder=[1], moves=0, ess_threshold=0.0)
-    plain = tt.importance_sampling(CASES["exact"][0], [], COMPILED["exact"], "gcd", None, 5, N, 3, potential=phi)  # fmt: skip
+    lm = CASES["exact"][0]
+    plain = sampling.importance_sampling(lm, [], COMPILED["exact"], "gcd", None, 5, N, 3, potential=phi)
     assert post.token_ids == plain.token_ids
     assert post.log_weights.tolist() == pytest.approx(plain.log_weights.tolist())
     assert post.ladder == (1.0,)
@@ -173,10 +181,10 @@ def test_one_rung_without_moves_is_importance_sampling():
 
 def test_copies_are_moved_and_the_same_seed_gives_the_same():
     lm = tt.CircuitLM(tt.HMM.random(6, 12, seed=1, dtype=torch.float64))
-    few = tt.FunctionPotential(lambda text: 0.02 ** len(set(text.split())))
+    few = sampling.FunctionPotential(lambda text: 0.02 ** len(set(text.split())))
 
     def run(seed, moves):
-        return tt.annealed(lm, [], None, "lm", None, 16, 6, seed, potential=few, moves=moves)
+        return sampling.annealed(lm, [], None, "lm", None, 16, 6, seed, potential=few, moves=moves)
 
     post = run(0, 1)
     assert post.token_ids == run(0, 1).token_ids
@@ -199,13 +207,13 @@ def test_all_dead_is_a_failed_posterior():
     "ladder", [0.0, 1.0, 1.5, [], [0.5], [0.5, 0.5, 1], [0.0, 1.0], [1.0, 0.5], "x", None, True]
 )
 def test_ladders_that_do_not_climb_are_refused(ladder):
-    with pytest.raises(tt.EvidenceError, match="ladder must"):
+    with pytest.raises(tt.errors.EvidenceError, match="ladder must"):
         annealed("exact", 0, proposal="gcd", ladder=ladder)
 
 
 def test_bad_settings():
     for bad in ({"particles": 0}, {"moves": -1}, {"resampling": "no such"}, {"ess_threshold": -1}):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             annealed("exact", 0, proposal="gcd", **bad)
     with pytest.raises(tt.BudgetTooSmall):
         annealed("ended", 0, proposal="gcd", max_new_tokens=1)

@@ -7,6 +7,7 @@ import torch
 import tractile as tt
 from tractile.constraints.vocabulary.reading import vocabulary_of
 from tractile.embedded import load_lm
+from tractile.inference import smc as sampling
 
 MODEL, TOKENIZER = load_lm()
 LM = tt.TransformersLM(MODEL, TOKENIZER)
@@ -68,7 +69,9 @@ def test_other_language_models_have_their_vocabulary():
     vocab = tt.Vocabulary([b"a", b"b", None], 2)
     lm = tt.CircuitLM(tt.HMM.random(2, 3), 2, vocab)
     assert set(tt.smc(lm, [], tt.constraints.regex("a?b"), "gcd", max_new_tokens=3).texts) <= {"ab", "b"}
-    with pytest.raises(tt.EvidenceError, match=r"fa is a constraint, and .* no tokenizer; give tokenizer="):
+    with pytest.raises(
+        tt.errors.EvidenceError, match=r"fa is a constraint, and .* no tokenizer; give tokenizer="
+    ):
         tt.smc(tt.CircuitLM(tt.HMM.random(2, 3), 2), [], tt.constraints.regex("a?b"), "gcd")
     bare = tt.CircuitLM(tt.HMM.random(2, 3), 2)
     assert tt.smc(bare, [], tt.constraints.regex("a?b"), "gcd", max_new_tokens=3, tokenizer=vocab).ess > 0
@@ -94,11 +97,11 @@ def test_a_function_is_a_potential_of_complete_texts():
     post = smc(potential=cats, particles=32)
     assert seen <= {" cat", " dog"}
     assert post.best.text == " cat"
-    expected = smc(potential=tt.FunctionPotential(cats, tt.at_end), particles=32)
+    expected = smc(potential=sampling.FunctionPotential(cats, sampling.at_end), particles=32)
     assert post.log_evidence == expected.log_evidence
-    sampled = tt.importance_sampling(LM, P, CAT, "gcd", particles=32, potential=cats, **SMALL)
+    sampled = sampling.importance_sampling(LM, P, CAT, "gcd", particles=32, potential=cats, **SMALL)
     assert sampled.best.text == " cat"
-    assert tt.PRESETS["full-smc"].run(LM, P, CAT, cats, particles=32, **SMALL).best.text == " cat"
+    assert sampling.PRESETS["full-smc"].run(LM, P, CAT, cats, particles=32, **SMALL).best.text == " cat"
 
 
 def test_an_hmm_from_its_folder(tmp_path, compiled):
@@ -114,11 +117,11 @@ def test_an_hmm_from_its_folder(tmp_path, compiled):
     "run",
     [
         lambda **a: tt.beam_search(**a, beams=2)[0].text,
-        lambda **a: tt.mcmc(**a, proposal="gcd", samples=4, burn_in=0).samples[0].text,
-        lambda **a: tt.resample_move(**a, proposal="gcd", particles=2).texts[0],
-        lambda **a: tt.importance_sampling(**a, proposal="gcd", particles=2).texts[0],
-        lambda **a: tt.PRESETS["grammar-only-is"].run(**a, particles=8).best.text,
-        lambda **a: tt.smc_on_ranks(**(a | {"prompts": [a.pop("prompt")]}), proposal="gcd")[0].texts[0],
+        lambda **a: sampling.mcmc(**a, proposal="gcd", samples=4, burn_in=0).samples[0].text,
+        lambda **a: sampling.resample_move(**a, proposal="gcd", particles=2).texts[0],
+        lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=2).texts[0],
+        lambda **a: sampling.PRESETS["grammar-only-is"].run(**a, particles=8).best.text,
+        lambda **a: sampling.smc_on_ranks(**(a | {"prompts": [a.pop("prompt")]}), proposal="gcd")[0].texts[0],
     ],
     ids=["beam_search", "mcmc", "resample_move", "importance_sampling", "preset", "smc_on_ranks"],
 )
@@ -129,11 +132,11 @@ def test_every_sampler_takes_them(run):
 
 def test_rejection_sampling_takes_them():
     any_text = tt.constraints.regex(r"[\s\S]*")
-    found = tt.rejection_sampling(
+    found = sampling.rejection_sampling(
         MODEL, P, any_text, samples=2, max_new_tokens=4, tokenizer=TOKENIZER, max_tries=4
     )
     assert found.tries <= 4
-    assert tt.rejection_sampling(LM, P, None, samples=2, max_new_tokens=4).accepted == 2
+    assert sampling.rejection_sampling(LM, P, None, samples=2, max_new_tokens=4).accepted == 2
 
 
 def test_the_logits_processor_compiles():
@@ -146,7 +149,7 @@ def test_the_logits_processor_compiles():
 def test_budgets_that_fit_no_prompts_are_refused():
     """Rows of one prompt are equal in the first call; other numbers of budgets than prompts show in that."""
     processor = tt.ConstraintLogitsProcessor(CAT, max_new_tokens=[4, 5], tokenizer=TOKENIZER)
-    with pytest.raises(tt.EvidenceError, match="2 numbers were given"):
+    with pytest.raises(tt.errors.EvidenceError, match="2 numbers were given"):
         processor(torch.tensor([[3], [4], [5], [6]]), torch.zeros(4, V))
     processor(torch.tensor([[3], [3], [5], [5]]), torch.zeros(4, V))
     processor.reset()
@@ -177,10 +180,10 @@ WRONG = {
     "a pattern for an automaton": ({"fa": r"\d+"}, "fa must be an automaton"),
     "a list of constraints": ({"fa": [CAT]}, r"fa is a list of 1; give prompts="),
     "a number for an HMM": ({"hmm": 3}, "hmm must be a tt.HMM or the folder of one"),
-    "a number for a potential": ({"potential": 3}, "potential must be a tt.Potential or a function"),
-    "a class of potentials": ({"potential": tt.PrefixPotential}, "potential must be a tt.Potential"),
-    "a class of proposals": ({"proposal": tt.GCDProposal}, r"proposal must be .* give GCDProposal\(\)"),
-    "no proposal": ({"proposal": None}, "proposal must be a tt.Proposal or the name"),
+    "a number for a potential": ({"potential": 3}, "potential must be a tt.inference.smc.Potential or a function"),
+    "a class of potentials": ({"potential": sampling.PrefixPotential}, "potential must be a tt.inference.smc.Potential"),
+    "a class of proposals": ({"proposal": sampling.GCDProposal}, r"proposal must be .* give GCDProposal\(\)"),
+    "no proposal": ({"proposal": None}, "proposal must be a tt.inference.smc.Proposal or the name"),
     "an unknown proposal": ({"proposal": "best"}, "unknown proposal 'best'"),
     "a number for a scheme": ({"resampling": 3}, "resampling must be one of multinomial"),
 }  # fmt: skip
@@ -189,7 +192,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_said(case):
     given, message = WRONG[case]
-    with pytest.raises((tt.EvidenceError, tt.ShapeError), match=message):
+    with pytest.raises((tt.errors.EvidenceError, tt.errors.ShapeError), match=message):
         smc(**given)
 
 
@@ -208,31 +211,31 @@ def test_what_is_wrong_elsewhere_is_said(compiled):
         (lambda: tt.gcd(compiled, 4).start(4, [4, 4]), "budgets has 2 entries for 4 rows"),
         (lambda: tt.gcd(compiled, 4).start(1, 3.5), "budgets must be whole numbers"),
         (lambda: tt.gcd(compiled, 4).start(2.5), "batch must be a whole number"),
-        (lambda: tt.ConstraintPotential(CAT), "ConstraintPotential: fa is a constraint that has not been compiled"),
+        (lambda: sampling.ConstraintPotential(CAT), "ConstraintPotential: fa is a constraint that has not been compiled"),
         (lambda: tt.ConstraintLogitsProcessor(CAT), "fa is a constraint that has not been compiled"),
         (lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=2.5), "max_new_tokens must be a whole number"),
         (lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[]), "max_new_tokens is empty"),
         (lambda: tt.ConstraintLogitsProcessor(compiled, prefix=-1), "prefix must be a whole number, 0 or more"),
         (lambda: tt.beam_search(LM, P, CAT, 4, beams=0), "beams must be a whole number"),
-        (lambda: tt.mcmc(LM, P, CAT, "gcd", samples=2.5), "samples must be a whole number"),
-        (lambda: tt.mcmc(LM, P, CAT, 3), "proposal must be"),
-        (lambda: tt.resample_move(LM, P, CAT, "gcd", moves=-1), "moves must be a whole number, 0 or more"),
-        (lambda: tt.rejection_sampling(LM, P, CAT, samples=0), "samples must be a whole number"),
+        (lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2.5), "samples must be a whole number"),
+        (lambda: sampling.mcmc(LM, P, CAT, 3), "proposal must be"),
+        (lambda: sampling.resample_move(LM, P, CAT, "gcd", moves=-1), "moves must be a whole number, 0 or more"),
+        (lambda: sampling.rejection_sampling(LM, P, CAT, samples=0), "samples must be a whole number"),
         (lambda: CAT.compile("gpt2"), "vocab is 'gpt2'; give a tokenizer"),
         (lambda: CAT.compile(None), "vocab is None"),
     ]:  # fmt: skip
-        with pytest.raises((tt.EvidenceError, tt.ShapeError), match=message):
+        with pytest.raises((tt.errors.EvidenceError, tt.errors.ShapeError), match=message):
             call()
 
 
 def test_tokens_are_bytes():
-    with pytest.raises(tt.FormatError, match=r"token 0 is 'a', a str; give bytes: token.encode\(\)"):
+    with pytest.raises(tt.errors.FormatError, match=r"token 0 is 'a', a str; give bytes: token.encode\(\)"):
         tt.Vocabulary(["a", "b"], 0)
-    with pytest.raises(tt.FormatError, match="token_bytes is a bytes"):
+    with pytest.raises(tt.errors.FormatError, match="token_bytes is a bytes"):
         tt.Vocabulary(b"abc", 0)
-    with pytest.raises(tt.FormatError, match=f"token_bytes is a {type(TOKENIZER).__name__}"):
+    with pytest.raises(tt.errors.FormatError, match=f"token_bytes is a {type(TOKENIZER).__name__}"):
         tt.Vocabulary(TOKENIZER, 0)
-    with pytest.raises(tt.ShapeError, match="eos_token_id is None"):
+    with pytest.raises(tt.errors.ShapeError, match="eos_token_id is None"):
         tt.Vocabulary([b"a", None], None)
 
 
@@ -251,9 +254,11 @@ def test_an_hmm_of_arrays_and_lists():
             torch.testing.assert_close(other.log_prob(form(rows)), expected, rtol=1e-5, atol=1e-6)
     arrays.emission_probs[0, 0] = 9  # the arrays are not the HMM's own
     for wrong in ("a", None, [[1], [1, 2]]):
-        with pytest.raises(tt.ShapeError, match="initial must be a tensor, an array or a list of numbers"):
+        with pytest.raises(
+            tt.errors.ShapeError, match="initial must be a tensor, an array or a list of numbers"
+        ):
             tt.HMM(wrong, transition, emission)
-    with pytest.raises(tt.ShapeError, match="tokens are rows of equal length"):
+    with pytest.raises(tt.errors.ShapeError, match="tokens are rows of equal length"):
         hmm.log_prob([[0], [0, 1]])
 
 

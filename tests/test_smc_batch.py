@@ -28,6 +28,7 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.embedded import load_lm
+from tractile.inference import smc as sampling
 from tractile.inference.smc import (
     FunctionPotential,
     LMPotential,
@@ -89,37 +90,37 @@ def letters(text):
 
 
 PROPOSALS = {
-    "lm": tt.LMProposal,
-    "lcd": tt.LCDProposal,
-    "gcd": lambda: tt.GCDProposal(1.5),
-    "lookahead": lambda: tt.LookaheadProposal(0.6),
-    "mixture": tt.MixtureProposal,
-    "masked awrs": tt.inference.smc.MaskedAWRSProposal,
-    "awrs": lambda: tt.AWRSProposal(fair),
-    "two rounds": lambda: tt.TwoRoundsProposal(fair),
-    "geometric": lambda: tt.GeometricProposal(fair),
-    "top-k": lambda: tt.TopKProposal(fair, k=1),
-    "characters": lambda: tt.CharacterProposal(Letters(), letters),
-    "either, tables": lambda: tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal()]),
-    "either, chosen": lambda: tt.EitherProposal([tt.GCDProposal(), tt.AWRSProposal(fair)]),
-    "uncorrected": lambda: tt.inference.smc.Uncorrected(tt.LCDProposal()),
+    "lm": sampling.LMProposal,
+    "lcd": sampling.LCDProposal,
+    "gcd": lambda: sampling.GCDProposal(1.5),
+    "lookahead": lambda: sampling.LookaheadProposal(0.6),
+    "mixture": sampling.MixtureProposal,
+    "masked awrs": sampling.MaskedAWRSProposal,
+    "awrs": lambda: sampling.AWRSProposal(fair),
+    "two rounds": lambda: sampling.TwoRoundsProposal(fair),
+    "geometric": lambda: sampling.GeometricProposal(fair),
+    "top-k": lambda: sampling.TopKProposal(fair, k=1),
+    "characters": lambda: sampling.CharacterProposal(Letters(), letters),
+    "either, tables": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal()]),
+    "either, chosen": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.AWRSProposal(fair)]),
+    "uncorrected": lambda: sampling.Uncorrected(sampling.LCDProposal()),
 }
 SECOND = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [EOS], 1), (1, [EOS], 1)], 0, [0, 1], V)
 POTENTIALS = {
-    "prefix": tt.PrefixPotential,
-    "lookahead": lambda: tt.LookaheadPotential(0.4),
+    "prefix": sampling.PrefixPotential,
+    "lookahead": lambda: sampling.LookaheadPotential(0.4),
     "own model": lambda: LMPotential(0.7),
     "other model": lambda: LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS)),
-    "constraint": lambda: tt.ConstraintPotential(SECOND),
-    "constraint, budgeted": lambda: tt.ConstraintPotential(SECOND, budgeted=True),
+    "constraint": lambda: sampling.ConstraintPotential(SECOND),
+    "constraint, budgeted": lambda: sampling.ConstraintPotential(SECOND, budgeted=True),
     "function": lambda: FunctionPotential(phi),
     "function of tokens": lambda: FunctionPotential(lambda ids: 0.8 ** len(ids), tokens=True),
     "function, twist": lambda: FunctionPotential(phi, twist=True),
     "at a boundary": lambda: LMPotential(-0.2).at(every_line),
     "product": lambda: FunctionPotential(phi, every_line) * LMPotential(0.3),
-    "rollouts": lambda: tt.RolloutPotential(2),
-    "rollouts with an HMM": lambda: tt.RolloutPotential(2, 1, proposal=tt.LookaheadProposal()),
-    "rollouts at a boundary": lambda: tt.RolloutPotential(2, function=phi).at(every_line),
+    "rollouts": lambda: sampling.RolloutPotential(2),
+    "rollouts with an HMM": lambda: sampling.RolloutPotential(2, 1, proposal=sampling.LookaheadProposal()),
+    "rollouts at a boundary": lambda: sampling.RolloutPotential(2, function=phi).at(every_line),
 }
 
 
@@ -143,8 +144,8 @@ def test_every_proposal_and_potential_is_alone_what_it_is_in_a_batch(proposal, p
 
 
 def test_a_proposal_that_learns_refuses_a_second_prompt():
-    lm, proposal = CASES["ended"][0], tt.AdaptiveProposal()
-    with pytest.raises(tt.EvidenceError, match="another language model, prompt"):
+    lm, proposal = CASES["ended"][0], sampling.AdaptiveProposal()
+    with pytest.raises(tt.errors.EvidenceError, match="another language model, prompt"):
         tt.smc(lm, prompts=[(0, 1), (1, 1, 0)], fa=as_automaton(ENDED), proposal=proposal, max_new_tokens=6)
 
 
@@ -247,11 +248,11 @@ def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
         lambda: shared,
         lambda: LMPotential(0.7),
         lambda: None,
-        lambda: tt.RolloutPotential(2),
+        lambda: sampling.RolloutPotential(2),
         lambda: shared,
-        lambda: tt.HiddenTwist(lambda hidden: hidden @ head) * LMPotential(-0.3).at(every_line),
-        lambda: tt.LookaheadPotential(0.2) * FunctionPotential(phi, every_line),
-        lambda: tt.RolloutPotential(2, 1, proposal=tt.LookaheadProposal()),
+        lambda: sampling.HiddenTwist(lambda hidden: hidden @ head) * LMPotential(-0.3).at(every_line),
+        lambda: sampling.LookaheadPotential(0.2) * FunctionPotential(phi, every_line),
+        lambda: sampling.RolloutPotential(2, 1, proposal=sampling.LookaheadProposal()),
     ]
     prompts = [PROMPTS[i % 4] for i in range(8)]
     hmms = [tt.HMM.random(3, V, seed=i % 3, dtype=torch.float64) for i in range(8)]
@@ -279,12 +280,23 @@ def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
 def test_potentials_of_each_prompt_keep_their_errors():
     lm, fa = CASES["ended"][0], as_automaton(ENDED)
     settings = {"fa": fa, "proposal": "gcd", "particles": 2, "max_new_tokens": 6}
-    with pytest.raises(tt.EvidenceError, match="followed twice"):
+    with pytest.raises(tt.errors.EvidenceError, match="followed twice"):
         tt.smc(lm, prompts=[(), ()], potential=[None, LMPotential(0.5, lm)], **settings)
-    with pytest.raises(tt.EvidenceError, match="no hidden"):
-        tt.smc(lm, prompts=[(), ()], potential=[None, tt.HiddenTwist(lambda hidden: hidden)], **settings)
-    with pytest.raises(tt.EvidenceError, match="needs hmm"):
-        tt.smc(lm, prompts=[(), ()], hmm=[HMM, None], potential=[None, tt.LookaheadPotential()], **settings)
+    with pytest.raises(tt.errors.EvidenceError, match="no hidden"):
+        tt.smc(
+            lm,
+            prompts=[(), ()],
+            potential=[None, sampling.HiddenTwist(lambda hidden: hidden)],
+            **settings,
+        )
+    with pytest.raises(tt.errors.EvidenceError, match="needs hmm"):
+        tt.smc(
+            lm,
+            prompts=[(), ()],
+            hmm=[HMM, None],
+            potential=[None, sampling.LookaheadPotential()],
+            **settings,
+        )
 
 
 def test_bad_lists_are_errors():
@@ -307,15 +319,15 @@ def test_bad_lists_are_errors():
     ]
     for name, value in lists:
         options = {"fa": fa, name: value}
-        with pytest.raises(tt.EvidenceError, match=rf"{name} has {len(value)} entries for 2 prompts"):
+        with pytest.raises(tt.errors.EvidenceError, match=rf"{name} has {len(value)} entries for 2 prompts"):
             tt.smc(lm, prompts=[(), ()], proposal="gcd", **options)
-    with pytest.raises(tt.EvidenceError, match="one prompt, or prompts"):
+    with pytest.raises(tt.errors.EvidenceError, match="one prompt, or prompts"):
         tt.smc(lm, (), fa, "gcd", prompts=[()])
-    with pytest.raises(tt.EvidenceError, match="one prompt, or prompts"):
+    with pytest.raises(tt.errors.EvidenceError, match="one prompt, or prompts"):
         tt.smc(lm, fa=fa)
     with pytest.raises(tt.BudgetTooSmall):
         tt.smc(lm, prompts=[(), ()], fa=fa, proposal="gcd", max_new_tokens=[5, 1])
-    with pytest.raises(tt.EvidenceError, match="cannot wait"):
+    with pytest.raises(tt.errors.EvidenceError, match="cannot wait"):
         tt.smc(lm, (), fa, "gcd", align=every_line, beam_factor=2)
 
 
@@ -331,7 +343,7 @@ def job(rank, port, answers):
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     posts = shared()
     try:
-        tt.smc_on_ranks(
+        sampling.smc_on_ranks(
             CASES["ended"][0], [(), (), ()], as_automaton(ENDED), max_new_tokens=[4, 1, 4], proposal="gcd"
         )
         raised = None
@@ -341,7 +353,7 @@ def job(rank, port, answers):
 
 
 def shared():
-    return tt.smc_on_ranks(CASES["ended"][0], [(0, 1), (), (1, 1, 0)], as_automaton(ENDED), max_new_tokens=[4, 5, 6],
+    return sampling.smc_on_ranks(CASES["ended"][0], [(0, 1), (), (1, 1, 0)], as_automaton(ENDED), max_new_tokens=[4, 5, 6],
                            seed=2, proposal="gcd", particles=4)  # fmt: skip
 
 
@@ -541,7 +553,7 @@ def test_what_one_prompt_needs_does_not_change_the_draws_of_another():
     fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, 2, 1)], 0, [1], 3, eos_token_id=2)
     hmm = tt.HMM.random(2, 3, seed=0, dtype=torch.float64)
     lm = tt.CircuitLM(hmm, eos_token_id=2)
-    proposal = tt.inference.smc.MaskedAWRSProposal()
+    proposal = sampling.MaskedAWRSProposal()
     settings = {"particles": 20, "max_new_tokens": 1, "ess_threshold": 0.0}
     alone = tt.smc(lm, [], fa, proposal, hmm, seed=0, potential=None, **settings)
     together = tt.smc(
@@ -550,7 +562,7 @@ def test_what_one_prompt_needs_does_not_change_the_draws_of_another():
         fa=fa,
         proposal=proposal,
         hmm=[hmm, hmm],
-        potential=[None, tt.LookaheadPotential(0.5)],
+        potential=[None, sampling.LookaheadPotential(0.5)],
         seed=0,
         **settings,
     )[0]

@@ -20,8 +20,8 @@ import tractile as tt
 
 
 def accepted(case, samples, seed, proposal=None):
-    return tt.rejection_sampling(CASES[case][0], [], COMPILED[case], samples, N, seed,
-                                 proposal=proposal or tt.CARSProposal())  # fmt: skip
+    return tt.inference.smc.rejection_sampling(CASES[case][0], [], COMPILED[case], samples, N, seed,
+                                 proposal=proposal or tt.inference.smc.CARSProposal())  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -44,11 +44,11 @@ def test_the_chance_of_acceptance_is_z_over_the_bound(case):
     z = sum(enumerate_target(*CASES[case], N).values())
     surplus = []
     for seed in range(12):
-        proposal, bound = tt.CARSProposal(), 0.0
+        proposal, bound = tt.inference.smc.CARSProposal(), 0.0
         for t in range(8):
             assert proposal.log_bound <= bound + 1e-9
             bound = proposal.log_bound
-            found = tt.rejection_sampling(CASES[case][0], [], COMPILED[case], 1, N, 100 * seed + t, max_tries=1,
+            found = tt.inference.smc.rejection_sampling(CASES[case][0], [], COMPILED[case], 1, N, 100 * seed + t, max_tries=1,
                                           proposal=proposal)  # fmt: skip
             assert bound >= math.log(z) - 1e-6
             if found.accepted:
@@ -59,7 +59,7 @@ def test_the_chance_of_acceptance_is_z_over_the_bound(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_proper_weights_in_smc_while_it_learns(case):
-    target, proposal = enumerate_target(*CASES[case], N), tt.CARSProposal()
+    target, proposal = enumerate_target(*CASES[case], N), tt.inference.smc.CARSProposal()
     z = against_enumeration(
         lambda seed: tt.smc(
             CASES[case][0], [], COMPILED[case], proposal, None, 4, N, seed, ess_threshold=0.9
@@ -71,7 +71,7 @@ def test_proper_weights_in_smc_while_it_learns(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_rejected_once_all_is_known(case):
-    proposal = tt.CARSProposal()
+    proposal = tt.inference.smc.CARSProposal()
     accepted(case, 250, 0, proposal)
     found = accepted(case, 60, 1, proposal)
     z = sum(enumerate_target(*CASES[case], N).values())
@@ -82,7 +82,7 @@ def test_nothing_is_rejected_once_all_is_known(case):
 
 def test_it_stops_learning_where_it_is_full_and_stays_exact():
     target = enumerate_target(*CASES["ended"], N)
-    z, proposal = sum(target.values()), tt.CARSProposal(max_prefixes=2)
+    z, proposal = sum(target.values()), tt.inference.smc.CARSProposal(max_prefixes=2)
     found = accepted("ended", 400, 0, proposal)
     drawn = [padded(ids, N, EOS) for ids in found.posterior.token_ids]
     for x, p in target.items():
@@ -92,5 +92,7 @@ def test_it_stops_learning_where_it_is_full_and_stays_exact():
 
 
 def test_another_proposal_is_refused():
-    with pytest.raises(tt.EvidenceError, match="CARSProposal"):
-        tt.rejection_sampling(CASES["ended"][0], [], COMPILED["ended"], 1, N, proposal=tt.GCDProposal())
+    with pytest.raises(tt.errors.EvidenceError, match="CARSProposal"):
+        tt.inference.smc.rejection_sampling(
+            CASES["ended"][0], [], COMPILED["ended"], 1, N, proposal=tt.inference.smc.GCDProposal()
+        )

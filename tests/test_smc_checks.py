@@ -457,9 +457,9 @@ def test_failures_and_bad_settings():
         run(TopKProposal(lambda texts: [1], batched=True, k=2))
     with pytest.raises(tt.errors.PotentialError, match="not between 0 and 1"):
         run(TopKProposal(lambda text: 2))
-    with pytest.raises(tt.EvidenceError, match="yes or no"):
+    with pytest.raises(tt.errors.EvidenceError, match="yes or no"):
         run(AWRSProposal(lambda text: 0.5))
-    with pytest.raises(tt.EvidenceError, match="257"):
+    with pytest.raises(tt.errors.EvidenceError, match="257"):
         run(CharacterProposal(Letters(), lambda text: [1.0]))
     for bad in (
         lambda: AWRSProposal(whole, max_rejects=0),
@@ -470,5 +470,5 @@ def test_failures_and_bad_settings():
         lambda: EitherProposal([GCDProposal()], [-1]),
         lambda: GCDProposal(temperature=0),
     ):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             bad()

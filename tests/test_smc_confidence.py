@@ -53,12 +53,12 @@ def test_shares_stay_between_zero_and_one():
     (poor,) = post([1.0] * 10, [[0]] * 10).group_by(lambda p: "all", 0.95).values()
     assert poor.low < 0.1  # ten of one ancestor
     for level in (0, 1, 2.0, "0.9", True):
-        with pytest.raises(tt.EvidenceError, match="level must be"):
+        with pytest.raises(tt.errors.EvidenceError, match="level must be"):
             post([1.0]).group_by(value, level)
 
 
 def test_runs_differ_by_run():
-    runs = tt.Runs([post([1.0, 3.0]), post([2.0, 2.0]), post([3.0, 1.0])])
+    runs = tt.inference.smc.Runs([post([1.0, 3.0]), post([2.0, 2.0]), post([3.0, 1.0])])
     found, means = runs.expectation(value), torch.tensor([0.75, 0.5, 0.25])
     assert found.value == pytest.approx(0.5)
     assert found.error == pytest.approx(float(means.std()) / math.sqrt(3))

@@ -26,16 +26,28 @@ from tractile.inference.smc import every_line
 
 OPTIONS = {
     "names": {"islands": ["gcd", "pgcd"]},
-    "strengths": {"islands": ["gcd", tt.LookaheadProposal(0.4), tt.Island("pgcd", particles=2)]},
+    "strengths": {
+        "islands": [
+            "gcd",
+            tt.inference.smc.LookaheadProposal(0.4),
+            tt.inference.smc.Island("pgcd", particles=2),
+        ]
+    },
     "potentials": {
-        "islands": [tt.Island("lcd", tt.LookaheadPotential()), tt.Island("pgcd", tt.PrefixPotential(), 5)]
+        "islands": [
+            tt.inference.smc.Island("lcd", tt.inference.smc.LookaheadPotential()),
+            tt.inference.smc.Island("pgcd", tt.inference.smc.PrefixPotential(), 5),
+        ]
     },
     "beams": {
         "islands": ["gcd", "pgcd"],
         "beam_factor": 2,
         "resampling": "without-replacement",
     },
-    "an expert": {"islands": ["gcd", "pgcd"], "potential": tt.FunctionPotential(phi, tt.at_end)},
+    "an expert": {
+        "islands": ["gcd", "pgcd"],
+        "potential": tt.inference.smc.FunctionPotential(phi, tt.inference.smc.at_end),
+    },
     "aligned": {"islands": ["gcd", "pgcd"], "align": every_line},
 }
 
@@ -70,7 +82,9 @@ def test_a_planted_bias_in_one_island_is_caught():
 def test_never_worse_than_gcd_with_its_share(case, seed):
     """Also beside a guide that is wrong on purpose; the first island is GCD alone, to the bit."""
     lm = CASES[case][0]
-    wrong = tt.Island(tt.LookaheadProposal(9.0), tt.LookaheadPotential(9.0), 12)
+    wrong = tt.inference.smc.Island(
+        tt.inference.smc.LookaheadProposal(9.0), tt.inference.smc.LookaheadPotential(9.0), 12
+    )
     common = {"hmm": HMM, "max_new_tokens": N, "seed": seed}
     post = tt.smc(lm, [], COMPILED[case], islands=["gcd", wrong], particles=16, **common)
     alone = tt.smc(lm, [], COMPILED[case], "gcd", particles=4, **common)
@@ -85,7 +99,7 @@ def test_never_worse_than_gcd_with_its_share(case, seed):
 def test_a_batch_changes_no_island():
     lm = CASES["ended"][0]
     fa, prompts = COMPILED["ended"], [(0, 1), (), (0, 1)]
-    other = tt.LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS))
+    other = tt.inference.smc.LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS))
     options = {
         "islands": ["gcd", "pgcd", "lcd"],
         "particles": 9,
@@ -109,7 +123,7 @@ def test_populations_are_one_batch_of_the_model():
         [],
         COMPILED["ended"],
         hmm=HMM,
-        islands=["gcd", tt.LookaheadProposal()],
+        islands=["gcd", tt.inference.smc.LookaheadProposal()],
         particles=16,
         max_new_tokens=N,
     )
@@ -122,15 +136,15 @@ def test_populations_are_one_batch_of_the_model():
         ([], "a list"),
         ("gcd", "a list"),
         (["nothing"], "choose one of"),
-        ([3], "a tt.Proposal"),
-        ([tt.Island("gcd", phi)], "tt.Potential"),
-        ([tt.Island("gcd", particles=0)], "particles"),
-        ([tt.Island("gcd", particles=8), "pgcd"], "are left"),
+        ([3], "a tt.inference.smc.Proposal"),
+        ([tt.inference.smc.Island("gcd", phi)], "tt.inference.smc.Potential"),
+        ([tt.inference.smc.Island("gcd", particles=0)], "particles"),
+        ([tt.inference.smc.Island("gcd", particles=8), "pgcd"], "are left"),
         (["pgcd"], "hmm="),
     ],
 )
 def test_what_is_no_island_is_refused(islands, message):
-    with pytest.raises(tt.EvidenceError, match=message):
+    with pytest.raises(tt.errors.EvidenceError, match=message):
         tt.smc(CASES["ended"][0], [], COMPILED["ended"], particles=8, max_new_tokens=N, islands=islands)
 
 
@@ -139,7 +153,7 @@ def test_a_trace_is_each_islands_own():
                   max_new_tokens=N, trace=True)  # fmt: skip
     assert "<html" in post.islands[1].to_html()
     assert torch.isfinite(post.log_potentials).all()
-    assert tt.Runs([post, post]).log_evidence == pytest.approx(post.log_evidence)
+    assert tt.inference.smc.Runs([post, post]).log_evidence == pytest.approx(post.log_evidence)
     assert as_automaton(CASES["ended"][1]).accepts_tokens(
         post.best.token_ids + (EOS,) * (N - len(post.best.token_ids))
     )

@@ -127,7 +127,7 @@ def test_a_cache_whose_rows_cannot_wait_is_an_error():
     lm = tt.TransformersLM(llama(), None, share_prompts=False)
     lm.start([[3], [4]])
     lm._cache.layers[0].keys = None
-    with pytest.raises(tt.EvidenceError, match=r"cannot wait for each other .* leave align out"):
+    with pytest.raises(tt.errors.EvidenceError, match=r"cannot wait for each other .* leave align out"):
         lm.advance(torch.tensor([3, -1]))
 
 
@@ -277,7 +277,7 @@ def test_bad_input():
         lm.start([[]])
     with pytest.raises(tt.TractileError, match="temperature"):
         tt.TransformersLM(llama(), None, 0.0)
-    with pytest.raises(tt.EvidenceError, match="temperature"):
+    with pytest.raises(tt.errors.EvidenceError, match="temperature"):
         tt.TransformersLM(llama(), None, float("nan"))
 
 
@@ -386,7 +386,7 @@ def test_sampling_a_transformers_model_against_enumeration(proposal):
     target = {x: math.exp(sequence_log_prob(lm, x, prompt=(1, 7))) for x in texts}
     top = max(target, key=target.get)
     hmm = tt.HMM.random(4, V, seed=0)
-    post = tt.importance_sampling(
+    post = tt.inference.smc.importance_sampling(
         lm, [1, 7], as_automaton(fsa), proposal, hmm, 3000, max_new_tokens=5, seed=2
     )
     assert set(post.token_ids) <= set(target)

@@ -64,7 +64,7 @@ def test_a_forgotten_correction_is_caught():
         def log_acceptance(self, paths, proposed, place, limit):
             return proposed.log_value(place) - paths.log_value(place)
 
-    kernel, found = states_of("ended", tt.GCDProposal(), None, None, lambda x, c: 1.0)
+    kernel, found = states_of("ended", tt.inference.smc.GCDProposal(), None, None, lambda x, c: 1.0)
     wrong = transition_matrix(Wrong(kernel.settings, [], None), found)
     share = torch.tensor([p for *_, p in found], dtype=torch.float64)
     assert float((share @ wrong - share).abs().max()) > 1e-3
@@ -73,10 +73,10 @@ def test_a_forgotten_correction_is_caught():
 @pytest.mark.parametrize("case", CASES)
 def test_moves_follow_the_transition_matrix(case):
     """From every state: the share of each next state."""
-    kernel, found = states_of(case, tt.LookaheadProposal(), None, ahead, lambda x, c: 1.0)
+    kernel, found = states_of(case, tt.inference.smc.LookaheadProposal(), None, ahead, lambda x, c: 1.0)
     matrix = transition_matrix(kernel, found)
     runs = 4000
-    drawing = kernel_for(case, tt.LookaheadProposal(), cut=ahead)
+    drawing = kernel_for(case, tt.inference.smc.LookaheadProposal(), cut=ahead)
     index = {x: i for i, (x, *_) in enumerate(found)}
     for start in (0, len(found) // 2, len(found) - 1):
         paths = found[start][1].take(torch.zeros(runs, dtype=torch.long))
@@ -118,14 +118,18 @@ def test_random_weights_belong_to_the_state(case, name):
 
 
 @pytest.mark.parametrize(
-    "potential", [lambda: tt.LMPotential(0.6), lambda: tt.LMPotential(-0.4, OTHER).at(tt.every_line)]
+    "potential",
+    [
+        lambda: tt.inference.smc.LMPotential(0.6),
+        lambda: tt.inference.smc.LMPotential(-0.4, OTHER).at(tt.inference.smc.every_line),
+    ],
 )
 @pytest.mark.parametrize("case", CASES)
 def test_potentials_that_follow_the_prefix(case, potential):
     """Chains from anywhere, one sample of each after 25 moves."""
     lm, fsa = CASES[case]
     held = potential()
-    other, power = (lm, 0.6) if isinstance(held, tt.LMPotential) else (OTHER, -0.4)
+    other, power = (lm, 0.6) if isinstance(held, tt.inference.smc.LMPotential) else (OTHER, -0.4)
 
     def psi(x):
         other.start([[]])
@@ -136,7 +140,9 @@ def test_potentials_that_follow_the_prefix(case, potential):
         return math.exp(power * total)
 
     target = {x: p * psi(x) for x, p in enumerate_target(lm, fsa, N).items()}
-    found = tt.mcmc(lm, [], as_automaton(fsa), "pgcd", HMM, 500, N, 1, chains=500, burn_in=25, potential=held)
+    found = tt.inference.smc.mcmc(
+        lm, [], as_automaton(fsa), "pgcd", HMM, 500, N, 1, chains=500, burn_in=25, potential=held
+    )
     z, *totals = moments(target)
     rows = [padded(draw.token_ids, N, EOS) for draw in found.samples]
     for g, total in zip(FUNCTIONS[1:], totals, strict=True):
@@ -155,7 +161,7 @@ def test_what_comes_back():
         "burn_in": 3,
         "thin": 2,
     }
-    found = tt.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
+    found = tt.inference.smc.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
     assert [len(chain) for chain in found.draws] == [3, 3, 2, 2]
     assert found.trace.shape == (4, 1 + 3 + 2 * 3)
     assert 0 < found.acceptance_rate < 1
@@ -164,7 +170,7 @@ def test_what_comes_back():
             assert fsa.accepts(padded(draw.token_ids, N, EOS))
             assert draw.log_prob == pytest.approx(log_target)
             assert draw.text == lm.decode(draw.token_ids)
-    again = tt.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
+    again = tt.inference.smc.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
     assert again.draws == found.draws
     shares = found.group_by(lambda draw: len(draw.token_ids))
     assert sum(shares.values()) == pytest.approx(1.0)
@@ -175,12 +181,19 @@ def test_bad_settings():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     for bad in ({"samples": 0}, {"chains": 0}, {"thin": 0}, {"burn_in": -1}):
-        with pytest.raises(tt.EvidenceError):
-            tt.mcmc(lm, [], fa, "gcd", max_new_tokens=N, **bad)
+        with pytest.raises(tt.errors.EvidenceError):
+            tt.inference.smc.mcmc(lm, [], fa, "gcd", max_new_tokens=N, **bad)
     for cut in (lambda n: [1.0], lambda n: [0.0] * n, lambda n: [math.nan] * n):
-        with pytest.raises(tt.EvidenceError, match="one for each place"):
-            tt.mcmc(lm, [], fa, "gcd", max_new_tokens=N, cut=cut)
+        with pytest.raises(tt.errors.EvidenceError, match="one for each place"):
+            tt.inference.smc.mcmc(lm, [], fa, "gcd", max_new_tokens=N, cut=cut)
     with pytest.raises(tt.BudgetTooSmall):
-        tt.mcmc(lm, [], fa, "gcd", max_new_tokens=1)
-    with pytest.raises(tt.NoParticleSurvived, match="no chain can begin"):
-        tt.mcmc(lm, [], fa, "gcd", max_new_tokens=N, potential=tt.FunctionPotential(lambda text: 0.0))
+        tt.inference.smc.mcmc(lm, [], fa, "gcd", max_new_tokens=1)
+    with pytest.raises(tt.errors.NoParticleSurvived, match="no chain can begin"):
+        tt.inference.smc.mcmc(
+            lm,
+            [],
+            fa,
+            "gcd",
+            max_new_tokens=N,
+            potential=tt.inference.smc.FunctionPotential(lambda text: 0.0),
+        )

@@ -23,7 +23,9 @@ CHAINS = 600
 
 def gibbs(case, proposal, **options):
     settings = {"particles": 3, "max_new_tokens": N, "ess_threshold": 1.1, "moves": 0, "sweeps": 0}
-    return tt.particle_gibbs(CASES[case][0], [], COMPILED[case], proposal, HMM, **settings | options)
+    return tt.inference.smc.particle_gibbs(
+        CASES[case][0], [], COMPILED[case], proposal, HMM, **settings | options
+    )
 
 
 def begun_in_the_target(case, proposal, psi, **options):
@@ -48,7 +50,7 @@ def p_value(chains, target):
     return chisquare(pair[0][pair[1] > 0], pair[1][pair[1] > 0]).pvalue
 
 
-PROPOSALS = TABULAR | {"gcd, cold": tt.GCDProposal(0.4)}
+PROPOSALS = TABULAR | {"gcd, cold": tt.inference.smc.GCDProposal(0.4)}
 
 
 @pytest.mark.parametrize(("case", "psi"), [("ended", "text"), ("exact", "none")])
@@ -92,7 +94,7 @@ def test_a_chain_that_forgets_its_sequence_is_caught(monkeypatch):
         return self.particles.take(self._shape[1] * torch.arange(len(index)) + index + 1)
 
     monkeypatch.setattr(ConditionalRun, "chosen", renewed)
-    chains, target = begun_in_the_target("ended", tt.GCDProposal(0.4), "text")
+    chains, target = begun_in_the_target("ended", tt.inference.smc.GCDProposal(0.4), "text")
     assert p_value(chains.refine(3), target) < 1e-5
 
 
@@ -154,13 +156,13 @@ def test_split_r_hat_by_hand():
 
 def test_bad_settings():
     for bad in ({"particles": 1}, {"chains": 0}, {"sweeps": -1}, {"moves": -1}, {"ess_threshold": -1}):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             gibbs("ended", "gcd", **bad)
-    with pytest.raises(tt.EvidenceError, match="no sweep is left"):
+    with pytest.raises(tt.errors.EvidenceError, match="no sweep is left"):
         gibbs("ended", "gcd").posterior()
-    with pytest.raises(tt.EvidenceError, match="four samples"):
+    with pytest.raises(tt.errors.EvidenceError, match="four samples"):
         gibbs("ended", "gcd", sweeps=2).chains().r_hat()
     with pytest.raises(tt.BudgetTooSmall):
         gibbs("ended", "gcd", max_new_tokens=1)
-    with pytest.raises(tt.NoParticleSurvived, match="no chain can begin"):
+    with pytest.raises(tt.errors.NoParticleSurvived, match="no chain can begin"):
         gibbs("ended", "gcd", potential=lambda text: 0.0)

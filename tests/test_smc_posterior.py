@@ -12,6 +12,7 @@ import torch
 from smc_reference import ENDED, EOS, HMM, Letters, as_automaton, random_table
 
 import tractile as tt
+from tractile.inference import smc as sampling
 
 # Four particles, two of them the same sequence, one dead; unnormalised weights 1, 2, 1, 0.
 POST = tt.Posterior(
@@ -199,7 +200,7 @@ def test_texts_with_odd_characters_can_be_plotted(tmp_path):
 def traced(**options):
     lm = tt.TableLM(random_table(3, 2, seed=3), EOS, Letters())
     options = {
-        "proposal": tt.LookaheadProposal(),
+        "proposal": sampling.LookaheadProposal(),
         "particles": 7,
         "max_new_tokens": 6,
         "ess_threshold": 0.95,
@@ -211,7 +212,7 @@ def traced(**options):
 @pytest.mark.parametrize(
     "options",
     [{}, {"proposal": "lm"}, {"proposal": "gcd", "beam_factor": 2, "resampling": "without-replacement"},
-     {"proposal": "gcd", "align": tt.every_clause, "ess_threshold": 1.1}],
+     {"proposal": "gcd", "align": sampling.every_clause, "ess_threshold": 1.1}],
     ids=["pgcd", "lm", "beam", "align"],
 )  # fmt: skip
 def test_the_trace_spells_every_particle_along_its_ancestry(options):
@@ -251,19 +252,23 @@ def test_beliefs_are_those_of_model_constraint_and_proposal():
         assert found[token].allowed == (token != EOS)
         assert found[token].proposal == pytest.approx(float(p[token] / p[:2].sum()) if token != EOS else 0.0)
     assert (
-        traced(proposal=tt.AWRSProposal(lambda text: True)).trace.steps[0].beliefs[0].candidates[0].proposal
+        traced(proposal=sampling.AWRSProposal(lambda text: True))
+        .trace.steps[0]
+        .beliefs[0]
+        .candidates[0]
+        .proposal
         is None
     )
 
 
 def test_a_trace_changes_nothing():
-    plain = tt.smc(tt.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED), tt.LookaheadProposal(),
-                   HMM, particles=7, max_new_tokens=6, ess_threshold=0.95, seed=4)  # fmt: skip
+    plain = tt.smc(tt.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED),
+                   sampling.LookaheadProposal(), HMM, particles=7, max_new_tokens=6, ess_threshold=0.95, seed=4)  # fmt: skip
     post = traced()
     assert post.token_ids == plain.token_ids
     assert torch.equal(post.log_weights, plain.log_weights)
     assert "trace" not in plain.to_dict()
-    with pytest.raises(tt.EvidenceError, match="trace=True"):
+    with pytest.raises(tt.errors.EvidenceError, match="trace=True"):
         plain.to_html()
     assert json.loads(json.dumps(post.to_dict(), allow_nan=False))["trace"]["steps"][0]["beliefs"]
     assert len(post.plot().axes) == 3

@@ -195,10 +195,10 @@ def test_phi_pgcd_is_added_unless_the_potential_steers():
     assert both.ess_trace == alone.ess_trace
     assert run(PrefixPotential() * Watched()).ess_trace == run(PrefixPotential()).ess_trace != alone.ess_trace
     assert (LookaheadPotential() * Watched()).is_twist
-    half = tt.LookaheadProposal(0.5)
+    half = tt.inference.smc.LookaheadProposal(0.5)
     assert run(None, half).ess_trace == run(LookaheadPotential(0.5), half).ess_trace
     assert run(None, half).ess_trace != run(LookaheadPotential(), half).ess_trace
-    with pytest.raises(tt.EvidenceError, match="strength"):
+    with pytest.raises(tt.errors.EvidenceError, match="strength"):
         LookaheadPotential(-1.0)
 
 
@@ -379,13 +379,13 @@ def test_bad_settings_are_errors():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     for bad in ({"timeout": 1.0}, {"processes": 1, "batched": True}, {"twist": True, "final": phi}):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             FunctionPotential(phi, **bad)
     with pytest.raises(tt.errors.PotentialError, match="boundary at 999"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=FunctionPotential(phi, lambda text: 999))
-    with pytest.raises(tt.EvidenceError, match="followed twice"):
+    with pytest.raises(tt.errors.EvidenceError, match="followed twice"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(0.5, lm))
-    with pytest.raises(tt.EvidenceError, match="needs its own language model"):
+    with pytest.raises(tt.errors.EvidenceError, match="needs its own language model"):
         LMPotential(0.5, prompt=[0])
     small = tt.TableLM({(): [math.log(0.5)] * 2})
     with pytest.raises(tt.VocabularyMismatch, match="2 tokens"):

@@ -123,14 +123,14 @@ def test_rerank_and_is_ask_the_potential_at_the_end_only():
 
 
 def test_a_missing_potential_is_an_error():
-    with pytest.raises(tt.EvidenceError, match="potential"):
+    with pytest.raises(tt.errors.EvidenceError, match="potential"):
         PRESETS["full-is"].run(LM, [], as_automaton(FSA), max_new_tokens=N)
 
 
 def test_uncorrected_weights_are_zero_or_one():
     post = PRESETS["lcd"].run(LM, [], as_automaton(FSA), particles=40, max_new_tokens=N)
     assert set(post.log_weights.exp().tolist()) <= {0.0, 1.0}
-    with pytest.raises(tt.EvidenceError, match="unknown proposal"):
+    with pytest.raises(tt.errors.EvidenceError, match="unknown proposal"):
         replace(PRESETS["lcd"], proposal="best").run(LM, [], as_automaton(FSA), max_new_tokens=N)
 
 
@@ -182,16 +182,16 @@ def test_the_documented_table_is_the_presets():
 
 
 def test_particles_wait_where_they_are_resampled():
-    fa, psi = as_automaton(FSA), FunctionPotential(phi, tt.every_line)
+    fa, psi = as_automaton(FSA), FunctionPotential(phi, tt.inference.smc.every_line)
     given = {"particles": 8, "max_new_tokens": N, "seed": 3}
-    waits = PRESETS["full-smc"].run(LM, [], fa, psi, align=tt.every_line, **given)
+    waits = PRESETS["full-smc"].run(LM, [], fa, psi, align=tt.inference.smc.every_line, **given)
     expected = tt.smc(
         LM,
         [],
         fa,
         "lcd",
         potential=psi,
-        align=tt.every_line,
+        align=tt.inference.smc.every_line,
         resampling="multinomial",
         ess_threshold=0.9,
         **given,
@@ -199,6 +199,7 @@ def test_particles_wait_where_they_are_resampled():
     assert waits.to_dict() == expected.to_dict()
     for name in ("full-is", "smc-steering"):  # never resampled; split
         alone, asked = (
-            PRESETS[name].run(LM, [], fa, psi, align=align, **given) for align in (None, tt.every_line)
+            PRESETS[name].run(LM, [], fa, psi, align=align, **given)
+            for align in (None, tt.inference.smc.every_line)
         )
         assert alone.to_dict() == asked.to_dict()

@@ -8,6 +8,7 @@ from smc_reference import ForgetsItsWeight, Fsa, ReferenceNextToken, as_automato
 
 import tractile as tt
 from tractile.cli.generate import Proposal as GenerateOption
+from tractile.inference import smc as sampling
 from tractile.inference.smc import (
     AdaptiveProposal,
     Extension,
@@ -225,7 +226,7 @@ def test_a_token_that_model_and_hmm_rule_out_does_no_harm():
         assert post.log_evidence == pytest.approx(truth, abs=0.3)
 
 
-class Broken(tt.Proposal):
+class Broken(sampling.Proposal):
     """Draws as GCD does, and then says something else."""
 
     needs = Knowledge.BUDGET
@@ -258,7 +259,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("inside", [lambda p: p, tt.inference.smc.Uncorrected, lambda p: tt.EitherProposal([p, GCDProposal()])],
+@pytest.mark.parametrize("inside", [lambda p: p, sampling.Uncorrected, lambda p: sampling.EitherProposal([p, GCDProposal()])],
                          ids=["plain", "uncorrected", "either"])  # fmt: skip
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside):
@@ -266,20 +267,25 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside)
     make, message = BROKEN[kind]
     lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     name = type(make()).__name__
-    with pytest.raises(tt.ProposalError, match=f"'{name}' .*{message}") as error:
+    with pytest.raises(tt.errors.ProposalError, match=f"'{name}' .*{message}") as error:
         tt.smc(lm, [], fa, inside(make()), None, 8, HORIZON, 1)
     assert error.value.name == name
     if kind != "belief":
-        with pytest.raises(tt.ProposalError, match=message):
-            tt.mcmc(lm, [], fa, inside(make()), None, 2, HORIZON)
-        rollout = tt.RolloutPotential(2, proposal=inside(make()))
-        with pytest.raises(tt.ProposalError, match=message):
+        with pytest.raises(tt.errors.ProposalError, match=message):
+            sampling.mcmc(lm, [], fa, inside(make()), None, 2, HORIZON)
+        rollout = sampling.RolloutPotential(2, proposal=inside(make()))
+        with pytest.raises(tt.errors.ProposalError, match=message):
             tt.smc(lm, [], fa, "gcd", None, 8, HORIZON, potential=rollout)
 
 
 @pytest.mark.parametrize(
     "proposal",
-    ["lm", "gcd", tt.AWRSProposal(bool), tt.EitherProposal([GCDProposal(), LMProposal()])],
+    [
+        "lm",
+        "gcd",
+        sampling.AWRSProposal(bool),
+        sampling.EitherProposal([GCDProposal(), LMProposal()]),
+    ],
     ids=name_of,
 )
 def test_a_language_model_that_gives_nan_is_to_blame(proposal):
@@ -292,7 +298,7 @@ def test_a_language_model_that_gives_nan_is_to_blame(proposal):
         def __getattr__(self, name):
             return getattr(self.lm, name)
 
-    with pytest.raises(tt.EvidenceError, match="the language model gives NaN"):
+    with pytest.raises(tt.errors.EvidenceError, match="the language model gives NaN"):
         tt.smc(Overflows(), [], as_automaton(FSA), proposal, None, 8, HORIZON)
 
 
@@ -301,7 +307,7 @@ def test_a_language_model_that_gives_nan_is_to_blame(proposal):
 def test_a_mixture_is_weighed_by_its_density(prefix, weights):
     """Properly weighted, by the density of all parts: with GCD among them no weight is above the allowed mass over its share."""
     parts = [GCDProposal(), LookaheadProposal(), MixtureProposal(0.2)]
-    proposal = tt.EitherProposal(parts, weights)
+    proposal = sampling.EitherProposal(parts, weights)
     query, reference = queries(LookaheadProposal())
     step, truth = step_after(query, prefix), step_after(reference, prefix)
     ((blend, _),) = proposal._parts
@@ -321,8 +327,8 @@ def test_a_mixture_is_weighed_by_its_density(prefix, weights):
 
 def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
     adaptive = AdaptiveProposal()
-    proposal = tt.EitherProposal(
-        [GCDProposal(), adaptive, LookaheadProposal(), tt.inference.smc.MaskedAWRSProposal()]
+    proposal = sampling.EitherProposal(
+        [GCDProposal(), adaptive, LookaheadProposal(), sampling.MaskedAWRSProposal()]
     )
     assert [weight for _, weight in proposal._parts] == [1.0, 1.0, 2.0]
     lm = tt.TableLM(random_table(V, 1, seed=2))
@@ -333,11 +339,11 @@ def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
 STRENGTHS = {
     "lookahead": (lambda: LookaheadProposal(0.3), 0.3),
     "mixture": (MixtureProposal, 1.0),
-    "uncorrected": (lambda: tt.inference.smc.Uncorrected(LookaheadProposal(0.3)), 0.3),
-    "awrs": (lambda: tt.AWRSProposal(bool, base=LookaheadProposal(0.3)), 0.3),
-    "either": (lambda: tt.EitherProposal([GCDProposal(), LookaheadProposal(0.3)]), 0.3),
+    "uncorrected": (lambda: sampling.Uncorrected(LookaheadProposal(0.3)), 0.3),
+    "awrs": (lambda: sampling.AWRSProposal(bool, base=LookaheadProposal(0.3)), 0.3),
+    "either": (lambda: sampling.EitherProposal([GCDProposal(), LookaheadProposal(0.3)]), 0.3),
     "uncorrected awrs": (
-        lambda: tt.inference.smc.Uncorrected(tt.AWRSProposal(bool, base=LookaheadProposal(0.3))), 0.3),
+        lambda: sampling.Uncorrected(sampling.AWRSProposal(bool, base=LookaheadProposal(0.3))), 0.3),
 }  # fmt: skip
 
 
@@ -373,9 +379,9 @@ def test_names_stand_for_one_algorithm_everywhere():
     meant = {
         "pgcd": (LookaheadProposal("auto"), None),
         "pgcd-mixture": (MixtureProposal(), LookaheadPotential()),
-        "pgcd-mixture-prefix": (MixtureProposal(), tt.PrefixPotential()),
-        "gcd": (GCDProposal(), tt.PrefixPotential()),
-        "awrs": (tt.inference.smc.MaskedAWRSProposal(), tt.PrefixPotential()),
+        "pgcd-mixture-prefix": (MixtureProposal(), sampling.PrefixPotential()),
+        "gcd": (GCDProposal(), sampling.PrefixPotential()),
+        "awrs": (sampling.MaskedAWRSProposal(), sampling.PrefixPotential()),
     }
     for name, (proposal, potential) in meant.items():
         by_name = tt.smc(lm, [], fa, name, **given)

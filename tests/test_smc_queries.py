@@ -25,7 +25,7 @@ def test_sweeps_of_several_hmms_are_kept_within_memory(swept):
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     hmms = [tt.HMM.random(3, V, seed=s, dtype=torch.float64) for s in range(4)]
-    guided = tt.LookaheadProposal()  # of a fixed strength: no pilot sweeps
+    guided = tt.inference.smc.LookaheadProposal()  # of a fixed strength: no pilot sweeps
 
     def run():
         return tt.smc(lm, prompts=[[]] * 4, fa=fa, proposal=guided, hmm=hmms, particles=2, max_new_tokens=N)
@@ -66,7 +66,7 @@ def test_in_inference_mode(proposal):
             inside = tt.HMM.random(3, V, seed=7, dtype=torch.float64)
             for hmm in (HMM, inside):
                 assert tt.smc(lm, [], automaton, proposal, hmm, **settings).to_dict() == outside.to_dict()
-                tt.mcmc(lm, [], automaton, proposal, hmm, 2, N)
+                tt.inference.smc.mcmc(lm, [], automaton, proposal, hmm, 2, N)
         assert tt.smc(lm, [], automaton, proposal, HMM, **settings).to_dict() == outside.to_dict()
 
 
@@ -119,12 +119,15 @@ def test_the_sampler_fits_an_hmm_to_the_prompt_as_its_folder_says(embedded, fold
     batch = tt.smc(lm, prompts=[PROMPT, "Once"], fa=fa, hmm=hmm, **settings)
     assert batch[0].token_ids == expected.token_ids
     assert (
-        tt.mcmc(lm, PROMPT, fa, "pgcd", hmm, 2, 8).samples
-        == tt.mcmc(lm, PROMPT, fa, "pgcd", by_hand, 2, 8).samples
+        tt.inference.smc.mcmc(lm, PROMPT, fa, "pgcd", hmm, 2, 8).samples
+        == tt.inference.smc.mcmc(lm, PROMPT, fa, "pgcd", by_hand, 2, 8).samples
     )
     assert tt.beam_search(lm, PROMPT, fa, 8, 2, hmm) == tt.beam_search(lm, PROMPT, fa, 8, 2, by_hand)
-    moved = tt.resample_move(lm, PROMPT, fa, "pgcd", hmm, **settings)
-    assert moved.to_dict() == tt.resample_move(lm, PROMPT, fa, "pgcd", by_hand, **settings).to_dict()
+    moved = tt.inference.smc.resample_move(lm, PROMPT, fa, "pgcd", hmm, **settings)
+    assert (
+        moved.to_dict()
+        == tt.inference.smc.resample_move(lm, PROMPT, fa, "pgcd", by_hand, **settings).to_dict()
+    )
     hmm.source = None
     assert tt.smc(lm, PROMPT, fa, hmm=hmm, **settings).token_ids != expected.token_ids
 
@@ -167,4 +170,4 @@ def test_a_part_of_your_own(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "mine.txt", lambda hmm, folder, lm, prompt: other)
     lm = tt.TableLM(random_table(V, 1, seed=2))
     assert prompted.prompted(tt.HMM.from_pretrained(tmp_path), lm, []) is other
-    assert Uncorrected(tt.GCDProposal()).potential is not None
+    assert Uncorrected(tt.inference.smc.GCDProposal()).potential is not None

@@ -27,17 +27,20 @@ SETTINGS = {
     "gcd": ({"proposal": "gcd"}, lambda x, c: 1.0),
     "lcd": ({"proposal": "lcd"}, lambda x, c: 1.0),
     "pgcd": ({"proposal": "pgcd"}, lambda x, c: 1.0),
-    "awrs": ({"proposal": tt.AWRSProposal(no_double)}, lambda x, c: float(no_double(spelled(x, c)))),
+    "awrs": (
+        {"proposal": tt.inference.smc.AWRSProposal(no_double)},
+        lambda x, c: float(no_double(spelled(x, c))),
+    ),
     "a function, without replacement": (
         {
             "proposal": "gcd",
-            "potential": tt.FunctionPotential(phi, tt.every_line),
+            "potential": tt.inference.smc.FunctionPotential(phi, tt.inference.smc.every_line),
             "resampling": "without-replacement",
         },
         lambda x, c: phi(spelled(x, c)),
     ),
     "another power of the model": (
-        {"proposal": "pgcd", "potential": tt.LMPotential(0.0)},
+        {"proposal": "pgcd", "potential": tt.inference.smc.LMPotential(0.0)},
         lambda x, c: 1.0,
     ),
 }
@@ -52,7 +55,7 @@ def test_unbiased(case, name):
 
     def run(seed):
         options_here = {"particles": 4, "max_new_tokens": N, "seed": seed, "moves": 2, "ess_threshold": 1.1}
-        return tt.resample_move(lm, [], COMPILED[case], hmm=HMM, **options, **options_here)
+        return tt.inference.smc.resample_move(lm, [], COMPILED[case], hmm=HMM, **options, **options_here)
 
     z = against_enumeration(run, target, runs=25)
     assert bool((z.abs() < LIMIT).all()), z
@@ -66,8 +69,17 @@ def test_a_wrong_acceptance_is_caught(monkeypatch):
     lm, fsa = CASES["ended"]
 
     def run(seed):
-        return tt.resample_move(
-            lm, [], COMPILED["ended"], tt.GCDProposal(3.0), None, 8, N, seed, moves=3, ess_threshold=1.1
+        return tt.inference.smc.resample_move(
+            lm,
+            [],
+            COMPILED["ended"],
+            tt.inference.smc.GCDProposal(3.0),
+            None,
+            8,
+            N,
+            seed,
+            moves=3,
+            ess_threshold=1.1,
         )
 
     z = against_enumeration(run, enumerate_target(lm, fsa, N), runs=80)
@@ -83,8 +95,17 @@ def test_copies_become_different():
         return sum(
             len(
                 set(
-                    tt.resample_move(
-                        lm, [], fa, tt.GCDProposal(2.0), None, 24, 10, seed, moves=moves, ess_threshold=0.7
+                    tt.inference.smc.resample_move(
+                        lm,
+                        [],
+                        fa,
+                        tt.inference.smc.GCDProposal(2.0),
+                        None,
+                        24,
+                        10,
+                        seed,
+                        moves=moves,
+                        ess_threshold=0.7,
                     ).token_ids
                 )
             )
@@ -94,12 +115,12 @@ def test_copies_become_different():
     assert distinct(3) > 1.2 * distinct(0)
 
 
-@pytest.mark.parametrize("proposal", ["pgcd", tt.LookaheadProposal(0.4), "gcd"])
+@pytest.mark.parametrize("proposal", ["pgcd", tt.inference.smc.LookaheadProposal(0.4), "gcd"])
 def test_without_moves_it_is_smc(proposal):
     lm, fsa = CASES["exact"]
     posts = [
         method(lm, [], as_automaton(fsa), proposal, HMM, 8, N, 3, ess_threshold=0.9, **options)
-        for method, options in ((tt.smc, {}), (tt.resample_move, {"moves": 0}))
+        for method, options in ((tt.smc, {}), (tt.inference.smc.resample_move, {"moves": 0}))
     ]
     assert posts[0].token_ids == posts[1].token_ids
     assert posts[0].log_weights.tolist() == pytest.approx(posts[1].log_weights.tolist(), rel=1e-9)
@@ -110,7 +131,7 @@ def test_without_moves_it_is_smc(proposal):
 def test_bad_settings():
     lm, fsa = CASES["ended"]
     for bad in ({"particles": 0}, {"moves": -1}, {"resampling": "no such"}):
-        with pytest.raises(tt.EvidenceError):
-            tt.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=N, **bad)
+        with pytest.raises(tt.errors.EvidenceError):
+            tt.inference.smc.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=N, **bad)
     with pytest.raises(tt.BudgetTooSmall):
-        tt.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=1)
+        tt.inference.smc.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=1)

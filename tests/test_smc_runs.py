@@ -23,7 +23,9 @@ DEAD = post(-math.inf, -math.inf)
 
 
 def test_by_hand():
-    runs = tt.Runs([post(math.log(2), math.log(4)), post(math.log(1)), DEAD, post(-math.inf, math.log(2))])
+    runs = tt.inference.smc.Runs(
+        [post(math.log(2), math.log(4)), post(math.log(1)), DEAD, post(-math.inf, math.log(2))]
+    )
     z = torch.tensor([3.0, 1.0, 0.0, 1.0])
     assert runs.alive == 0.75
     assert runs.log_evidence == pytest.approx(math.log(1.25))
@@ -37,12 +39,12 @@ def test_by_hand():
 
 
 def test_where_no_run_lives_and_where_there_are_too_few():
-    runs = tt.Runs([DEAD, DEAD])
+    runs = tt.inference.smc.Runs([DEAD, DEAD])
     assert (runs.log_evidence, runs.log_evidence_error, runs.quality) == (-math.inf, math.inf, -math.inf)
     assert math.isnan(runs.quality_error)
     assert runs.pooled().failed
-    with pytest.raises(tt.EvidenceError, match="two runs or more, not 1"):
-        tt.Runs([DEAD])
+    with pytest.raises(tt.errors.EvidenceError, match="two runs or more, not 1"):
+        tt.inference.smc.Runs([DEAD])
 
 
 @pytest.mark.parametrize("proposal", ["gcd", "lm"])
@@ -51,7 +53,9 @@ def test_standard_error_and_quality_against_enumeration(proposal):
     lm, fsa = CASES["ended"]
     fa, target = as_automaton(fsa), enumerate_target(lm, fsa, N)
     z = sum(target.values())
-    runs = tt.Runs(tt.smc(lm, prompts=[()] * 400, fa=fa, proposal=proposal, particles=1, max_new_tokens=N))
+    runs = tt.inference.smc.Runs(
+        tt.smc(lm, prompts=[()] * 400, fa=fa, proposal=proposal, particles=1, max_new_tokens=N)
+    )
     assert abs(runs.log_evidence - math.log(z)) < LIMIT * runs.log_evidence_error
     if proposal == "lm":  # begun anew until one lives it is rejection sampling: no divergence at all
         assert abs(runs.quality - math.log(z)) < LIMIT * runs.quality_error

@@ -114,7 +114,8 @@ def test_importance_sampling_is_unbiased_and_never_resamples():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     runs = [
-        tt.importance_sampling(lm, [], fa, "gcd", particles=4, max_new_tokens=N, seed=s) for s in range(RUNS)
+        tt.inference.smc.importance_sampling(lm, [], fa, "gcd", particles=4, max_new_tokens=N, seed=s)
+        for s in range(RUNS)
     ]
     assert all(not post.resampled for post in runs)
     z = z_scores(torch.stack([estimates(post) for post in runs]), moments(enumerate_target(lm, fsa, N)))
@@ -176,7 +177,9 @@ ONE_ONE_OF_THREE = Fsa(
 
 
 def drawn_distribution(proposal, fsa, hmm=None, particles=4000):
-    post = tt.importance_sampling(UNIFORM_BITS, [], as_automaton(fsa), proposal, hmm, particles, 3, seed=0)
+    post = tt.inference.smc.importance_sampling(
+        UNIFORM_BITS, [], as_automaton(fsa), proposal, hmm, particles, 3, seed=0
+    )
     return [post.token_ids.count(x) / particles for x in [(0, 0, 1), (0, 1, 0), (1, 0, 0)]], post
 
 
@@ -205,7 +208,7 @@ def test_rejection_sampling_is_exact(case):
     lm, fsa = CASES[case]
     target = enumerate_target(lm, fsa, N)
     z = sum(target.values())
-    result = tt.rejection_sampling(
+    result = tt.inference.smc.rejection_sampling(
         lm, [], as_automaton(fsa), samples=2000, max_new_tokens=N, max_tries=100_000, batch_size=1000
     )
     assert result.accepted == 2000
@@ -226,7 +229,7 @@ def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
     lm, fsa = CASES["ended"]
     fa, z = as_automaton(fsa), sum(enumerate_target(*CASES["ended"], N).values())
     runs = [
-        tt.rejection_sampling(lm, [], fa, samples=3, max_new_tokens=N, seed=s, batch_size=8)
+        tt.inference.smc.rejection_sampling(lm, [], fa, samples=3, max_new_tokens=N, seed=s, batch_size=8)
         for s in range(250)
     ]
     score = z_scores(torch.tensor([[run.acceptance_rate] for run in runs]), [z])
@@ -237,7 +240,9 @@ def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
 
 def test_rejection_sampling_says_when_nothing_was_accepted():
     lm = tt.TableLM({(): torch.tensor([1 - 1e-9, 1e-9], dtype=torch.float64).log()})
-    result = tt.rejection_sampling(lm, [], as_automaton(ONE_ONE), samples=5, max_new_tokens=3, max_tries=100)
+    result = tt.inference.smc.rejection_sampling(
+        lm, [], as_automaton(ONE_ONE), samples=5, max_new_tokens=3, max_tries=100
+    )
     assert (result.accepted, result.tries, result.acceptance_rate) == (0, 100, 0.0)
     assert result.posterior.failed
     assert result.posterior.log_evidence == -math.inf

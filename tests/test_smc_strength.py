@@ -20,6 +20,7 @@ from smc_reference import (
 )
 
 import tractile as tt
+from tractile.inference import smc as sampling
 from tractile.inference.smc.strength import STRENGTHS
 
 WRONG = tt.HMM.random(3, V, seed=11, dtype=torch.float64)
@@ -51,7 +52,7 @@ def test_unbiased_with_the_pilot_counted(case, hmm):
     lm, fsa = CASES[case]
     target = enumerate_target(lm, fsa, N)
     kept = as_automaton(fsa)
-    for make in (lambda: tt.LookaheadProposal(tt.Strength()), lambda: "pgcd"):
+    for make in (lambda: sampling.LookaheadProposal(sampling.Strength()), lambda: "pgcd"):
         z = against_enumeration(
             lambda seed, make=make: tt.smc(lm, [], kept, make(), hmm, 4, N, seed, ess_threshold=1.1), target
         )
@@ -75,16 +76,16 @@ def test_the_second_request_has_no_pilot_whatever_its_prompt():
 
 
 def test_a_strength_is_shared_by_a_class_of_requests():
-    lm, shared = Counted(), tt.Strength()
+    lm, shared = Counted(), sampling.Strength()
     one, other = (as_automaton(Fsa([(0, [0, t], 0), (0, EOS, 1), (1, EOS, 1)], 0, [1], V)) for t in (0, 1))
     assert repr(shared) == "Strength()"
-    posts = tt.smc(lm, prompts=[[], [0]], fa=[one, other], proposal=tt.LookaheadProposal(shared), hmm=HMM,
+    posts = tt.smc(lm, prompts=[[], [0]], fa=[one, other], proposal=sampling.LookaheadProposal(shared), hmm=HMM,
                    particles=4, max_new_tokens=N)  # fmt: skip
     assert shared.value in STRENGTHS
     assert list(shared.log_evidence) == list(STRENGTHS)
     assert all(post.strength == shared.value and post.calibration is shared for post in posts)
     lm.rows = []
-    third = tt.smc(lm, [1], other, tt.LookaheadProposal(shared), HMM, 4, N)
+    third = tt.smc(lm, [1], other, sampling.LookaheadProposal(shared), HMM, 4, N)
     assert len(lm.rows) <= N
     assert third.strength == shared.value
     assert str(shared.value) in repr(shared)
@@ -94,7 +95,7 @@ def test_a_run_is_that_of_the_strength_it_found():
     """Pilots draw from random numbers of their own: nothing but the strength is left of them."""
     lm, fsa = Counted(), CASES["ended"][1]
     auto = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=8, max_new_tokens=N, seed=3)
-    fixed = tt.GCDProposal() if not auto.strength else tt.LookaheadProposal(auto.strength)
+    fixed = sampling.GCDProposal() if not auto.strength else sampling.LookaheadProposal(auto.strength)
     plain = tt.smc(lm, [], as_automaton(fsa), fixed, HMM, 8, N, 3)
     assert auto.token_ids == plain.token_ids
     assert torch.equal(auto.log_weights, plain.log_weights)
@@ -173,23 +174,23 @@ def test_a_guide_that_believes_the_opposite_is_not_followed(caplog):
 
 
 def test_what_the_pilot_says_is_judged_with_its_neighbours_and_deaths_count():
-    strength = tt.Strength()
+    strength = sampling.Strength()
     strength.settle([{0.0: [-9.0], 0.2: [-math.inf], 0.4: [-5.0], 0.7: [-4.0], 1.0: [-4.1]}])
     assert strength.value == 1.0
     assert strength.log_evidence[0.2] == -19.0
-    strength = tt.Strength()
+    strength = sampling.Strength()
     strength.settle([{0.0: [-3.0, -3.0], 0.2: [-3.1, -3.1], 0.4: [-9, -9], 0.7: [-9, -9], 1.0: [-2.9, -20]}])
     assert strength.value == 0.0
     assert strength.guide_hurts
 
 
 def test_the_user_is_told_once_where_the_guide_is_worse_than_none(caplog):
-    strength = tt.Strength()
+    strength = sampling.Strength()
     with caplog.at_level(logging.WARNING, logger="tractile"):
         strength.settle([{0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-9.0]}])
     assert "no guide" in caplog.text
     assert strength.guide_hurts
-    better = tt.Strength()
+    better = sampling.Strength()
     better.settle([{0.0: [-9.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-3.0], 1.0: [-3.0]}] * 2)
     assert not better.guide_hurts
 
@@ -202,7 +203,7 @@ def test_a_posterior_says_what_its_guide_did():
     assert said in post.to_html()
     assert f"{post.calibration.log_evidence[0.0]:.1f}" in said
     assert "Guide:" not in tt.smc(lm, [], as_automaton(fsa), "gcd", None, 4, N, trace=True).to_html()
-    hurts = tt.Strength()
+    hurts = sampling.Strength()
     assert str(hurts) == "Strength()"
     hurts.settle([{0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-12.0]}])
     assert str(hurts).startswith("the HMM is no guide here")
@@ -211,33 +212,33 @@ def test_a_posterior_says_what_its_guide_did():
 
 def test_where_nothing_finds_it_that_is_an_error():
     lm, fsa = CASES["ended"]
-    with pytest.raises(tt.EvidenceError, match="hmm="):
+    with pytest.raises(tt.errors.EvidenceError, match="hmm="):
         tt.smc(lm, [], as_automaton(fsa), max_new_tokens=N)
-    with pytest.raises(tt.EvidenceError, match="give a number"):
+    with pytest.raises(tt.errors.EvidenceError, match="give a number"):
         tt.smc(
             lm,
             [],
             as_automaton(fsa),
-            tt.AdaptiveProposal(tt.LookaheadProposal("auto")),
+            sampling.AdaptiveProposal(sampling.LookaheadProposal("auto")),
             HMM,
             max_new_tokens=N,
         )
-    with pytest.raises(tt.EvidenceError, match="auto"):
-        tt.LookaheadProposal("best")
+    with pytest.raises(tt.errors.EvidenceError, match="auto"):
+        sampling.LookaheadProposal("best")
 
 
 def test_chains_moves_presets_and_islands_find_it_too():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
-    assert tt.mcmc(lm, [], fa, "pgcd", HMM, 4, N, burn_in=2).samples
-    assert tt.resample_move(lm, [], fa, "pgcd", HMM, 4, N).log_evidence > -math.inf
+    assert sampling.mcmc(lm, [], fa, "pgcd", HMM, 4, N, burn_in=2).samples
+    assert sampling.resample_move(lm, [], fa, "pgcd", HMM, 4, N).log_evidence > -math.inf
     post = tt.smc(lm, [], fa, hmm=HMM, islands=["gcd", "pgcd"], particles=4, max_new_tokens=N)
     assert post.islands[0].strength is None
     assert post.islands[1].calibration is not None
-    mixed = tt.EitherProposal([tt.GCDProposal(), tt.LookaheadProposal("auto")])
+    mixed = sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal("auto")])
     assert tt.smc(lm, [], fa, mixed, HMM, 4, N).calibration is not None
     assert (
-        tt.Preset(proposal="pgcd").run(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).strength
+        sampling.Preset(proposal="pgcd").run(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).strength
         is not None
     )
     said = tt.smc(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).to_dict()

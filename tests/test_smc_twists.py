@@ -28,7 +28,7 @@ TWISTS = {
     "short": lambda: RolloutPotential(2, 1),
     "short, judged": lambda: RolloutPotential(2, 1, proposal=LookaheadProposal()),
     "for a function": lambda: RolloutPotential(2, function=phi),
-    "at lines": lambda: RolloutPotential(2).at(tt.every_line),
+    "at lines": lambda: RolloutPotential(2).at(tt.inference.smc.every_line),
 }
 
 
@@ -38,7 +38,9 @@ def test_unbiased(case, name):
     """For p_lm · 1[C], and times another potential beside the twist."""
     lm, fsa = CASES[case]
     fa, target = as_automaton(fsa), enumerate_target(lm, fsa, N)
-    other = tt.FunctionPotential(phi, tt.at_end) if name == "for a function" else None
+    other = (
+        tt.inference.smc.FunctionPotential(phi, tt.inference.smc.at_end) if name == "for a function" else None
+    )
     if other is not None:
         target = {x: p * phi(spelled(x, case)) for x, p in target.items()}
 
@@ -152,7 +154,7 @@ def test_rollouts_steer():
         ]
         return float(torch.tensor(values).std() / torch.tensor(values).mean())
 
-    assert spread(RolloutPotential(16)) < 0.85 * spread(tt.PrefixPotential())
+    assert spread(RolloutPotential(16)) < 0.85 * spread(tt.inference.smc.PrefixPotential())
 
 
 def random_head(dim, vocab_size):
@@ -215,19 +217,19 @@ def test_failures():
     def run(potential, model=lm):
         return tt.smc(model, [], fa, "gcd", particles=4, max_new_tokens=N, potential=potential)
 
-    with pytest.raises(tt.EvidenceError, match="no fork"):
+    with pytest.raises(tt.errors.EvidenceError, match="no fork"):
         run(RolloutPotential(), Plain(lm))
-    with pytest.raises(tt.EvidenceError, match="no hidden"):
+    with pytest.raises(tt.errors.EvidenceError, match="no hidden"):
         run(HiddenTwist(lambda hidden: hidden), Plain(lm))
-    with pytest.raises(tt.PotentialError, match="<lambda>' raised ZeroDivisionError"):
+    with pytest.raises(tt.errors.PotentialError, match="<lambda>' raised ZeroDivisionError"):
         run(RolloutPotential(function=lambda text: 1 / 0))
-    with pytest.raises(tt.PotentialError, match="<lambda>' returned -1"):
+    with pytest.raises(tt.errors.PotentialError, match="<lambda>' returned -1"):
         run(RolloutPotential(function=lambda text: -1))
     circuit = tt.CircuitLM(tt.HMM.random(4, V, seed=2), EOS)
-    with pytest.raises(tt.ShapeError, match="the head returned shape"):
+    with pytest.raises(tt.errors.ShapeError, match="the head returned shape"):
         run(HiddenTwist(lambda hidden: hidden), circuit)
-    with pytest.raises(tt.PotentialError, match="infinite or no number"):
+    with pytest.raises(tt.errors.PotentialError, match="infinite or no number"):
         run(HiddenTwist(lambda hidden: torch.full((len(hidden), V), math.nan)), circuit)
     for bad in ({"rollouts": 0}, {"length": 0}):
-        with pytest.raises(tt.EvidenceError):
+        with pytest.raises(tt.errors.EvidenceError):
             RolloutPotential(**bad)

@@ -209,7 +209,9 @@ def test_speculation_on_the_embedded_model(kind):
     fa = regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)?\.").compile(tokenizer)
     arguments = (lm, "The name of the girl was", fa)
     found = tt.speculative(*arguments, load_hmm(), kind, particles=100, max_new_tokens=12)
-    plain = tt.importance_sampling(*arguments, kind, load_hmm(), particles=100, max_new_tokens=12, seed=1)
+    plain = tt.inference.smc.importance_sampling(
+        *arguments, kind, load_hmm(), particles=100, max_new_tokens=12, seed=1
+    )
     assert all(fa.accepts([*p.token_ids]) for p in found.posterior.particles)
     assert found.passes < found.tokens
     means = [

@@ -54,9 +54,9 @@ def database():
 def test_statements_cannot_fill_the_memory_or_the_disk(table, tmp_path):
     many = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 3000)"
     bomb = f"PRAGMA max_page_count = 1000000; CREATE {table} t (a); INSERT INTO t {many} SELECT zeroblob(900000) FROM c"
-    with pytest.raises(tt.FormatError, match="full"):
+    with pytest.raises(tt.errors.FormatError, match="full"):
         read_schema(bomb)
-    with pytest.raises(tt.FormatError, match="denied"):
+    with pytest.raises(tt.errors.FormatError, match="denied"):
         read_schema(f"CREATE TABLE t (a); VACUUM INTO '{tmp_path}/copy.db'")
     assert not list(tmp_path.iterdir())
 
@@ -168,14 +168,14 @@ def test_names_are_quoted_where_sqlite_needs_it(database):
     ("schema", "settings", "error", "message"),
     [
         ({}, {}, tt.EmptyLanguage, "no tables"),
-        ("CREATE TABLE t (", {}, tt.FormatError, "CREATE TABLE"),
-        ("missing.sqlite", {}, tt.FormatError, "missing.sqlite"),
-        (7, {}, tt.FormatError, "7"),
-        ({"t": "abc"}, {}, tt.FormatError, "'t'"),
-        ({"t": []}, {}, tt.FormatError, "no columns"),
-        ({"t": ["a", "A"]}, {}, tt.FormatError, "twice"),
-        ({"t\0": ["a"]}, {}, tt.FormatError, "NUL"),
-        ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.FormatError, "foreign key"),
+        ("CREATE TABLE t (", {}, tt.errors.FormatError, "CREATE TABLE"),
+        ("missing.sqlite", {}, tt.errors.FormatError, "missing.sqlite"),
+        (7, {}, tt.errors.FormatError, "7"),
+        ({"t": "abc"}, {}, tt.errors.FormatError, "'t'"),
+        ({"t": []}, {}, tt.errors.FormatError, "no columns"),
+        ({"t": ["a", "A"]}, {}, tt.errors.FormatError, "twice"),
+        ({"t\0": ["a"]}, {}, tt.errors.FormatError, "NUL"),
+        ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.errors.FormatError, "foreign key"),
         (TABLES, {"columns": "all"}, tt.UnsupportedConstraint, "columns"),
         (TABLES, {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
         (TABLES, {"values": [None]}, tt.UnsupportedConstraint, "None"),
@@ -190,5 +190,5 @@ def test_bad_input(schema, settings, error, message):
 def test_a_file_that_is_no_database(tmp_path):
     file = tmp_path / "x.sqlite"
     file.write_text("not a database at all, just some text" * 50)
-    with pytest.raises(tt.FormatError, match="cannot be read"):
+    with pytest.raises(tt.errors.FormatError, match="cannot be read"):
         tt.sql(file)

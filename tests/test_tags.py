@@ -134,7 +134,7 @@ def test_special_tokens_spell_their_text():
     assert constraint.compile(spelled).accepts_tokens([*ids, *(b + 1 for b in b"<|call|>"), 0])
     assert not constraint.compile(vocab).accepts_tokens([*ids, 257, 0])
     for name, token in (("x", 5), ("x", 0), ("x", 1000), ("", 258)):
-        with pytest.raises(tt.ShapeError, match="with_special"):
+        with pytest.raises(tt.errors.ShapeError, match="with_special"):
             vocab.with_special({name: token})
 
 

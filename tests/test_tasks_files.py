@@ -60,7 +60,7 @@ def test_lines_are_those_between_newlines(tmp_path, ending):
 def test_what_is_not_objects_is_named(tmp_path, content, words):
     path = tmp_path / "broken.jsonl"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(tt.FormatError, match=f"broken.jsonl.*{words}"):
+    with pytest.raises(tt.errors.FormatError, match=f"broken.jsonl.*{words}"):
         list(files.read_jsonl(path))
 
 
@@ -70,14 +70,14 @@ def test_a_damaged_archive_is_refused_not_cut_short(tmp_path, ending, damage):
     path = packed(tmp_path / f"a.jsonl{ending}", b'{"a": 1}\n' * 1000)
     path.write_bytes(damage(path.read_bytes()))
     for read in (files.read_jsonl, files.read_lines, files.read_json, files.read_bytes):
-        with pytest.raises(tt.FormatError, match=r"a\.jsonl.*does not (unpack|open)"):
+        with pytest.raises(tt.errors.FormatError, match=r"a\.jsonl.*does not (unpack|open)"):
             list(read(path))
 
 
 def test_what_is_missing_is_said(tmp_path):
-    with pytest.raises(tt.FormatError, match=r"has none of dev\.json, test\.jsonl"):
+    with pytest.raises(tt.errors.FormatError, match=r"has none of dev\.json, test\.jsonl"):
         files.find(tmp_path, "dev.json", "test.jsonl")
-    with pytest.raises(tt.FormatError, match="nowhere does not exist"):
+    with pytest.raises(tt.errors.FormatError, match="nowhere does not exist"):
         files.find(tmp_path / "nowhere", "dev.json")
-    with pytest.raises(tt.FormatError, match="does not open"):
+    with pytest.raises(tt.errors.FormatError, match="does not open"):
         files.read_text(tmp_path / "dev.json")

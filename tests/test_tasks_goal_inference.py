@@ -99,7 +99,7 @@ def test_domains_are_read():
     ],
 )  # fmt: skip
 def test_broken_domains(text, message):
-    with pytest.raises(tt.FormatError, match=message):
+    with pytest.raises(tt.errors.FormatError, match=message):
         read_domain(text)
 
 
@@ -107,7 +107,7 @@ def test_broken_domains(text, message):
     "goal", ["", "(and (on a b)", "(and (not (on a b)))", "(on a b) (on b a)", "a", "(and a)", "(or (a) (b))"]
 )
 def test_broken_goals(goal):
-    with pytest.raises(tt.FormatError):
+    with pytest.raises(tt.errors.FormatError):
         read_goal(goal)
 
 
@@ -333,7 +333,7 @@ def test_examples(task):
     only = GoalInference(task.data, domain="gripper", max_objects=5)
     assert list(only.examples()) == []
     assert set(only.dropped) == {"more than 5 objects"}
-    with pytest.raises(tt.FormatError, match="the splits are"):
+    with pytest.raises(tt.errors.FormatError, match="the splits are"):
         next(task.examples("dev"))
 
 
@@ -390,11 +390,11 @@ def test_the_potential_is_zero_when_no_completion_holds(task):
 
 
 def test_files(tmp_path):
-    with pytest.raises(tt.FormatError, match=r"problems\.jsonl"):
+    with pytest.raises(tt.errors.FormatError, match=r"problems\.jsonl"):
         list(GoalInference(tmp_path).examples())
     path = tmp_path / "test.jsonl"
     path.write_text(json.dumps({"name": "x"}))
-    with pytest.raises(tt.FormatError, match=r"test\.jsonl, item 0: 'problem_pddl'"):
+    with pytest.raises(tt.errors.FormatError, match=r"test\.jsonl, item 0: 'problem_pddl'"):
         list(GoalInference(tmp_path).examples())
     post = "(define (problem p) (:domain post) (:objects v - van) (:init) (:goal (at v)))"
     row = {"name": "x", "natural_language": "", "init_desc": "", "goal_desc": "", "goal": ""}
@@ -406,7 +406,7 @@ def test_files(tmp_path):
     (tmp_path / "domains/post.pddl").write_text(TYPED)
     assert [e.reference for e in GoalInference(tmp_path).examples()] == ["(and (at v))"]
     path.write_text(json.dumps(row | {"problem_pddl": post[:-1]}))
-    with pytest.raises(tt.FormatError, match=r"test\.jsonl, item 0: PDDL: 1 parentheses"):
+    with pytest.raises(tt.errors.FormatError, match=r"test\.jsonl, item 0: PDDL: 1 parentheses"):
         list(GoalInference(tmp_path).examples())
     path.write_text("\n".join(json.dumps(row | {"problem_pddl": text}) for text in (post, post[:-1])))
     task = GoalInference(tmp_path)
@@ -422,7 +422,7 @@ def test_parquet(tmp_path):
     parquet.write_table(pyarrow.Table.from_pylist([row for row in rows() if "id" in row]), path)
     assert [e.id for e in GoalInference(tmp_path).examples()] == [f"p{i}" for i in range(8)]
     path.write_bytes(b"PAR1")
-    with pytest.raises(tt.FormatError, match="is not a parquet file"):
+    with pytest.raises(tt.errors.FormatError, match="is not a parquet file"):
         list(GoalInference(tmp_path).examples())
 
 

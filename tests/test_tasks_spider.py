@@ -145,20 +145,20 @@ def test_scores(folder):
 def test_broken_files(tmp_path):
     (tmp_path / "tables.json").write_text(json.dumps([described("a", TABLES)]))
     (tmp_path / "dev.json").write_text(json.dumps([{"db_id": "b", "question": "", "query": ""}]))
-    with pytest.raises(tt.FormatError, match=r"dev\.json, item 0: no 'b'"):
+    with pytest.raises(tt.errors.FormatError, match=r"dev\.json, item 0: no 'b'"):
         list(Spider(tmp_path).examples())
     (tmp_path / "dev.json").write_text(json.dumps([{"db_id": "a", "question": ""}]))
-    with pytest.raises(tt.FormatError, match=r"dev\.json, item 0: no 'query'"):
+    with pytest.raises(tt.errors.FormatError, match=r"dev\.json, item 0: no 'query'"):
         list(Spider(tmp_path).examples())
     (tmp_path / "dev.json").write_text(json.dumps([{"db_id": "a", "question": "", "query": ""}]))
-    with pytest.raises(tt.FormatError, match="neither a folder database nor"):
+    with pytest.raises(tt.errors.FormatError, match="neither a folder database nor"):
         list(Spider(tmp_path).examples())
     (tmp_path / "tables.json").write_text(json.dumps([{"db_id": "a"}]))
-    with pytest.raises(tt.FormatError, match=r"tables\.json, item 0"):
+    with pytest.raises(tt.errors.FormatError, match=r"tables\.json, item 0"):
         list(Spider(tmp_path).examples())
-    with pytest.raises(tt.FormatError, match="train_spider"):
+    with pytest.raises(tt.errors.FormatError, match="train_spider"):
         list(Spider(tmp_path).examples("train"))
-    with pytest.raises(tt.FormatError, match="the splits are"):
+    with pytest.raises(tt.errors.FormatError, match="the splits are"):
         list(Spider(tmp_path).examples("dev"))
 
 
@@ -178,7 +178,7 @@ def test_packed_databases(folder, tmp_path):
         if task.file("ships").is_relative_to(cache):  # what is unpacked is not unpacked again
             archive.write_bytes(b"broken")
     archive.write_bytes(zstandard.compress(packed.getvalue()[:5000]))
-    with pytest.raises(tt.FormatError, match="does not unpack"):
+    with pytest.raises(tt.errors.FormatError, match="does not unpack"):
         extracted([archive], tmp_path / "b" / "cache")
     assert not list((tmp_path / "b").iterdir())
     assert archive_was

@@ -225,7 +225,7 @@ def test_transformers_tokenizer(shared_dir):
     )
     wrapped = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
     assert len(Vocabulary.from_tokenizer(wrapped, size=512)) == 512
-    with pytest.raises(tt.ShapeError, match="size"):
+    with pytest.raises(tt.errors.ShapeError, match="size"):
         Vocabulary.from_tokenizer(wrapped, size=100)
 
 
@@ -234,19 +234,19 @@ def test_families_that_are_refused():
 
     wordpiece = Tokenizer(models.WordPiece({"[UNK]": 0, "a": 1, "##b": 2}, unk_token="[UNK]"))
     wordpiece.decoder = decoders.WordPiece()
-    with pytest.raises(tt.FormatError, match="WordPiece"):
+    with pytest.raises(tt.errors.FormatError, match="WordPiece"):
         Vocabulary.from_tokenizer(wordpiece, eos_token_id=0)
     lower = byte_level()
     lower.normalizer = normalizers.Lowercase()
-    with pytest.raises(tt.FormatError, match="changes text"):
+    with pytest.raises(tt.errors.FormatError, match="changes text"):
         Vocabulary.from_tokenizer(lower, eos_token_id=0)
-    with pytest.raises(tt.FormatError, match="end-of-sequence"):
+    with pytest.raises(tt.errors.FormatError, match="end-of-sequence"):
         Vocabulary.from_tokenizer(byte_level())
-    with pytest.raises(tt.FormatError, match="end-of-sequence"):
+    with pytest.raises(tt.errors.FormatError, match="end-of-sequence"):
         Vocabulary.from_tokenizer(PreTrainedTokenizerFast(tokenizer_object=byte_level()))
-    with pytest.raises(tt.FormatError, match="int"):
+    with pytest.raises(tt.errors.FormatError, match="int"):
         Vocabulary.from_tokenizer(7)
-    with pytest.raises(tt.ShapeError):
+    with pytest.raises(tt.errors.ShapeError):
         Vocabulary([b"a"], eos_token_id=1)
 
 

@@ -23,7 +23,7 @@
       gcd-…              2. to 7. and steering with the proposal of gcd    ours: none is lost to the budget
 
 Names of proposals are those of :func:`tractile.smc`: a method without a preset is ``smc(proposal=name)``, the others are
-``tractile.PRESETS``.
+``tractile.inference.smc.PRESETS``.
 
 A text that the budget cuts off is an answer, and a wrong one, where the method itself would give it out: under lcd-unweighted,
 and under lcd and awrs, as Table 1 of the first paper counts. To the others it has weight zero.

@@ -119,9 +119,9 @@ def tractile(problem: Problem) -> Engine:
     hmm, tokens = problem.hmm, problem.tokens
     return Engine(
         lambda: tt.log_marginal(hmm, tokens),
-        lambda: tt.em_step(hmm, tokens),
-        lambda: tt.log_marginal(tt.em_step(hmm, tokens)[0], tokens).sum(),
-        "`tt.em_step`, for any circuit",
+        lambda: tt.inference.em_step(hmm, tokens),
+        lambda: tt.log_marginal(tt.inference.em_step(hmm, tokens)[0], tokens).sum(),
+        "`tt.inference.em_step`, for any circuit",
     )
 
 

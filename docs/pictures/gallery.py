@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import tractile as tt
-from tractile import builders
+from tractile.circuits import builders
 from tractile.layers import Bernoulli, Categorical, Dense, Hadamard, Indicator, Sum
 
 OUT = Path(__file__).resolve().parent.parent / "gallery" / "thumbnails"

@@ -23,11 +23,11 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     >>> import torch
     >>> import tractile as tt
     >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9]))  # a fair coin and a biased one, thrown three times
-    >>> three = tt.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))
-    >>> rest = tt.condition(three, {0: 1, 1: 1})
+    >>> three = tt.circuits.builders.cp([coins, coins, coins], torch.tensor([0.5, 0.5]))
+    >>> rest = tt.inference.condition(three, {0: 1, 1: 1})
     >>> rest.variables, round(tt.partition(rest).exp().item(), 4)  # P(1, 1) = ½ · 0.5² + ½ · 0.9²
     ((2,), 0.53)
-    >>> tt.log_marginal(tt.normalise(rest), {2: 1}).exp()  # P(third | 1, 1)
+    >>> tt.log_marginal(tt.inference.normalise(rest), {2: 1}).exp()  # P(third | 1, 1)
     tensor([0.8057], dtype=torch.float64)
     """
     check_circuit(circuit, "condition")

@@ -41,7 +41,7 @@ def check_deterministic(model: Model) -> None:
     >>> from tractile.inference import check_deterministic
     >>> try:
     ...     check_deterministic(tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]]))
-    ... except tt.CircuitError as error:
+    ... except tt.errors.CircuitError as error:
     ...     print(error)
     HMM(states=(2,), units=(2,), vocab_size=2) is not unambiguous: two paths of one sequence are in states 0 and 1
     """

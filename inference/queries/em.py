@@ -44,7 +44,7 @@ class Counts(NamedTuple):
     >>> import torch
     >>> import tractile as tt
     >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
-    >>> counts = tt.expected_counts(coin, torch.tensor([[1, 1, 0]]))
+    >>> counts = tt.inference.expected_counts(coin, torch.tensor([[1, 1, 0]]))
     >>> counts.of(coin.emission_probs)  # one 0 and two 1s
     tensor([[1., 2.]])
     >>> round(counts.log_likelihood.item(), 4)  # 3 log ½
@@ -106,7 +106,7 @@ def expected_counts(
     >>> import torch
     >>> import tractile as tt
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> counts = tt.expected_counts(hmm, torch.tensor([[1, 1]]))
+    >>> counts = tt.inference.expected_counts(hmm, torch.tensor([[1, 1]]))
     >>> counts.of(hmm.initial_probs)  # p(z_1 | 1, 1)
     tensor([0.8834, 0.1166])
     >>> counts.of(hmm.emission_probs)  # two tokens 1, shared by the states
@@ -204,10 +204,10 @@ def em_step(
     >>> import torch
     >>> import tractile as tt
     >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
-    >>> better, log_likelihood = tt.em_step(coin, torch.tensor([[1, 1, 0]]))
+    >>> better, log_likelihood = tt.inference.em_step(coin, torch.tensor([[1, 1, 0]]))
     >>> better.emission_probs
     tensor([[0.3333, 0.6667]])
-    >>> half, _ = tt.em_step(coin, torch.tensor([[1, 1, 0]]), step=0.5)
+    >>> half, _ = tt.inference.em_step(coin, torch.tensor([[1, 1, 0]]), step=0.5)
     >>> half.emission_probs
     tensor([[0.4167, 0.5833]])
     """
@@ -251,8 +251,8 @@ def em(
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> random = tt.builders.RandomParameters(seed=0)
-    >>> start = tt.builders.cp([random.bernoulli()(v, 2) for v in range(3)], random.rows(2))
+    >>> random = tt.circuits.builders.RandomParameters(seed=0)
+    >>> start = tt.circuits.builders.cp([random.bernoulli()(v, 2) for v in range(3)], random.rows(2))
     >>> data = torch.tensor([[0, 0, 0], [1, 1, 1]]).repeat(50, 1)
     >>> fit = tt.em(start, data, epochs=30)
     >>> round(fit.log_likelihoods[0], 2), round(fit.log_likelihoods[-1], 2)  # nats a row; the best is log ½ = −0.69
@@ -292,7 +292,7 @@ class Trainable(torch.nn.Module, Generic[Model]):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> trainable = tt.Trainable(tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]))
+    >>> trainable = tt.inference.Trainable(tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]))
     >>> trainable.num_parameters  # an initial probability, a transition, two emissions
     4
     >>> loss = -tt.log_marginal(trainable(), torch.tensor([[1, 1, 0]])).mean()

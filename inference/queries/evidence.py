@@ -38,7 +38,7 @@ class Evidence:
     >>> import torch
     >>> import tractile as tt
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> known = tt.Evidence(batch=2).observe(0, torch.tensor([1, 1])).observe(2, torch.tensor([0, 1]))
+    >>> known = tt.inference.Evidence(batch=2).observe(0, torch.tensor([1, 1])).observe(2, torch.tensor([0, 1]))
     >>> tt.log_marginal(hmm, known, n=3).exp()  # 1 ? 0 and 1 ? 1
     tensor([0.2279, 0.3221], dtype=torch.float64)
     """

@@ -50,7 +50,7 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
     >>> import torch
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> uniform = tt.normalise(one.unroll(3))
+    >>> uniform = tt.inference.normalise(one.unroll(3))
     >>> round(tt.entropy(uniform).item(), 4)  # log 3
     1.0986
     """
@@ -81,8 +81,8 @@ def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> p, q = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
-    >>> round(tt.cross_entropy(p, q).item(), 4)  # −½ log 0.1 − ½ log 0.9
+    >>> p, q = (tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
+    >>> round(tt.inference.cross_entropy(p, q).item(), 4)  # −½ log 0.1 − ½ log 0.9
     1.204
     """
     p, q = _circuit(p, n), _circuit(q, n)
@@ -118,11 +118,11 @@ def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> p, q = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
-    >>> round(tt.kl_divergence(p, q).item(), 4), round(tt.kl_divergence(p, p).item(), 4)
+    >>> p, q = (tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
+    >>> round(tt.inference.kl_divergence(p, q).item(), 4), round(tt.inference.kl_divergence(p, p).item(), 4)
     (0.5108, 0.0)
     >>> one, two = (tt.Automaton.from_edges([(0, [0, 1][:k], 0)], 0, [0], vocab_size=2) for k in (1, 2))
-    >>> tt.kl_divergence(two, one, n=3)  # 111 is outside the support of the other
+    >>> tt.inference.kl_divergence(two, one, n=3)  # 111 is outside the support of the other
     tensor(inf, dtype=torch.float64)
     """
     _check(_circuit(p, n), "kl_divergence", "p")
@@ -139,10 +139,10 @@ def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[
     --------
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> [round(tt.renyi_entropy(one, alpha, n=3).item(), 4) for alpha in (0, 1, 2)]  # uniform: log 3 at every order
+    >>> [round(tt.inference.renyi_entropy(one, alpha, n=3).item(), 4) for alpha in (0, 1, 2)]  # uniform: log 3 at every order
     [1.0986, 1.0986, 1.0986]
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> round((-tt.renyi_entropy(hmm, 2, n=3)).exp().item(), 4)  # the probability that two samples are equal
+    >>> round((-tt.inference.renyi_entropy(hmm, 2, n=3)).exp().item(), 4)  # the probability that two samples are equal
     0.1406
     """
     _check_order(alpha, "renyi_entropy")
@@ -162,8 +162,8 @@ def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) 
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> p, q = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
-    >>> [round(tt.renyi_divergence(p, q, alpha).item(), 4) for alpha in (0.5, 1, 2)]
+    >>> p, q = (tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
+    >>> [round(tt.inference.renyi_divergence(p, q, alpha).item(), 4) for alpha in (0.5, 1, 2)]
     [0.2231, 0.5108, 1.0217]
     """
     _check_order(alpha, "renyi_divergence")
@@ -195,9 +195,9 @@ def expectation(
     >>> import tractile as tt
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
     >>> worth = {v: torch.tensor([0.0, 1.0]) for v in range(3)}
-    >>> tt.expectation(hmm, worth, n=3)  # the expected number of ones in three
+    >>> tt.inference.expectation(hmm, worth, n=3)  # the expected number of ones in three
     tensor([1.6500], dtype=torch.float64)
-    >>> tt.expectation(hmm, worth, [1, 1, None])  # given two of them
+    >>> tt.inference.expectation(hmm, worth, [1, 1, None])  # given two of them
     tensor([2.6573], dtype=torch.float64)
     """
     if not isinstance(f, Mapping):

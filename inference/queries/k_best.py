@@ -33,7 +33,7 @@ def k_best(
     >>> import torch
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> values, log_p = tt.k_best(one, 2, n=3)
+    >>> values, log_p = tt.inference.k_best(one, 2, n=3)
     >>> values.sum(-1)
     tensor([1, 1])
     """

@@ -35,8 +35,8 @@ def normalise(circuit: Circuit) -> Circuit:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> weights = tt.builders.factorised([tt.layers.Categorical(torch.tensor([[1.0, 3.0]])) for _ in range(2)])
-    >>> p = tt.normalise(weights)
+    >>> weights = tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[1.0, 3.0]])) for _ in range(2)])
+    >>> p = tt.inference.normalise(weights)
     >>> round(tt.partition(weights).exp().item(), 4), round(tt.partition(p).exp().item(), 4)
     (16.0, 1.0)
     >>> tt.log_marginal(p, torch.tensor([[1, 1]])).exp()  # 9 of 16

@@ -32,11 +32,11 @@ def power(model: Model, exponent: float) -> Model:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> coin = tt.builders.factorised([tt.layers.Categorical(torch.tensor([[0.1, 0.9]]))])
-    >>> tt.log_marginal(tt.power(coin, 0.5), torch.tensor([[0], [1]])).exp()  # the square roots
+    >>> coin = tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[0.1, 0.9]]))])
+    >>> tt.log_marginal(tt.inference.power(coin, 0.5), torch.tensor([[0], [1]])).exp()  # the square roots
     tensor([0.3162, 0.9487], dtype=torch.float64)
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> tt.power(hmm, 2)  # not deterministic: a product with itself
+    >>> tt.inference.power(hmm, 2)  # not deterministic: a product with itself
     Chain(states=(2, 2), units=(2, 2), vocab_size=2)
     """
     if not isfinite(exponent):
@@ -89,8 +89,8 @@ def quotient(a: Model, b: Model) -> Model:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> a, b = (tt.builders.factorised([tt.layers.Categorical(torch.tensor([row]))]) for row in ([0.5, 0.5], [0.1, 0.9]))
-    >>> tt.log_marginal(tt.quotient(a, b), torch.tensor([[0], [1]])).exp()  # ½ / 0.1 and ½ / 0.9
+    >>> a, b = (tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([row]))]) for row in ([0.5, 0.5], [0.1, 0.9]))
+    >>> tt.log_marginal(tt.inference.quotient(a, b), torch.tensor([[0], [1]])).exp()  # ½ / 0.1 and ½ / 0.9
     tensor([5.0000, 0.5556], dtype=torch.float64)
     """
     return multiply(a, power(b, -1.0))

@@ -27,8 +27,8 @@ def prune(circuit: Circuit) -> Circuit:
     >>> import torch
     >>> import tractile as tt
     >>> coins = tt.layers.Bernoulli(torch.tensor([0.5, 0.9, 0.1]))
-    >>> mixed = tt.builders.cp([coins, coins], torch.tensor([0.5, 0.5, 0.0]))  # the third component has no weight
-    >>> sum(p.numel() for p in mixed.parameters()), sum(p.numel() for p in tt.prune(mixed).parameters())
+    >>> mixed = tt.circuits.builders.cp([coins, coins], torch.tensor([0.5, 0.5, 0.0]))  # the third component has no weight
+    >>> sum(p.numel() for p in mixed.parameters()), sum(p.numel() for p in tt.inference.prune(mixed).parameters())
     (6, 4)
     """
     check_circuit(circuit, "prune")

@@ -61,7 +61,7 @@ class AdaptiveProposal(Tabular):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> learned = tt.AdaptiveProposal()
+    >>> learned = tt.inference.smc.AdaptiveProposal()
     >>> for seed in range(3):
     ...     post = tt.smc(lm, [], second, learned, particles=8, max_new_tokens=2, seed=seed)
     >>> round(post.log_evidence, 4)  # log 0.2, without variance once all prefixes are known

@@ -77,10 +77,10 @@ def annealed(
     >>> import torch
     >>> import tractile as tt
     >>> hmm = tt.HMM.random(3, 4, seed=0, dtype=torch.float64)
-    >>> lm, few = tt.CircuitLM(hmm), tt.FunctionPotential(lambda text: 0.01 ** text.count("3"))
+    >>> lm, few = tt.CircuitLM(hmm), tt.inference.smc.FunctionPotential(lambda text: 0.01 ** text.count("3"))
     >>> settings = dict(particles=64, max_new_tokens=8, potential=few)
-    >>> pilot = tt.annealed(lm, [], None, "lm", seed=0, **settings)
-    >>> post = tt.annealed(lm, [], None, "lm", seed=1, ladder=pilot.ladder, **settings)
+    >>> pilot = tt.inference.smc.annealed(lm, [], None, "lm", seed=0, **settings)
+    >>> post = tt.inference.smc.annealed(lm, [], None, "lm", seed=1, ladder=pilot.ladder, **settings)
     >>> post.ladder == pilot.ladder
     True
     """

@@ -118,7 +118,7 @@ def check_normalised(lm: LanguageModel, who: str) -> None:
     if not getattr(lm, "is_normalised", True):
         raise EvidenceError(
             f"{who}: a {type(lm).__name__} gives weights that do not sum to one; sample from it with tt.smc, "
-            "tt.importance_sampling or tt.mcmc"
+            "tt.inference.smc.importance_sampling or tt.inference.smc.mcmc"
         )
 
 
@@ -159,7 +159,7 @@ def a_potential(potential: Any, name: str) -> Potential:
         return potential
     if isinstance(potential, type) or not callable(potential):
         raise EvidenceError(
-            f"{name} must be a tt.Potential or a function of a text that gives a number ≥ 0, not {short(potential)}"
+            f"{name} must be a tt.inference.smc.Potential or a function of a text that gives a number ≥ 0, not {short(potential)}"
         )
     return FunctionPotential(potential, at_end)
 
@@ -168,7 +168,9 @@ def check_proposal(proposal: Any, name: str) -> None:
     """Raise :class:`EvidenceError` unless it is a proposal or a name."""
     if not isinstance(proposal, str | Proposal):
         more = f"; give {proposal.__name__}()" if isinstance(proposal, type) else ""
-        raise EvidenceError(f"{name} must be a tt.Proposal or the name of one, not {short(proposal)}{more}")
+        raise EvidenceError(
+            f"{name} must be a tt.inference.smc.Proposal or the name of one, not {short(proposal)}{more}"
+        )
 
 
 def check_seed(seed: Any, name: str) -> int:

@@ -34,8 +34,8 @@ class Attribute(Potential):
     """p(attribute | x), a product over the tokens of the text, as the potential of :func:`.smc`.
 
     The target is p_lm(x) · 1[x ∈ C] · p(attribute | x). Proposals "lcd", "gcd" and "pgcd" draw by the weight of the token; those
-    that use an HMM look ahead to the attribute as they do to the constraint. ``attribute.at(tt.at_end)`` is the same target,
-    where nobody foresees it.
+    that use an HMM look ahead to the attribute as they do to the constraint. ``attribute.at(tt.inference.smc.at_end)`` is the
+    same target, where nobody foresees it.
 
     :meth:`fit` learns both. Raises :class:`ShapeError` for weights that are no numbers, 0 or above 1; :func:`.smc` raises
     :class:`VocabularyMismatch` for a language model with another number of tokens.
@@ -51,7 +51,7 @@ class Attribute(Potential):
     --------
     >>> import math, torch, tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
-    >>> attribute = tt.Attribute(torch.tensor([0.0, math.log(0.2)], dtype=torch.float64))
+    >>> attribute = tt.inference.smc.Attribute(torch.tensor([0.0, math.log(0.2)], dtype=torch.float64))
     >>> post = tt.smc(lm, [], None, "gcd", max_new_tokens=3, potential=attribute)
     >>> round(math.exp(post.log_evidence), 6)  # (½ · 1 + ½ · 0.2)³
     0.216

@@ -70,7 +70,7 @@ class AWRSProposal(CheckedProposal):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> check = tt.AWRSProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
+    >>> check = tt.inference.smc.AWRSProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
     >>> post = tt.smc(lm, [], None, check, particles=200, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
     -1.6
@@ -160,7 +160,7 @@ class TwoRoundsProposal(CheckedProposal):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> check = tt.TwoRoundsProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
+    >>> check = tt.inference.smc.TwoRoundsProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
     >>> post = tt.smc(lm, [], None, check, particles=200, max_new_tokens=2, seed=0)
     >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
     [1]
@@ -195,7 +195,7 @@ class GeometricProposal(CheckedProposal):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> check = tt.GeometricProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
+    >>> check = tt.inference.smc.GeometricProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, tokens=True)
     >>> post = tt.smc(lm, [], None, check, particles=200, max_new_tokens=2, seed=0)
     >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
     [1]

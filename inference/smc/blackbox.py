@@ -205,7 +205,7 @@ class TopKProposal(RowProposal):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> check = tt.TopKProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, k=2, tokens=True)
+    >>> check = tt.inference.smc.TopKProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, k=2, tokens=True)
     >>> post = tt.smc(lm, [], None, check, particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2: both tokens are checked
     -1.6094

@@ -53,7 +53,7 @@ def every_token(text: Sized) -> int:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.every_token([5, 3, 8])
+    >>> tt.inference.smc.every_token([5, 3, 8])
     3
     """
     return len(text)
@@ -65,7 +65,7 @@ def at_end(text: Sized) -> int:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.at_end("so far")
+    >>> tt.inference.smc.at_end("so far")
     0
     """
     return 0
@@ -77,7 +77,7 @@ def every_line(text: str) -> int:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.every_line("one\\ntwo\\nthr")
+    >>> tt.inference.smc.every_line("one\\ntwo\\nthr")
     8
     """
     return text.rfind("\n") + 1
@@ -168,7 +168,7 @@ def every_clause(text: str) -> int:
     Examples
     --------
     >>> import tractile as tt
-    >>> [tt.every_clause(text) for text in ("One", "One,", "One, two; ", "One, two; three.")]
+    >>> [tt.inference.smc.every_clause(text) for text in ("One", "One,", "One, two; ", "One, two; three.")]
     [0, 0, 9, 9]
     """
     return _CLAUSES(text)
@@ -180,7 +180,7 @@ def every_statement(text: str) -> int:
     Examples
     --------
     >>> import tractile as tt
-    >>> tt.every_statement("x = 1; y = [1,\\n2]\\n")
+    >>> tt.inference.smc.every_statement("x = 1; y = [1,\\n2]\\n")
     18
     """
     return _STATEMENTS(text)
@@ -192,7 +192,7 @@ def every_json_value(text: str) -> int:
     Examples
     --------
     >>> import tractile as tt
-    >>> [tt.every_json_value(text) for text in ('{"a"', '{"a": 1', '{"a": 1, ', '{"a": 1, "b": [true, ')]
+    >>> [tt.inference.smc.every_json_value(text) for text in ('{"a"', '{"a": 1', '{"a": 1, ', '{"a": 1, "b": [true, ')]
     [0, 0, 7, 19]
     """
     return _VALUES(text)

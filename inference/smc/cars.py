@@ -34,8 +34,8 @@ class CARSProposal(Proposal):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> rare = tt.Automaton.from_edges([(0, 1, 1), (1, 1, 2)], 0, [2], 2)  # token 1 twice: p = 0.04
-    >>> cars = tt.CARSProposal()
-    >>> found = tt.rejection_sampling(lm, [], rare, samples=50, max_new_tokens=2, proposal=cars)
+    >>> cars = tt.inference.smc.CARSProposal()
+    >>> found = tt.inference.smc.rejection_sampling(lm, [], rare, samples=50, max_new_tokens=2, proposal=cars)
     >>> found.accepted, found.tries < 100, round(math.exp(cars.log_bound), 6)
     (50, True, 0.04)
     """

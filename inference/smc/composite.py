@@ -32,7 +32,7 @@ class EitherProposal(Proposal):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> both = tt.EitherProposal([tt.LMProposal(), tt.GCDProposal()], weights=[1, 3])
+    >>> both = tt.inference.smc.EitherProposal([tt.inference.smc.LMProposal(), tt.inference.smc.GCDProposal()], weights=[1, 3])
     >>> post = tt.smc(lm, [], second, both, particles=400, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
     -1.6
@@ -123,7 +123,7 @@ class Uncorrected(Proposal):
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> from tractile.inference.smc import Uncorrected
-    >>> post = tt.smc(lm, [], second, Uncorrected(tt.GCDProposal()), particles=4, max_new_tokens=2, seed=0)
+    >>> post = tt.smc(lm, [], second, Uncorrected(tt.inference.smc.GCDProposal()), particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # weights of one: no estimate of log 0.2
     0.0
     """

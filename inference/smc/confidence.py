@@ -29,7 +29,7 @@ class Estimate:
     """An estimate with its standard error and the interval [``low``, ``high``] of confidence ``level``.
 
     >>> import tractile as tt
-    >>> str(tt.Estimate(0.25, 0.04, 0.18, 0.34, 0.95))
+    >>> str(tt.inference.smc.Estimate(0.25, 0.04, 0.18, 0.34, 0.95))
     '0.25 [0.18, 0.34]'
     """
 

@@ -38,7 +38,8 @@ def smc_on_ranks(
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> posts = tt.smc_on_ranks(lm, [[], []], second, max_new_tokens=2, seed=0, proposal="gcd", particles=4)  # one process
+    >>> options = {"max_new_tokens": 2, "seed": 0, "proposal": "gcd", "particles": 4}
+    >>> posts = tt.inference.smc.smc_on_ranks(lm, [[], []], second, **options)  # one process
     >>> [round(post.log_evidence, 4) for post in posts]
     [-1.6094, -1.6094]
     """

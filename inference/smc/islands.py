@@ -37,7 +37,7 @@ class Island:
     is the same. ``particles``: how many (default: an equal share of those that the islands with a number leave).
 
     >>> import tractile as tt
-    >>> tt.Island("gcd", particles=4)
+    >>> tt.inference.smc.Island("gcd", particles=4)
     Island(proposal='gcd', potential=None, particles=4)
     """
 
@@ -71,7 +71,7 @@ def populations(
         return [Population(a_proposal(proposal), None, particles)]
     if isinstance(islands, str) or not isinstance(islands, Sequence) or not islands:
         raise EvidenceError(
-            f'smc: islands must be a list such as ["gcd", tt.Island("pgcd", particles=12)], not {short(islands)}'
+            f'smc: islands must be a list such as ["gcd", tt.inference.smc.Island("pgcd", particles=12)], not {short(islands)}'
         )
     given = [one if isinstance(one, Island) else Island(one) for one in islands]
     sizes = [None if i.particles is None else whole(i.particles, "Island: particles") for i in given]
@@ -87,7 +87,7 @@ def populations(
     for i, (island, size) in enumerate(zip(given, sizes, strict=True)):
         if island.potential is not None and not isinstance(island.potential, Potential):
             raise EvidenceError(
-                f"smc: the potential of islands[{i}] is a {type(island.potential).__name__}; give a tt.Potential"
+                f"smc: the potential of islands[{i}] is a {type(island.potential).__name__}; give a tt.inference.smc.Potential"
             )
         made = a_proposal(island.proposal, f"smc: islands[{i}]")
         found.append(Population(made, island.potential, next(shares) if size is None else size))

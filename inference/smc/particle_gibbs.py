@@ -73,7 +73,7 @@ def particle_gibbs(
     >>> import tractile as tt
     >>> hmm = tt.HMM.random(3, 4, seed=0, dtype=torch.float64)
     >>> fa = tt.Automaton.from_edges([(0, [0, 1, 2], 0), (0, 3, 1), (1, [0, 1], 1)], 0, [1], 4)
-    >>> gibbs = tt.particle_gibbs(tt.CircuitLM(hmm), [], fa, "gcd", particles=4, max_new_tokens=6, sweeps=10)
+    >>> gibbs = tt.inference.smc.particle_gibbs(tt.CircuitLM(hmm), [], fa, "gcd", particles=4, max_new_tokens=6, sweeps=10)
     >>> gibbs = gibbs.refine(30)  # thirty more
     >>> gibbs.sweeps, len(gibbs.posterior(burn_in=10).texts)
     (40, 480)
@@ -152,7 +152,7 @@ class ParticleGibbs:
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> gibbs = tt.particle_gibbs(lm, [], second, "gcd", particles=4, max_new_tokens=2, sweeps=5, seed=0)
+    >>> gibbs = tt.inference.smc.particle_gibbs(lm, [], second, "gcd", particles=4, max_new_tokens=2, sweeps=5, seed=0)
     >>> gibbs.sweeps, gibbs.refine(5).sweeps
     (5, 10)
     """

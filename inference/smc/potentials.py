@@ -40,7 +40,7 @@ class Potential(ABC):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> class Halves(tt.Potential):  # ½ for each token
+    >>> class Halves(tt.inference.smc.Potential):  # ½ for each token
     ...     def log_value(self, rows):
     ...         size = rows.step.prefixes.shape[1] + 1
     ...         return torch.full((len(rows.tokens),), 0.5, dtype=torch.float64).log() * size
@@ -127,7 +127,7 @@ class PrefixPotential(Potential):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, potential=tt.PrefixPotential())
+    >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, potential=tt.inference.smc.PrefixPotential())
     >>> round(post.log_evidence, 4)  # log 0.2
     -1.6094
     """
@@ -147,7 +147,8 @@ class LookaheadPotential(Potential):
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, "gcd", coin, particles=4, max_new_tokens=2, seed=0, potential=tt.LookaheadPotential())
+    >>> phi = tt.inference.smc.LookaheadPotential()
+    >>> post = tt.smc(lm, [], second, "gcd", coin, particles=4, max_new_tokens=2, seed=0, potential=phi)
     >>> round(post.log_evidence, 4)  # log 0.2: the target does not change
     -1.6094
     """
@@ -179,7 +180,7 @@ class LMPotential(Potential):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, "gcd", particles=400, max_new_tokens=2, seed=0, potential=tt.LMPotential(1.0))
+    >>> post = tt.smc(lm, [], second, "gcd", particles=400, max_new_tokens=2, seed=0, potential=tt.inference.smc.LMPotential(1.0))
     >>> round(post.log_evidence, 1)  # log Σ p(x)² = log 0.2² · (0.8² + 0.2²): -3.6
     -3.6
     """
@@ -250,7 +251,7 @@ class ConstraintPotential(Potential):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> allowed = tt.ConstraintPotential(second)
+    >>> allowed = tt.inference.smc.ConstraintPotential(second)
     >>> post = tt.smc(lm, [], None, "lm", particles=1000, max_new_tokens=2, seed=0, potential=allowed)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
     -1.7

@@ -35,7 +35,7 @@ class Preset:
     Examples
     --------
     >>> import tractile as tt
-    >>> preset = tt.Preset(proposal="gcd", ess_threshold=0.5)
+    >>> preset = tt.inference.smc.Preset(proposal="gcd", ess_threshold=0.5)
     >>> preset.proposal, preset.corrected, preset.resampling
     ('gcd', True, 'multinomial')
     """

@@ -38,8 +38,8 @@ class Proposal(ABC):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> class Uniform(tt.Proposal):  # the allowed tokens, one as probable as another
-    ...     needs = tt.GCDProposal().needs
+    >>> class Uniform(tt.inference.smc.Proposal):  # the allowed tokens, one as probable as another
+    ...     needs = tt.inference.smc.GCDProposal().needs
     ...     def draw(self, step, generator):
     ...         tokens = torch.multinomial(step.mask.double(), 1, generator=generator)
     ...         weight = step.log_probs.gather(1, tokens)[:, 0] + step.mask.sum(1).log()
@@ -175,7 +175,7 @@ class LMProposal(Local):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, tt.LMProposal(), particles=1000, max_new_tokens=2, seed=0)
+    >>> post = tt.smc(lm, [], second, tt.inference.smc.LMProposal(), particles=1000, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6; four in five particles die
     -1.7
     """
@@ -196,7 +196,7 @@ class LCDProposal(Local):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, tt.LCDProposal(), particles=4, max_new_tokens=2, seed=0)
+    >>> post = tt.smc(lm, [], second, tt.inference.smc.LCDProposal(), particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2
     -1.6094
     """
@@ -215,7 +215,7 @@ class GCDProposal(Local):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, tt.GCDProposal(), particles=4, max_new_tokens=2, seed=0)
+    >>> post = tt.smc(lm, [], second, tt.inference.smc.GCDProposal(), particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2
     -1.6094
     """
@@ -238,7 +238,7 @@ class LookaheadProposal(Local):
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, tt.LookaheadProposal(), coin, particles=4, max_new_tokens=2, seed=0)
+    >>> post = tt.smc(lm, [], second, tt.inference.smc.LookaheadProposal(), coin, particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2
     -1.6094
     """
@@ -308,7 +308,7 @@ class MixtureProposal(Tabular):
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, tt.MixtureProposal(0.5), coin, particles=400, max_new_tokens=2, seed=0)
+    >>> post = tt.smc(lm, [], second, tt.inference.smc.MixtureProposal(0.5), coin, particles=400, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
     -1.6
     """

@@ -38,7 +38,7 @@ class Rejection:
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> found = tt.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
+    >>> found = tt.inference.smc.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
     >>> found.tries > 100, round(found.posterior.ess)
     (True, 50)
     """
@@ -69,8 +69,8 @@ def rejection_sampling(
     """The ground truth: draws from the language model until ``samples`` satisfy the constraint, or ``max_tries`` draws.
 
     A draw is abandoned at the first token after which the constraint cannot be satisfied within the budget any more.
-    With ``proposal=tt.CARSProposal()`` the draws are CARS's, one at a time: as exact, and fewer are rejected the more it has
-    drawn. ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
+    With ``proposal=tt.inference.smc.CARSProposal()`` the draws are CARS's, one at a time: as exact, and fewer are rejected
+    the more it has drawn. ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def rejection_sampling(
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> found = tt.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
+    >>> found = tt.inference.smc.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
     >>> len(found.posterior.texts), 0.1 < found.acceptance_rate < 0.35  # it is 0.2
     (50, True)
     """

@@ -36,7 +36,8 @@ class Runs:
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> runs = tt.Runs(tt.smc(lm, prompts=[[]] * 5, fa=second, proposal="lm", particles=200, max_new_tokens=2, seed=0))
+    >>> posts = tt.smc(lm, prompts=[[]] * 5, fa=second, proposal="lm", particles=200, max_new_tokens=2, seed=0)
+    >>> runs = tt.inference.smc.Runs(posts)
     >>> shares = runs.group_by(lambda particle: particle.token_ids[0])
     >>> {token: round(shares[token].value, 1) for token in sorted(shares)}  # of the first token: 0.8 and 0.2
     {0: 0.8, 1: 0.2}

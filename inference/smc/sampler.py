@@ -205,7 +205,7 @@ def importance_sampling(
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    >>> post = tt.importance_sampling(tt.CircuitLM(coin), [], one, "gcd", particles=2000, max_new_tokens=3, seed=0)
+    >>> post = tt.inference.smc.importance_sampling(tt.CircuitLM(coin), [], one, "gcd", particles=2000, max_new_tokens=3, seed=0)
     >>> round(post.log_evidence, 1)  # log ⅜ = -0.98
     -1.0
     """

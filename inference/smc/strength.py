@@ -22,8 +22,8 @@ class Strength:
     tried: the larger, the smaller the divergence of the samples from the target.
 
     >>> import tractile as tt
-    >>> weather = tt.Strength()  # for all requests that a server calls "weather"
-    >>> tt.LookaheadProposal(weather).strength is weather
+    >>> weather = tt.inference.smc.Strength()  # for all requests that a server calls "weather"
+    >>> tt.inference.smc.LookaheadProposal(weather).strength is weather
     True
     """
 

@@ -46,7 +46,8 @@ class RolloutPotential(Potential):
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> post = tt.smc(lm, [], second, "gcd", particles=50, max_new_tokens=2, seed=0, potential=tt.RolloutPotential(rollouts=2))
+    >>> phi = tt.inference.smc.RolloutPotential(rollouts=2)
+    >>> post = tt.smc(lm, [], second, "gcd", particles=50, max_new_tokens=2, seed=0, potential=phi)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6
     -1.6
     """
@@ -163,7 +164,7 @@ class HiddenTwist(Potential):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> tt.HiddenTwist(torch.nn.Linear(8, 100), scale=0.5).scale  # hidden states of 8 numbers, 100 tokens
+    >>> tt.inference.smc.HiddenTwist(torch.nn.Linear(8, 100), scale=0.5).scale  # hidden states of 8 numbers, 100 tokens
     0.5
     """
 

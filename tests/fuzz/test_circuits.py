@@ -73,7 +73,7 @@ def marginalised(case, rng):
     gone = [v for v in case.sizes if rng.random() < 0.5][: len(case.sizes) - 1]
     table = case.table.sum(tuple(axis(case, v) for v in gone))
     rest = {v: k for v, k in case.sizes.items() if v not in gone}
-    return Case(tt.marginalise(case.circuit, gone), rest, table)
+    return Case(tt.circuits.marginalise(case.circuit, gone), rest, table)
 
 
 def conditioned(case, rng):
@@ -96,19 +96,19 @@ def conditioned(case, rng):
             shape = [1] * table.ndim
             shape[list(left).index(v)] = size
             table = table * w.reshape(shape)
-    return Case(tt.condition(case.circuit, items), left, table)
+    return Case(tt.inference.condition(case.circuit, items), left, table)
 
 
 def pruned(case, rng):
-    return replace(case, circuit=tt.prune(case.circuit)) if case.table.sum() else case
+    return replace(case, circuit=tt.inference.prune(case.circuit)) if case.table.sum() else case
 
 
 def normalised(case, rng):
     if not case.table.sum():
         with pytest.raises(CircuitError, match="zero everywhere"):
-            tt.normalise(case.circuit)
+            tt.inference.normalise(case.circuit)
         return case
-    return Case(tt.normalise(case.circuit), case.sizes, case.table / case.table.sum())
+    return Case(tt.inference.normalise(case.circuit), case.sizes, case.table / case.table.sum())
 
 
 def squared(case, rng):
@@ -118,14 +118,16 @@ def squared(case, rng):
     if len(nodes) > 25 or weights > 150:
         return case
     try:
-        return Case(tt.power(case.circuit, 2), case.sizes, case.table**2)
+        return Case(tt.inference.power(case.circuit, 2), case.sizes, case.table**2)
     except CircuitError:  # not compatible with itself
         return case
 
 
 def mixed(case, rng):
     w = rng.random(2)
-    return Case(tt.mixture(torch.tensor(w), [case.circuit, case.circuit]), case.sizes, w.sum() * case.table)
+    return Case(
+        tt.circuits.mixture(torch.tensor(w), [case.circuit, case.circuit]), case.sizes, w.sum() * case.table
+    )
 
 
 def renamed(case, rng):
@@ -191,7 +193,9 @@ def test_products_and_mixtures(both, data, seed):
     cases = {
         "product": lambda: Case(a.circuit * b.circuit, a.sizes, a.table * b.table),
         "mixture": lambda: Case(
-            tt.mixture(torch.tensor(w), [a.circuit, b.circuit]), a.sizes, w[0] * a.table + w[1] * b.table
+            tt.circuits.mixture(torch.tensor(w), [a.circuit, b.circuit]),
+            a.sizes,
+            w[0] * a.table + w[1] * b.table,
         ),
     }
     case = cases[data.draw(st.sampled_from(sorted(cases)))]()
@@ -254,13 +258,13 @@ def test_information(p, q, alpha):
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.where(x > 0, x * np.log(x), 0).sum()
         power = np.where(p.table > 0, p.table**alpha, 0)
-    assert float(tt.entropy(tt.normalise(p.circuit))) == pytest.approx(entropy, abs=1e-9)
+    assert float(tt.entropy(tt.inference.normalise(p.circuit))) == pytest.approx(entropy, abs=1e-9)
     assert float(tt.entropy(p.circuit)) == pytest.approx(entropy, abs=1e-9)
-    assert_log_close(tt.partition(tt.power(p.circuit, alpha)), log(power.sum()), 1e-9)
+    assert_log_close(tt.partition(tt.inference.power(p.circuit, alpha)), log(power.sum()), 1e-9)
     if p.sizes != q.sizes:
         return
     y = y / y.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.where(x > 0, x * np.log(x / y), 0)
-    found = float(tt.kl_divergence(p.circuit, q.circuit))
+    found = float(tt.inference.kl_divergence(p.circuit, q.circuit))
     assert found == pytest.approx(terms.sum(), abs=1e-9)

@@ -120,6 +120,6 @@ def test_unrolled_products_are_the_product(data):
     expected = oracle.sums(model.total(n), weights)
     oracle.assert_log_close(tt.log_marginal(circuit, evidence), oracle.log(expected))
     if isinstance(evidence, dict) and expected.sum() > 0:
-        conditioned = tt.condition(model.models[0].build().unroll(n), evidence)
+        conditioned = tt.inference.condition(model.models[0].build().unroll(n), evidence)
         first = oracle.sums(model.models[0].total(n), weights)
         oracle.assert_log_close(tt.partition(conditioned), oracle.log(first)[0])

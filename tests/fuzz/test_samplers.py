@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_log_prob
 
 import tractile as tt
+from tractile.inference import smc as sampling
 from tractile.inference.smc import MaskedAWRSProposal, Step, Uncorrected, resampling
 from tractile.inference.smc.blackbox import RowContext
 from tractile.inference.smc.settings import PROPOSALS
@@ -107,9 +108,9 @@ def tabular(draw):
             st.sampled_from([n for n in PROPOSALS if n not in ("awrs", "pgcd")]).map(
                 lambda name: PROPOSALS[name]()
             ),
-            st.builds(tt.LookaheadProposal, strength, st.sampled_from([1.0, 0.7])),
-            st.builds(tt.MixtureProposal, st.sampled_from([0.0, 0.2, 1.0])),
-            st.builds(tt.GCDProposal, st.sampled_from([0.5, 1.5])),
+            st.builds(sampling.LookaheadProposal, strength, st.sampled_from([1.0, 0.7])),
+            st.builds(sampling.MixtureProposal, st.sampled_from([0.0, 0.2, 1.0])),
+            st.builds(sampling.GCDProposal, st.sampled_from([0.5, 1.5])),
         )
     )
 
@@ -117,16 +118,16 @@ def tabular(draw):
 def mixtures():
     """Several of them in one: a table of probabilities as well."""
     return st.lists(tabular(), min_size=1, max_size=3).map(
-        lambda parts: tt.EitherProposal(parts, range(1, len(parts) + 1))
+        lambda parts: sampling.EitherProposal(parts, range(1, len(parts) + 1))
     )
 
 
 def adaptive():
     """A proposal that learns, alone or beside others."""
-    alone = st.sampled_from([tt.GCDProposal, tt.LookaheadProposal]).map(
-        lambda base: tt.AdaptiveProposal(base())
+    alone = st.sampled_from([sampling.GCDProposal, sampling.LookaheadProposal]).map(
+        lambda base: sampling.AdaptiveProposal(base())
     )
-    return alone | st.builds(lambda one, other: tt.EitherProposal([one, other]), alone, tabular())
+    return alone | st.builds(lambda one, other: sampling.EitherProposal([one, other]), alone, tabular())
 
 
 # ------------------------------------------------------------------------------------------------------ scripted randomness
@@ -163,7 +164,7 @@ def outcomes(sample, most=2000):
     return found
 
 
-class Scripted(tt.Proposal):
+class Scripted(sampling.Proposal):
     """A tabular proposal, or a mixture of such, whose choices are those of the script that the generator's seed says."""
 
     def __init__(self, proposal, scripts):
@@ -183,7 +184,7 @@ class Scripted(tt.Proposal):
 
 def table_of(proposal):
     """The table of probabilities that an :class:`EitherProposal` of tables draws from."""
-    return proposal._parts[0][0] if isinstance(proposal, tt.EitherProposal) else proposal
+    return proposal._parts[0][0] if isinstance(proposal, sampling.EitherProposal) else proposal
 
 
 def query_of(case, proposal):
@@ -218,7 +219,7 @@ def a_guide_without_a_future(case):
     """Passes over cases in which the guide gives zero to a token or to all that may follow: these are refused by name."""
     try:
         yield
-    except tt.EvidenceError as error:
+    except tt.errors.EvidenceError as error:
         if not case.zeros or not re.search("probability zero|no probability at all", str(error)):
             raise
         reject()
@@ -261,7 +262,7 @@ def test_tables_are_properly_weighted(case, proposal, steps, seed):
 
 @given(cases(), st.lists(tabular(), max_size=2), st.integers(0, 3), st.integers(0, 99))
 def test_a_mixture_with_the_exact_local_product_has_bounded_weights(case, others, steps, seed):
-    proposal = tt.EitherProposal([tt.GCDProposal(), *others])
+    proposal = sampling.EitherProposal([sampling.GCDProposal(), *others])
     step, prefix = walked(case, proposal, steps, seed)
     # With a lookahead or a local mask the constraint within the budget is what p_lm is multiplied with.
     bound = sum(truth(case, proposal, prefix)) * (1 + len(others))
@@ -271,15 +272,15 @@ def test_a_mixture_with_the_exact_local_product_has_bounded_weights(case, others
 
 
 BLACK_BOXES = {
-    "recursive": lambda check, base: tt.AWRSProposal(check, base=base, tokens=True),
-    "recursive, two rejects": lambda check, base: tt.AWRSProposal(
+    "recursive": lambda check, base: sampling.AWRSProposal(check, base=base, tokens=True),
+    "recursive, two rejects": lambda check, base: sampling.AWRSProposal(
         check, base=base, tokens=True, max_rejects=2
     ),
-    "two rounds": lambda check, base: tt.TwoRoundsProposal(check, base=base, tokens=True),
-    "geometric": lambda check, base: tt.GeometricProposal(
+    "two rounds": lambda check, base: sampling.TwoRoundsProposal(check, base=base, tokens=True),
+    "geometric": lambda check, base: sampling.GeometricProposal(
         check, wanted=2, max_rejects=3, base=base, tokens=True
     ),
-    "top-k": lambda check, base: tt.TopKProposal(check, k=2, base=base, tokens=True),
+    "top-k": lambda check, base: sampling.TopKProposal(check, k=2, base=base, tokens=True),
 }
 
 
@@ -343,17 +344,18 @@ def value_of(x, case, function):
 
 POTENTIALS = {
     "none": (lambda: None, lambda x, case: 1.0),
-    "prefix": (tt.PrefixPotential, lambda x, case: 1.0),
-    "lookahead": (lambda: tt.LookaheadPotential(0.5), lambda x, case: 1.0),
-    "function": (lambda: tt.FunctionPotential(worth), lambda x, case: value_of(x, case, worth)),
-    "lines": (lambda: tt.FunctionPotential(worth, tt.every_line), lambda x, case: value_of(x, case, worth)),
-    "zeros": (lambda: tt.FunctionPotential(forbids), lambda x, case: value_of(x, case, forbids)),
-    "twist": (lambda: tt.FunctionPotential(worth, twist=True), lambda x, case: 1.0),
-    "own model": (lambda: tt.LMPotential(0.7), lambda x, case: power_of(case, x, 0.7)),
+    "prefix": (sampling.PrefixPotential, lambda x, case: 1.0),
+    "lookahead": (lambda: sampling.LookaheadPotential(0.5), lambda x, case: 1.0),
+    "function": (lambda: sampling.FunctionPotential(worth), lambda x, case: value_of(x, case, worth)),
+    "lines": (lambda: sampling.FunctionPotential(worth, sampling.every_line), lambda x, case: value_of(x, case, worth)),
+    "zeros": (lambda: sampling.FunctionPotential(forbids), lambda x, case: value_of(x, case, forbids)),
+    "twist": (lambda: sampling.FunctionPotential(worth, twist=True), lambda x, case: 1.0),
+    "own model": (lambda: sampling.LMPotential(0.7), lambda x, case: power_of(case, x, 0.7)),
     "own model, held": (
-        lambda: tt.LMPotential(0.7).at(tt.every_clause), lambda x, case: power_of(case, x, 0.7)),
+        lambda: sampling.LMPotential(0.7).at(sampling.every_clause), lambda x, case: power_of(case, x, 0.7)),
     "product": (
-        lambda: tt.FunctionPotential(forbids) * tt.LMPotential(0.3) * tt.FunctionPotential(worth, tt.at_end),
+        lambda: sampling.FunctionPotential(forbids) * sampling.LMPotential(0.3)
+        * sampling.FunctionPotential(worth, sampling.at_end),
         lambda x, case: value_of(x, case, forbids) * power_of(case, x, 0.3) * value_of(x, case, worth)),
 }  # fmt: skip
 
@@ -384,7 +386,7 @@ FUNCTIONS = [lambda x: 1.0, lambda x: 1.0 + x[0] + 2 * sum(x)]
     st.one_of(tabular(), mixtures()),
     st.sampled_from(list(POTENTIALS)),
     st.sampled_from([0.0, 0.8, 1.1]),
-    st.sampled_from([None, tt.every_line, tt.every_clause]),
+    st.sampled_from([None, sampling.every_line, sampling.every_clause]),
 )
 def test_estimates_are_unbiased(case, proposal, potential, threshold, align):
     """E[Ẑ] = Z and E[Ẑ f] = Z E[f], exactly: all tokens and ancestors are enumerated, the scripts of a round in one batch."""
@@ -434,7 +436,7 @@ def proposals(draw):
     st.sampled_from(list(resampling.SCHEMES)),
     st.sampled_from([0.0, 0.5, 1.1]),
     st.sampled_from([1, 2, 5]),
-    st.sampled_from([(1, None), (1, tt.every_clause), (2, None)]),
+    st.sampled_from([(1, None), (1, sampling.every_clause), (2, None)]),
     st.integers(0, 2**16),
 )
 def test_weights_are_positive_exactly_where_a_text_is_valid(
@@ -452,8 +454,8 @@ def test_weights_are_positive_exactly_where_a_text_is_valid(
     )
     assert not math.isnan(post.log_evidence)
     assert not math.isnan(post.ess)
-    rejects = (isinstance(proposal, tt.AWRSProposal) and proposal.max_rejects) or isinstance(
-        proposal, tt.GeometricProposal
+    rejects = (isinstance(proposal, sampling.AWRSProposal) and proposal.max_rejects) or isinstance(
+        proposal, sampling.GeometricProposal
     )
     for particle in post.particles:
         whole = len(particle.token_ids) == case.budget or particle.token_ids[-1:] == (case.eos,)
@@ -483,16 +485,18 @@ def test_a_batch_gives_what_each_prompt_gives_alone(several, proposed, data, thr
     """Prompts with automata, HMMs, potentials, boundaries and budgets of their own."""
     first, proposal = several[0], proposed[0]
     parts = getattr(proposal, "proposals", [proposal])
-    assume(not any(isinstance(part, tt.AdaptiveProposal) for part in parts))  # it is for one prompt
+    assume(not any(isinstance(part, sampling.AdaptiveProposal) for part in parts))  # it is for one prompt
     several = [
         case for case in several if case.fsa.vocab_size == first.fsa.vocab_size and case.eos == first.eos
     ]
     lm = first.lm
     makes = [
-        data.draw(st.sampled_from([*(m for m, _ in POTENTIALS.values()), lambda: tt.RolloutPotential(1)]))
+        data.draw(
+            st.sampled_from([*(m for m, _ in POTENTIALS.values()), lambda: sampling.RolloutPotential(1)])
+        )
         for _ in several
     ]
-    aligns = [data.draw(st.sampled_from([None, tt.every_line])) for _ in several]
+    aligns = [data.draw(st.sampled_from([None, sampling.every_line])) for _ in several]
     word = st.integers(0, first.fsa.vocab_size - 1 - (first.eos is not None))
     prompts = [data.draw(st.lists(word, max_size=2)) for _ in several]
     settings = {"particles": 3, "ess_threshold": threshold}

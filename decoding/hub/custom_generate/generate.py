@@ -37,11 +37,11 @@ def generate(
         particles, seed: of "smc".
 
     Returns what ``model.generate`` does; with "smc" the prompts and draws, (batch · num_return_sequences, length).
-    Raises ``tractile.EvidenceError`` for another method, and what the processor and ``tractile.smc`` raise.
+    Raises ``tractile.errors.EvidenceError`` for another method, and what the processor and ``tractile.smc`` raise.
     """
     prompts = input_ids if inputs is None else inputs
     if method not in ("logits", "smc") or prompts is None:
-        raise tt.EvidenceError(
+        raise tt.errors.EvidenceError(
             f"custom_generate: give prompts, and the method 'logits' or 'smc', not {method!r}"
         )
     given = {key: value for key, value in settings.items() if value is not None}
