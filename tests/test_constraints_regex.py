@@ -226,6 +226,7 @@ def check_short_words(constraint, compiled):
         "(?>(?:a|b)(?>c|a))b*", "(?>a??b)c", "(?:(?>a+?b?)c)*", "(?:a(?=(?>b|bc)c)|b|c)*", "(?!(?>a|ab)c).*", "(?>.*b)c",
         "(a)?b(?(1)c|a)", "(?:(a)|b)*(?(1)c|b)", "(?:(?:(a)|b)(?(1)b|c))*", "(a)|b(?(1)a|c)",
         r"(a|b|bc)\1*c?", r"(?i)(a|b)\1", r"(a?b){0,2}\1", r"(?:b(a)?)+\1", r"((a|b)c?)\2\1", r"(a|b)(?:(?!\1).)*",
+        r"(?:([ab](ab?){1,2})*(a\1)a|a)*", r"(?:([ab](ab?){1,2})*\1a|a)*",
     ],
 )  # fmt: skip
 def test_every_short_word(pattern):

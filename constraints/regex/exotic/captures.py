@@ -8,8 +8,8 @@ than ``limits.ALTERNATIVES`` texts is refused; to one of any length it is not re
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from ....errors import TooManyStates
 from ... import limits
@@ -26,6 +26,7 @@ MARKS = re.compile(b"[\xc0\xc1\xf5-\xff]+")  # bytes that never occur in UTF-8
 Memory = tuple[
     tuple[int, str | None], ...
 ]  # for each group that took part its text, None where that does not matter
+Key = TypeVar("Key", bound=Hashable)
 BACK_REFERENCE = r"\\[1-9]|\\g<|\(\?P="
 
 
@@ -42,53 +43,80 @@ def references(items: Sequence[Item]) -> dict[int, bool]:
 
 def with_memory(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
     """The automaton of a whole pattern with references. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
-    return Reader(references(items)).sequence(builder, items, flags, (), frozenset()).get((), nfa.empty())
+    graph = Graph(references(items))
+    ends = graph.sequence(builder, items, flags, (), 0, frozenset())
+    return graph.between(0, ends[()]) if ends else nfa.empty()
 
 
-class Reader:
-    """``groups`` are those referred to. Every method gives an automaton for each memory at the end; ``later`` are the
-    groups that what follows refers to."""
+class Graph:
+    """The paths of a pattern: nodes, and arcs that read a part of it, or nothing (``None``).
+
+    ``groups`` are the groups that are referred to. Each method draws a part from the node ``start``, where the groups have
+    read ``memory``, and returns the node at its end for each memory there; ``later`` are the groups that what follows refers to.
+    """
 
     def __init__(self, groups: dict[int, bool]) -> None:
         self.groups = groups
+        self.nodes = 1
+        self.arcs: list[tuple[int, Nfa | None, int]] = []
+        self.plain: dict[tuple[int, int, Memory], tuple[Item, Nfa]] = {}
 
-    def reads(self, item: Item) -> bool:
-        """Whether a group that is referred to lies in the item."""
-        return any(o is constants.SUBPATTERN and a[0] in self.groups for o, a in walk([item]))
+    def node(self) -> int:
+        """A new node."""
+        check_limit(self.nodes, limits.PART_STATES)
+        self.nodes += 1
+        return self.nodes - 1
+
+    def join(self, ends: dict[Key, int], key: Key, node: int) -> None:
+        """Let the paths that are at ``node`` go on to the node of ``key``."""
+        if key not in ends:
+            ends[key] = self.node()
+        self.arcs.append((node, None, ends[key]))
 
     def sequence(
-        self, builder: Builder, items: Sequence[Item], flags: int, memory: Memory, later: frozenset[int]
-    ) -> dict[Memory, Nfa]:
+        self,
+        builder: Builder,
+        items: Sequence[Item],
+        flags: int,
+        memory: Memory,
+        start: int,
+        later: frozenset[int],
+    ) -> dict[Memory, int]:
         """One item after the other."""
-        hubs, arcs, now = 1, list[tuple[int, Nfa, int]](), {memory: 0}
+        now = {memory: start}
         for i, item in enumerate(items):
             needed = later | references(items[i + 1 :]).keys()
             then: dict[Memory, int] = {}
-            for before, hub in now.items():
-                for after, part in self.item(builder, item, flags, before, needed).items():
-                    after = tuple(entry for entry in after if entry[0] in needed)
-                    if after not in then:
-                        then[after], hubs = hubs, hubs + 1
-                    arcs.append((hub, part, then[after]))
+            for before, node in now.items():
+                for after, end in self.item(builder, item, flags, before, node, needed).items():
+                    self.join(then, tuple(entry for entry in after if entry[0] in needed), end)
             now = then
-            check_limit(hubs, limits.PART_STATES)
-        return {after: between(hubs, arcs, 0, hub) for after, hub in now.items()}
+        return now
 
     def item(
-        self, builder: Builder, item: Item, flags: int, memory: Memory, later: frozenset[int]
-    ) -> dict[Memory, Nfa]:
+        self, builder: Builder, item: Item, flags: int, memory: Memory, start: int, later: frozenset[int]
+    ) -> dict[Memory, int]:
         """One item."""
         operation, argument = item
         whole = operation is constants.GROUPREF or operation in (*LOOK, *ATOMIC) or not references([item])
-        if whole and not self.reads(item):
-            return {memory: nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))}
+        if whole and not any(o is constants.SUBPATTERN and a[0] in self.groups for o, a in walk([item])):
+            key = id(item), flags, memory
+            if key not in self.plain:
+                self.plain[key] = item, nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))
+            end = self.node()
+            self.arcs.append((start, self.plain[key][1], end))
+            return {memory: end}
+        ends: dict[Memory, int] = {}
         if operation is constants.BRANCH:
-            return merged(self.sequence(builder, b, flags, memory, later) for b in argument[1])
+            for branch in argument[1]:
+                for after, end in self.sequence(builder, branch, flags, memory, start, later).items():
+                    self.join(ends, after, end)
+            return ends
         if operation is constants.GROUPREF_EXISTS:
             branch = argument[1] if argument[0] in dict(memory) else argument[2] or []
-            return self.sequence(builder, branch, flags, memory, later)
+            return self.sequence(builder, branch, flags, memory, start, later)
         if operation in REPEAT:
-            return self.repeated(builder, argument, flags, memory, later)
+            return self.repeated(builder, argument, flags, memory, start, later)
         if operation is not constants.SUBPATTERN:
             what = "references to groups within atomic groups, possessive repeats and look-arounds"
             raise builder.refused(what, rf"{BACK_REFERENCE}|\(\?\(")
@@ -96,20 +124,33 @@ class Reader:
         if number in references(body):
             raise builder.refused("a reference to a group from within", rf"{BACK_REFERENCE}|\(\?\(")
         flags = scoped(flags, added, removed)
-        if not self.groups.get(number):
-            found = self.sequence(builder, body, flags, memory, later)
-            if number not in self.groups:
-                return found
-            return merged({remember(m, number, None): part} for m, part in found.items())
-        plain = builder._replace(alphabet=utf8.utf8)
+        if self.groups.get(number):
+            return self.group(builder, number, body, flags, memory, start, later)
+        for after, end in self.sequence(builder, body, flags, memory, start, later).items():
+            self.join(ends, remember(after, number, None) if number in self.groups else after, end)
+        return ends
+
+    def group(
+        self,
+        builder: Builder,
+        number: int,
+        body: Sequence[Item],
+        flags: int,
+        memory: Memory,
+        start: int,
+        later: frozenset[int],
+    ) -> dict[Memory, int]:
+        """A group whose text is referred to: a path for each text."""
         if builder.alphabet is not utf8.utf8 and any(o in LOOK for o, _ in walk(body)):
             raise builder.refused("look-arounds in a group that is referred to", BACK_REFERENCE)
-        texts: dict[Memory, list[Nfa]] = {}
-        for m, part in self.sequence(plain, body, flags, memory, later).items():
-            for word in words(part, builder):
-                text = MARKS.sub(b"", word).decode()
-                texts.setdefault(remember(m, number, text), []).append(spelled(word, builder))
-        return {m: nfa.union(parts) for m, parts in texts.items()}
+        inner, ends = Graph(self.groups), dict[Memory, int]()
+        plain = builder._replace(alphabet=utf8.utf8)
+        for after, inner_end in inner.sequence(plain, body, flags, memory, 0, later).items():
+            for word in words(inner.between(0, inner_end), builder):
+                end = self.node()
+                self.arcs.append((start, spelled(word, builder), end))
+                self.join(ends, remember(after, number, MARKS.sub(b"", word).decode()), end)
+        return ends
 
     def repeated(
         self,
@@ -117,58 +158,48 @@ class Reader:
         argument: tuple[int, int, Sequence[Item]],
         flags: int,
         memory: Memory,
+        start: int,
         later: frozenset[int],
-    ) -> dict[Memory, Nfa]:
-        """A hub for each count and memory; without an upper bound the counts above the lower one are alike."""
+    ) -> dict[Memory, int]:
+        """A node for each count and memory; without an upper bound the counts above the lower one are alike."""
         if builder.dollar_is_end:  # ECMA-262 forgets what groups have read when a repeat begins again
             raise builder.refused("references to a group under a repeat", BACK_REFERENCE)
         low, high, body = argument
         endless = high == constants.MAXREPEAT
         needed = later | references(body).keys()
-        hub, arcs, queue = {(0, memory): 0}, list[tuple[int, Nfa, int]](), [(0, memory)]
-        once: dict[Memory, dict[Memory, Nfa]] = {}
+        counted, ends = dict[tuple[int, Memory], int](), dict[Memory, int]()
+        self.join(counted, (0, memory), start)
+        queue = list(counted)
         for count, before in queue:
+            node = counted[count, before]
+            if count >= low:
+                self.join(ends, before, node)
             if count == high:
                 continue
-            if before not in once:
-                once[before] = self.sequence(builder, body, flags, before, needed)
-            for after, part in once[before].items():
+            for after, end in self.sequence(builder, body, flags, before, node, needed).items():
                 key = (min(count + 1, low) if endless else count + 1, after)
-                if key not in hub:
-                    hub[key] = len(hub)
+                if key not in counted:
                     queue.append(key)
-                    check_limit(len(hub), limits.PART_STATES)
-                arcs.append((hub[count, before], part, hub[key]))
-        ends = [(m, between(len(hub), arcs, 0, h)) for (count, m), h in hub.items() if count >= low]
-        return merged({m: part} for m, part in ends)
+                self.join(counted, key, end)
+        return ends
+
+    def between(self, start: int, end: int) -> Nfa:
+        """The automaton of the paths from one node to another."""
+        entering: dict[int, list[int]] = {}
+        for source, _, target in self.arcs:
+            entering.setdefault(target, []).append(source)
+        useful, stack = {end}, [end]
+        while stack:
+            for source in entering.get(stack.pop(), ()):
+                if source not in useful:
+                    useful.add(source)
+                    stack.append(source)
+        return nfa.network(self.nodes, [arc for arc in self.arcs if arc[2] in useful], start, end)
 
 
 def remember(memory: Memory, number: int, text: str | None) -> Memory:
     """The memory after a group has read a text."""
     return tuple(sorted([*(entry for entry in memory if entry[0] != number), (number, text)]))
-
-
-def merged(found: Iterable[dict[Memory, Nfa]]) -> dict[Memory, Nfa]:
-    """One automaton for each memory, the union of all."""
-    parts: dict[Memory, list[Nfa]] = {}
-    for one in found:
-        for memory, part in one.items():
-            parts.setdefault(memory, []).append(part)
-    return {memory: part[0] if len(part) == 1 else nfa.union(part) for memory, part in parts.items()}
-
-
-def between(hubs: int, arcs: list[tuple[int, Nfa, int]], start: int, end: int) -> Nfa:
-    """The network of the arcs that lie on a way to ``end``."""
-    entering: dict[int, list[int]] = {}
-    for source, _, target in arcs:
-        entering.setdefault(target, []).append(source)
-    useful, stack = {end}, [end]
-    while stack:
-        for source in entering.get(stack.pop(), ()):
-            if source not in useful:
-                useful.add(source)
-                stack.append(source)
-    return nfa.network(hubs, [arc for arc in arcs if arc[2] in useful], start, end)
 
 
 def words(automaton: Nfa, builder: Builder) -> list[bytes]:
