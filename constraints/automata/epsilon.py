@@ -37,7 +37,7 @@ def remove_epsilons(nfa: Nfa) -> Nfa:
     accepting = np.zeros(n, bool)
     accepting[nfa.accept] = True
     epsilons = nfa.epsilons[nfa.epsilons[:, 0] != nfa.epsilons[:, 1]]
-    # A state that can do nothing but skip to one other is that other: this keeps the closure below linear for hubs.
+    # A state that can do nothing but skip to one other is that other: this keeps the closure below linear where many states meet.
     idle = (np.bincount(epsilons[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
     merge = epsilons[idle[epsilons[:, 0]] & (~accepting[epsilons[:, 0]] | accepting[epsilons[:, 1]])]
     same = np.arange(n)

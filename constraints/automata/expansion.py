@@ -177,7 +177,7 @@ class Expansion:
         for source, called, after in here.calls:
             sources.setdefault((called, after), []).append(source)
         arcs: list[tuple[int, Nfa | None, int]] = []
-        hubs = here.size
+        nodes = here.size
         for (called, after), callers in sources.items():
             nfa = self._automaton(called, self._left(machine, left, called))
             if not nfa.num_states:
@@ -185,10 +185,10 @@ class Expansion:
             if len(callers) == 1:
                 arcs.append((callers[0], nfa, after))
             else:
-                arcs += [*((caller, None, hubs) for caller in callers), (hubs, nfa, after)]
-                hubs += 1
+                arcs += [*((caller, None, nodes) for caller in callers), (nodes, nfa, after)]
+                nodes += 1
         start, ends = np.array([here.start]), np.array(here.ends, np.int64)
         if not arcs:
             return Nfa(here.size, here.edges, NO_EPSILONS, start, ends)
-        whole = network(hubs, arcs, 0, 0)
+        whole = network(nodes, arcs, 0, 0)
         return Nfa(whole.num_states, np.concatenate([here.edges, whole.edges]), whole.epsilons, start, ends)

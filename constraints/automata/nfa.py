@@ -160,12 +160,12 @@ class Nfa:
 # ---------------------------------------------------------------- building
 
 
-def network(hubs: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, accept: int) -> Nfa:
-    """The automaton of all paths from hub ``start`` to hub ``accept``, where an arc reads a word of its automaton.
+def network(nodes: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, accept: int) -> Nfa:
+    """The automaton of all paths from node ``start`` to node ``accept``, where an arc reads a word of its automaton.
 
     An arc ``(i, None, j)`` reads nothing. Raises :class:`TooManyStates`.
     """
-    parts, ends, states = list[Nfa](), list[tuple[int, int, int]](), hubs
+    parts, ends, states = list[Nfa](), list[tuple[int, int, int]](), nodes
     free: list[tuple[int, int]] = []
     spend(20)
     for source, nfa, target in arcs:

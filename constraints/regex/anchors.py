@@ -111,20 +111,20 @@ def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None)
     kinds = character_kinds(used, words)
     everything = frozenset([*kinds, STOP] + ([LAST_NEWLINE] if "newline" in kinds else []))
     start: State = ("start of text", everything)
-    hub = {start: 1}  # 0 is acceptance
+    node_of = {start: 1}  # 0 is acceptance
     arcs: list[tuple[int, Nfa | None, int]] = []
     queue = [start]
 
     def arc(source: State, label: Nfa, target: State) -> None:
-        if target not in hub:
-            hub[target] = len(hub) + 1
+        if target not in node_of:
+            node_of[target] = len(node_of) + 1
             queue.append(target)
-        arcs.append((hub[source], label, hub[target]))
+        arcs.append((node_of[source], label, node_of[target]))
 
     for state in queue:
         previous, expected = state
         if STOP in expected:
-            arcs.append((hub[state], None, 0))
+            arcs.append((node_of[state], None, 0))
         for byte in used:
             if allowed := expected & allowed_next(byte, previous, everything):
                 arc(state, nfa.literal(bytes([byte])), (previous, allowed))
@@ -136,7 +136,7 @@ def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None)
                 arc(state, alphabet(points), (kind, follow))
             elif kind == "newline" and LAST_NEWLINE in expected:
                 arc(state, alphabet(points), (kind, frozenset([STOP])))
-    return dfa.minimize(nfa.network(len(hub) + 1, arcs, 1, 0))
+    return dfa.minimize(nfa.network(len(node_of) + 1, arcs, 1, 0))
 
 
 def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str, CodePoints]:
