@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ..errors import VocabularyMismatch
+from ..errors import ShapeError, VocabularyMismatch
 from ..layers import Incidence, TokenSets
 from ..layers.operator import TensorMap
 from . import automaton_algorithms as algorithms
@@ -361,6 +361,10 @@ def _from_arguments(
     eos: int | None,
     narrowed: Sequence[Sequence[Any]] = (),
 ) -> Automaton:
+    if not (initial.is_floating_point() and final.is_floating_point()):
+        raise ShapeError(
+            f"Automaton: initial and final must be floating point, not {initial.dtype} and {final.dtype}"
+        )
     starts, accepts = (v.nonzero()[:, 0].tolist() for v in (initial, final))
     found = Automaton(transitions, tokens, starts, accepts, len(initial), eos)
     found.narrowed = tuple(Narrowing(*fields) for fields in narrowed)

@@ -57,7 +57,14 @@ class GrammarRow:
         self._eos = end_of_sequence(tables.query.automaton)
         self._ends = frozenset({self._eos, *stops})
         self._tokens: list[int] = []
-        self._mask: Int32[np.ndarray, " words"] | None = None  # what may come next, once it was asked for
+        self._words: memoryview | None = None  # what may come next, once it was asked for
+        self._target: tuple[Tensor | None, int, int] = (
+            None,
+            0,
+            0,
+        )  # the last bit mask that was filled, where it lies, the row
+        self._line: memoryview  # the words of that row that have tokens
+        self._rest: Int32[np.ndarray, " words"]  # those past the vocabulary
         self.reset()
 
     @property
@@ -103,13 +110,13 @@ class GrammarRow:
         if n:
             self._query.rollback(n)
             del self._tokens[len(self._tokens) - n :]
-            self._mask = None
+            self._words = None
 
     def reset(self) -> None:
         """Take back all tokens."""
         with self._lock:
             self._query.start(1, self._budget)
-        self._tokens, self._mask = [], None
+        self._tokens, self._words = [], None
 
     def fork(self) -> Self:
         """A row of its own with the same tokens; tables are shared."""
@@ -123,42 +130,46 @@ class GrammarRow:
         Tokens past the vocabulary are not allowed. A text that has ended, or has no tokens left, may only end.
         Raises :class:`VocabularyMismatch` where the row is too short.
         """
-        words = self._words()
-        if bitmask.shape[1] < len(words):
-            raise VocabularyMismatch(
-                f"the bit mask has {bitmask.shape[1]} words, the vocabulary needs {len(words)}"
-            )
-        line = bitmask.numpy()[row]
-        line[: len(words)] = words
-        line[len(words) :] = 0
+        words = self._words or self._read()
+        last, at, last_row = self._target
+        if bitmask is not last or row != last_row or bitmask.data_ptr() != at:  # the views of it are kept
+            line = bitmask.numpy()[row]
+            if len(line) < len(words):
+                raise VocabularyMismatch(
+                    f"the bit mask has {len(line)} words, the vocabulary needs {len(words)}"
+                )
+            self._target, self._line = (bitmask, bitmask.data_ptr(), row), line[: len(words)].data
+            self._rest = line[len(words) :]
+        self._line[:] = words
+        self._rest[:] = 0
 
     def prepare(self) -> None:
         """Make the mask of what may come next now, so that :meth:`fill` only copies it."""
-        self._words()
+        self._read()
 
     def _append(self, token: int) -> None:
         with self._lock:
             self._query.advance([self._eos if token in self._ends else token])
         self._tokens.append(token)
-        self._mask = None
+        self._words = None
 
     def _allows(self, token: int) -> bool:
         if self.terminated or not 0 <= token < self._query.vocab_size:
             return False
-        return bool(self._words()[token >> 5] >> (token & 31) & 1)
+        words = self._words or self._read()
+        return bool(words[token >> 5] >> (token & 31) & 1)
 
-    def _words(self) -> Int32[np.ndarray, " words"]:
-        if self._mask is not None:
-            return self._mask
+    def _read(self) -> memoryview:
+        """What may come next, as words."""
         with self._lock:
-            words: Int32[np.ndarray, " words"] = self._query.words()[0]
+            words = self._query.row_words(0)
         over = self.terminated or len(self._tokens) >= self._budget
-        if over:
-            words[:] = 0
-        if over or words[self._eos >> 5] >> (self._eos & 31) & 1:
+        if over or (len(self._ends) > 1 and words[self._eos >> 5] >> (self._eos & 31) & 1):
+            own = np.zeros(len(words), np.uint32) if over else np.array(words, np.int32).view(np.uint32)
             for end in self._ends:
-                words.view(np.uint32)[end >> 5] |= np.uint32(1 << (end & 31))
-        self._mask = words
+                own[end >> 5] |= np.uint32(1 << (end & 31))
+            words = own.view(np.int32).data
+        self._words = words
         return words
 
 

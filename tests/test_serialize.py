@@ -1,5 +1,6 @@
 """Circuits, chains and automata on disk: what is read is what was written; anything odd is refused."""
 
+import hashlib
 import json
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 
 import tractile as tt
 from tractile.circuits.io import file_format as serialize
@@ -175,6 +177,16 @@ def test_broken_files_are_refused(tmp_path):
         (tmp_path / name).write_bytes(content)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(FormatError, match="not a saved circuit"):
+        tt.load(tmp_path)
+
+
+def test_an_automaton_of_whole_numbers_is_refused(tmp_path):
+    tt.save(tt.Automaton.from_edges([(0, 0, 1)], start=0, accept=[1], vocab_size=2), tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({n: t.long() for n, t in tensors.items()}, tmp_path / "model.safetensors")
+    digest = hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest()
+    rewrite(tmp_path, lambda config: config.update(tensors_sha256=digest))
+    with pytest.raises(FormatError, match="initial and final must be floating point"):
         tt.load(tmp_path)
 
 

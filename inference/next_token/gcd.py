@@ -231,6 +231,11 @@ class GCDQuery:
             state, left = self._masks.step(state, token), left - 1
         return found
 
+    def row_words(self, row: int) -> memoryview:
+        """The mask of one row as int32 words, to be read only."""
+        state, left, _ = self._rows[row]
+        return self._mask(state, left)
+
     def _mask(self, state: Any, budget: int) -> memoryview:
         """The mask of a state in a budget, as words."""
         found = self._masks.kept.get(state)
