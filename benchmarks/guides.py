@@ -135,16 +135,21 @@ def grid(smoke: bool) -> Iterator[tuple[str, int, int]]:
         return
     most, counted = 2**19, ("trigram", "clones")
     yield from product(counted, (64, 256, 1024, 4096), (most,))
-    yield from product(("EM", "clones, EM", "split, EM"), (64, 256), (most,))
+    yield from product(("EM",), (64, 256), (most,))
     yield from product(counted, (1024, 4096), (2**15, 2**17))
-    yield from product(("EM", "clones, EM"), (1024,), (2**15, 2**17, most))
-    yield from product(("Monarch, EM", "Monarch, product, EM"), (4096,), (2**17,))
-    yield ("Monarch, EM", 1024, 2**17)
+    yield from product(("EM",), (1024,), (2**15, 2**17, most))
+    yield from product(("Monarch, EM",), (4096,), (2**17,))
+    yield from product(("clones, EM",), (1024,), (2**15, most))
+    yield from product(("Monarch, product, EM",), (4096,), (2**17,))
+    yield from product(("clones, EM", "split, EM"), (256,), (most,))
+    yield from product(("EM",), (256,), (2**15, 2**17))
     yield from product(("4-gram",), (1024, 4096), (most,))
-    yield from product(("EM",), (64, 256), (2**15, 2**17))
-    yield from product(counted, (1024, 4096), (2**14, 2**16, 2**18))
-    yield ("split, EM", 1024, most)
-    yield from product(("EM", "clones, EM"), (1024,), (2**14, 2**16, 2**18))
+    yield from product(("trigram", "EM"), (1024,), (2**14, 2**16, 2**18))
+    yield from product(("clones, EM",), (1024,), (2**17,))
+    yield from product(("split, EM",), (1024,), (2**17, most))
+    yield from product(("Monarch, EM",), (1024,), (2**17,))
+    yield from product(counted, (4096,), (2**14, 2**16, 2**18))
+    yield from product(("clones, EM", "split, EM"), (64,), (most,))
     yield ("Monarch, clones, EM", 4096, 2**17)
     yield ("Monarch, EM", 4096, most)
 
@@ -255,14 +260,14 @@ GUIDES = [
 
 
 def estimates(source: Source, fa: tt.Automaton, hmm: tt.HMM | None, k: int, seeds: range) -> Point:
-    """log Ẑ and CPU seconds of runs with k particles: P-GCD, or GCD without an HMM."""
-    begin = time.process_time()
-    proposal = "gcd" if hmm is None else tt.LookaheadProposal()
-    found = [
-        tt.smc(source.lm, PROMPT, fa, proposal, hmm, k, max_new_tokens=LENGTH, seed=seed).log_evidence
-        for seed in seeds
-    ]
-    return {"log_z": found, "seconds": (time.process_time() - begin) / len(seeds)}
+    """log Ẑ and CPU seconds of each run with k particles: P-GCD, or GCD without an HMM. The first run makes the tables."""
+    found: Point = {"log_z": [], "seconds": []}
+    for seed in seeds:
+        begin, proposal = time.process_time(), "gcd" if hmm is None else tt.LookaheadProposal()
+        run = tt.smc(source.lm, PROMPT, fa, proposal, hmm, k, max_new_tokens=LENGTH, seed=seed)
+        found["log_z"].append(run.log_evidence)
+        found["seconds"].append(time.process_time() - begin)
+    return found
 
 
 def particles(source: Source, points: Points, smoke: bool) -> None:

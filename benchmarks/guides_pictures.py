@@ -31,7 +31,7 @@ def above(points: Sequence[Point]) -> dict[Guide, float]:
 
 
 def gaps(points: Sequence[Point]) -> dict[Guide, list[tuple[Distance, float]]]:
-    """For each guide, by number of particles: log Z − E[log Ẑ] and CPU seconds of a run, means over the constraints."""
+    """For each guide, by number of particles: log Z − E[log Ẑ] and CPU seconds of a run (medians), means over constraints."""
     truth = {point["constraint"]: log_mean(point["log_z"]) for point in of(points, "truth")}
     cells: dict[Guide, dict[int, list[Point]]] = {}
     for point in of(points, "particles"):
@@ -45,7 +45,7 @@ def gaps(points: Sequence[Point]) -> dict[Guide, list[tuple[Distance, float]]]:
             error = math.hypot(*(statistics.stdev(p["log_z"]) / len(p["log_z"]) ** 0.5 for p in each)) / len(
                 each
             )
-            seconds = statistics.fmean(p["seconds"] for p in each)
+            seconds = statistics.fmean(statistics.median(p["seconds"]) for p in each)
             found.setdefault(one, []).append((Distance(k, 0.0, 0.0, gap, error, 0.0), seconds))
     return found
 
