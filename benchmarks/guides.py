@@ -1,6 +1,6 @@
 """Guides: how near an HMM comes to the language model, by states, sampled tokens, start and CPU time, and what that is worth.
 
-    python benchmarks/guides.py [PART …] [--smoke] [--work FOLDER] [--plot FOLDER]
+    python benchmarks/guides.py [PART …] [--smoke] [--first N] [--work FOLDER] [--plot FOLDER]
 
     nats        nats a token above the language model's own on held-out samples, for every way of WAYS, so many states and
                 so many sampled tokens; and the same on samples that were trained on: where the two differ data is short,
@@ -136,20 +136,23 @@ def grid(smoke: bool) -> Iterator[tuple[str, int, int]]:
     most, counted = 2**19, ("trigram", "clones")
     yield from product(counted, (64, 256, 1024, 4096), (most,))
     yield from product(("EM",), (64, 256), (most,))
-    yield from product(counted, (1024, 4096), (2**15, 2**17))
-    yield from product(("EM",), (1024,), (2**15, 2**17, most))
+    yield from product(counted, (1024,), (2**15, 2**17))
+    yield from product(("EM",), (1024,), (2**15, 2**17))
     yield from product(("Monarch, EM",), (4096,), (2**17,))
-    yield from product(("clones, EM",), (1024,), (2**15, most))
-    yield from product(("Monarch, product, EM",), (4096,), (2**17,))
+    yield from product(("clones, EM",), (1024,), (2**15, 2**17))
+    yield from product(("EM",), (1024,), (most,))
+    yield from product(("trigram",), (4096,), (2**15, 2**17))
     yield from product(("clones, EM", "split, EM"), (256,), (most,))
     yield from product(("EM",), (256,), (2**15, 2**17))
-    yield from product(("4-gram",), (1024, 4096), (most,))
-    yield from product(("trigram", "EM"), (1024,), (2**14, 2**16, 2**18))
-    yield from product(("clones, EM",), (1024,), (2**17,))
-    yield from product(("split, EM",), (1024,), (2**17, most))
+    yield from product(("Monarch, product, EM",), (4096,), (2**17,))
+    yield from product(("split, EM",), (1024,), (2**17,))
+    yield from product(("clones",), (4096,), (2**15, 2**17))
+    yield from product(("4-gram",), (4096,), (most,))
+    yield from product(("clones, EM",), (1024,), (most,))
     yield from product(("Monarch, EM",), (1024,), (2**17,))
-    yield from product(counted, (4096,), (2**14, 2**16, 2**18))
+    yield from product(("trigram", "EM", "clones"), (1024,), (2**14, 2**16, 2**18))
     yield from product(("clones, EM", "split, EM"), (64,), (most,))
+    yield from product(counted, (4096,), (2**14, 2**16, 2**18))
     yield ("Monarch, clones, EM", 4096, 2**17)
     yield ("Monarch, EM", 4096, most)
 
@@ -204,9 +207,9 @@ def quality(source: Source, way: str, hidden: int, tokens: int) -> Point:
     }
 
 
-def nats(source: Source, points: Points, smoke: bool) -> None:
+def nats(source: Source, points: Points, smoke: bool, first: int | None) -> None:
     """Every HMM of the grid."""
-    wanted = list(grid(smoke))
+    wanted = list(grid(smoke))[:first]
     for i, (way, hidden, tokens) in enumerate(wanted):
         key = {"part": "nats", "way": way, "hidden": hidden, "tokens": tokens}
         found = points.once(key, quality, source, way, hidden, tokens)
@@ -236,10 +239,10 @@ def remembering(source: Source, test: distill.Corpus, window: int) -> Point:
     return {"above": min(losses), "both": losses}
 
 
-def context(source: Source, points: Points, smoke: bool) -> None:
+def context(source: Source, points: Points, smoke: bool, first: int | None) -> None:
     """Every window."""
     test = source.test.select(torch.arange(8 if smoke else 250))
-    for window in (1, 4) if smoke else WINDOWS:
+    for window in ((1, 4) if smoke else WINDOWS)[:first]:
         found = points.once({"part": "context", "window": window}, remembering, source, test, window)
         print(f"the last {window} tokens: {found['above']:.3f} nats a token above all of them", flush=True)
 
@@ -249,13 +252,13 @@ def context(source: Source, points: Points, smoke: bool) -> None:
 GUIDES = [
     ("EM", 64, 2**19),
     ("EM", 256, 2**19),
-    ("EM", 1024, 2**19),
+    ("EM", 1024, 2**17),
     ("clones", 1024, 2**19),
+    ("trigram", 256, 2**19),
+    ("trigram", 1024, 2**19),
     ("clones", 4096, 2**19),
-    ("trigram", 1024, 2**14),
-    ("trigram", 4096, 2**19),
-    ("EM", 1024, 2**15),
     ("Monarch, EM", 4096, 2**17),
+    ("EM", 1024, 2**19),
 ]
 
 
@@ -270,12 +273,12 @@ def estimates(source: Source, fa: tt.Automaton, hmm: tt.HMM | None, k: int, seed
     return found
 
 
-def particles(source: Source, points: Points, smoke: bool) -> None:
+def particles(source: Source, points: Points, smoke: bool, first: int | None) -> None:
     """GCD, and P-GCD with each guide whose HMM is there."""
     vocab = tt.Vocabulary.from_tokenizer(source.model[1])
     sizes, runs, truth = ((1, 4), 2, 16) if smoke else (SIZES, RUNS, TRUTH)
     wanted = [("EM", 16, 2048)] if smoke else GUIDES
-    guides = [one for one in wanted if (place(source, *one) / "config.json").exists()]
+    guides = [one for one in wanted if (place(source, *one) / "config.json").exists()][:first]
     best = min(guides, key=above(points.lines).__getitem__)
     for text, regex in list(CONSTRAINTS.items())[: 1 if smoke else None]:
         fa = tt.constraints.regex(regex).compile(vocab, require_eos=False)
@@ -302,6 +305,7 @@ def main() -> None:
         "parts", nargs="*", help="nats, context, particles; all if neither they nor --plot are given"
     )
     parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
+    parser.add_argument("--first", type=int, help="only so many points of the grid, windows or guides")
     parser.add_argument("--work", type=Path, help="folder for what is kept; build/benchmarks/guides")
     parser.add_argument("--plot", type=Path, help="a folder for the pictures of all points that are kept")
     arguments = parser.parse_args()
@@ -313,7 +317,7 @@ def main() -> None:
     points = Points(work / "points.jsonl")
     everything = [] if arguments.plot else list(PARTS)
     for part in arguments.parts or everything:
-        PARTS[part](source, points, smoke)
+        PARTS[part](source, points, smoke, arguments.first)
     print("\n" + tables(points.lines))
     if arguments.plot is not None:
         draw(points.lines, arguments.plot)

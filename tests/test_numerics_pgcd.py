@@ -324,3 +324,22 @@ def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
             assert_nats(query.scores()[0], oracle.log(m) - np.log(m.sum()))
             assert_nats(query.log_lookahead(), [np.log(m.sum()) - np.log(h.sum())])
             query.advance(torch.tensor([v]))
+
+
+def test_a_step_whose_scores_are_doubted_makes_its_messages_once(monkeypatch):
+    """The check whether zeros are exact reads the messages of the scores; both were made twice in most steps."""
+    from tractile.inference.next_token import pgcd_steps
+
+    emission = torch.eye(4, 6)  # nothing emits the last two tokens: their scores are zero, which is checked
+    hmm = tt.HMM(torch.full((4,), 0.25), torch.full((4, 4), 0.25), emission)
+    fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2, 5], 2), (2, [3], 3)], 0, [3], 6)
+    made, checked = [], []
+    once, check = pgcd_steps.edge_messages, pgcd_steps.zeros_are_exact
+    monkeypatch.setattr(pgcd_steps, "edge_messages", lambda *a: made.append(1) or once(*a))
+    monkeypatch.setattr(pgcd_steps, "zeros_are_exact", lambda *a: checked.append(1) or check(*a))
+    query = PGCDQuery(hmm, fa, 3).start(2)
+    for token in (0, 2, 3):
+        query.lookahead()
+        query.advance(torch.tensor([token, token]))
+    assert len(made) == 3
+    assert checked, "the problem is to make scores that are doubted"

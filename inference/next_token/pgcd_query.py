@@ -37,7 +37,7 @@ from .gcd import GCDQuery
 from .generic import NextToken
 from .history import History, Trail
 from .pgcd_static import FixedShapeSteps
-from .pgcd_steps import ProductTables, RealFilter, SparseSteps, zeros_are_exact
+from .pgcd_steps import ProductTables, RealFilter, SparseSteps
 from .protocol import Budgets, Drafts, Tokens
 from .rows import (
     check_horizon,
@@ -300,9 +300,7 @@ class PGCDQuery:
         if self._scored is None:
             found = self._steps.scores()
             if len(rows := self._steps.doubted(found)):
-                state, left = self._steps.sparse(rows), self.remaining.to(self.device)[rows]
-                rows = rows[~zeros_are_exact(self._tables, state, left)]
-                self._recover(found, rows) if len(rows) else None
+                self._recover(found, rows)
             self._scored = found
         return self._scored
 

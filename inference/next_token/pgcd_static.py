@@ -21,7 +21,7 @@ from .backward_table import BackwardMessage
 from .dfa_tables import PaddedCSR, Tables
 from .emission_table import Scores, smallest
 from .gcd import GCDQuery
-from .pgcd_steps import ProductTables, SparseState
+from .pgcd_steps import Messages, ProductTables, SparseState, zeros_are_exact
 from .underflow import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
 
 CHUNK_ELEMENTS = 1 << 27  # gathered at once
@@ -241,12 +241,13 @@ class FixedShapeSteps:
         lost, wrong = torch.stack([found.lost.any(), self._wrong]).tolist()  # what a step waits for
         if wrong:
             raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
-        return found.lost.nonzero().squeeze(1) if lost else torch.arange(0)
-
-    def sparse(self, rows: Int[Tensor, " rows"]) -> SparseState:
-        now = self.rows.select(rows)
-        row = (now.state < len(self._tables.final)).nonzero().squeeze(1)
-        return SparseState(now.belief, now.belief.select(row), row, now.state[row])
+        if not lost:
+            return torch.arange(0)
+        rows, tables = found.lost.nonzero().squeeze(1), self._tables
+        now, left = self.rows.select(rows), self.remaining.to(tables.device)[rows]
+        row = (now.state < len(tables.final)).nonzero().squeeze(1)
+        state = SparseState(now.belief, now.belief.select(row), row, now.state[row])
+        return rows[~zeros_are_exact(tables, state, Messages.of(tables, state, left))]
 
     def log_prior(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
         return self.rows.prior.sum(1).log() + self.rows.scale, self.rows.doubt

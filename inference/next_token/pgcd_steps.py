@@ -149,15 +149,26 @@ def prior_messages(tables: ProductTables, prior: Belief) -> EdgeMessages:
     return EdgeMessages(alpha.to(tables.dtype), scale, row, row * 0, tables.least(doubt, scale))
 
 
-def zeros_are_exact(
-    tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]
-) -> Bool[Tensor, " batch"]:
+class Messages(NamedTuple):
+    """What meets the emission in a step: the edges that tokens may take, their messages, and those of the HMM alone."""
+
+    live: LiveEdges
+    edges: EdgeMessages
+    prior: EdgeMessages
+
+    @classmethod
+    def of(cls, tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]) -> Messages:
+        """Of some rows, with so many tokens left in each."""
+        live = live_edges(tables, state, remaining)
+        return cls(live, edge_messages(tables, live), prior_messages(tables, state.prior))
+
+
+def zeros_are_exact(tables: ProductTables, state: SparseState, messages: Messages) -> Bool[Tensor, " batch"]:
     """Whether a score of zero in a row is certainly zero, and not below the range of the precision.
 
     So where no message lost an entry, and the product of the smallest positive factors is in range.
     """
-    live = live_edges(tables, state, remaining)
-    found, prior = edge_messages(tables, live), prior_messages(tables, state.prior)
+    live, found, prior = messages
     ahead = smallest(live.ahead.columns).log()
     small = smallest(live.alpha.alpha).log() + ahead
     gone = small.isposinf()  # one of the factors is zero throughout
@@ -167,7 +178,9 @@ def zeros_are_exact(
     exact &= live.alpha.doubt.isneginf() & live.ahead.doubt.isneginf()
     small = smallest(state.prior.alpha).log()
     alone = small.isposinf() | (small + tables.emission.log_smallest > prior.least.log())
-    wrong = torch.zeros_like(remaining).index_add(0, live.row, (~exact).long())
+    wrong = torch.zeros(len(alone), dtype=torch.long, device=alone.device).index_add(
+        0, live.row, (~exact).long()
+    )
     return alone & state.prior.doubt.isneginf() & (wrong == 0)
 
 
@@ -176,6 +189,7 @@ class SparseSteps:
     """Steps for what is live; sizes are asked for along the way."""
 
     state: SparseState
+    _messages: Messages | None = None  # of the scores found last, where these are not certain
 
     def __init__(self, tables: ProductTables, masks: GCDQuery, move: Callable[[Belief], Belief]) -> None:
         self._tables, self._masks, self._move = tables, masks, move
@@ -260,17 +274,17 @@ class SparseSteps:
     def scores(self) -> Scores:
         """The product's and the HMM's absolute next-token log-weights."""
         tables = self._tables
-        live = live_edges(tables, self.state, self.remaining.to(tables.device))
-        prior = prior_messages(tables, self.state.prior)
-        return score(tables.emission, edge_messages(tables, live), prior, tables.deterministic)
+        messages = Messages.of(tables, self.state, self.remaining.to(tables.device))
+        found = score(tables.emission, messages.edges, messages.prior, tables.deterministic)
+        self._messages = None if found.certain else messages
+        return found
 
     def doubted(self, found: Scores) -> Int[Tensor, " rows"]:
-        """The rows in which a token that may be taken may have lost its score."""
-        return torch.arange(0 if found.certain else len(self.state.prior.scale), device=self._tables.device)
-
-    def sparse(self, rows: Int[Tensor, " rows"]) -> SparseState:
-        """The beliefs of some rows."""
-        return self.state.select(rows)
+        """The rows in which a token that may be taken may have lost its score and none is certainly zero."""
+        messages, self._messages = self._messages, None
+        if found.certain or messages is None:
+            return torch.arange(0, device=self._tables.device)
+        return (~zeros_are_exact(self._tables, self.state, messages)).nonzero().squeeze(1)
 
     def log_prior(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
         """log p(prefix) by the HMM alone, and its doubt."""
