@@ -48,6 +48,8 @@ class GrammarRow:
         budget: tokens that may come, end-of-sequence included; ``None``: no budget.
         stops: tokens that end a text as end-of-sequence does.
 
+    ``terminated``: whether the text has ended.
+
     Raises :class:`BudgetTooSmall` where no text of the constraint fits.
     """
 
@@ -58,11 +60,8 @@ class GrammarRow:
         self._ends = frozenset({self._eos, *stops})
         self._tokens: list[int] = []
         self._words: memoryview | None = None  # what may come next, once it was asked for
-        self._target: tuple[Tensor | None, int, int] = (
-            None,
-            0,
-            0,
-        )  # the last bit mask that was filled, where it lies, the row
+        # The last bit mask that was filled, where it lies, and the row.
+        self._target: tuple[Tensor | None, int, int] = None, 0, 0
         self._line: memoryview  # the words of that row that have tokens
         self._rest: Int32[np.ndarray, " words"]  # those past the vocabulary
         self.reset()
@@ -71,11 +70,6 @@ class GrammarRow:
     def tokens(self) -> tuple[int, ...]:
         """The tokens accepted so far."""
         return tuple(self._tokens)
-
-    @property
-    def terminated(self) -> bool:
-        """Whether the text has ended."""
-        return bool(self._tokens) and self._tokens[-1] in self._ends
 
     def accept(self, tokens: Sequence[int]) -> bool:
         """Append tokens, all of them or, where one is not allowed, none; return whether they were appended."""
@@ -110,13 +104,13 @@ class GrammarRow:
         if n:
             self._query.rollback(n)
             del self._tokens[len(self._tokens) - n :]
-            self._words = None
+            self.terminated, self._words = False, None
 
     def reset(self) -> None:
         """Take back all tokens."""
         with self._lock:
             self._query.start(1, self._budget)
-        self._tokens, self._words = [], None
+        self._tokens, self.terminated, self._words = [], False, None
 
     def fork(self) -> Self:
         """A row of its own with the same tokens; tables are shared."""
@@ -148,10 +142,11 @@ class GrammarRow:
         self._read()
 
     def _append(self, token: int) -> None:
+        ended = token in self._ends
         with self._lock:
-            self._query.advance([self._eos if token in self._ends else token])
+            self._query.advance([self._eos if ended else token])
         self._tokens.append(token)
-        self._words = None
+        self.terminated, self._words = ended, None
 
     def _allows(self, token: int) -> bool:
         if self.terminated or not 0 <= token < self._query.vocab_size:
