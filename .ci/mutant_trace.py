@@ -23,7 +23,8 @@ class Trace:
     """Write to `path` the lines of `folders` that each test runs; the file is renewed every minute.
 
     ``{"tests": {id: seconds}, "failed": [id, ...], "lines": {file: {line: [id, ...]}}, "statements": {file: [line, ...]}}``.
-    Lines of a fixture count for the test that made it. Lines that ran while modules were imported have the test "".
+    Tests that the file has already are kept. Lines of a fixture count for the test that made it. Lines that ran while modules
+    were imported have the test "".
     """
 
     def __init__(self, path: Path, root: Path, folders: list[str]) -> None:
@@ -34,6 +35,7 @@ class Trace:
         self.coverage.start()
         self.seconds: dict[str, float] = defaultdict(float)
         self.failed: set[str] = set()
+        self.former: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         self.written = time.monotonic()
 
     @pytest.hookimpl(wrapper=True)
@@ -62,18 +64,21 @@ class Trace:
 
     def write(self) -> None:
         """Write what is known so far."""
-        data, lines, statements = self.coverage.get_data(), {}, {}
+        data, former = self.coverage.get_data(), self.former.get
+        lines, statements = former("lines", {}), former("statements", {})
+        passed = {name: round(s, 4) for name, s in self.seconds.items() if name not in self.failed}
         for file in sorted(self.root.rglob("*.py")):
             if str(file) not in data.measured_files():
                 continue
             name = file.relative_to(self.root).as_posix()
-            found = {n: sorted(set(c) - self.failed) for n, c in data.contexts_by_lineno(str(file)).items()}
-            lines[name] = {n: c for n, c in sorted(found.items()) if c}
             statements[name] = self.coverage.analysis2(str(file))[1]
-        passed = {name: round(s, 4) for name, s in self.seconds.items() if name not in self.failed}
-        content: dict[str, Any] = {
-            "tests": passed,
-            "failed": sorted(self.failed),
+            known = lines.setdefault(name, {})
+            for number, tests in data.contexts_by_lineno(str(file)).items():
+                if found := set(tests) - self.failed | set(known.get(str(number), ())):
+                    known[str(number)] = sorted(found)
+        content = {
+            "tests": former("tests", {}) | passed,
+            "failed": sorted(self.failed | set(former("failed", ()))),
             "lines": lines,
             "statements": statements,
         }

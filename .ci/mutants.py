@@ -1,7 +1,8 @@
 """How many small faults in the code do the tests notice? A uniform sample of mutants, each with the tests that reach it.
 
     pip install coverage
-    python .ci/mutants.py trace /tmp/mutants [TEST FILE ...]            # once: which tests run which lines
+    python .ci/mutants.py trace /tmp/mutants                            # once: which tests run which lines
+    python .ci/mutants.py trace /tmp/mutants --add tests/test_new.py    # more tests, against the code as it was copied
     python .ci/mutants.py run /tmp/mutants --draw 500 --minutes 60      # goes on where it was stopped
     python .ci/mutants.py report /tmp/mutants
 
@@ -41,6 +42,7 @@ def copy(work: Path) -> Path:
     """Copy the checkout to ``work/tree``, with the link through which it is imported."""
     tree = work / "tree"
     shutil.rmtree(tree, ignore_errors=True)
+    (work / "trace.json").unlink(missing_ok=True)
     tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
     for name in filter(None, tracked.stdout.split("\0")):
         if (ROOT / name).is_file():
@@ -132,10 +134,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def trace(arguments: argparse.Namespace) -> int:
-    """Copy the checkout and run the tests once."""
+    """Copy the checkout, or the tests that are added, and run the tests once."""
     from mutant_trace import Trace  # needs coverage
 
-    tree = copy(arguments.work)
+    tree = arguments.work / "tree"
+    for name in arguments.tests if arguments.add else ():
+        shutil.copy2(ROOT / name, tree / name)
+    if not arguments.add:
+        copy(arguments.work)
     enter(tree)
     plugin = Trace(arguments.work / "trace.json", tree, arguments.folders)
     return pytest.main([*PYTEST, *arguments.tests, "--cases", "20"], plugins=[plugin])
@@ -192,6 +198,7 @@ def main() -> int:
     parser.add_argument("do", choices=["trace", "run", "report"])
     parser.add_argument("work", type=Path, help="a folder for the copy and the results")
     parser.add_argument("tests", nargs="*", default=["tests"], help="trace: files of tests (all)")
+    parser.add_argument("--add", action="store_true", help="trace: more tests, with the copy as it is")
     parser.add_argument("--folders", nargs="+", default=FOLDERS, help="what is mutated")
     parser.add_argument("--draw", type=int, default=500, help="mutants")
     parser.add_argument("--seed", type=int, default=0)
