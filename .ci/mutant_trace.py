@@ -22,7 +22,9 @@ SLOWEST = 20  # seconds: a test that takes longer is stopped and left out
 class Trace:
     """Write to `path` the lines of `folders` that each test runs; the file is renewed every minute.
 
-    ``{"tests": {id: seconds}, "failed": [id, ...], "lines": {file: {line: [id, ...]}}, "statements": {file: [line, ...]}}``.
+    ``{"tests": {id: seconds}, "failed": [id, ...], "lines": {file: {line: [id, ...]}}, "statements": {file: [line, ...]},
+    "missing": {file: [line, ...]}}``: the first lines of the statements, and of those that never ran.
+
     Tests that the file has already are kept. Lines of a fixture count for the test that made it. Lines that ran while modules
     were imported have the test "".
     """
@@ -65,13 +67,14 @@ class Trace:
     def write(self) -> None:
         """Write what is known so far."""
         data, former = self.coverage.get_data(), self.former.get
-        lines, statements = former("lines", {}), former("statements", {})
+        lines, statements, missing = former("lines", {}), former("statements", {}), former("missing", {})
         passed = {name: round(s, 4) for name, s in self.seconds.items() if name not in self.failed}
         for file in sorted(self.root.rglob("*.py")):
             if str(file) not in data.measured_files():
                 continue
             name = file.relative_to(self.root).as_posix()
-            statements[name] = self.coverage.analysis2(str(file))[1]
+            _, statements[name], _, never, _ = self.coverage.analysis2(str(file))
+            missing[name] = sorted(set(never) & set(missing.get(name, never)))
             known = lines.setdefault(name, {})
             for number, tests in data.contexts_by_lineno(str(file)).items():
                 if found := set(tests) - self.failed | set(known.get(str(number), ())):
@@ -81,6 +84,7 @@ class Trace:
             "failed": sorted(self.failed | set(former("failed", ()))),
             "lines": lines,
             "statements": statements,
+            "missing": missing,
         }
         part = self.path.with_suffix(".part")
         part.write_text(json.dumps(content))

@@ -35,6 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["layers", "circuits", "inference", "constraints/automata", "constraints/lifting"]
 ROUNDS = (25, 6.0), (100, 25.0)  # tests, and seconds that they took when traced
 CONTROLS = 20
+ALIVE = ("survived", "unreached")
 PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-s"]
 
 
@@ -113,6 +114,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     def work(runs: Runs) -> None:
         done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+        if arguments.again:
+            done = [r for r in done if r["outcome"] not in ALIVE or "control" in r]
         known = {(r.get("file"), r.get("number")) for r in done}
         for index, mutant in enumerate(drawn[: arguments.draw]):
             if time.monotonic() > end:
@@ -162,16 +165,15 @@ def report(arguments: argparse.Namespace) -> int:
     for folder in arguments.folders:
         files = [f for f in traced["statements"] if f.startswith(folder + "/")]
         total = sum(len(traced["statements"][f]) for f in files)
-        run = sum(len({str(n) for n in traced["statements"][f]} & traced["lines"][f].keys()) for f in files)
+        run = total - sum(len(traced["missing"][f]) for f in files)
         print(f"{folder:22} {run:6,} of {total:6,} statements run {run / max(total, 1):7.1%}")
-    alive = ("survived", "unreached")
     for title, key in (("folder", lambda r: _folder(r, arguments.folders)), ("kind", lambda r: r["kind"])):
         groups = Counter(map(key, rows))
-        killed = Counter(key(r) for r in rows if r["outcome"] not in alive)
+        killed = Counter(key(r) for r in rows if r["outcome"] not in ALIVE)
         print(f"\n{title}: killed / drawn")
         for name in sorted(groups):
             print(f"  {name:22} {killed[name]:5} / {groups[name]:5} {killed[name] / groups[name]:7.1%}")
-    killed_all = sum(r["outcome"] not in alive for r in rows)
+    killed_all = sum(r["outcome"] not in ALIVE for r in rows)
     low, high = wilson(killed_all, len(rows))
     print(
         f"\nall: {killed_all} / {len(rows)} {killed_all / len(rows):.1%}, 95 % interval {low:.1%} to {high:.1%}"
@@ -180,7 +182,7 @@ def report(arguments: argparse.Namespace) -> int:
     print(
         f"controls: {sum(r['outcome'] != 'survived' for r in controls)} of {len(controls)} failed\n\nsurvivors:"
     )
-    for r in sorted((r for r in rows if r["outcome"] in alive), key=lambda r: (r["file"], r["lines"])):
+    for r in sorted((r for r in rows if r["outcome"] in ALIVE), key=lambda r: (r["file"], r["lines"])):
         print(f"{r['file']}:{r['lines'][0]} {r['outcome']} ({r['tests']} tests) {r['kind']}")
         print(f"    {r['before']}\n  → {r['after']}")
     return 0
@@ -201,6 +203,9 @@ def main() -> int:
     parser.add_argument("--add", action="store_true", help="trace: more tests, with the copy as it is")
     parser.add_argument("--folders", nargs="+", default=FOLDERS, help="what is mutated")
     parser.add_argument("--draw", type=int, default=500, help="mutants")
+    parser.add_argument(
+        "--again", action="store_true", help="run: the survivors too, after more tests were traced"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=math.inf)
     arguments = parser.parse_args()
