@@ -3,12 +3,13 @@
 import json
 import random
 
+import numpy as np
 import pytest
 
 import tractile as tt
 from tractile.constraints.automata.dfa import difference
 from tractile.constraints.automata.expansion import Expansion
-from tractile.constraints.automata.graphs import explored, of_automaton, useful
+from tractile.constraints.automata.graphs import Graph, explored, of_automaton, useful
 from tractile.constraints.automata.lazy import Numbered, explore
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json.document import read_schema
@@ -143,3 +144,16 @@ def test_too_many_states_are_refused_before_anything_is_copied():
     with pytest.raises(tt.TooManyStates):
         Expansion(root, lambda machine: machine.bounded(WIDE), lambda _: 1, 2_000, {})
     assert of_automaton(expanded(root).automaton()).size > 2_000
+
+
+def test_states_that_no_text_visits_are_left_out():
+    """Of 0 … 5: 2 leads nowhere, 4 and 5 are not reached; calls from or to them go too, and the rest keeps its order."""
+    edges = np.array(
+        [[0, 97, 98, 1], [0, 99, 99, 2], [1, 97, 97, 3], [4, 97, 97, 3], [5, 98, 98, 4], [3, 97, 97, 1]]
+    )
+    part = of_automaton(tt.constraints.regex("a").bytes_automaton)
+    graph = Graph(6, 0, edges, ((1, part, 3), (0, part, 2), (4, part, 1)), (3, 5))
+    small = useful(graph)
+    assert small.edges.tolist() == [[0, 97, 98, 1], [1, 97, 97, 2], [2, 97, 97, 1]]
+    assert small._replace(edges=None) == (3, 0, None, ((1, part, 2),), (2,))
+    assert useful(small) is small

@@ -114,3 +114,13 @@ def test_vocabularies_are_kept():
     hmm = tt.HMM.random(3, VOCAB)
     total = tt.partition(hmm * fa.determinize(), n=4).exp() + tt.partition(hmm * fa.complement(), n=4).exp()
     torch.testing.assert_close(total, torch.ones_like(total))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_fewest_tokens_after_some(seed):
+    """With several starts and several edges of one token, against all short sequences."""
+    fa = drawn(random.Random(seed))
+    unreachable = tt.circuits.automaton.UNREACHABLE
+    for before in (w for w in ALL if len(w) <= 2):
+        further = [len(w) - len(before) for w in ALL if w[: len(before)] == before and fa.accepts(w)]
+        assert fa.fewest_after(before) == min(further, default=unreachable)

@@ -22,6 +22,7 @@ from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lazy_distances import Distances
+from tractile.constraints.lifting.text_steps import TextTokens
 from tractile.constraints.lifting.token_dfa import TokenDfa
 
 ALPHABET = '()a,"bc'
@@ -208,6 +209,39 @@ def test_free_text(seed, least, more, bounded, shut):
     text = Text(least, least + more if bounded else None, True, shut)
     automaton = StackAutomaton(Concatenation([TextMachine(b"("), text, TextMachine(b")"), text]))
     compare(automaton, vocabulary(rng, '()abc"', 25), [b'("bb', b'("b()(', b'("bccb")"'])
+
+
+@pytest.mark.parametrize("word", ["aaaa", 'aaa"', "a()("])
+def test_tokens_that_begin_with_an_exception_shorten_no_free_text(word):
+    """Where ``a`` may not come first, a token of several letters that begins with it is of no use."""
+    pieces = [c.encode() for c in [*'()abc"', word]]
+    vocab = Vocabulary([*pieces, None], eos_token_id=len(pieces))
+    for most in (4, 6, None):
+        automaton = StackAutomaton(Text(4, most, True, "a"))
+        compare(automaton, vocab, [b'"b'], most=7)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000))
+def test_tokens_together_do_in_free_text_what_they_do_one_by_one(seed):
+    """From every node, and with first bytes that lead elsewhere; kept tables are not changed by what is asked next."""
+    rng = random.Random(seed)
+    vocab = vocabulary(rng, "abc()x", 40)
+    tables = [vocab.token_dag.text(LETTER), TextTokens(vocab.token_dag, vocab.token_dag.text(LETTER).table)]
+    nodes = sorted(set(vocab.token_dag.node.tolist()))
+    asked = [(node, bytes(rng.sample(b"abc(", rng.randint(0, 3)))) for node in rng.choices(nodes, k=12)]
+
+    def answers(one_by_one, tokens):
+        found = [tokens._one_by_one(*each) if one_by_one else tokens._together(*each) for each in asked]
+        ends = [{state: list(counts) for state, counts in steps.ends.items()} for steps in found]
+        leaving = [
+            {b: sorted((n, list(c)) for n, c in to) for b, to in steps.leaving.items()} for steps in found
+        ]
+        return ends, leaving
+
+    expected = answers(True, tables[0])
+    assert answers(False, tables[1]) == expected
+    assert answers(False, tables[1]) == expected
 
 
 @settings(max_examples=60)

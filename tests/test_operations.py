@@ -309,6 +309,28 @@ def _shifted(plan, node, unit, x):
     return Shifted(plan.nodes, plan.sizes).value(len(plan.nodes) - 1, x).item()
 
 
+@pytest.mark.parametrize("exponent", [0.5, -1.0, 2])
+def test_the_power_of_a_deterministic_chain_is_a_chain(exponent):
+    """State and value decide where to go on, so every sequence has one path at most, of weighted steps."""
+    weights = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.0, 0.7]], dtype=torch.float64)
+    left = torch.zeros(2, 6, dtype=torch.float64)  # unit 3 s + v: value v in state s
+    left[0, :3], left[1, 3:] = weights[0], weights[1]
+    values = torch.eye(3, dtype=torch.float64).repeat(2, 1)
+    right = torch.zeros(6, 2, dtype=torch.float64)
+    right[range(6), [0, 1, 0, 1, 1, 0]] = torch.tensor([1.0, 2.0, 1.0, 0.5, 1.0, 3.0], dtype=torch.float64)
+    start, final = (
+        torch.tensor([1.0, 0.0], dtype=torch.float64),
+        torch.tensor([0.9, 0.3], dtype=torch.float64),
+    )
+    chain = tt.Chain((start,), Dense(left), Categorical(values), Dense(right), (final,))
+    expected = table(chain.unroll(3))
+    assert 0 < (expected > 0).sum() < expected.size
+    raised = np.where(expected > 0, np.where(expected > 0, expected, 1.0) ** exponent, 0.0)
+    found = power(chain, exponent)
+    assert isinstance(found, tt.Chain)
+    assert_same(found.unroll(3), raised)
+
+
 # ----------------------------------------------------------------------------------------------------- normalise, prune
 
 
@@ -362,6 +384,20 @@ def test_prune_drops_units_and_terms():
     assert_log_close(log(table(small)), log(table(c)), 1e-6)
     shapes = [tuple(p.shape) for p in small.parameters()]
     assert shapes == [(1, 2), (2, 2), (1, 2)]
+
+
+def test_prune_where_two_products_keep_other_units_of_one_child():
+    c = tt.Circuit()
+    x, y, z = (c.input(Categorical(torch.rand(3, 2, dtype=torch.float64) + 0.1), v) for v in (0, 1, 1))
+    kept = torch.zeros(2, 1, 3, dtype=torch.float64)
+    kept[0, 0, :2] = torch.tensor([0.3, 0.7])  # units 0 and 1 of x with y
+    kept[1, 0, 1:] = torch.tensor([0.4, 0.6])  # units 1 and 2 of x with z
+    products = [c.product(Hadamard(), x, other) for other in (y, z)]
+    c.sum(Sum(*map(Dense, kept)), *products)
+    small = prune(c)
+    assert_same(small, table(c))
+    tables = [layer.weight.shape for n in small.nodes() if isinstance(layer := small.layer(n), Categorical)]
+    assert tables == [(3, 2), (2, 2), (2, 2)]
 
 
 def test_prune_a_product_with_an_automaton():

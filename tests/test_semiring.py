@@ -101,6 +101,22 @@ def test_the_laws_of_a_commutative_semiring(semiring, seed):
     same(sr.mul(a, zero), zero)
 
 
+@pytest.mark.parametrize("semiring", [Log, MaxProduct, MinPlus, Counting])
+@pytest.mark.parametrize("elements", [1, 7, 40])
+def test_a_large_einsum_is_made_in_blocks(semiring, elements):
+    """Rows of the result one, a few or nearly all at a time; an operand without the axis of the rows stays whole."""
+    rng, whole, blocks = np.random.default_rng(0), semiring(), semiring()
+    blocks.block_elements = elements
+    for a_labels, b_labels in (((0, 1), (1, 2)), ((0, 1), (2, 1)), ((1, 2), (0, 1)), ((1,), (0, 1, 2))):
+        x, y = (
+            lifted(whole, random_array(rng, *(3 + i for i in labels)), batched=True)
+            for labels in (a_labels, b_labels)
+        )
+        out = sorted({*a_labels, *b_labels} - {1})
+        once, often = (sr.einsum(x, a_labels, y, b_labels, out) for sr in (whole, blocks))
+        assert_log_close(whole.log(once), blocks.log(often))
+
+
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 @given(seed=st.integers(0, 2**31))
 @FEW

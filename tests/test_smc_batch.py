@@ -105,6 +105,22 @@ PROPOSALS = {
     "either, chosen": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.AWRSProposal(fair)]),
     "uncorrected": lambda: sampling.Uncorrected(sampling.LCDProposal()),
 }
+
+
+class ReadsTheStep(sampling.Potential):
+    """All that a step offers, of the rows of all prompts at once."""
+
+    needs = sampling.Knowledge.HMM
+
+    def log_value(self, rows):
+        step, at = rows.step, rows.tokens[:, None]
+        tables = [step.log_probs, step.lookahead, step.conditional]
+        seen = [torch.sigmoid(table.double().cpu().clamp(min=-50).gather(1, at)[:, 0]) for table in tables]
+        open_ways = step.mask.sum(1).cpu() / step.mask.shape[1]
+        lengths = torch.tensor([len(prefix) for prefix in step.prefixes], dtype=torch.float64)
+        return -sum(seen) - open_ways.double() - 0.1 * lengths - 0.3 * step.ends(rows.tokens)
+
+
 SECOND = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [EOS], 1), (1, [EOS], 1)], 0, [0, 1], V)
 POTENTIALS = {
     "prefix": sampling.PrefixPotential,
@@ -119,6 +135,7 @@ POTENTIALS = {
     "at a boundary": lambda: LMPotential(-0.2).at(every_line),
     "product": lambda: FunctionPotential(phi, every_line) * LMPotential(0.3),
     "rollouts": lambda: sampling.RolloutPotential(2),
+    "reads the step": ReadsTheStep,
     "rollouts with an HMM": lambda: sampling.RolloutPotential(2, 1, proposal=sampling.LookaheadProposal()),
     "rollouts at a boundary": lambda: sampling.RolloutPotential(2, function=phi).at(every_line),
 }

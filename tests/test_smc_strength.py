@@ -103,6 +103,22 @@ def test_a_run_is_that_of_the_strength_it_found():
     assert plain.strength == (auto.strength or None)
 
 
+def test_a_pilot_asks_no_potential():
+    """A judge that costs money is asked about the particles of the run, never about those of the pilot."""
+    lm, fsa = Counted(), CASES["ended"][1]
+
+    def asked(proposal):
+        seen = []
+        potential = sampling.FunctionPotential(lambda text: seen.append(text) or 0.5)
+        post = tt.smc(lm, [], as_automaton(fsa), proposal, HMM, 8, N, 3, potential=potential)
+        return post, seen
+
+    auto, seen = asked("pgcd")
+    assert auto.calibration is not None
+    fixed = sampling.GCDProposal() if not auto.strength else sampling.LookaheadProposal(auto.strength)
+    assert asked(fixed)[1] == seen
+
+
 def test_the_pilot_is_on_random_numbers_of_its_own():
     """Whatever the seed of the run that asks for it: else the strength would depend on the run that it steers."""
     found = [

@@ -11,7 +11,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...lm.base import Forking, Hidden, LanguageModel, Prompt
-from .boundaries import Boundary
 from .potentials import Potential
 from .step import BatchedStep, Extension, Knowledge, Step
 
@@ -30,10 +29,6 @@ class PerPromptPotential(Potential):
         self._of_prompt = torch.tensor([places[id(one)] for one in self.potentials])
         self.needs = max((one.needs for one in self.potentials), default=Knowledge.LOCAL)
         self.is_twist = any(one.is_twist for one in self.potentials)
-
-    def at(self, boundary: Boundary) -> Potential:
-        made = {id(one): one.at(boundary) for one in self._distinct}
-        return PerPromptPotential([made[id(one)] for one in self.potentials])
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         self._owner = self._of_prompt  # of each state
