@@ -445,3 +445,15 @@ def test_moving_and_casting_an_hmm():
     double = hmm.to(dtype=torch.float64)
     assert all(p.dtype == torch.float64 for p in double.parameters())
     assert abs(tt.partition(double, n=6).item()) < 1e-12
+
+
+def test_map_reaches_every_parameter_of_a_chain_once():
+    """The ends too, in the order of `parameters`."""
+    rng = np.random.default_rng(0)
+    chain = oracle.random_hmm(rng, 3, 4).build() * oracle.random_fsa(rng, 3, 4, False).build()
+    met = []
+    found = chain.map(lambda p: met.append(p) or 2 * p)
+    assert [id(p) for p in met] == [id(p) for p in chain.parameters()]
+    assert len(found.parameters()) == len(met)
+    for doubled, p in zip(found.parameters(), met, strict=True):
+        assert torch.equal(doubled, 2 * p)

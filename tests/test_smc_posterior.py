@@ -274,6 +274,11 @@ def test_a_trace_changes_nothing():
     assert len(post.plot().axes) == 3
 
 
+def test_the_page_is_written_to_a_file(tmp_path):
+    post, path = traced(), tmp_path / "run.html"
+    assert post.to_html(path) == path.read_text(encoding="utf-8") == post.to_html()
+
+
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 

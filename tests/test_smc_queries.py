@@ -44,6 +44,25 @@ def test_sweeps_of_several_hmms_are_kept_within_memory(swept):
     assert len(swept) == 5 + 3 + 4
 
 
+def test_masks_of_many_budgets_are_those_of_each():
+    """Those of a few budgets are kept with an automaton; what another run has done with one of them is not seen."""
+    fa = as_automaton(CASES["ended"][1])
+    for horizon in [*range(2, 16), None, 3, 2, 15]:
+        fresh = tt.lcd(fa) if horizon is None else tt.gcd(fa, horizon)
+        query, expected = (one.start(batch=1) for one in (query_cache.masking(fa, horizon), fresh))
+        assert torch.equal(query.mask(), expected.mask())
+        token = torch.tensor([int(query.mask()[0].int().argmax())])
+        for one in (query, expected):
+            one.advance(token)
+        assert torch.equal(query.mask(), expected.mask())
+
+
+def test_an_automaton_that_keeps_nothing_has_nothing_to_forget():
+    fa = as_automaton(CASES["ended"][1])
+    query_cache.forget(fa)
+    query_cache.forget(fa)
+
+
 def test_a_changed_hmm_is_swept_again(swept):
     lm, fsa = CASES["ended"]
     fa, hmm = as_automaton(fsa), tt.HMM.random(3, V, seed=0, dtype=torch.float64)
