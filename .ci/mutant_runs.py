@@ -29,19 +29,23 @@ MEMORY = 6 << 30  # bytes more than the parent has
 OUTCOMES = {0: "survived", 1: "killed", 2: "unpatched"}
 
 
-def choose(tests: list[str], seconds: dict[str, float], most: int, budget: float) -> list[str]:
-    """The quickest tests, at most three of one function first, `most` of them and `budget` seconds; at least one."""
+def choose(
+    tests: list[str], seconds: dict[str, float], most: int, budget: float, wide: bool = False
+) -> list[str]:
+    """The quickest tests, ``most`` of them in ``budget`` seconds, at least one; at most three of one function first (``wide``: of
+    one file)."""
     chosen, cost, met = [], 0.0, Counter[str]()
     by_rank = []
     for name in sorted(tests, key=lambda t: (seconds[t], t)):
-        function = name.partition("[")[0]
-        by_rank.append((met[function] // 3, len(by_rank), name))
-        met[function] += 1
+        group = name.partition("::" if wide else "[")[0]
+        by_rank.append((met[group] // 3, len(by_rank), name))
+        met[group] += 1
     for *_, name in sorted(by_rank):
-        if chosen and (len(chosen) == most or cost + seconds[name] > budget):
+        if chosen and len(chosen) == most:
             break
-        chosen.append(name)
-        cost += seconds[name]
+        if not chosen or cost + seconds[name] <= budget:
+            chosen.append(name)
+            cost += seconds[name]
     return chosen
 
 

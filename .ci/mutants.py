@@ -35,6 +35,7 @@ from mutations import Mutant, mutants
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["layers", "circuits", "inference", "constraints/automata", "constraints/lifting"]
 ROUNDS = (25, 4.0), (60, 10.0)  # tests, and seconds that they took when traced
+DEEPER = (250, 20.0), (400, 40.0)
 CONTROLS = 20
 ALIVE = ("survived", "unreached")
 PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-s"]
@@ -77,10 +78,11 @@ def sample(tree: Path, folders: list[str], seed: int) -> list[Mutant]:
 
 
 def reached_by(mutant: Mutant, trace: dict[str, Any]) -> list[str]:
-    """The tests that run a mutant's lines; for code outside functions those that run any of the file."""
+    """The tests that run a mutant's lines; for code outside functions those that run any of the file, or else all."""
     lines = trace["lines"].get(mutant.file, {})
     first, last = mutant.lines if mutant.inside else (0, sys.maxsize)
-    return sorted({t for line, tests in lines.items() if first <= int(line) <= last for t in tests} - {""})
+    found = {t for line, tests in lines.items() if first <= int(line) <= last for t in tests} - {""}
+    return sorted(found or (() if mutant.inside else trace["tests"]))
 
 
 def beside(tests: list[str], trace: dict[str, Any]) -> list[str]:
@@ -89,13 +91,15 @@ def beside(tests: list[str], trace: dict[str, Any]) -> list[str]:
     return sorted(t for t in trace["tests"] if t.partition("::")[0] in files and t not in set(tests))
 
 
-def judge(runs: Runs, mutant: Mutant, trace: dict[str, Any]) -> dict[str, Any]:
+def judge(
+    runs: Runs, mutant: Mutant, trace: dict[str, Any], rounds: tuple[tuple[int, float], ...]
+) -> dict[str, Any]:
     """What became of one mutant."""
     reached, tried, seconds = reached_by(mutant, trace), [], 0.0
     outcome, by = "unreached", ""
-    for most, budget in ROUNDS if reached else ():
+    for most, budget in rounds if reached else ():
         left = [t for t in reached if t not in tried] or beside(reached, trace)
-        chosen = choose(left, runs.seconds, most, budget) if left else []
+        chosen = choose(left, runs.seconds, most, budget, not mutant.inside) if left else []
         if not chosen:
             break
         outcome, by, took = runs.test(mutant, chosen)
@@ -114,22 +118,26 @@ def run(arguments: argparse.Namespace) -> int:
     end = time.monotonic() + 60 * arguments.minutes
 
     def work(runs: Runs) -> None:
-        done = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
-        if arguments.again:
-            done = [r for r in done if r["outcome"] not in ALIVE or "control" in r]
-        known = {(r.get("file"), r.get("number")) for r in done}
+        lines = results.read_text().splitlines() if results.exists() else []
+        done = {(r["index"], "control" in r): r for r in map(json.loads, lines)}
         for index, mutant in enumerate(drawn[: arguments.draw]):
+            former = done.get((index, False))
             if time.monotonic() > end:
                 break
-            if (mutant.file, mutant.number) in known:
+            if (
+                arguments.again != bool(former and former["outcome"] in ALIVE)
+                or former
+                and not arguments.again
+            ):
                 continue
-            done.append({"index": index} | judge(runs, mutant, trace))
-            if index % CONTROLS == 0 and done[-1]["tests"]:
+            found = judge(runs, mutant, trace, DEEPER if arguments.again else ROUNDS)
+            done[index, False] = {"index": index} | found
+            if index % CONTROLS == 0 and found["tests"]:
                 chosen = choose(reached_by(mutant, trace), runs.seconds, *ROUNDS[0])
                 outcome, by, _ = runs.test(None, chosen)
-                done.append({"index": index, "control": True, "outcome": outcome, "by": by})
+                done[index, True] = {"index": index, "control": True, "outcome": outcome, "by": by}
             part = results.with_suffix(".part")
-            part.write_text("".join(json.dumps(r) + "\n" for r in done))
+            part.write_text("".join(json.dumps(done[key]) + "\n" for key in sorted(done)))
             part.replace(results)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a file that is changed on disk is put back

@@ -1,5 +1,7 @@
 """What people write first: accepted where the meaning is plain, else a typed error that names the argument."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -269,3 +271,24 @@ def test_padded_vocabularies_have_automata_of_their_own():
     assert plain.fingerprint == padded.fingerprint
     assert [constraint.compiled_for(vocab).vocab_size for vocab in (plain, padded, plain)] == [2, 4, 2]
     assert constraint.compiled_for(plain) is constraint.compiled_for(plain)
+
+
+def test_seeds_are_the_numbers_of_64_bits_and_no_others():
+    for seed in (-(1 << 63), (1 << 64) - 1):
+        assert len(smc(particles=2, seed=seed).token_ids) == 2
+    for seed in (-(1 << 63) - 1, 1 << 64, 0.5, True):
+        with pytest.raises(tt.errors.EvidenceError, match="seed"):
+            smc(particles=2, seed=seed)
+
+
+@pytest.mark.parametrize("wrong", ["few", [object()], [[1, 2], [3]], 0.5, [True, False], 1j])
+def test_what_is_no_budget_is_named(compiled, wrong):
+    query = tt.gcd(compiled, horizon=8)
+    with pytest.raises(tt.errors.ShapeError, match="must be whole numbers"):
+        query.start(batch=2, budgets=wrong)
+
+
+@pytest.mark.parametrize("wrong", ["much", [], torch.zeros(3), math.nan, -0.1, True, None])
+def test_a_threshold_is_a_number(wrong):
+    with pytest.raises(tt.errors.EvidenceError, match="ess_threshold must be a number, 0 or more"):
+        smc(ess_threshold=wrong)
