@@ -35,7 +35,7 @@ from mutations import Mutant, mutants
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["layers", "circuits", "inference", "constraints/automata", "constraints/lifting"]
 ROUNDS = (25, 4.0), (60, 10.0)  # tests, and seconds that they took when traced
-DEEPER = (250, 20.0), (400, 40.0)
+DEEPER = (150, 15.0), (400, 40.0)
 CONTROLS = 20
 ALIVE = ("survived", "unreached")
 PYTEST = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-s"]
@@ -115,6 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
     tree, results = arguments.work / "tree", arguments.work / "results.jsonl"
     trace = json.loads((arguments.work / "trace.json").read_text())
     drawn = sample(tree, arguments.folders, arguments.seed)
+    again, asked = arguments.again is not None, set(arguments.again or ())
     end = time.monotonic() + 60 * arguments.minutes
 
     def work(runs: Runs) -> None:
@@ -124,13 +125,11 @@ def run(arguments: argparse.Namespace) -> int:
             former = done.get((index, False))
             if time.monotonic() > end:
                 break
-            if (
-                arguments.again != bool(former and former["outcome"] in ALIVE)
-                or former
-                and not arguments.again
-            ):
+            if again != (former is not None):
                 continue
-            found = judge(runs, mutant, trace, DEEPER if arguments.again else ROUNDS)
+            if former is not None and (former["outcome"] not in ALIVE or index not in (asked or {index})):
+                continue
+            found = judge(runs, mutant, trace, DEEPER if again else ROUNDS)
             done[index, False] = {"index": index} | found
             if index % CONTROLS == 0 and found["tests"]:
                 chosen = choose(reached_by(mutant, trace), runs.seconds, *ROUNDS[0])
@@ -193,7 +192,7 @@ def report(arguments: argparse.Namespace) -> int:
         f"controls: {sum(r['outcome'] != 'survived' for r in controls)} of {len(controls)} failed\n\nsurvivors:"
     )
     for r in sorted((r for r in rows if r["outcome"] in ALIVE), key=lambda r: (r["file"], r["lines"])):
-        print(f"{r['file']}:{r['lines'][0]} {r['outcome']} ({r['tests']} tests) {r['kind']}")
+        print(f"{r['index']}: {r['file']}:{r['lines'][0]} {r['outcome']} ({r['tests']} tests) {r['kind']}")
         print(f"    {r['before']}\n  → {r['after']}")
     return 0
 
@@ -214,11 +213,11 @@ def main() -> int:
     parser.add_argument("--folders", nargs="+", default=FOLDERS, help="what is mutated")
     parser.add_argument("--draw", type=int, default=500, help="mutants")
     parser.add_argument(
-        "--again", action="store_true", help="run: the survivors too, after more tests were traced"
+        "--again", type=int, nargs="*", metavar="INDEX", help="run: survivors, by more tests (all survivors)"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=math.inf)
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     arguments.work = arguments.work.resolve()
     arguments.work.mkdir(parents=True, exist_ok=True)
     return {"trace": trace, "run": run, "report": report}[arguments.do](arguments)

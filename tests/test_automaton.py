@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
+from tractile.circuits.automaton_algorithms import token_partition
 from tractile.errors import ShapeError, TooManyStates, VocabularyMismatch
 
 FEW = settings(max_examples=40, deadline=None)
@@ -303,3 +304,20 @@ def test_casting_keeps_the_automaton():
     assert isinstance(double, tt.Automaton)
     assert double.initial[0].dtype == torch.float64
     assert language(double) == language(fsa.build(torch.float32))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_overlapping_classes_are_split_into_a_partition_of_the_tokens(seed):
+    """Two tokens are in one part exactly if they are in the same classes; those in none, the last ones too, in no part."""
+    rng = np.random.default_rng(seed)
+    classes, vocab_size = int(rng.integers(1, 5)), int(rng.integers(1, 9))
+    member = rng.random((classes, vocab_size)) < 0.4
+    member[:, vocab_size - 1] &= bool(seed % 2)
+    part, pairs = token_partition(*np.nonzero(member), classes, vocab_size)
+    assert ((part >= 0) == member.any(0)).all()
+    inside = np.flatnonzero(part >= 0)
+    for a, b in itertools.product(inside.tolist(), repeat=2):
+        assert (part[a] == part[b]) == bool((member[:, a] == member[:, b]).all())
+    assert sorted(set(part[inside].tolist())) == list(range(len(set(part[inside].tolist()))))
+    found = sorted({(k, int(part[t])) for k, t in zip(*np.nonzero(member), strict=True)})
+    assert [tuple(pair) for pair in pairs.tolist()] == found
