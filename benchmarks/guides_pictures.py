@@ -129,14 +129,11 @@ def curves(panels: Sequence[Any], points: Sequence[Point]) -> None:
         line = sorted((p["states"], p["above"]) for p in mine if p["tokens"] == MOST)
         if line:
             by_states.plot(*zip(*line, strict=True), **style)
-        sizes = {p["hidden"] for p in mine if p["tokens"] != MOST}
-        for hidden in sorted(sizes & {1024, 4096}):
-            line = sorted((p["tokens"], p["above"], p["fit"]) for p in mine if p["hidden"] == hidden)
-            if len(line) > 1:
-                tokens, test, fit = zip(*line, strict=True)
-                wide = {"linewidth": 2.5 if hidden == 4096 else 1}
-                by_tokens.plot(tokens, test, **style, **wide)
-                by_tokens.plot(tokens, fit, linestyle=":", **style, **wide)
+        line = sorted((p["tokens"], p["above"], p["fit"]) for p in mine if p["hidden"] == 1024)
+        if len(line) > 1:
+            tokens, test, fit = zip(*line, strict=True)
+            by_tokens.plot(tokens, test, **style)
+            by_tokens.plot(tokens, fit, linestyle=":", **style)
         by_time.plot(
             [max(p["seconds"], 0.1) for p in mine],
             [p["above"] for p in mine],
@@ -151,21 +148,20 @@ def curves(panels: Sequence[Any], points: Sequence[Point]) -> None:
                 f"the model, last {point['window']}", (1, point["above"]), xycoords=("axes fraction", "data"),
                 ha="right", va="bottom", fontsize="x-small", color="grey",
             )  # fmt: skip
-    by_states.set(
-        xscale="log",
-        xlabel=f"states, {MOST:,} sampled tokens",
-        ylabel="nats a token above the language model",
-    )
-    by_tokens.set(
-        xscale="log", xlabel="sampled tokens, 1,024 states (wide: 4,096; dotted: texts learned from)"
-    )
-    by_tokens.xaxis.label.set_fontsize("small")
-    by_time.set(xscale="log", xlabel="CPU seconds without sampling, all points", ylim=(0, 4))
+    for panel, ticks in ((by_states, {p["states"] for p in made}), (by_tokens, {p["tokens"] for p in made})):
+        panel.set_xscale("log")
+        panel.set_xticks(sorted(ticks), labels=[f"{tick:,}" for tick in sorted(ticks)], fontsize="small")
+        panel.minorticks_off()
+    for p in made:
+        by_time.annotate(f"{p['states']}", (max(p["seconds"], 0.1), p["above"]), fontsize="xx-small")
+    by_states.set(xlabel=f"states, {MOST:,} sampled tokens", ylabel="nats a token above the language model")
+    by_tokens.set_xlabel("sampled tokens, 1,024 states; dotted: texts learned from", fontsize="small")
+    by_time.set(xscale="log", xlabel="CPU seconds without sampling, by states", ylim=(0, 4))
     by_time.legend(fontsize="x-small")
 
 
 def worth(panels: Sequence[Any], points: Sequence[Point]) -> None:
-    """The divergence against the number of particles, and the particles needed against nats."""
+    """The divergence against the number of particles, and against nats."""
     known, (by_k, by_nats) = above(points), panels
     found = gaps(points)
     for one, cells in found.items():
@@ -176,10 +172,17 @@ def worth(panels: Sequence[Any], points: Sequence[Point]) -> None:
     by_k.set(xscale="log", xlabel="particles", ylabel="log Z − E[log Ẑ], nats, mean of the constraints")
     by_k.set_yscale("symlog", linthresh=0.1)
     by_k.legend(fontsize="xx-small", title="guide (nats above the model)", title_fontsize="xx-small")
-    for level in LEVELS:
-        line = sorted((known[one], needs(cells, level)[0]) for one, cells in found.items() if one in known)
-        line = [(nats, k) for nats, k in line if k < math.inf]
-        if line:
-            by_nats.plot(*zip(*line, strict=True), "o-", label=f"{level} nats")
-    by_nats.set(xlabel="nats a token above the language model", ylabel="particles needed", yscale="log")
-    by_nats.legend(title="for a divergence of at most")
+    for k in sorted({cell.k for one, cells in found.items() if one in known for cell, _ in cells}):
+        line = sorted(
+            (known[one], c.kl, c.kl_error)
+            for one, cells in found.items()
+            for c, _ in cells
+            if c.k == k and one in known
+        )
+        nats, gap, error = zip(*line, strict=True)
+        by_nats.errorbar(nats, gap, error, marker=".", capsize=2, linestyle="", label=f"{k}")
+    by_nats.axhline(0, color="grey", linewidth=0.5)
+    by_nats.set(
+        xlabel="nats a token above the language model", ylabel="log Z − E[log Ẑ], nats (± standard error)"
+    )
+    by_nats.legend(title="particles")
