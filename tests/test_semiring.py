@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.engine.contract import contract
@@ -294,3 +295,43 @@ def test_the_spread_of_scaled_numbers_is_that_of_their_shares(dtype):
         spread = log_spread(Scaled(mantissa * factor, torch.zeros(1, 1, 2, dtype=torch.float64)))
         expected = [math.log(0.5 / 8), math.log(0.1 / 4)]
         assert spread.tolist() == pytest.approx(expected, rel=1e-6)
+
+
+class Operations(TorchDispatchMode):
+    """The tensor operations that are called under it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(function.overloadpacket.__name__)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float64, torch.float64), (torch.float32, torch.float64)])
+def test_products_of_scaled_values_leave_the_logarithms_of_both_for_later(dtypes):
+    """Both sides have scales whose logarithms are not taken yet, far more than are kept; one column is zero."""
+    sr, rng = Real(), np.random.default_rng(3)
+    factors = rng.random((2, 50, 5, 3)) * 10.0 ** rng.integers(-30, -10, (2, 50, 1, 3))
+    factors[0, 7, :, 1] = 0
+    values, sums = [], np.zeros((5, 3))
+    for side, dtype in zip(factors, dtypes, strict=True):
+        value = sr.lift(torch.ones(5, 3, dtype=dtype), batched=True)
+        for factor in side:
+            tensor = torch.tensor(factor, dtype=dtype)
+            value = sr.mul(value, sr.lift(tensor, batched=True))
+            sums = sums + log(tensor.numpy().astype(np.float64))
+        values.append(value)
+    with Operations() as seen:
+        product = sr.mul(*values)
+    assert "div" in seen.names
+    assert seen.names.count("log2") <= 1  # where there are too many to keep: once for all of them
+    found = sr.log(product)
+    assert np.isneginf(found[:, 1].numpy()).all()
+    np.testing.assert_allclose(found[:, [0, 2]], sums[:, [0, 2]], rtol=1e-6)
+
+    few = [sr.mul(*(sr.lift(torch.rand(5, 3), batched=True) for _ in range(2))) for _ in range(2)]
+    with Operations() as seen:
+        sr.mul(*few)
+    assert "log2" not in seen.names

@@ -71,15 +71,19 @@ class Scaled:
         """What a contraction has made of the mantissa, under the same scales."""
         return Scaled(mantissa, self._exponent, self.ops_since_rescale + 1, self._pending)
 
-    def divided(self, mantissa: Tensor, exponent: Tensor | None = None) -> Scaled:
-        """A mantissa under these scales (and a further exponent of the same shape), brought to a maximum of one."""
-        top = _top(mantissa, self.columns)
+    def divided(self, mantissa: Tensor, other: Scaled | None = None) -> Scaled:
+        """A mantissa under these scales (and those of another value with the same columns), brought to a maximum of one."""
+        top = _top(mantissa, self._exponent.shape)
         if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
             divisor = torch.where(top > 0, top, 1)
         else:
-            divisor = top.clamp(min=_TINY[top.dtype])
-        mantissa = mantissa / divisor
-        return Scaled(mantissa, self._exponent, 0, (*self._pending, (top, exponent)))
+            divisor = top.clamp_min(_TINY[top.dtype])
+        pending = (
+            *self._pending,
+            (top, other._exponent if other else None),
+            *(other._pending if other else ()),
+        )
+        return Scaled(mantissa / divisor, self._exponent, 0, pending)
 
 
 class Real(Semiring[Scaled]):
@@ -159,7 +163,7 @@ class Real(Semiring[Scaled]):
         if a.ops_since_rescale and b.ops_since_rescale:
             a = _rescale(a)
         if a.columns == b.columns:
-            return a.divided(a.mantissa * b.mantissa, b.exponent)
+            return a.divided(a.mantissa * b.mantissa, b)
         return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
 
     def rescaled(self, x: Scaled) -> Scaled:
@@ -238,7 +242,7 @@ class Real(Semiring[Scaled]):
 
 def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:
     """The axes along which a column lies: those with one exponent."""
-    return tuple(i for i, (m, e) in enumerate(zip(mantissa, exponent, strict=True)) if e == 1 != m)
+    return tuple([i for i, e in enumerate(exponent) if e == 1 != mantissa[i]])
 
 
 def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
