@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import regex
+from tractile.constraints import limits, regex
 from tractile.constraints.automata import ambiguity, dfa, nfa, reduction
 from tractile.constraints.automata import epsilon as epsilons
 from tractile.constraints.automata.arrays import reachable
 from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.automata.repeats import repeat
+from tractile.errors import TooManyStates
 
 LONGEST = 4
 ALPHABET = b"ab\xc3"
@@ -368,3 +369,26 @@ def test_sequences_of_ranges(options):
                 for option in options
             )
             assert found.accepts(bytes(word)) == expected
+
+
+def test_simplify_keeps_what_determinising_blows_up():
+    """The thirteenth last letter is an a: 16,384 states, where the automaton as it is has 15."""
+    letter = nfa.byte_ranges([(97, 98)])
+    late = nfa.concat([nfa.star(letter), nfa.literal(b"a"), repeat(letter, 13, 13)])
+    small = dfa.simplify(late)
+    assert small.num_states <= late.plain.num_states < 50
+    for word in (b"a" + b"b" * 13, b"ab" * 7, b"b" * 14, b"a" * 13):
+        assert small.accepts(word) == (len(word) >= 14 and word[-14:-13] == b"a")
+
+
+def test_transitions_are_counted_before_they_are_made(monkeypatch):
+    """Ten for each state that an automaton may have: those of a product in all rounds, those of bytes apart in one."""
+    letters = nfa.byte_ranges([(byte, byte) for byte in range(97, 107, 2)])
+    short, long = repeat(letters, 15, 15).plain, repeat(letters, 25, 25).plain
+    monkeypatch.setattr(limits, "STATES", 10)
+    assert dfa.intersect(short, short).num_states == 16  # 75 transitions
+    with pytest.raises(TooManyStates):
+        dfa.intersect(long, long)
+    odd = (np.arange(256) % 2).astype(np.int64)
+    with pytest.raises(TooManyStates):
+        epsilons.ranged(np.array([[0, 1, 1]]), odd, 2)
