@@ -48,3 +48,9 @@ def test_what_is_regular_stays_exact():
 def test_too_few_states_are_refused():
     with pytest.raises(TooManyStates, match="no abstraction of 3 states"):
         abstraction(TextMachine(b"abcdef"), 3)
+
+
+@pytest.mark.parametrize("most", [4, 9, 60])
+def test_as_many_states_as_are_allowed_may_be_used(most):
+    size = abstraction(Brackets(), most).num_states
+    assert abstraction(Brackets(), size).num_states == size

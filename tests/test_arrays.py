@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tractile.constraints.automata import arrays, nfa, transitions
 from tractile.constraints.automata import epsilon as epsilons
+from tractile.errors import TooManyStates
 
 GRAPHS = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -113,3 +114,9 @@ def test_transitions_that_grow_are_those_of_the_automaton(most_rows, monkeypatch
         expected = [after(s, b) for s, b in zip(states.tolist(), read.tolist(), strict=True)]
         assert found.after(states, read).tolist() == expected
     assert found.after(np.empty(0, np.int64), np.empty(0, np.int64)).tolist() == []
+
+
+def test_limits_are_the_largest_numbers_allowed():
+    arrays.check_limit(7, 7)
+    with pytest.raises(TooManyStates):
+        arrays.check_limit(8, 7)

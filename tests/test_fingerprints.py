@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -256,6 +257,10 @@ def test_sampling_is_refused() -> None:
     with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
         tt.smc(right, [], fa, "gcd", particles=2, max_new_tokens=4)
     assert "compile the constraint" in str(said.value)
+    assert re.search(r"\bthe automaton\b.*\bthe language model\b", str(said.value))
+    with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
+        tt.smc(CircuitLM(hmm()), [], fa, "pgcd", hmm(RIGHT), particles=2, max_new_tokens=4)
+    assert re.search(r"\bthe HMM\b.*\bthe automaton\b", str(said.value))
     raw = tt.Automaton.from_edges([(0, 0, 0)], 0, [0], 5)
     for given in (regex("ab*").compile(VOCAB), raw, None):
         with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:

@@ -104,3 +104,10 @@ def test_left_recursion_and_size_are_refused():
         states.moves(first)
     with pytest.raises(TooManyStates):
         explore(StackAutomaton(Brackets()), 100)
+
+
+def test_a_stack_shows_its_machines_from_the_top_down():
+    states = Numbered(StackAutomaton(Brackets()))
+    inside = states.configurations[states.run(states.start(), b"(((")]
+    shown = [part.partition("(")[0] for part in repr(inside).split(" / ")]
+    assert shown == ["Brackets"] * 3

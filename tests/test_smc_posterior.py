@@ -13,6 +13,7 @@ from smc_reference import ENDED, EOS, HMM, Letters, as_automaton, random_table
 
 import tractile as tt
 from tractile.inference import smc as sampling
+from tractile.inference.smc.posterior import shortened
 
 # Four particles, two of them the same sequence, one dead; unnormalised weights 1, 2, 1, 0.
 POST = tt.Posterior(
@@ -277,6 +278,12 @@ def test_a_trace_changes_nothing():
 def test_the_page_is_written_to_a_file(tmp_path):
     post, path = traced(), tmp_path / "run.html"
     assert post.to_html(path) == path.read_text(encoding="utf-8") == post.to_html()
+
+
+def test_long_texts_are_shortened_and_others_are_not():
+    assert shortened("a" * 80) == "a" * 80
+    assert shortened("a" * 81) == "a" * 79 + "…"
+    assert shortened("abcd", 3) == "ab…"
 
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
