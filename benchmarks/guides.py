@@ -16,7 +16,6 @@ pictures of the points that are there; without a part it runs nothing.
 """
 
 import argparse
-import json
 import math
 import statistics
 import time
@@ -28,14 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from guides_pictures import Point, draw, tables
+from guides_pictures import Point, Points, draw, tables
 from proposals import log_mean
 from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
 from tractile import distill
 from tractile.embedded import load_lm
-from tractile.storage import write_atomically
 
 LENGTH, PROMPT, EPOCHS = 32, [1], 4
 WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
@@ -132,7 +130,7 @@ WAYS: dict[str, Callable[[Source, distill.Corpus, int], tt.HMM]] = {
 def grid(smoke: bool) -> Iterator[tuple[str, int, int]]:
     """(way, states, tokens), those that say most first."""
     if smoke:
-        yield from ((way, 16, 2048) for way in WAYS)
+        yield from ((way, 16, 512) for way in WAYS)
         return
     most, counted = 2**19, ("trigram", "clones")
     yield from product(counted, (64, 256, 1024, 4096), (most,))
@@ -158,27 +156,7 @@ def grid(smoke: bool) -> Iterator[tuple[str, int, int]]:
     yield ("Monarch, EM", 4096, most)
 
 
-# ------------------------------------------------------------ points that are kept
-
-
-class Points:
-    """The lines of a file, each a point; a new one is there whole or not at all."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lines: list[Point] = []
-        if path.exists():
-            self.lines = [json.loads(line) for line in path.read_text().splitlines()]
-
-    def once(self, key: Point, make: Callable[..., Point], *arguments: object) -> Point:
-        """The point of this key, made if it is not there."""
-        for line in self.lines:
-            if line.items() >= key.items():
-                return line
-        self.lines.append(key | make(*arguments))
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in self.lines).encode())
-        return self.lines[-1]
+# ------------------------------------------------------------ what becomes of them
 
 
 def place(source: Source, way: str, hidden: int, tokens: int) -> Path:
@@ -242,7 +220,7 @@ def remembering(source: Source, test: distill.Corpus, window: int) -> Point:
 
 def context(source: Source, points: Points, smoke: bool, first: int | None) -> None:
     """Every window."""
-    test = source.test.select(torch.arange(8 if smoke else 250))
+    test = source.test.select(torch.arange(4 if smoke else 250))
     for window in ((1, 4) if smoke else WINDOWS)[:first]:
         found = points.once({"part": "context", "window": window}, remembering, source, test, window)
         print(f"the last {window} tokens: {found['above']:.3f} nats a token above all of them", flush=True)
@@ -278,7 +256,7 @@ def particles(source: Source, points: Points, smoke: bool, first: int | None) ->
     """GCD, and P-GCD with each guide whose HMM is there."""
     vocab = tt.Vocabulary.from_tokenizer(source.model[1])
     sizes, runs, truth = ((1, 4), 2, 16) if smoke else (SIZES, RUNS, TRUTH)
-    wanted = [("EM", 16, 2048)] if smoke else GUIDES
+    wanted = [("EM", 16, 512)] if smoke else GUIDES
     guides = [one for one in wanted if (place(source, *one) / "config.json").exists()][:first]
     best = wanted[0] if smoke else TRUE
     for text, regex in list(CONSTRAINTS.items())[: 1 if smoke else None]:
@@ -314,7 +292,7 @@ def main() -> None:
     disable_progress_bar()
     smoke = arguments.smoke
     work = arguments.work or Path("build/benchmarks") / ("guides-smoke" if smoke else "guides")
-    source = Source(work, 2048, 20) if smoke else Source(work, 2**19, 1000)
+    source = Source(work, 512, 20) if smoke else Source(work, 2**19, 1000)
     points = Points(work / "points.jsonl")
     everything = [] if arguments.plot else list(PARTS)
     for part in arguments.parts or everything:

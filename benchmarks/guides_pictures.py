@@ -1,18 +1,41 @@
-"""Tables and pictures of the points that ``guides.py`` keeps."""
+"""The points that ``guides.py`` keeps, their tables and pictures."""
 
+import json
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from convergence import Distance, needed
 from proposals import log_mean
 
+from tractile.storage import write_atomically
+
 Point = dict[str, Any]
 Guide = tuple[str, int, int]  # way, states asked for, tokens; GCD, 0, 0 for none
 MOST = 2**19  # tokens of the curves over states
 LEVELS = (0.3, 0.1)  # nats of divergence
+
+
+class Points:
+    """The lines of a file, each a point; a new one is there whole or not at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[Point] = []
+        if path.exists():
+            self.lines = [json.loads(line) for line in path.read_text().splitlines()]
+
+    def once(self, key: Point, make: Callable[..., Point], *arguments: object) -> Point:
+        """The point of this key, made if it is not there."""
+        for line in self.lines:
+            if line.items() >= key.items():
+                return line
+        self.lines.append(key | make(*arguments))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path, "".join(json.dumps(line) + "\n" for line in self.lines).encode())
+        return self.lines[-1]
 
 
 def of(points: Sequence[Point], part: str) -> list[Point]:
