@@ -9,7 +9,6 @@ from ..text import JSON, Spelling
 
 UNKNOWN = "\udcff"
 """The name of a text that is not known. No member can have it: a lone surrogate is no text."""
-ESCAPE = ord("\\")
 EVERY_BYTE = frozenset(range(256))
 
 
@@ -42,9 +41,17 @@ FORGOTTEN = NameText(None, compared=True)
 
 
 @lru_cache(4096)
-def bytes_to(begun: str | None, known: frozenset[str]) -> frozenset[int]:
-    """The bytes after which the beginning of a name may still be that of a known one; ``None``: it ends within a character."""
-    if begun is None:
-        return EVERY_BYTE
-    found = {name[len(begun)].encode()[0] for name in known if name.startswith(begun) and name != begun}
-    return frozenset(found | {ESCAPE}) if found else frozenset()
+def bytes_to(begun: bytes, spelling: Spelling, known: frozenset[str]) -> frozenset[int]:
+    """The bytes after which the beginning of a text may still be that of a known name."""
+    found: set[int] = set()
+    for name in known:
+        places = [(0, 0)]  # bytes read, characters of the name that they spell
+        for at, count in places:
+            for way in spelling.ways(name[count]) if count < len(name) else ():
+                rest = begun[at : at + len(way)]
+                if all(byte in choices for byte, choices in zip(rest, way, strict=False)):
+                    if len(rest) < len(way):
+                        found.update(way[len(rest)])
+                    else:
+                        places.append((at + len(way), count + 1))
+    return frozenset(found)

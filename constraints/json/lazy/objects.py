@@ -226,7 +226,7 @@ class ObjectMachine(Region):
         """The moves on the bytes of a name, and on the byte that closes it."""
         allowed, found = self.allowed(subset), list[tuple[int, int, Local]]()
         onward = self.bytes_on(subset, text)
-        near = frozenset[int]() if text is None else bytes_to(text.name, self.known(subset))
+        near = frozenset[int]() if text is None else self.bytes_to_known(subset, text)
         for low, high, to in self.keys.moves(state, allowed):
             if text is None or not onward:
                 found.append((low, high, (KEY, subset, to, text and FORGOTTEN)))
@@ -381,13 +381,19 @@ class ObjectMachine(Region):
         """The bytes of a name after which its text is still to be known."""
         if text is None or text.data is None:
             return frozenset()
-        return bytes_to(text.name, self.known(subset)) if text.compared else EVERY_BYTE
+        return self.bytes_to_known(subset, text) if text.compared else EVERY_BYTE
+
+    def bytes_to_known(self, subset: int, text: NameText) -> frozenset[int]:
+        """The bytes after which a name may still be that of a member before."""
+        if text.data is None:
+            return frozenset()
+        return bytes_to(text.data, text.spelling, self.known(subset))
 
     def forgetful(self, local: Local) -> Local:
         if local[0] != KEY or local[3] is None or local[3].compared:
             return local
         _, subset, state, text = local
-        compared = NameText(text.data, compared=True)
+        compared = text._replace(compared=True)
         kept = compared.name in self.known(subset) or self.bytes_on(subset, compared)
         return (KEY, subset, state, compared if kept else FORGOTTEN)
 
