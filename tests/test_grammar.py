@@ -183,6 +183,13 @@ def test_lark_terminals_templates_and_flags():
         assert c.accepts(word) == valid, word
 
 
+def test_a_terminal_with_many_optional_letters_of_either_case_is_short():
+    found = tt.constraints.grammar("start: /(a?){2,300}b/i")
+    wanted = re.compile("[aA]{0,300}[bB]")
+    texts = ["b", "B", "aAb", "a" * 300 + "B", "A" * 301 + "b", "a" * 300, "", "ab" * 2, "cb", "éb"]
+    assert [found.accepts(text) for text in texts] == [bool(wanted.fullmatch(text)) for text in texts]
+
+
 @pytest.mark.parametrize(
     ("text", "letters", "length"),
     [

@@ -234,15 +234,16 @@ class First:
         return list(found)
 
     def ranges(self, state: State) -> list[tuple[int, int]]:
-        """The ranges of bytes that may come next, in each of which all bytes do the same."""
-        _, ways, within, read, duties = state
+        """The ranges of bytes that may come next, in each of which all bytes do the same. Within a match some way reads them."""
+        phase, ways, within, read, duties = state
         cuts = {0, 256, *self.text.changes[within]}
         cuts.update(*(t.changes[q] for t, q in zip(self.tables, read, strict=True) if q >= 0))
         cuts.update(*(self.tables[k].changes[q] for k, q, _ in duties))
-        cuts.update(
-            edge for way in ways for low, high, _ in self.program.edges[way] for edge in (low, high + 1)
-        )
+        reads = {(low, high) for way in ways for low, high, _ in self.program.edges[way]}
+        cuts.update(edge for low, high in reads for edge in (low, high + 1))
         found = [(a, b - 1) for a, b in itertools.pairwise(sorted(cuts)) if self.text.rows[within][a] >= 0]
+        if phase == "within":
+            found = [(a, b) for a, b in found if any(low <= a <= high for low, high in reads)]
         spend(10 + 2 * len(found) * (4 + len(ways) + len(duties)))
         return found
 
