@@ -154,5 +154,5 @@ def test_errors():
             tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B, **wrong)
     with pytest.raises(EvidenceError, match="no probability"):
         tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B).probs(b"c")
-    with pytest.raises(VocabularyMismatch, match=r"tt\.ByteLM"):
+    with pytest.raises(VocabularyMismatch, match=r"tt\.lm\.ByteLM"):
         model_a() * model_b()

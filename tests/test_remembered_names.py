@@ -2,11 +2,16 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 
 import tractile as tt
+from tractile.constraints.calls.python_syntax import ways as python_ways
+from tractile.constraints.json.lazy.name_text import bytes_to
+from tractile.constraints.json.text import JSON
 
+QUOTE = ord('"')
 PIECES = [
     "a",
     "b",
@@ -14,6 +19,8 @@ PIECES = [
     "ba",
     "é",
     "\\u0061",
+    "\\u00e9",
+    "\\u00E",
     "\\",
     "u0061",
     '"',
@@ -70,3 +77,19 @@ def test_masks_are_those_of_every_token_alone(schema):
                 break
             state = tokens.step(state, dice.choice(names))
     assert compared > 40
+
+
+@pytest.mark.parametrize("ways", [JSON.ways, lambda char: python_ways(QUOTE, char)], ids=["json", "python"])
+@pytest.mark.parametrize("name", ["", "a", "aé", "\n/", "😀", "é\x7f"])
+def test_bytes_that_go_on_to_a_known_name(name, ways):
+    """Those of all the ways to write it."""
+    each = [[bytes(way) for choices in ways(char) for way in itertools.product(*choices)] for char in name]
+    texts = {b"".join(parts) for parts in itertools.product(*each)}
+    spelling = replace(JSON, ways=ways)
+    begun = {text[:end] for text in texts for end in range(len(text) + 1)} | {b"b", b"\\u1"}
+    for begin in begun:
+        expected = {text[len(begin)] for text in texts if text.startswith(begin) and text != begin}
+        assert bytes_to(begin, spelling, frozenset([name])) == expected
+    for begin in (b"", b"a"):
+        both = bytes_to(begin, spelling, frozenset([name, "ab"]))
+        assert both == bytes_to(begin, spelling, frozenset([name])) | {b"a": {98}, b"": {97}}[begin]
