@@ -84,7 +84,10 @@ def test_grammars_may_choose_separators():
     schema = '{"type": "array", "items": {"type": "integer"}, "x-guidance": {"item_separator": " ; "}}'
     with pytest.raises(tt.UnsupportedConstraint, match="a comma and a colon"):
         tt.grammar(f"start: %json {schema}\n")
-    schema = schema.replace(" ; ", " , ").replace("}}", ', "whitespace_flexible": false}}')
+    schema = schema.replace(" ; ", " , ")
+    with pytest.raises(tt.UnsupportedConstraint, match="separators need whitespace_flexible: false"):
+        tt.grammar(f"start: %json {schema}\n")
+    schema = schema.replace("}}", ', "whitespace_flexible": false}}')
     grammar = tt.grammar(f"start: %json {schema}\n")
     assert grammar.accepts("[1 , 2]")
     assert not grammar.accepts("[1, 2]")

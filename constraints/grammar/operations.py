@@ -148,6 +148,11 @@ def written(schema: Any, line: int) -> tuple[Any, Writing]:
         separators = json_separators((comma, colon))
     except UnsupportedConstraint as error:
         raise UnsupportedConstraint(f"x-guidance: {error}", path=f"line {line}") from None
+    if blank and (comma, colon) != (",", ":"):
+        raise UnsupportedConstraint(
+            "x-guidance: separators need whitespace_flexible: false; white space may stand anywhere otherwise",
+            path=f"line {line}",
+        )
     rest = {name: value for name, value in schema.items() if name != "x-guidance"} if options else schema
     return rest, ("flexible", None, "any") if blank else ("none", separators, "any")
 
