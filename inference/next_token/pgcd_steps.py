@@ -282,8 +282,10 @@ class SparseSteps:
     def doubted(self, found: Scores) -> Int[Tensor, " rows"]:
         """The rows in which a token that may be taken may have lost its score and none is certainly zero."""
         messages, self._messages = self._messages, None
-        if found.certain or messages is None:
+        if found.certain:
             return torch.arange(0, device=self._tables.device)
+        if messages is None:
+            messages = Messages.of(self._tables, self.state, self.remaining.to(self._tables.device))
         return (~zeros_are_exact(self._tables, self.state, messages)).nonzero().squeeze(1)
 
     def log_prior(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
