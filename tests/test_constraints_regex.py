@@ -286,6 +286,16 @@ def test_references_on_every_short_word(pattern):
     check_short_words(constraint, compiled)
 
 
+def test_what_lies_between_a_group_and_a_reference_is_read_together():
+    """A group of 1,676 texts, and sixty characters before it is referred to."""
+    between = "-x" * 30
+    constraint = regex(r"([a-z]{2}|[0-9]{3})" + between + r"\1")
+    assert constraint.accepts(f"ab{between}ab")
+    assert constraint.accepts(f"123{between}123")
+    assert not constraint.accepts(f"ab{between}ac")
+    assert not constraint.accepts(f"ab{between[2:]}ab")
+
+
 @pytest.mark.parametrize(
     ("pattern", "position"),
     [

@@ -7,6 +7,7 @@ than ``limits.ALTERNATIVES`` texts is refused; to one of any length it is not re
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, TypeVar
@@ -59,7 +60,7 @@ class Graph:
         self.groups = groups
         self.nodes = 1
         self.arcs: list[tuple[int, Nfa | None, int]] = []
-        self.plain: dict[tuple[int, int, Memory], tuple[Item, Nfa]] = {}
+        self.plain: dict[tuple[int, int], tuple[Sequence[Item], Nfa]] = {}
 
     def node(self) -> int:
         """A new node."""
@@ -67,11 +68,25 @@ class Graph:
         self.nodes += 1
         return self.nodes - 1
 
+    def read(self, start: int, part: Nfa) -> int:
+        """Read a part from a node on: the node at its end."""
+        end = self.node()
+        self.arcs.append((start, part, end))
+        return end
+
     def join(self, ends: dict[Key, int], key: Key, node: int) -> None:
         """Let the paths that are at ``node`` go on to the node of ``key``."""
         if key not in ends:
             ends[key] = self.node()
         self.arcs.append((node, None, ends[key]))
+
+    def free(self, item: Item) -> bool:
+        """Whether an item neither refers to a group nor holds one that is referred to."""
+        return not references([item]) and not self.captures(item)
+
+    def captures(self, item: Item) -> bool:
+        """Whether an item holds a group that is referred to."""
+        return any(o is constants.SUBPATTERN and a[0] in self.groups for o, a in walk([item]))
 
     def sequence(
         self,
@@ -82,41 +97,46 @@ class Graph:
         start: int,
         later: frozenset[int],
     ) -> dict[Memory, int]:
-        """One item after the other."""
-        now = {memory: start}
-        for i, item in enumerate(items):
-            needed = later | references(items[i + 1 :]).keys()
+        """One item after the other; those that are :meth:`free` together."""
+        now, i = {memory: start}, 0
+        while i < len(items):
+            some = list(itertools.takewhile(self.free, items[i:]))
+            item, i = items[i], i + max(1, len(some))
+            if some:
+                key = id(item), flags
+                if key not in self.plain:
+                    self.plain[key] = some, nfa.concat(builder.plain(some, flags))
+                now = {before: self.read(node, self.plain[key][1]) for before, node in now.items()}
+                continue
+            needed = later | references(items[i:]).keys()
             then: dict[Memory, int] = {}
             for before, node in now.items():
                 for after, end in self.item(builder, item, flags, before, node, needed).items():
-                    self.join(then, tuple(entry for entry in after if entry[0] in needed), end)
+                    after = tuple(entry for entry in after if entry[0] in needed)
+                    if then.setdefault(after, end) != end:  # nothing leaves the ends of an item yet
+                        self.arcs.append((end, None, then[after]))
             now = then
         return now
 
     def item(
         self, builder: Builder, item: Item, flags: int, memory: Memory, start: int, later: frozenset[int]
     ) -> dict[Memory, int]:
-        """One item."""
+        """One item that refers to groups or holds them. Its ends are nodes of its own."""
         operation, argument = item
-        whole = operation is constants.GROUPREF or operation in (*LOOK, *ATOMIC) or not references([item])
-        if whole and not any(o is constants.SUBPATTERN and a[0] in self.groups for o, a in walk([item])):
-            key = id(item), flags, memory
-            if key not in self.plain:
-                self.plain[key] = item, nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))
-            end = self.node()
-            self.arcs.append((start, self.plain[key][1], end))
-            return {memory: end}
+        if (operation is constants.GROUPREF or operation in (*LOOK, *ATOMIC)) and not self.captures(item):
+            part = nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))
+            return {memory: self.read(start, part)}
+        if operation in REPEAT:
+            return self.repeated(builder, argument, flags, memory, start, later)
         ends: dict[Memory, int] = {}
-        if operation is constants.BRANCH:
-            for branch in argument[1]:
+        if operation in (constants.BRANCH, constants.GROUPREF_EXISTS):
+            branches = argument[1]
+            if operation is constants.GROUPREF_EXISTS:
+                branches = [argument[1] if argument[0] in dict(memory) else argument[2] or []]
+            for branch in branches:
                 for after, end in self.sequence(builder, branch, flags, memory, start, later).items():
                     self.join(ends, after, end)
             return ends
-        if operation is constants.GROUPREF_EXISTS:
-            branch = argument[1] if argument[0] in dict(memory) else argument[2] or []
-            return self.sequence(builder, branch, flags, memory, start, later)
-        if operation in REPEAT:
-            return self.repeated(builder, argument, flags, memory, start, later)
         if operation is not constants.SUBPATTERN:
             what = "references to groups within atomic groups, possessive repeats and look-arounds"
             raise builder.refused(what, rf"{BACK_REFERENCE}|\(\?\(")
@@ -147,9 +167,8 @@ class Graph:
         plain = builder._replace(alphabet=utf8.utf8)
         for after, inner_end in inner.sequence(plain, body, flags, memory, 0, later).items():
             for word in words(inner.between(0, inner_end), builder):
-                end = self.node()
-                self.arcs.append((start, spelled(word, builder), end))
-                self.join(ends, remember(after, number, MARKS.sub(b"", word).decode()), end)
+                text = MARKS.sub(b"", word).decode()
+                self.join(ends, remember(after, number, text), self.read(start, spelled(word, builder)))
         return ends
 
     def repeated(
