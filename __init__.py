@@ -106,9 +106,9 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """A name of one of the packages, with a warning that says which: ``tractile.em_step`` is in ``tractile.inference``."""
+        """Return a public name of a package under its short name, and warn with its full one."""
         for package in (circuits, inference, inference.smc, constraints, lm, decoding, errors):
-            if name[0] != "_" and name in getattr(package, "__all__", vars(package)):
+            if name[0] != "_" and name in package.__all__:
                 warnings.warn(
                     f"tractile.{name} is {package.__name__}.{name}", DeprecationWarning, stacklevel=2
                 )

@@ -5,6 +5,28 @@ All derive from :class:`TractileError`, so ``except tt.TractileError`` catches w
 
 from __future__ import annotations
 
+__all__ = [
+    "BudgetTooLarge",
+    "BudgetTooSmall",
+    "CircuitError",
+    "ConstructionStopped",
+    "ContextTooLong",
+    "EmptyLanguage",
+    "EvidenceError",
+    "FolderInUse",
+    "FormatError",
+    "MemoryTooSmall",
+    "NoParticleSurvived",
+    "PotentialError",
+    "ProposalError",
+    "ShapeError",
+    "StorageError",
+    "TooManyStates",
+    "TractileError",
+    "UnsupportedConstraint",
+    "VocabularyMismatch",
+]
+
 
 class TractileError(Exception):
     """Base of every error that the library raises on purpose."""

@@ -30,7 +30,7 @@ KEPT = 1 << 14  # texts, and token sequences, whose numbers are kept
 
 
 class Hypothesis(NamedTuple):
-    """Tokens that are written, the logarithm (nats) of their probability, and the node that the text has reached since."""
+    """One tokenisation of a text: the tokens that are whole, their log probability (nats), and the trie node of the rest."""
 
     tokens: tuple[int, ...]
     log_prob: float

@@ -360,7 +360,7 @@ class PGCDQuery:
         return self._history.query("float64", make)
 
     def _absolute(self, rows: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        """log p(prefix, v, accepted) and log p(prefix, v) of some rows, (rows, vocab), without loss."""
+        """log p(prefix, v, accepted) and log p(prefix, v) of some rows, (rows, vocab), in finer numbers or in log space."""
         finer = self._finer()
         if finer is not None:
             found, top = finer._score(), finer._emission.log_top

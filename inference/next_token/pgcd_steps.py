@@ -280,7 +280,7 @@ class SparseSteps:
         return found
 
     def doubted(self, found: Scores) -> Int[Tensor, " rows"]:
-        """The rows in which a token that may be taken may have lost its score and none is certainly zero."""
+        """The rows whose zero scores are in doubt: rounding may have made them zero."""
         messages, self._messages = self._messages, None
         if found.certain:
             return torch.arange(0, device=self._tables.device)

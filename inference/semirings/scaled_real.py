@@ -80,8 +80,8 @@ class Scaled:
             divisor = top.clamp_min(_TINY[top.dtype])
         pending = (
             *self._pending,
-            (top, other._exponent if other else None),
-            *(other._pending if other else ()),
+            (top, None if other is None else other._exponent),
+            *(() if other is None else other._pending),
         )
         return Scaled(mantissa / divisor, self._exponent, 0, pending)
 

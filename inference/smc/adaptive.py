@@ -30,7 +30,7 @@ TOLERANCE = 1e-2  # nats; by so much the same prefix may differ from one batch t
 
 @dataclass
 class _Child:
-    """A token drawn after a prefix: its p_lm, and c̃ with it."""
+    """A token that was drawn after a prefix: its probability by the model, and c̃ of the longer prefix."""
 
     p: float
     future: float

@@ -72,7 +72,7 @@ def at_end(text: Sized) -> int:
 
 
 def every_line(text: str) -> int:
-    """After every newline.
+    """The length of a text up to and with its last newline: a boundary at the end of every line.
 
     Examples
     --------

@@ -384,7 +384,7 @@ class ObjectMachine(Region):
         return self.bytes_to_known(subset, text) if text.compared else EVERY_BYTE
 
     def bytes_to_known(self, subset: int, text: NameText) -> frozenset[int]:
-        """The bytes after which a name may still be that of a member before."""
+        """The next bytes of a name that can still become the name of an earlier member."""
         if text.data is None:
             return frozenset()
         return bytes_to(text.data, text.spelling, self.known(subset))

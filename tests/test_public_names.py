@@ -1,0 +1,27 @@
+"""The names at the root, and the short names of those in the packages."""
+
+import pytest
+
+import tractile as tt
+
+PACKAGES = (tt.circuits, tt.inference, tt.inference.smc, tt.constraints, tt.lm, tt.decoding, tt.errors)
+
+
+def test_the_root_has_what_it_lists():
+    assert len(tt.__all__) == len(set(tt.__all__)) <= 60
+    assert all(hasattr(tt, name) for name in tt.__all__)
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_every_short_name_warns_with_the_full_one(package):
+    short = set(package.__all__) - vars(tt).keys()
+    assert short
+    for name in short:
+        with pytest.warns(DeprecationWarning, match=rf"^tractile\.{name} is tractile\.[\w.]+\.{name}$"):
+            assert getattr(tt, name) is getattr(package, name)
+
+
+@pytest.mark.parametrize("name", ["_private", "no_such_name"])
+def test_what_no_package_makes_public_is_no_name(name):
+    with pytest.raises(AttributeError, match=f"module 'tractile' has no attribute '{name}'"):
+        getattr(tt, name)
