@@ -47,6 +47,16 @@ def read(row, words=1):
     return {t for t in range(32) if int(mask[1, 0]) >> t & 1}
 
 
+def test_one_tensor_is_filled_row_by_row_and_where_its_memory_is_now():
+    row, mask = Grammars(VOCAB, [STOP]).row(PATTERN, BUDGET), torch.full((2, 1), -1, dtype=torch.int32)
+    row.fill(mask, 0)
+    row.fill(mask, 1)
+    assert mask[0] == mask[1] != -1
+    mask.data = torch.full((2, 1), -1, dtype=torch.int32)
+    row.fill(mask, 1)
+    assert mask[0] == -1 != mask[1]
+
+
 def test_random_walks_over_rows_agree_with_enumeration():
     dice = random.Random(0)
     grammars = Grammars(VOCAB, [STOP])
