@@ -296,6 +296,13 @@ def test_what_lies_between_a_group_and_a_reference_is_read_together():
     assert not constraint.accepts(f"ab{between[2:]}ab")
 
 
+def test_what_begins_alike_in_several_places_is_read_in_each():
+    constraint = regex(r"(a?)(?(1)a|b)\da|\d")
+    assert constraint.accepts("0")
+    assert constraint.accepts("aa0a")
+    assert not constraint.accepts("0a")
+
+
 @pytest.mark.parametrize(
     ("pattern", "position"),
     [

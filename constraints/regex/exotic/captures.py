@@ -60,7 +60,7 @@ class Graph:
         self.groups = groups
         self.nodes = 1
         self.arcs: list[tuple[int, Nfa | None, int]] = []
-        self.plain: dict[tuple[int, int], tuple[Sequence[Item], Nfa]] = {}
+        self.plain: dict[tuple[tuple[int, ...], int], tuple[Sequence[Item], Nfa]] = {}
 
     def node(self) -> int:
         """A new node."""
@@ -103,7 +103,7 @@ class Graph:
             some = list(itertools.takewhile(self.free, items[i:]))
             item, i = items[i], i + max(1, len(some))
             if some:
-                key = id(item), flags
+                key = tuple(map(id, some)), flags  # an item may stand in several places
                 if key not in self.plain:
                     self.plain[key] = some, nfa.concat(builder.plain(some, flags))
                 now = {before: self.read(node, self.plain[key][1]) for before, node in now.items()}
