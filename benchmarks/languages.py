@@ -27,6 +27,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -206,23 +207,23 @@ def main() -> None:
     file = ":memory:" if options.smoke else options.record or options.compare
     if file is None:
         parser.error("give --record FILE, --compare FILE or --smoke")
-    base = sqlite3.connect(file)
-    base.row_factory = sqlite3.Row
-    base.execute(TABLE)
-    known = {row["name"] for row in base.execute("select name from language")}
-    chosen = ["own"] if options.smoke else options.sets
-    if options.record or options.smoke:
-        for done, source in enumerate(sources(chosen, options.every), 1):
-            if source.name not in known:
-                row = measured(source, vocab, tokenizer, None)
-                marks = ", ".join(f":{key}" for key in row)
-                base.execute(f"insert into language ({', '.join(row)}) values ({marks})", row)
-                base.commit()
-            if sys.stderr.isatty() or done % 100 == 0:
-                print(f"\r{done} {source.name:<60}", end="", file=sys.stderr, flush=True)
-        print(f"\n{done} constraints recorded", file=sys.stderr)
-    if options.compare or options.smoke:
-        compare(base, chosen, options.every, vocab, tokenizer)
+    with closing(sqlite3.connect(file)) as base:
+        base.row_factory = sqlite3.Row
+        base.execute(TABLE)
+        known = {row["name"] for row in base.execute("select name from language")}
+        chosen = ["own"] if options.smoke else options.sets
+        if options.record or options.smoke:
+            for done, source in enumerate(sources(chosen, options.every), 1):
+                if source.name not in known:
+                    row = measured(source, vocab, tokenizer, None)
+                    marks = ", ".join(f":{key}" for key in row)
+                    base.execute(f"insert into language ({', '.join(row)}) values ({marks})", row)
+                    base.commit()
+                if sys.stderr.isatty() or done % 100 == 0:
+                    print(f"\r{done} {source.name:<60}", end="", file=sys.stderr, flush=True)
+            print(f"\n{done} constraints recorded", file=sys.stderr)
+        if options.compare or options.smoke:
+            compare(base, chosen, options.every, vocab, tokenizer)
 
 
 def compare(

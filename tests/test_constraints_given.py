@@ -4,6 +4,7 @@ import json
 import math
 import random
 import sqlite3
+from contextlib import closing
 from copy import deepcopy
 
 import pytest
@@ -95,17 +96,16 @@ def test_statements_reach_nothing_but_their_own_database(tmp_path):
 def test_odd_names_of_tables_and_columns():
     tables = {"a = b": ["x = y", "ß.ü"], "c.d": ["select", 'q"', "\n"]}
     c = C.sql({"tables": tables, "foreign_keys": [("a = b.ß.ü", "c.d.select")]}, columns="tables")
-    connection = sqlite3.connect(":memory:")
-    for table, columns in tables.items():
-        connection.execute(f"CREATE TABLE {quoted(table)} ({', '.join(map(quoted, columns))})")
-    for query in (
-        'SELECT T1."x = y" FROM "a = b" AS T1 JOIN "c.d" AS T2 ON T1."ß.ü" = T2."select"',
-        'SELECT T1."x = y" FROM "a = b" AS T1 JOIN "c.d" AS T2 ON T2."select" = T1."ß.ü"',
-        'SELECT "q""" FROM "c.d" WHERE "\n" = 1',
-    ):
-        connection.execute(query)
-        assert c.accepts(query), query
-    connection.close()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        for table, columns in tables.items():
+            connection.execute(f"CREATE TABLE {quoted(table)} ({', '.join(map(quoted, columns))})")
+        for query in (
+            'SELECT T1."x = y" FROM "a = b" AS T1 JOIN "c.d" AS T2 ON T1."ß.ü" = T2."select"',
+            'SELECT T1."x = y" FROM "a = b" AS T1 JOIN "c.d" AS T2 ON T2."select" = T1."ß.ü"',
+            'SELECT "q""" FROM "c.d" WHERE "\n" = 1',
+        ):
+            connection.execute(query)
+            assert c.accepts(query), query
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 import sqlite3
+from contextlib import closing
 
 import pytest
 import torch
@@ -83,30 +84,32 @@ def test_json_of_the_same_value_is_grouped():
 
 
 def test_queries_of_the_same_result_are_grouped():
-    connection = sqlite3.connect(":memory:")
-    connection.executescript("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'x'), (2, 'y'), (2, 'y');")
-    key, ordered = sql_result(connection), sql_result(connection, ordered=True)
-    one, two = particle("SELECT a FROM t"), particle("SELECT a FROM t ORDER BY a DESC")
-    assert key(one) == key(two)
-    assert ordered(one) != ordered(two)
-    assert key(one) != key(particle("SELECT DISTINCT a FROM t"))
-    assert key(particle("SELECT nothing")) == ("text", "SELECT nothing")
-    assert key(particle("DROP TABLE t")) == ("text", "DROP TABLE t")
-    assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
-    endless = particle("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n")
-    assert sql_result(connection, max_steps=100_000)(endless)[0] == "text"
-    connection.execute("INSERT INTO t VALUES (3, 'z')")  # it can be written again
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'x'), (2, 'y'), (2, 'y');")
+        key, ordered = sql_result(connection), sql_result(connection, ordered=True)
+        one, two = particle("SELECT a FROM t"), particle("SELECT a FROM t ORDER BY a DESC")
+        assert key(one) == key(two)
+        assert ordered(one) != ordered(two)
+        assert key(one) != key(particle("SELECT DISTINCT a FROM t"))
+        assert key(particle("SELECT nothing")) == ("text", "SELECT nothing")
+        assert key(particle("DROP TABLE t")) == ("text", "DROP TABLE t")
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
+        endless = particle(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+        )
+        assert sql_result(connection, max_steps=100_000)(endless)[0] == "text"
+        connection.execute("INSERT INTO t VALUES (3, 'z')")  # it can be written again
 
 
 def test_a_text_that_does_more_than_read_is_no_query(tmp_path):
-    connection = sqlite3.connect(tmp_path / "a.db")
-    connection.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA query_only = ON")
-    key = sql_result(connection)
-    for text in (f"VACUUM INTO '{tmp_path}/b.db'", f"ATTACH '{tmp_path}/c.db' AS c", "PRAGMA journal_mode = wal",
-                 "INSERT INTO t VALUES (2)", "BEGIN", "CREATE TEMP TABLE u (a)", "SELECT 1; DROP TABLE t", "",
-                 "-- nothing", "SELECT '\ud800'", "SELECT 1\0"):  # fmt: skip
-        assert key(particle(text)) == ("text", text)
-        assert not connection.in_transaction
-    assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
-    assert connection.execute("PRAGMA query_only").fetchone() == (1,)  # what was set before is still so
-    assert key(particle("SELECT a, length('x') FROM t WHERE a IN (SELECT max(a) FROM t)"))[0] == "rows"
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA query_only = ON")
+        key = sql_result(connection)
+        for text in (f"VACUUM INTO '{tmp_path}/b.db'", f"ATTACH '{tmp_path}/c.db' AS c", "PRAGMA journal_mode = wal",
+                     "INSERT INTO t VALUES (2)", "BEGIN", "CREATE TEMP TABLE u (a)", "SELECT 1; DROP TABLE t", "",
+                     "-- nothing", "SELECT '\ud800'", "SELECT 1\0"):  # fmt: skip
+            assert key(particle(text)) == ("text", text)
+            assert not connection.in_transaction
+        assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
+        assert connection.execute("PRAGMA query_only").fetchone() == (1,)  # what was set before is still so
+        assert key(particle("SELECT a, length('x') FROM t WHERE a IN (SELECT max(a) FROM t)"))[0] == "rows"

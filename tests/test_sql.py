@@ -3,6 +3,7 @@
 import random
 import re
 import sqlite3
+from contextlib import closing
 
 import pytest
 import sqlglot
@@ -44,10 +45,9 @@ WRONG = [
 
 @pytest.fixture(scope="module")
 def database():
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(STATEMENTS)
-    yield connection
-    connection.close()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(STATEMENTS)
+        yield connection
 
 
 @pytest.mark.parametrize("table", ["TABLE", "TEMP TABLE"])
@@ -145,9 +145,8 @@ def test_values():
 
 def test_schemas_in_every_form(tmp_path, database):
     file = tmp_path / "music.sqlite"
-    with sqlite3.connect(file) as connection:
+    with closing(sqlite3.connect(file)) as connection:
         connection.executescript(STATEMENTS)
-    connection.close()
     expected = read_schema({"tables": TABLES, "foreign_keys": KEYS})
     for form in (database, STATEMENTS, file, str(file)):
         found = read_schema(form)

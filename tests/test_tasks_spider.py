@@ -6,6 +6,7 @@ import json
 import re
 import sqlite3
 import tarfile
+from contextlib import closing
 
 import pytest
 import zstandard
@@ -74,9 +75,8 @@ def folder(tmp_path_factory):
     (path / "dev.json").write_text(json.dumps(asked))
     (path / "train_spider.json").write_text(json.dumps(asked[1:2]))
     (path / "database/ships").mkdir(parents=True)
-    with sqlite3.connect(path / "database/ships/ships.sqlite") as connection:
+    with closing(sqlite3.connect(path / "database/ships/ships.sqlite")) as connection:
         connection.executescript(STATEMENTS)
-    connection.close()
     return path
 
 
@@ -85,9 +85,9 @@ def test_normal_form(query, form):
     assert normalised(query, TABLES) == form
     assert normalised(form, TABLES) == form
     assert tables_named(query, TABLES) == {"Ship", "voyage"} & set(re.findall(r"\w+", form))
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(STATEMENTS)
-    assert connection.execute(query).fetchall() == connection.execute(form).fetchall()
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(STATEMENTS)
+        assert connection.execute(query).fetchall() == connection.execute(form).fetchall()
     assert tt.sql(TABLES).accepts(form) == (" AS a" not in form)
 
 

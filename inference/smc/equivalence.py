@@ -51,10 +51,12 @@ def sql_result(
     --------
     >>> import sqlite3
     >>> from tractile.inference.smc import Particle, sql_result
-    >>> key = sql_result(sqlite3.connect(":memory:"))
+    >>> connection = sqlite3.connect(":memory:")
+    >>> key = sql_result(connection)
     >>> one, two = (Particle((), text, 0.5, 0.0, 0.0) for text in ("SELECT 1 + 1", "SELECT 2"))
     >>> key(one) == key(two)
     True
+    >>> connection.close()
     """
 
     def reads(action: int, *what: str | None) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import weakref
 
 from tractile.constraints.sql.schema import quoted
 from tractile.inference.smc import FunctionPotential
@@ -123,6 +124,7 @@ class NameCheck:
 
     def __init__(self, tables: Tables) -> None:
         self.connection = sqlite3.connect(":memory:", check_same_thread=False)
+        weakref.finalize(self, self.connection.close)  # closed when the check is gone
         for table, columns in tables.items():
             self.connection.execute(f"CREATE TABLE {quoted(table)} ({', '.join(map(quoted, columns))})")
         self.connection.execute("PRAGMA query_only = ON")
