@@ -401,6 +401,64 @@ def test_members_of_an_object_in_any_order():
             state = states.after(state, byte)
 
 
+ONE = {"const": 1}
+THREE_NAMES = {"propertyNames": {"pattern": "^[ab]?$"}, "additionalProperties": ONE}
+NAMED_APART = {
+    "two members": {"minProperties": 2, "propertyNames": {"pattern": "^[ab]*$"}, "additionalProperties": ONE},
+    "three of three names": {**THREE_NAMES, "minProperties": 3},
+    "a name with a b": {"not": {"propertyNames": {"pattern": "^[^b]*$"}}, "additionalProperties": ONE},
+    "a member that is 1": {"not": {"patternProperties": {"a": {"not": ONE}}}, "additionalProperties": {"enum": [1, 0]}},
+    "two that must exist": {
+        "allOf": [{"not": {"propertyNames": {"pattern": f"^[^{c}]*$"}}} for c in "ab"], "additionalProperties": ONE},
+    "one inside another": {
+        **THREE_NAMES, "minProperties": 2, "additionalProperties": {**THREE_NAMES, "minProperties": 1}},
+    "a long name": {"minProperties": 2, "propertyNames": {"pattern": "^(a|b{6,})$"}, "additionalProperties": ONE},
+    "one in two ways": {"minProperties": 2, "propertyNames": {"pattern": "^(é|a{6,})$"}, "additionalProperties": ONE},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", NAMED_APART)
+def test_names_that_must_differ(which):
+    """Equal to a search over tokens; no less where names may come again, no more where their first bytes must differ."""
+    options = ("none", "any", None, None, True, "auto", True, None)
+    automaton, _ = lazy_schema(read_schema({"type": "object", **NAMED_APART[which]}), False, options)
+    pieces = [
+        "\\u00e9",
+        '{"',
+        '":',
+        '1,"',
+        '":1}',
+        '":1,"',
+        'a":1',
+        'b":1',
+        ',"a',
+        "}}",
+        '":{"',
+        "aa",
+        "ba",
+        '"":1,',
+    ]
+    rng, letters, limit = random.Random(1), sorted(set('{}":,10abé\\')), 24
+    for _ in range(3):
+        tokens = [c.encode() for c in [*letters, *rng.sample(pieces, 5)]]
+        vocab = Vocabulary([*tokens, None], len(tokens))
+        states = Numbered(automaton)
+        distances, state = Distances(states, vocab), states.start()
+        for byte in b'{"":1,"ab":1,"':
+            expected = slowly(states, vocab, state, 1, limit)
+            configuration = states.configurations[state]
+            least, most = (
+                search.distance(configuration, limit, 10**6)
+                for search in (distances._lower, distances._upper)
+            )
+            assert least <= expected <= most
+            assert distances.within(state, limit) == (expected <= limit)
+            assert expected > limit or distances.fewest(state) == expected
+            state = states.after(state, byte)
+            if state < 0:
+                break
+
+
 def test_what_a_search_gives_up_is_told():
     rng = random.Random(0)
     states = Numbered(

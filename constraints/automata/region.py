@@ -98,6 +98,12 @@ class Machine(Protocol):
     def divided(self) -> Machine:
         """An equal machine with the same local states that calls parts of its text which recur: distances are found in it."""
 
+    def forgetting(self, repeats: bool) -> Machine:
+        """As :meth:`divided`, but it does not remember the names that it reads, which would make a state of each.
+
+        With ``repeats`` the names that it forgets may come again: it reads at least the same texts. Without, their first
+        bytes must differ: it reads at most the same texts. The machine ``forgets`` if it may differ."""
+
     def wider(self, local: Local) -> Local | None:
         """A local state from which all texts are accepted that are from this one, and more; ``None`` if none is known."""
 
@@ -126,6 +132,10 @@ class Machine(Protocol):
 
     def alike(self, local: Local, prefixes: Any) -> Local:
         """A local state with the same key from which walks are shorter."""
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it is one that :meth:`forgetting` gives and may differ."""
 
     @property
     def covers_all(self) -> bool:
@@ -158,6 +168,7 @@ class Region:
     ends_with: bytes | None = None
     begins_after: bytes = b""
     compares: bool = False
+    forgets: bool = False
     longest: int | None = None
     covers_all: bool = True
 
@@ -196,6 +207,9 @@ class Region:
 
     def divided(self) -> Any:
         return self
+
+    def forgetting(self, repeats: bool) -> Any:
+        return self.divided()
 
     def wider(self, local: Local) -> Local | None:
         return None

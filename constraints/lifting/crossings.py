@@ -18,6 +18,8 @@ calls. Positions that cannot be better than known ones are left out:
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .. import limits
 from ..automata.region import Local, Machine
 from .lower_bounds import Exhausted, LowerBounds
@@ -32,13 +34,14 @@ Key = tuple[int, Local, int, bool]
 
 
 class Crossings:
-    """All crossings found so far, for one vocabulary; only those of the essential machines, if wanted.
+    """All crossings found so far, for one vocabulary, of the machines that ``instead`` gives for those of a constraint.
 
-    A search that is given up can be taken up again: what has been found stays.
+    A search that is given up can be taken up again: what has been found stays. ``forgets``: whether one of the machines does,
+    see :meth:`Machine.forgetting`.
     """
 
-    def __init__(self, dag: TokenDag, essential: bool = False) -> None:
-        self.dag, self.essential = dag, essential
+    def __init__(self, dag: TokenDag, instead: Callable[[Machine], Machine]) -> None:
+        self.dag, self.instead, self.forgets = dag, instead, False
         self.left, self.depth = 50 * limits.POSITIONS, 0
         self.bounds = LowerBounds(self)
         self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
@@ -47,7 +50,9 @@ class Crossings:
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Crossing:
         """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
-        machine = (machine.essential() if self.essential else machine).divided()
+        machine = self.instead(machine)
+        if machine.forgets:
+            self.forgets, local = True, machine.forgetful(local)
         key = (id(machine), local, node, bottom)
         found = self._found.get(key)
         if found is None:

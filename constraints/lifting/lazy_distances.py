@@ -19,6 +19,7 @@ A vocabulary need not have every byte as a token: then bounds may be ``UNREACHAB
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from ...circuits.automaton import UNREACHABLE
 from .. import limits
 from ..automata.lazy import Body, Configuration, LazyAutomaton, Numbered
 from ..automata.machines import LazyMachine
-from ..automata.region import Local, LocalBody
+from ..automata.region import Local, LocalBody, Machine
 from ..automata.stack import Stack, stacks_of
 from .completions import Completions
 from .crossings import Crossings
@@ -57,8 +58,15 @@ class Distances:
         self.most_positions, self.given_up = most_positions, 0
         dag, automaton = vocab.token_dag, states.automaton
         self._completions = Completions(automaton, dag, self.eos)
-        self._some = Search(automaton, Crossings(dag, essential=True), self.eos)
-        self._all = Search(automaton, Crossings(dag), self.eos)
+
+        def search(instead: Callable[[Machine], Machine]) -> Search:
+            return Search(automaton, Crossings(dag, instead), self.eos)
+
+        self._some = search(lambda machine: machine.essential().divided())
+        self._all = search(lambda machine: machine.divided())
+        # Without the texts of new names: no more than the distance, and no less.
+        self._lower = search(lambda machine: machine.forgetting(repeats=True))
+        self._upper = search(lambda machine: machine.forgetting(repeats=False))
         self._bounds: list[int] = []
         self._bound_sought: dict[int, int] = {}  # state -> tokens within which a lower bound has been sought
         self._known: dict[int, int] = {}  # state -> distance
@@ -81,7 +89,7 @@ class Distances:
 
     def lower_bound(self, state: int) -> int:
         """A lower bound of :meth:`fewest`, from the parts of the text that must still come."""
-        return self._all.lower(self.states.configurations[state])
+        return self._lower.lower(self.states.configurations[state])
 
     def within(self, state: int, left: int) -> bool:
         """Whether acceptance can be reached with at most ``left`` tokens."""
@@ -92,7 +100,15 @@ class Distances:
             return True
         if left <= self._more_than.get(state, self.eos - 1):
             return False
-        return self._search(state, left) <= left
+        return self._search(state, left, left) <= left
+
+    def depends_on_names(self, state: int, left: int) -> bool:
+        """Whether :meth:`within` has to go through the texts of names."""
+        configuration = self.states.configurations[state]
+        with suppress(Exhausted):
+            found = self._lower.distance(configuration, left, self.most_positions)
+            return found <= left and self._lower.crossings.forgets and self._without_names(state, left) > left
+        return True
 
     def fewest(self, state: int) -> int:
         """The fewest tokens to acceptance, ``UNREACHABLE`` if none lead there."""
@@ -115,18 +131,41 @@ class Distances:
         bound = self.bound(state)
         if bound <= left or left <= self._bound_sought.get(state, -1) or self.lower_bound(state) > left:
             return bound
+        configuration = self.states.configurations[state]
+        if self._lower.crossings.forgets:
+            with suppress(Exhausted):
+                if self._lower.distance(configuration, left, self.most_positions) > left:
+                    self._bound_sought[state] = left
+                    return bound
+            with suppress(Exhausted):
+                bound = self._without_names(state, left)
         with suppress(Exhausted):
-            found = self._some.distance(self.states.configurations[state], left, self.most_positions)
-            bound = self._bounds[state] = min(bound, found)
+            if bound > left:
+                found = self._some.distance(configuration, left, self.most_positions)
+                bound = self._bounds[state] = min(bound, found)
             self._bound_sought[state] = left
         return bound
 
-    def _search(self, state: int, most: int) -> int:
-        """The distance, if it is at most ``most``; otherwise something larger than that."""
-        bound = self.bound(state)
+    def _without_names(self, state: int, left: int) -> int:
+        """:meth:`bound`, or a lower one of at most ``left`` by texts in which new names begin differently. Raises
+        :class:`Exhausted`."""
+        found = self._upper.distance(self.states.configurations[state], left, self.most_positions)
+        bound = self._bounds[state] = min(self.bound(state), found)
+        return bound
+
+    def _search(self, state: int, most: int, enough: int = 0) -> int:
+        """The distance, or an upper bound of at most ``enough``, if it is at most ``most``; otherwise something larger."""
+        configuration, bound = self.states.configurations[state], self.bound(state)
         most = min(most, bound - 1)
         try:
-            found = self._all.distance(self.states.configurations[state], most, self.most_positions)
+            found = self._lower.distance(configuration, most, self.most_positions)
+            if found <= most and self._lower.crossings.forgets:
+                bound = self._without_names(state, most)
+                if found < bound <= enough:
+                    return bound
+                if found < bound:
+                    most = min(most, bound - 1)
+                    found = self._all.distance(configuration, most, self.most_positions)
         except Exhausted:
             self.given_up += 1
             return self.lowered_bound(state, most)

@@ -33,6 +33,9 @@ class Distances(Protocol):
     def within(self, state: int, left: int) -> bool:
         """Whether the distance is at most ``left``."""
 
+    def depends_on_names(self, state: int, left: int) -> bool:
+        """Whether :meth:`within` has to go through the texts of names."""
+
     def fewest(self, state: int) -> int:
         """The distance."""
 
@@ -68,6 +71,10 @@ class Completions:
     def within(self, state: int, left: int) -> bool:
         """Whether the bound is at most ``left``; not exact."""
         return self.bound(state) <= left
+
+    def depends_on_names(self, state: int, left: int) -> bool:
+        """No: nothing is searched."""
+        return False
 
     def fewest(self, state: int) -> int:
         """The bound; not exact."""

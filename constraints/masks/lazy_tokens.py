@@ -161,7 +161,7 @@ class LazyTokens(Steps):
             ):  # each name is a state: they are many
                 if self.bound(target) <= left:
                     return True
-                searches -= 1
+                searches -= self.distances.depends_on_names(target, left)
                 if searches == 0:
                     self.distances.given_up += MOST_GIVEN_UP
                 if self.distances.given_up >= given_up:

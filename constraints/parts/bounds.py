@@ -130,7 +130,7 @@ class LowerBounds:
         self.twins, self._plain = twins, plain
         self._states = Numbered(plain)
         self._whole = Distances(self._states, vocab, require_eos, limits.POSITIONS)
-        self._leaving = Leaving(plain, Crossings(vocab.token_dag), 0)
+        self._leaving = Leaving(plain, Crossings(vocab.token_dag, lambda machine: machine.divided()), 0)
         self._stacks: dict[Stack, tuple[Stack | None, ...]] = {}
 
     @property

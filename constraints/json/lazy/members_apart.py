@@ -14,7 +14,7 @@ from ..shapes import Need
 from ..text import Style
 from .blanks import with_blanks
 from .members import bits
-from .name_text import NameText
+from .name_text import NameText, begun_with
 from .object_kinds import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE
 from .objects import ObjectMachine
 
@@ -137,6 +137,9 @@ class MembersApart(ObjectMachine):
     def divided(self) -> Machine:
         return self
 
+    def forgetting(self, repeats: bool) -> Machine:
+        return self
+
     def essential(self) -> Machine:
         return self
 
@@ -183,6 +186,40 @@ class MembersApart(ObjectMachine):
 
     def body(self, local: Local) -> LocalBody | None:
         return None if self.apart_from(local) else super().body(local)
+
+
+class NamesForgotten(MembersApart):
+    """:class:`MembersApart` without the texts of new names, which may therefore come again: it reads at least the same texts."""
+
+    forgets = True
+
+    def __init__(self, whole: ObjectMachine) -> None:
+        super().__init__(whole)
+        self._next = {}
+
+    def name(self, subset: int, spelling: int = 0) -> Local:
+        return self.forgetful(super().name(subset, spelling))
+
+    def to_come(self, local: Local) -> Sequence[ToCome]:
+        return self.whole.to_come(local)
+
+
+class FirstBytesKept(NamesForgotten):
+    """:class:`NamesForgotten` with what the first bytes of new names tell apart: it reads at most the same texts."""
+
+    def name(self, subset: int, spelling: int = 0) -> Local:
+        return self.forgetful(ObjectMachine.name(self, subset, spelling))
+
+    def forgotten(self, text: NameText, byte: int | None = None) -> NameText:
+        if text.data is None or (not text.data and byte is None):
+            return text
+        first = text.data[0] if text.data else byte
+        assert first is not None
+        return begun_with(first, text.spelling)
+
+    def body(self, local: Local) -> LocalBody | None:
+        begins = local[0] == KEY and local[3] is not None and local[3].data == b""
+        return None if begins else super().body(local)
 
 
 class RequiredMembers(MembersApart):

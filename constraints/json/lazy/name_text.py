@@ -17,12 +17,13 @@ class NameText(NamedTuple):
 
     ``data``: its bytes so far; ``None``: that it begins no name of a member before. ``compared``: it is only compared with
     these names, and forgotten once it differs from all of them. That is enough for the masks of tokens without two names.
-    ``spelling``: how it is written.
+    ``spelling``: how it is written. ``unknown``: the :attr:`name` of a text that is not known.
     """
 
     data: bytes | None
     compared: bool = False
     spelling: Spelling = JSON
+    unknown: str = UNKNOWN
 
     def __add__(self, byte: int) -> NameText:  # type: ignore[override]
         return self.ending(bytes((byte,)))
@@ -33,11 +34,20 @@ class NameText(NamedTuple):
 
     @property
     def name(self) -> str | None:
-        """The name that is written so; ``None`` within a character, :data:`UNKNOWN` where it is forgotten."""
-        return UNKNOWN if self.data is None else self.spelling.read(self.data)
+        """The name that is written so; ``None`` within a character, ``unknown`` where it is forgotten."""
+        return self.unknown if self.data is None else self.spelling.read(self.data)
 
 
 FORGOTTEN = NameText(None, compared=True)
+DIFFERENT = [FORGOTTEN._replace(unknown=chr(0xDC80 + k)) for k in range(4)]
+"""Forgotten names that are not the same: they begin with different characters."""
+NO_NAMES = frozenset([each.unknown for each in (FORGOTTEN, *DIFFERENT)])
+
+
+def begun_with(byte: int, spelling: Spelling) -> NameText:
+    """A forgotten name by its first byte. Two names that are written in different ways, but may be the same, are equal here."""
+    alone = byte < 128 and spelling.ways(chr(byte)) == (((byte,),),)
+    return DIFFERENT[1 + byte % 3 if alone else 0]
 
 
 @lru_cache(4096)

@@ -24,7 +24,7 @@ from .blanks import with_blanks
 from .coarse import CoarseForm
 from .keys import Keys
 from .members import Form, Run, bits
-from .name_text import EVERY_BYTE, FORGOTTEN, UNKNOWN, NameText, bytes_to
+from .name_text import EVERY_BYTE, FORGOTTEN, NO_NAMES, NameText, bytes_to
 from .object_kinds import AFTER, BEFORE, COLON, COMMA, COVERED, END, KEY, OPEN, START, VALUE
 from .object_texts import ShortObjects
 from .settle import forms
@@ -106,7 +106,7 @@ class ObjectMachine(Region):
 
     def group(self, subset: int, marks: int, text: NameText | None) -> int | None:
         """What comes after a name: the number of a group."""
-        key = (subset, marks, text) if text is None or text is FORGOTTEN else None
+        key = (subset, marks, text) if text is None or text.data is None else None
         if key is not None and key in self._next:
             return self._next[key]
         name = None if text is None or marks & (1 << len(self.names)) - 1 else text.name
@@ -155,7 +155,7 @@ class ObjectMachine(Region):
         after = self.keys.step(state, byte, allowed)
         if after is None or text is None:
             return None if after is None else (KEY, subset, after, None)
-        text = text + byte if byte in self.bytes_on(subset, text) else FORGOTTEN
+        text = text + byte if byte in self.bytes_on(subset, text) else self.forgotten(text, byte)
         return (KEY, subset, after, text) if self.is_open(subset, after, text) else None
 
     def words(self, local: Local) -> Sequence[tuple[bytes, int]] | None:
@@ -228,12 +228,12 @@ class ObjectMachine(Region):
         onward = self.bytes_on(subset, text)
         near = frozenset[int]() if text is None else self.bytes_to_known(subset, text)
         for low, high, to in self.keys.moves(state, allowed):
-            if text is None or not onward:
-                found.append((low, high, (KEY, subset, to, text and FORGOTTEN)))
+            if text is None or not (onward or text.data == b""):
+                found.append((low, high, (KEY, subset, to, text and self.forgotten(text))))
                 continue
             is_open = self.has_new_name(subset, to)
             for byte in range(low, high + 1):
-                after = text + byte if byte in onward else FORGOTTEN
+                after = text + byte if byte in onward else self.forgotten(text, byte)
                 if (is_open and byte not in near) or self.is_open(subset, to, after):
                     found.append((byte, byte, (KEY, subset, to, after)))
         if marks := self.keys.marks(state) & allowed:
@@ -310,6 +310,23 @@ class ObjectMachine(Region):
     def divided(self) -> Machine:
         return self._divided
 
+    def forgetting(self, repeats: bool) -> Machine:
+        if not any(form.remembers for form in self.forms):
+            return self._divided
+        return self._repeating if repeats else self._begun_apart
+
+    @cached_property
+    def _repeating(self) -> Machine:
+        from .members_apart import NamesForgotten
+
+        return NamesForgotten(self)
+
+    @cached_property
+    def _begun_apart(self) -> Machine:
+        from .members_apart import FirstBytesKept
+
+        return FirstBytesKept(self)
+
     def bounded(self, bounds: Bounds) -> Machine:
         return self._ways.within(bounds)
 
@@ -368,13 +385,14 @@ class ObjectMachine(Region):
 
     def after_letters(self, local: Local, count: int) -> Local:
         _, subset, state, text = local
-        return (KEY, subset, self.keys.after_letters(state, count), FORGOTTEN if text and count else text)
+        text = self.forgotten(text) if text and count else text
+        return (KEY, subset, self.keys.after_letters(state, count), text)
 
     def known(self, subset: int) -> frozenset[str]:
         """The names of members before that are remembered."""
         if subset not in self._known:
             names = [name for run in self.subsets[subset] for name in (*run.counted, *run.held)]
-            self._known[subset] = frozenset(names) - {UNKNOWN}
+            self._known[subset] = frozenset(names) - NO_NAMES
         return self._known[subset]
 
     def bytes_on(self, subset: int, text: NameText | None) -> frozenset[int]:
@@ -395,7 +413,11 @@ class ObjectMachine(Region):
         _, subset, state, text = local
         compared = text._replace(compared=True)
         kept = compared.name in self.known(subset) or self.bytes_on(subset, compared)
-        return (KEY, subset, state, compared if kept else FORGOTTEN)
+        return (KEY, subset, state, compared if kept else self.forgotten(compared))
+
+    def forgotten(self, text: NameText, byte: int | None = None) -> NameText:
+        """What stays of the text of a name that is no longer needed, and of the byte after it."""
+        return FORGOTTEN
 
     def view(self, local: Local, reach: int) -> Any:
         if local[0] != KEY or (local[3] is not None and local[3].data is not None):
