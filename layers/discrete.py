@@ -47,6 +47,8 @@ class Table(InputLayer):
             [0.5455, 0.2727, 0.1818]])
     """
 
+    stacks = True
+
     @property
     @abstractmethod
     def weight(self) -> Float[Tensor, "units vocab"]:

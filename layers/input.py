@@ -44,6 +44,7 @@ class InputLayer(ABC):
     """J units over a variable with V values: the non-negative matrix B (J, V).
 
     A subclass sets ``unit_dims`` and ``vocab_size`` and gives ``factors``, ``columns``, ``map`` and ``parameters``.
+    ``stacks``: its attribute ``weight`` is B, so that several layers of one shape can be stacked and contracted at once.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class InputLayer(ABC):
             [0.6000, 0.4000, 0.0000]])
     """
 
+    stacks: bool = False
     unit_dims: tuple[int, ...]
     vocab_size: int
 
@@ -168,6 +170,8 @@ class Categorical(InputLayer):
     >>> dice.columns(torch.tensor([2]))[0].squeeze(1)  # each unit's weight of value 2
     tensor([0.5000, 0.0000])
     """
+
+    stacks = True
 
     def __init__(self, weight: Float[Tensor, "*units vocab"]) -> None:
         if weight.ndim < 2 or 0 in weight.shape or not weight.is_floating_point():

@@ -39,7 +39,8 @@ class Delta:
 class Operator(ABC):
     """A linear map of shape (rows, cols), given by factors; abstract.
 
-    ``entrywise``: each entry is zero or a parameter of its own.
+    ``entrywise``: each entry is zero or a parameter of its own. ``stacks``: its attribute ``weight`` is the matrix, so that
+    several operators of one shape can be stacked and contracted at once.
 
     Examples
     --------
@@ -55,6 +56,7 @@ class Operator(ABC):
     """
 
     entrywise: bool = False
+    stacks: bool = False
     row_dims: tuple[int, ...]
     col_dims: tuple[int, ...]
 
@@ -205,7 +207,7 @@ class Dense(Leaf):
     tensor([0.9000, 0.1000])
     """
 
-    monomial = direct = entrywise = True
+    monomial = direct = entrywise = stacks = True
 
     def __init__(self, weight: Float[Tensor, "rows cols"]) -> None:
         if weight.ndim != 2 or 0 in weight.shape:

@@ -19,6 +19,7 @@ import tractile as tt
 from tractile.circuits.io import file_format as serialize
 from tractile.errors import CircuitError, FormatError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring, is_deterministic
+from tractile.inference.engine.folding import folded
 from tractile.inference.semirings.base import LinearSemiring
 from tractile.layers import (
     AxisOperator,
@@ -27,6 +28,7 @@ from tractile.layers import (
     Dense,
     Hadamard,
     Indicator,
+    Leaf,
     Product,
     Sum,
     Table,
@@ -90,6 +92,44 @@ class LowRank(AxisOperator):
 
     def matrix(self):
         return self.u @ self.v
+
+
+class Logits(Leaf):
+    """A matrix whose rows are the softmax of scores; several of one shape are contracted at once."""
+
+    stacks = True
+
+    def __init__(self, scores, axis=1):
+        self.scores, self.axis = scores, axis
+        (self.row_dims, self.col_dims) = ((n,) for n in scores.shape)
+
+    @property
+    def weight(self):
+        return self.scores.softmax(self.axis)
+
+    @property
+    def T(self):
+        return Logits(self.scores.T, 1 - self.axis)
+
+    def factors(self, row, col):
+        return [(self.weight, (row[0], col[0]))]
+
+    def map(self, fn):
+        return Logits(fn(self.scores), self.axis)
+
+    def parameters(self):
+        return [self.scores]
+
+    def matrix(self):
+        return self.weight
+
+
+class Swapped(Product):
+    """y[k, i] = a[k, i] b[k, i]: a product unit by unit that is not the library's."""
+
+    def labels(self, children):
+        out = tuple(range(len(children[0])))
+        return [out] * len(children), out
 
 
 class PairedUnits(Product):
@@ -441,3 +481,27 @@ def test_queries_of_your_own():
 def test_two_classes_of_one_name_cannot_both_be_saved():
     with pytest.raises(FormatError, match="named Dense"):
         serialize.register(type("Dense", (LowRank,), {}), lambda operator: (operator.u, operator.v))
+
+
+def test_layers_that_stack_are_one_group_and_as_right_as_the_librarys():
+    """Two mixtures by operators of one's own, two products of one's own: against the same circuit of dense layers."""
+    g = torch.Generator().manual_seed(0)
+    tables = [Categorical(torch.rand(3, 4, generator=g, dtype=torch.float64)) for _ in range(4)]
+    maps = [Logits(torch.randn(2, 3, generator=g, dtype=torch.float64)) for _ in range(2)]
+    top = Dense(torch.rand(1, 2, generator=g, dtype=torch.float64))
+
+    def circuit(product, operators):
+        c = tt.Circuit()
+        inputs = [c.input(table, v) for v, table in enumerate(tables)]
+        pairs = [c.product(product(), *inputs[i : i + 2]) for i in (0, 2)]
+        sums = [c.sum(Sum(op), node) for op, node in zip(operators, pairs, strict=True)]
+        c.sum(Sum(top), c.product(product(), *sums))
+        return c
+
+    mine, theirs = circuit(Swapped, maps), circuit(Hadamard, [Dense(op.weight) for op in maps])
+    assert [len(group.nodes) for group in folded(mine).plan.groups] == [4, 2, 2, 1, 1]
+    every = torch.cartesian_prod(*[torch.arange(4)] * 4)
+    assert_log_close(tt.log_marginal(mine, every), tt.log_marginal(theirs, every))
+    for v in range(4):
+        assert torch.allclose(tt.marginals(mine, every[:9])[v], tt.marginals(theirs, every[:9])[v])
+    assert torch.equal(tt.mpe(mine)[0], tt.mpe(theirs)[0])

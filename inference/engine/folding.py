@@ -7,6 +7,7 @@ children; it depends only on the structure of a circuit and the shapes of its la
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,18 +17,7 @@ import torch
 from ...circuits.checks import check_decomposable, check_smooth
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
-from ...layers import (
-    Categorical,
-    Constant,
-    Continuous,
-    Dense,
-    Hadamard,
-    InputLayer,
-    Operator,
-    Product,
-    Sum,
-    Table,
-)
+from ...layers import InputLayer, Operator, Product, Sum
 from ...layers.inner import Dims
 
 Key = tuple[Any, ...]
@@ -122,28 +112,20 @@ def _structure(circuit: Circuit) -> tuple[tuple[int, Key, Dims, tuple[int, ...]]
 
 def _kind(node: int, layer: Any, below: list[Dims], number: dict[int, int]) -> Key:
     """What layers of one group have in common."""
-    if isinstance(layer, Constant):
-        return ("constant",)
-    if isinstance(layer, Categorical | Table):
-        return "table", layer.vocab_size, layer.parameters()[0].dtype
-    if isinstance(layer, Continuous):
-        return ("continuous",)
     if isinstance(layer, InputLayer):
-        return "input", number.setdefault(id(layer), len(number))
-    if isinstance(layer, Hadamard):
-        return "hadamard", len(below)
+        return "input", layer.vocab_size, _matrix(layer, number)
     if isinstance(layer, Product):
         own, out = layer.labels(below)
         return "product", tuple(own), out, tuple(below)
     if isinstance(layer, Sum):
-        return "sum", tuple(_map(op, number) for op in layer.operators), tuple(below)
+        maps = [(op.row_dims, op.col_dims, _matrix(op, number)) for op in layer.operators]
+        return "sum", tuple(maps), tuple(below)
     raise CircuitError(f"node {node}: the engine does not know the layer {layer!r}")
 
 
-def _map(op: Operator, number: dict[int, int]) -> Key:
-    if isinstance(op, Dense):
-        return "dense", op.shape, op.weight.dtype
-    return "operator", number.setdefault(id(op), len(number))
+def _matrix(of: InputLayer | Operator, number: dict[int, int]) -> Hashable:
+    """What matrices have in common that can be stacked; other matrices are alike only if they are the same."""
+    return of.parameters()[0].dtype if of.stacks else number.setdefault(id(of), len(number))
 
 
 @lru_cache(maxsize=256)

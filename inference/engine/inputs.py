@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...layers import Categorical, Constant, Continuous, InputLayer, Table
+from ...layers import InputLayer
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import adjoint, contract, expect, in_precision, observe, total
@@ -26,23 +26,16 @@ def input_values(
     kinds: dict[str, list[int]] = {}
     for i, v in enumerate(variables):
         kind = "tokens" if v in evidence.tokens else "weights" if v in evidence.weights else "total"
+        kind = "none" if v < 0 else kind  # a layer over no variable
         kinds.setdefault(kind, []).append(i)
     parts = []
     for kind, rows in kinds.items():
         some: list[Any] = [layers[i] for i in rows]
         over = [variables[i] for i in rows]
         tied = all(layer is some[0] for layer in some)
-        if isinstance(some[0], Constant):
-            x = observe(semiring, some[0], None, torch.zeros(1, dtype=torch.long, device=evidence.device))
-            parts.append(_repeated(semiring, x, len(rows)))
-        elif isinstance(some[0], Continuous):
-            each = [
-                total(semiring, layer, evidence.device)
-                if kind == "total"
-                else observe(semiring, layer, None, evidence.tokens[v])
-                for layer, v in zip(some, over, strict=True)
-            ]
-            parts.append(join(semiring, [_repeated(semiring, x, 1) for x in each]))
+        if kind == "none":
+            token = torch.zeros(1, dtype=torch.long, device=evidence.device)
+            parts.append(_repeated(semiring, observe(semiring, some[0], None, token), len(rows)))
         elif kind == "tokens":
             tokens = torch.stack([evidence.tokens[v] for v in over])
             parts.append((_tied_tokens if tied else _tokens)(semiring, some, tokens))
@@ -116,7 +109,7 @@ def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor) -> 
     return _unfold(semiring, observe(semiring, layers[0], None, tokens.flatten()), len(tokens))
 
 
-def _tokens(semiring: SR, layers: Sequence[Categorical | Table], tokens: Tensor) -> Any:
+def _tokens(semiring: SR, layers: Sequence[Any], tokens: Tensor) -> Any:
     """Tables at their tokens, gathered in one go where the tables are not larger than what is asked of them."""
     fold, batch = tokens.shape
     if layers[0].vocab_size <= batch:
@@ -134,7 +127,7 @@ def _tied_weights(semiring: SR, layers: Sequence[InputLayer], weights: Tensor) -
     return _unfold(semiring, expect(semiring, layers[0], weights.flatten(1)), weights.shape[1])
 
 
-def _weights(semiring: SR, layers: Sequence[Categorical | Table], weights: Tensor) -> Any:
+def _weights(semiring: SR, layers: Sequence[Any], weights: Tensor) -> Any:
     """Σ_v B_f[:, v] w_f(v) for each entry f of the fold; ``weights`` (vocab, fold, batch)."""
     table = _stacked(layers)
     _, fold, batch = weights.shape
@@ -147,7 +140,7 @@ def _weights(semiring: SR, layers: Sequence[Categorical | Table], weights: Tenso
     )
 
 
-def _totals(semiring: SR, layers: Sequence[Categorical | Table]) -> Any:
+def _totals(semiring: SR, layers: Sequence[Any]) -> Any:
     """Σ_v B_f[:, v] for each entry f of the fold: (fold, *unit_dims, 1)."""
     table = semiring.lift(_stacked(layers).movedim(0, -1), batched=True)  # a scale for each entry of the fold
     axes = semiring.ndim(table)

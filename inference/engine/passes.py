@@ -13,7 +13,7 @@ import torch
 
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
-from ...layers import Continuous, Hadamard, InputLayer, Operator, Product, Sum
+from ...layers import Continuous, InputLayer, Operator, Product, Sum
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import adjoint, apply_many, contract, outer, ungroup
@@ -98,9 +98,9 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
     if isinstance(layers[0], Sum):
         pairs = zip(_operators(layers), below, strict=True)
         return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
-    if isinstance(layers[0], Hadamard):
-        return fold(semiring.mul, below)
     own, out = _labels(semiring, layers[0], below)
+    if all(labels == out for labels in own):  # unit by unit
+        return fold(semiring.mul, below)
     return contract(semiring, list(zip(same_batch(semiring, below), own, strict=True)), out)
 
 
@@ -139,15 +139,14 @@ def _passed(
             yield ungroup(semiring, down, dims, operators[0].col_dims, first=1)
     elif isinstance(layers[0], Product):
         below = [values.at(slot) for slot in group.slots]
-        for i in range(len(below)):
+        own, out = _labels(semiring, layers[0], below)
+        for i, mine in enumerate(own):
             others = [x for j, x in enumerate(below) if j != i]
-            if isinstance(layers[0], Hadamard):
+            if all(labels == out for labels in own):  # unit by unit
                 yield fold(semiring.mul, [d, *others])
                 continue
-            own, out = _labels(semiring, layers[0], below)
-            mine = own.pop(i)
-            operands = zip(same_batch(semiring, [d, *others]), [out, *own], strict=True)
-            yield contract(semiring, list(operands), mine)
+            labels = [out, *own[:i], *own[i + 1 :]]
+            yield contract(semiring, list(zip(same_batch(semiring, [d, *others]), labels, strict=True)), mine)
 
 
 def _operators(layers: Sequence[Sum]) -> list[tuple[Operator, ...]]:
