@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from ...layers import InputLayer, Operator, Product, Sum
 from ...layers.inner import Dims
 
 Key = tuple[Any, ...]
+Labels = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,21 @@ class Slot:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are contracted together; ``dims`` are the unit axes of each."""
+    """Nodes that are contracted together; ``dims`` are the unit axes of each.
+
+    Of products: the labels of the children's unit axes and of the nodes' own, and whether these are all the same, unit by unit.
+    """
 
     nodes: tuple[int, ...]
     dims: Dims
     slots: tuple[Slot, ...]
+    labels: tuple[Labels, ...]
+    out: Labels
+
+    @cached_property
+    def by_unit(self) -> bool:
+        """Whether it is a product unit by unit."""
+        return all(own == self.out for own in self.labels)
 
 
 @dataclass(frozen=True)
@@ -141,9 +152,11 @@ def _plan(structure: tuple[tuple[int, Key, Dims, tuple[int, ...]], ...]) -> Plan
     place = {node: (g, i) for g, (_, nodes) in enumerate(ordered) for i, node in enumerate(nodes)}
     size = [len(nodes) for _, nodes in ordered]
     groups = []
-    for (_, _, dims), nodes in ordered:
+    for (_, key, dims), nodes in ordered:
         slots = zip(*(below[node] for node in nodes), strict=True)
-        groups.append(Group(tuple(nodes), dims, tuple(_slot(children, place, size) for children in slots)))
+        labels, out = key[1:3] if key[0] == "product" else ((), ())
+        found = tuple(_slot(children, place, size) for children in slots)
+        groups.append(Group(tuple(nodes), dims, found, labels, out))
     return Plan(tuple(groups), place)
 
 

@@ -98,9 +98,9 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
     if isinstance(layers[0], Sum):
         pairs = zip(_operators(layers), below, strict=True)
         return fold(semiring.add, [apply_many(semiring, operators, x) for operators, x in pairs])
-    own, out = _labels(semiring, layers[0], below)
-    if all(labels == out for labels in own):  # unit by unit
+    if group.by_unit:
         return fold(semiring.mul, below)
+    own, out = _labels(group)
     return contract(semiring, list(zip(same_batch(semiring, below), own, strict=True)), out)
 
 
@@ -139,10 +139,10 @@ def _passed(
             yield ungroup(semiring, down, dims, operators[0].col_dims, first=1)
     elif isinstance(layers[0], Product):
         below = [values.at(slot) for slot in group.slots]
-        own, out = _labels(semiring, layers[0], below)
+        own, out = _labels(group)
         for i, mine in enumerate(own):
             others = [x for j, x in enumerate(below) if j != i]
-            if all(labels == out for labels in own):  # unit by unit
+            if group.by_unit:
                 yield fold(semiring.mul, [d, *others])
                 continue
             labels = [out, *own[:i], *own[i + 1 :]]
@@ -154,10 +154,9 @@ def _operators(layers: Sequence[Sum]) -> list[tuple[Operator, ...]]:
     return list(zip(*(layer.operators for layer in layers), strict=True))
 
 
-def _labels(semiring: SR, layer: Product, below: Sequence[Any]) -> tuple[list[Any], Any]:
+def _labels(group: Group) -> tuple[list[Any], Any]:
     """The labels of a product's children and of its output, with fold and batch."""
-    own, out = layer.labels([semiring.shape(x)[1:-1] for x in below])
-    return [(FOLD, *labels, BATCH) for labels in own], (FOLD, *out, BATCH)
+    return [(FOLD, *labels, BATCH) for labels in group.labels], (FOLD, *group.out, BATCH)
 
 
 def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
