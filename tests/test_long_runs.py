@@ -6,8 +6,10 @@ import os
 import random
 import sys
 import threading
+from pathlib import Path
 
 import pytest
+import torch
 
 import tractile as tt
 from tractile import constraints
@@ -30,6 +32,7 @@ WORDS = [
 ]
 EOS = len(WORDS)
 GENERATIONS = int(os.environ.get("TRACTILE_GENERATIONS", "500"))
+STEPS = int(os.environ.get("TRACTILE_STEPS", "1000"))
 DISTINCT = {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 2}
 MAKERS = {
     "regex": lambda: constraints.regex("([a-z]+ [0-9]{1,4},){1,9}"),
@@ -123,6 +126,56 @@ def test_generations_one_after_another_keep_little():
         assert tokens[-1] == EOS
         assert constraint.accepts(b"".join(WORDS[token] for token in tokens[:-1]))
     assert len(automaton.lazy.base.states.configurations) < 100
+
+
+VOCAB = tt.Vocabulary([*WORDS, None], eos_token_id=EOS)
+HMM = tt.HMM.random(hidden=8, vocab_size=EOS + 1, seed=0)
+WALKS = {
+    "gcd, finite": lambda: tt.gcd(MAKERS["regex"]().finite.compile(VOCAB), 30),
+    "gcd, lazy": lambda: tt.gcd(MAKERS["grammar"]().compile(VOCAB), 30),
+    "lcd": lambda: tt.lcd(MAKERS["schema"]().compile(VOCAB)),
+    "pgcd": lambda: tt.pgcd(HMM, MAKERS["regex"]().finite.compile(VOCAB), 30),
+    "next token": lambda: tt.NextToken(
+        HMM * MAKERS["regex"]().finite.compile(VOCAB), 30, tt.inference.Real()
+    ),
+}
+
+
+def memory():
+    """Megabytes that the process holds; 0 where the system does not say."""
+    file = Path("/proc/self/statm")
+    return int(file.read_text().split()[1]) >> 8 if file.exists() else 0
+
+
+@pytest.mark.parametrize("kind", sorted(WALKS))
+def test_a_long_walk_back_and_forth_keeps_little(kind):
+    """``TRACTILE_STEPS`` says how many steps, rollbacks and forks; now and then against the same tokens from the start."""
+    query, replayed, rng, tokens, kept = WALKS[kind](), WALKS[kind](), random.Random(0), [], []
+    row = query.start()
+    for step in range(STEPS):
+        some = row.mask()[0].nonzero().flatten().tolist() if len(tokens) < 28 else []
+        if tokens and rng.random() < 0.25:
+            n = rng.randint(1, len(tokens))
+            row.rollback(n)
+            del tokens[-n:]
+        elif not some or some == [EOS] or len(tokens) > 28:
+            row, tokens = query.start(), []
+        else:
+            tokens.append(rng.choice([token for token in some if token != EOS]))
+            row.advance(tokens[-1:])
+            row = row.fork() if rng.random() < 0.1 else row
+        if step % 500 == 499:
+            other = replayed.start()
+            for token in tokens:
+                other.advance([token])
+            assert torch.equal(other.mask(), row.mask())
+            assert torch.allclose(other.log_weights(), row.log_weights(), equal_nan=True)
+        if step % max(1, STEPS // 4) == STEPS // 4 - 1:
+            gc.collect()
+            kept.append((len(gc.get_objects()), memory()))
+    print(kind, STEPS, "steps; objects and memory in MB after each quarter:", kept)
+    assert kept[-1][0] < kept[1][0] + 2_000
+    assert kept[-1][1] < kept[1][1] + 20
 
 
 def test_sets_of_seen_items_are_forgotten(monkeypatch):
