@@ -23,6 +23,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -184,14 +185,24 @@ def fewest_tokens(schemas: list[Any]) -> dict[int, int]:
     return found
 
 
+def decimal(text: str) -> Any:
+    """The JSON of a text, its numbers not rounded: 1010.31 is a multiple of 0.01 only so."""
+
+    def number(digits: str) -> int | Decimal:
+        found = Decimal(digits)
+        return int(found) if found == found.to_integral_value() else found
+
+    return json.loads(text, parse_float=number)
+
+
 def valid(output: Any, schema: Any) -> bool:
-    """Whether a text has ended by itself and is JSON of the schema."""
+    """Whether a text has ended by itself and is JSON of the schema; numbers are decimal, as JSON writes them."""
     import jsonschema
 
     if output is None or output.finish_reason != "stop":
         return False
     try:
-        jsonschema.validate(json.loads(output.text), schema)
+        jsonschema.validate(decimal(output.text), decimal(json.dumps(schema)))
     except (ValueError, RecursionError, jsonschema.ValidationError, jsonschema.SchemaError):
         return False
     return True
