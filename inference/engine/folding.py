@@ -124,7 +124,8 @@ def _structure(circuit: Circuit) -> tuple[tuple[int, Key, Dims, tuple[int, ...]]
 def _kind(node: int, layer: Any, below: list[Dims], number: dict[int, int]) -> Key:
     """What layers of one group have in common."""
     if isinstance(layer, InputLayer):
-        return "input", layer.vocab_size, _matrix(layer, number)
+        matrix = _matrix(layer, number) if layer.vocab_size else None  # none: densities, and the constant
+        return "input", layer.vocab_size, matrix
     if isinstance(layer, Product):
         own, out = layer.labels(below)
         return "product", tuple(own), out, tuple(below)
@@ -136,7 +137,9 @@ def _kind(node: int, layer: Any, below: list[Dims], number: dict[int, int]) -> K
 
 def _matrix(of: InputLayer | Operator, number: dict[int, int]) -> Hashable:
     """What matrices have in common that can be stacked; other matrices are alike only if they are the same."""
-    return of.parameters()[0].dtype if of.stacks else number.setdefault(id(of), len(number))
+    if of.stacks:
+        return tuple(parameter.dtype for parameter in of.parameters()[:1])
+    return number.setdefault(id(of), len(number))
 
 
 @lru_cache(maxsize=256)

@@ -36,6 +36,11 @@ def input_values(
         if kind == "none":
             token = torch.zeros(1, dtype=torch.long, device=evidence.device)
             parts.append(_repeated(semiring, observe(semiring, some[0], None, token), len(rows)))
+        elif not (tied or some[0].stacks):
+            each = [
+                input_values(semiring, [layer], [v], evidence) for layer, v in zip(some, over, strict=True)
+            ]
+            parts.append(join(semiring, each))
         elif kind == "tokens":
             tokens = torch.stack([evidence.tokens[v] for v in over])
             parts.append((_tied_tokens if tied else _tokens)(semiring, some, tokens))
