@@ -44,8 +44,11 @@ class LazyTokens(Steps):
         self.texts = vocab.text_tokens if texts is None else texts
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
+        positions = max(
+            limits.POSITIONS, 8 * (len(vocab.trie.bounds) - 2)
+        )  # more than some of the longest tokens
         self.distances: Distances = (
-            Exact(self.states, vocab, require_eos, limits.POSITIONS) if distances is None else distances
+            Exact(self.states, vocab, require_eos, positions) if distances is None else distances
         )
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._plain_bytes = all_bytes(vocab)

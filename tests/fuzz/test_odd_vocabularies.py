@@ -77,6 +77,12 @@ def test_masks_of_patterns(pattern, vocab, horizon):
     check(constraints.regex(pattern), vocab, accepts, horizon)
 
 
+def test_a_token_of_a_kilobyte_does_not_end_searches():
+    vocab = tt.Vocabulary([b"b", None, b"ab" * 512], eos_token_id=1)
+    query = tt.gcd(constraints.regex("(a|b){2,}").compile(vocab), 3).start()
+    assert query.mask().tolist() == [[True, False, True]]
+
+
 @given(st.sampled_from(SCHEMAS), vocabularies, st.integers(1, MOST + 1))
 def test_masks_of_schemas(schema, vocab, horizon):
     constraint = constraints.json_schema(schema, whitespace="none")
