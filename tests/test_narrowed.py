@@ -623,3 +623,11 @@ def test_strings_that_there_are_none_of_lack_nothing():
     assert constraint.accepts("null")
     assert not constraint.accepts('""')
     assert constraint.narrowed == ()
+
+
+@pytest.mark.parametrize(
+    "ignored", [{"dependentSchemas": None}, {"oneOf": [{"else": {"$ref": None}}, {"type": "null"}]}]
+)
+def test_what_an_older_draft_ignores_is_no_error_where_narrowings_are_told(ignored):
+    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "dependencies": {"a": []}, **ignored}
+    assert tt.constraints.json_schema(schema, max_depth=1, on_narrowed="ignore").narrowed

@@ -166,8 +166,8 @@ class Document:
         resource = self.owner.get(id(schema), resource)
         key = (self.fingerprint(schema), id(resource))
         if key not in self.numbers:
-            self.numbers[key] = len(self.nodes)
             self.check(schema, path)
+            self.numbers[key] = len(self.nodes)
             self.nodes.append(Node(schema, resource, path, len(self.nodes)))
         found = self.nodes[self.numbers[key]]
         if found.path != path:

@@ -58,11 +58,12 @@ def in_place(needs: Needs, node: Node) -> Iterator[Node]:
     """The schemas that a schema combines at its own place."""
     document, schema = needs.document, node.schema
     steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
-    steps += [
-        (f"{key}/{i}", s) for key in ("allOf", "anyOf", "oneOf") for i, s in enumerate(schema.get(key, ()))
-    ]
-    for key in ("dependentSchemas", "dependencies"):
-        steps += [(f"{key}/{pointer(name)}", s) for name, s in schema.get(key, {}).items()]
+    for key in ("allOf", "anyOf", "oneOf"):
+        if isinstance(some := schema.get(key), list):
+            steps += [(f"{key}/{i}", s) for i, s in enumerate(some)]
+    for key in ("dependentSchemas", "dependencies"):  # an older draft lets one of them be anything
+        if isinstance(named := schema.get(key), dict):
+            steps += [(f"{key}/{pointer(name)}", s) for name, s in named.items()]
     with suppress(UnsupportedConstraint):
         if isinstance(reference := schema.get("$ref"), str):
             target, resource, path = document.resolve(reference, node, "$ref")
