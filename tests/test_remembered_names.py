@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 import tractile as tt
+from tractile.constraints.calls.python_syntax import LITERALS
 from tractile.constraints.calls.python_syntax import ways as python_ways
-from tractile.constraints.json.lazy.name_text import bytes_to
-from tractile.constraints.json.text import JSON
+from tractile.constraints.json.lazy.name_text import begun_with, bytes_to
+from tractile.constraints.json.text import JSON, style_of
 
 QUOTE = ord('"')
 PIECES = [
@@ -93,3 +94,20 @@ def test_bytes_that_go_on_to_a_known_name(name, ways):
     for begin in (b"", b"a"):
         both = bytes_to(begin, spelling, frozenset([name, "ab"]))
         assert both == bytes_to(begin, spelling, frozenset([name])) | {b"a": {98}, b"": {97}}[begin]
+
+
+ESCAPED_A = replace(JSON, ways=lambda char: (((92,), (97,)),) if char == "a" else JSON.ways(char))
+SPELLINGS = [
+    style_of("none").spellings,
+    style_of("none", None, "ascii").spellings,
+    LITERALS["none"].spellings,
+    (JSON, ESCAPED_A),
+]
+
+
+@pytest.mark.parametrize("spellings", SPELLINGS)
+def test_a_name_begins_alike_however_it_is_written(spellings):
+    for char in (*map(chr, range(128)), "é", "\U00010000"):
+        ways = [way for spelling in spellings for way in spelling.ways(char)]
+        assert len({begun_with(byte, spellings) for way in ways for byte in way[0]}) <= 1, char
+    assert begun_with(ord("b"), spellings) != begun_with(ord("c"), spellings)

@@ -7,7 +7,7 @@ them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...automata.region import Local, LocalBody, Machine, Region, ToCome
 from ..shapes import Need
@@ -189,7 +189,7 @@ class MembersApart(ObjectMachine):
 
 
 class NamesForgotten(MembersApart):
-    """:class:`MembersApart` without the texts of new names, which may therefore come again: it reads at least the same texts."""
+    """:class:`MembersApart` that does not remember undeclared names: they may come again, so it reads at least the same texts."""
 
     forgets = True
 
@@ -205,7 +205,9 @@ class NamesForgotten(MembersApart):
 
 
 class FirstBytesKept(NamesForgotten):
-    """:class:`NamesForgotten` with what the first bytes of new names tell apart: it reads at most the same texts."""
+    """:class:`NamesForgotten` that remembers a class of the first byte of each undeclared name.
+
+    A second name of one class is refused, though it may be another name: it reads at most the same texts."""
 
     def name(self, subset: int, spelling: int = 0) -> Local:
         return self.forgetful(ObjectMachine.name(self, subset, spelling))
@@ -215,7 +217,7 @@ class FirstBytesKept(NamesForgotten):
             return text
         first = text.data[0] if text.data else byte
         assert first is not None
-        return begun_with(first, text.spelling)
+        return begun_with(first, self.style.spellings)
 
     def body(self, local: Local) -> LocalBody | None:
         begins = local[0] == KEY and local[3] is not None and local[3].data == b""
@@ -250,6 +252,21 @@ class RequiredMembers(MembersApart):
 
     def in_name(self, subset: int, state: State, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
         return super().in_name(subset, state, text) or self.whole.in_name(subset, state, text)
+
+
+class Variants(NamedTuple):
+    """The machines in which the distances of an object machine are found: see :meth:`Machine.divided`, ``essential`` and
+    ``forgetting``, with and without ``repeats``."""
+
+    divided: Machine
+    essential: Machine
+    repeating: Machine
+    by_first_byte: Machine
+
+
+def variants(whole: ObjectMachine) -> Variants:
+    """The variants of an object machine."""
+    return Variants(MembersApart(whole), RequiredMembers(whole), NamesForgotten(whole), FirstBytesKept(whole))
 
 
 class OneMember(MembersApart):

@@ -40,13 +40,18 @@ class NameText(NamedTuple):
 
 FORGOTTEN = NameText(None, compared=True)
 DIFFERENT = [FORGOTTEN._replace(unknown=chr(0xDC80 + k)) for k in range(4)]
-"""Forgotten names that are not the same: they begin with different characters."""
+"""The texts of forgotten names that begin with different characters."""
 NO_NAMES = frozenset([each.unknown for each in (FORGOTTEN, *DIFFERENT)])
+"""What stands for the names of forgotten texts."""
 
 
-def begun_with(byte: int, spelling: Spelling) -> NameText:
-    """A forgotten name by its first byte. Two names that are written in different ways, but may be the same, are equal here."""
-    alone = byte < 128 and spelling.ways(chr(byte)) == (((byte,),),)
+@lru_cache(4096)
+def begun_with(byte: int, spellings: tuple[Spelling, ...]) -> NameText:
+    """The forgotten text of a name that begins with this byte, in one of these spellings.
+
+    One name gets the same text however it is written: characters that can be written in several ways share one.
+    """
+    alone = byte < 128 and all(spelling.ways(chr(byte)) == (((byte,),),) for spelling in spellings)
     return DIFFERENT[1 + byte % 3 if alone else 0]
 
 

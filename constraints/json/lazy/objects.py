@@ -31,6 +31,7 @@ from .settle import forms
 
 if TYPE_CHECKING:
     from .bounded import Ways
+    from .members_apart import Variants
     from .values import Machines
 
 
@@ -308,24 +309,12 @@ class ObjectMachine(Region):
         return {}
 
     def divided(self) -> Machine:
-        return self._divided
+        return self._variants.divided
 
     def forgetting(self, repeats: bool) -> Machine:
         if not any(form.remembers for form in self.forms):
-            return self._divided
-        return self._repeating if repeats else self._begun_apart
-
-    @cached_property
-    def _repeating(self) -> Machine:
-        from .members_apart import NamesForgotten
-
-        return NamesForgotten(self)
-
-    @cached_property
-    def _begun_apart(self) -> Machine:
-        from .members_apart import FirstBytesKept
-
-        return FirstBytesKept(self)
+            return self._variants.divided
+        return self._variants.repeating if repeats else self._variants.by_first_byte
 
     def bounded(self, bounds: Bounds) -> Machine:
         return self._ways.within(bounds)
@@ -342,19 +331,13 @@ class ObjectMachine(Region):
         return super().graph(most) if any(form.remembers for form in self.forms) else object_graph(self, most)
 
     def essential(self) -> Machine:
-        return self._essential
+        return self._variants.essential
 
     @cached_property
-    def _divided(self) -> Machine:
-        from .members_apart import MembersApart
+    def _variants(self) -> Variants:
+        from .members_apart import variants
 
-        return MembersApart(self)
-
-    @cached_property
-    def _essential(self) -> Machine:
-        from .members_apart import RequiredMembers
-
-        return RequiredMembers(self)
+        return variants(self)
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
         from .members_apart import required_members
