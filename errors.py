@@ -137,7 +137,10 @@ class NoParticleSurvived(TractileError, RuntimeError):
 
 
 class PotentialError(TractileError, RuntimeError):
-    """A potential or check raised, took too long or returned no weight; ``name`` says which, ``text`` on what."""
+    """A potential or check raised an error, took too long or returned no weight.
+
+    ``name``: which one. ``text``: what it was given.
+    """
 
     def __init__(self, name: str, what: str, text: object) -> None:
         super().__init__(

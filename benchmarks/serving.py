@@ -23,7 +23,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +202,8 @@ def valid(output: Any, schema: Any) -> bool:
     if output is None or output.finish_reason != "stop":
         return False
     try:
-        jsonschema.validate(decimal(output.text), decimal(json.dumps(schema)))
+        with localcontext(prec=5000):  # more digits than any text has
+            jsonschema.validate(decimal(output.text), decimal(json.dumps(schema)))
     except (ValueError, RecursionError, jsonschema.ValidationError, jsonschema.SchemaError):
         return False
     return True

@@ -629,5 +629,9 @@ def test_strings_that_there_are_none_of_lack_nothing():
     "ignored", [{"dependentSchemas": None}, {"oneOf": [{"else": {"$ref": None}}, {"type": "null"}]}]
 )
 def test_what_an_older_draft_ignores_is_no_error_where_narrowings_are_told(ignored):
-    schema = {"$schema": "http://json-schema.org/draft-04/schema#", "dependencies": {"a": []}, **ignored}
+    schema = {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "dependencies": {"a": ["a", "b"]},
+        **ignored,
+    }
     assert tt.constraints.json_schema(schema, max_depth=1, on_narrowed="ignore").narrowed

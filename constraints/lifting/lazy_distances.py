@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 KEPT = 100_000  # distances of stacks
 
 
+def short_search(vocab: Vocabulary) -> int:
+    """The positions of a search that is made for one token of a mask: enough to read the longest token several times."""
+    longest = len(vocab.trie.bounds) - 2  # bytes
+    return max(limits.POSITIONS, 8 * longest)
+
+
 class Distances:
     """Distances to acceptance, in tokens, of the states of a lazy automaton.
 
@@ -147,7 +153,7 @@ class Distances:
         return bound
 
     def _without_names(self, state: int, left: int) -> int:
-        """:meth:`bound`, or a lower one of at most ``left`` by texts in which new names begin differently. Raises
+        """:meth:`bound`, or a lower one of at most ``left``: the distance by texts whose new names begin differently. Raises
         :class:`Exhausted`."""
         found = self._upper.distance(self.states.configurations[state], left, self.most_positions)
         bound = self._bounds[state] = min(self.bound(state), found)
@@ -179,7 +185,7 @@ class Distances:
 
 
 class Search:
-    """Distances by crossings of the frames of stacks, kept by stack and node."""
+    """Distances of stacks to acceptance: their frames are crossed from the top down. Found ones are kept by stack and node."""
 
     ends_with_token = True  # whether the last token ends where the text does
 
@@ -197,7 +203,7 @@ class Search:
         return min(max(self.least(stack)) for stack in stacks_of(configuration))
 
     def least(self, stack: Stack | None) -> tuple[int, int]:
-        """At least so many tokens end, and at least so many begin, from a stack to acceptance."""
+        """Two lower bounds from a stack to acceptance: of the tokens that end on the way, and of those that begin."""
         new: list[Stack] = []
         while stack is not None and stack not in self._least:
             new.append(stack)

@@ -61,7 +61,7 @@ class Completions:
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def bound(self, state: int) -> int:
-        """The fewest tokens that write the completion of a state, and EOS where it must be there."""
+        """The fewest tokens that spell the completion of a state, and one for end-of-sequence where it is required."""
         return self._both(state)[0]
 
     def lowered_bound(self, state: int, left: int) -> int:
@@ -89,11 +89,11 @@ class Completions:
         return self._both(state)[1]
 
     def of_text(self, text: bytes) -> int:
-        """The fewest tokens that write a text, and EOS where it must be there."""
+        """The fewest tokens that spell a text, and one for end-of-sequence where it is required."""
         return self._read(text).fewest[-1] + self.eos
 
     def tokens(self, text: bytes) -> list[int]:
-        """The fewest tokens that write a text."""
+        """A text as the fewest tokens that spell it."""
         trie, found, at = self.vocab.trie, list[int](), 0
         fewest = self._read(text).fewest
         while at < len(text):

@@ -9,6 +9,7 @@ from numpy import ndarray
 from .. import limits
 from ..automata.lazy import LazyAutomaton, Numbered
 from ..lifting.lazy_distances import Distances as Exact
+from ..lifting.lazy_distances import short_search
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
@@ -44,11 +45,8 @@ class LazyTokens(Steps):
         self.texts = vocab.text_tokens if texts is None else texts
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
-        positions = max(
-            limits.POSITIONS, 8 * (len(vocab.trie.bounds) - 2)
-        )  # more than some of the longest tokens
         self.distances: Distances = (
-            Exact(self.states, vocab, require_eos, positions) if distances is None else distances
+            Exact(self.states, vocab, require_eos, short_search(vocab)) if distances is None else distances
         )
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._plain_bytes = all_bytes(vocab)

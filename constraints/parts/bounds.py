@@ -20,7 +20,7 @@ from ..automata.machines import Choice, Concatenation, Repetition
 from ..automata.region import Machine
 from ..automata.stack import Stack, StackAutomaton
 from ..lifting.crossings import Crossings
-from ..lifting.lazy_distances import Distances, Search
+from ..lifting.lazy_distances import Distances, Search, short_search
 from ..lifting.lower_bounds import Exhausted
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Part, Twins, frames
@@ -129,7 +129,7 @@ class LowerBounds:
     def __init__(self, plain: StackAutomaton, vocab: Vocabulary, require_eos: bool, twins: Twins) -> None:
         self.twins, self._plain = twins, plain
         self._states = Numbered(plain)
-        self._whole = Distances(self._states, vocab, require_eos, limits.POSITIONS)
+        self._whole = Distances(self._states, vocab, require_eos, short_search(vocab))
         self._leaving = Leaving(plain, Crossings(vocab.token_dag, lambda machine: machine.divided()), 0)
         self._stacks: dict[Stack, tuple[Stack | None, ...]] = {}
 

@@ -100,7 +100,8 @@ def apply_many(
     if isinstance(first, Identity):
         return x if len(dims) == 1 else semiring.merge(x, 1, len(dims))
     if any(op is not operators[0] for op in operators):
-        weight = torch.stack([_weight(op) for op in operators])
+        stacked: Sequence[Any] = operators  # they stack: see ``Operator.stacks``
+        weight = torch.stack([op.weight for op in stacked])
         for axis, count in enumerate(regroup(tuple(dims), first.col_dims) or ()):
             x = semiring.merge(x, axis + 1, count) if count > 1 else x
         labels = [0, 2, 1] if transposed else [0, 1, 2]
@@ -113,11 +114,6 @@ def apply_many(
     y = apply(semiring, first, x)
     last = semiring.ndim(y) - 1
     return semiring.permute(semiring.split(y, last, (fold, batch)), [last, *range(last), last + 1])
-
-
-def _weight(op: Any) -> Tensor:
-    """The matrix of an operator that stacks."""
-    return op.weight  # type: ignore[no-any-return]
 
 
 def ungroup(

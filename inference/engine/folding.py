@@ -37,7 +37,7 @@ class Slot:
 class Group:
     """Nodes that are contracted together; ``dims`` are the unit axes of each.
 
-    Of products: the labels of the children's unit axes and of the nodes' own, and whether these are all the same, unit by unit.
+    ``labels`` and ``out``, of products: the labels of the children's unit axes, and of the nodes' own.
     """
 
     nodes: tuple[int, ...]
@@ -48,13 +48,13 @@ class Group:
 
     @cached_property
     def by_unit(self) -> bool:
-        """Whether it is a product unit by unit."""
+        """Whether the unit axes of children and nodes have the same labels: a product unit by unit."""
         return all(own == self.out for own in self.labels)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The groups, children before parents; ``place[node]`` is its group and its entry there."""
+    """The groups, children before parents. ``place[node]``: the number of the node's group, and its entry of the fold."""
 
     groups: tuple[Group, ...]
     place: dict[int, tuple[int, int]]
@@ -83,7 +83,9 @@ class FoldedCircuit:
 
 
 def folded(circuit: Circuit) -> FoldedCircuit:
-    """The circuit by groups, planned once; raises :class:`CircuitError` where it is not smooth and decomposable.
+    """The groups of a circuit. They are planned at the first call and kept with the circuit.
+
+    Raises :class:`CircuitError` where the circuit is not smooth and decomposable.
 
     ``torch.compile`` needs a circuit that has been planned: call this, or any query, first.
     """

@@ -105,7 +105,7 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
 
 
 def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
-    """The derivative of the root by every node, each (*unit_dims, batch); ``values`` from :func:`upward`."""
+    """The derivative of the root with respect to every node, each (*unit_dims, batch). ``values``: what :func:`upward` gave."""
     known, plan, derivatives = folded(circuit), values.plan, Values(semiring, values.plan)
     pieces: list[list[tuple[Sequence[int], Any]]] = [[] for _ in plan.groups]
     device = semiring.device(values.groups[-1])

@@ -97,7 +97,7 @@ class SparseState(NamedTuple):
     live: Int[Tensor, " pairs"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> SparseState:
-        """The rows ``rows``."""
+        """The state of some rows alone, in the order given; rows may repeat."""
         rows = rows.to(self.row.device)
         counts = torch.bincount(self.row, minlength=len(self.prior.scale))
         line, place = ragged_arange(counts[rows])
@@ -158,7 +158,7 @@ class Messages(NamedTuple):
 
     @classmethod
     def of(cls, tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]) -> Messages:
-        """Of some rows, with so many tokens left in each."""
+        """The messages of the rows of a state; ``remaining``: the tokens left in each row."""
         live = live_edges(tables, state, remaining)
         return cls(live, edge_messages(tables, live), prior_messages(tables, state.prior))
 

@@ -64,7 +64,7 @@ class Scaled:
 
     @property
     def device(self) -> torch.device:
-        """Where the value lives."""
+        """The device of the mantissa."""
         return self.mantissa.device
 
     def contracted(self, mantissa: Tensor) -> Scaled:
@@ -278,7 +278,7 @@ def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
 
 
 def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
-    """mantissa · 2^exponent, without the subnormal numbers that slow a processor down and matter to no sum."""
+    """mantissa · 2^exponent. Factors near the subnormal numbers, in which arithmetic is slow, become zero."""
     floor = -1000.0 if mantissa.dtype == torch.float64 else -110.0
     return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp2().to(mantissa.dtype)
 

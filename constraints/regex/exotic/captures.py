@@ -69,7 +69,7 @@ class Graph:
         return self.nodes - 1
 
     def read(self, start: int, part: Nfa) -> int:
-        """Read a part from a node on: the node at its end."""
+        """Add a part that is read from a node on, and return the node at its end."""
         end = self.node()
         self.arcs.append((start, part, end))
         return end
@@ -97,7 +97,7 @@ class Graph:
         start: int,
         later: frozenset[int],
     ) -> dict[Memory, int]:
-        """One item after the other; those that are :meth:`free` together."""
+        """Add items, one after the other: their end nodes, by what the groups have read. :meth:`free` ones are one part."""
         now, i = {memory: start}, 0
         while i < len(items):
             some = list(itertools.takewhile(self.free, items[i:]))
@@ -121,7 +121,7 @@ class Graph:
     def item(
         self, builder: Builder, item: Item, flags: int, memory: Memory, start: int, later: frozenset[int]
     ) -> dict[Memory, int]:
-        """One item that refers to groups or holds them. Its ends are nodes of its own."""
+        """Add an item that refers to groups or holds them: its end nodes, by what the groups have read. No arc leaves them."""
         operation, argument = item
         if (operation is constants.GROUPREF or operation in (*LOOK, *ATOMIC)) and not self.captures(item):
             part = nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))
