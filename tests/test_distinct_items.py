@@ -37,6 +37,9 @@ SCHEMAS = [
     {"type": "array", "uniqueItems": True, "contains": {"type": "string"}, "minContains": 2,
      "items": {"type": ["string", "null"]}},
     {"type": "array", "uniqueItems": True, "items": STRINGS},
+    {"type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "object", "maxProperties": 1}},
+    {"required": ["a"], "type": "object", "properties": {"a": {
+        "type": "array", "uniqueItems": True, "minItems": 2, "items": {"type": "object", "maxProperties": 1}}}},
     STRINGS | {"contains": {"const": "ab"}},
     STRINGS | {"items": {"type": "string", "maxLength": 2}},
     STRINGS | {"prefixItems": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},

@@ -1,8 +1,11 @@
 """How JSON is written: separators and escapes, as ``json.dumps`` writes them."""
 
 import json
+import random
 
+import numpy as np
 import pytest
+import torch
 
 import tractile as tt
 from tractile.constraints import json_schema
@@ -54,11 +57,11 @@ def test_each_character_is_written_in_one_way(escapes, ascii_only):
 
 
 @pytest.mark.parametrize("separators", SEPARATORS)
-@pytest.mark.parametrize("escapes", ["any", "ascii"])
-def test_masks_and_budgets_are_those_of_the_finite_automaton(separators, escapes):
-    constraint = json_schema(SCHEMA, separators=separators, escapes=escapes, order="declared")
-    text = json.dumps(VALUE, separators=separators).encode()
-    queries = [tt.gcd(c.compile(BYTES), 80).start() for c in (constraint, constraint.finite)]
+@pytest.mark.parametrize(("escapes", "indent"), [("any", None), ("ascii", None), ("any", 1)])
+def test_masks_and_budgets_are_those_of_the_finite_automaton(separators, escapes, indent):
+    constraint = json_schema(SCHEMA, separators=separators, escapes=escapes, indent=indent, order="declared")
+    text = json.dumps(VALUE, separators=separators, indent=indent).encode()
+    queries = [tt.gcd(c.compile(BYTES), 120).start() for c in (constraint, constraint.finite)]
     for byte in text:
         masks = [query.mask() for query in queries]
         assert masks[0].equal(masks[1])
@@ -68,6 +71,132 @@ def test_masks_and_budgets_are_those_of_the_finite_automaton(separators, escapes
     for fa in (constraint.compile(BYTES), constraint.finite.compile(BYTES)):
         with pytest.raises(tt.BudgetTooSmall, match="|".join(str(n) for n in range(5, 40))):
             tt.gcd(fa, 4).start()
+
+
+INDENTS = [0, 1, 2, "\t", " \t"]
+TREE = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "children": {"type": "array", "items": {"$ref": "#"}}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+def leaf(depth):
+    return {"name": "x", "children": [leaf(depth - 1)] * (depth % 2 + 1) if depth else []}
+
+
+@pytest.mark.parametrize("indent", INDENTS)
+@pytest.mark.parametrize("separators", [None, (",", ":"), (" , ", " : ")])
+def test_indented_texts_are_those_of_json_dumps(indent, separators):
+    cases = [
+        (SCHEMA, [VALUE, {"a": [], "b/é": ""}]),
+        (TREE, [leaf(depth) for depth in range(5)]),
+        (
+            True,
+            [[], {}, [[]], {"a": {}}, {"a": [1, {"b": [[None]]}], "c": "{[,:]}"}, 3, "\n", [[[[[[{}]]]]]]],
+        ),
+    ]
+    for schema, values in cases:
+        constraint = json_schema(schema, indent=indent, separators=separators, escapes="minimal")
+        finite = json_schema(schema, indent=indent, separators=separators, max_depth=4, on_narrowed="ignore")
+        for value in values:
+            text = json.dumps(value, indent=indent, separators=separators, ensure_ascii=False)
+            assert constraint.accepts(text), text
+            assert schema is True or finite.accepts(text), text
+            others = {json.dumps(value, indent=other, ensure_ascii=False) for other in [*INDENTS, None]}
+            others |= {
+                text.replace("\n", "\n ", 1),
+                text.replace("\n ", "\n", 1),
+                text + "\n",
+                text.replace("[]", "[\n]"),
+            }
+            for other in others - {text, json.dumps(value, separators=separators)}:
+                same = json.dumps(json.loads(other), indent=indent, separators=separators, ensure_ascii=False)
+                assert constraint.accepts(other) == finite.accepts(other) == (other == same), other
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        {"uniqueItems": True, "items": {"enum": ["a", "b", 1]}},
+        {"uniqueItems": True, "items": {"type": "array", "items": {"const": 1}, "maxItems": 2}},
+        {"uniqueItems": True, "minItems": 2, "items": {"type": "object", "maxProperties": 1}},
+        {"not": {"uniqueItems": True}, "items": {"enum": ["a", "b"]}, "minItems": 1},
+        {"contains": {"const": 1}, "minContains": 2, "maxItems": 4, "items": {"enum": [1, 2]}},
+        {"minItems": 3, "items": {"type": "array", "minItems": 1, "items": {"const": 1}}},
+    ],
+)
+def test_indented_arrays(items):
+    schema = {"type": "object", "properties": {"a": {"type": "array", **items}}, "required": ["a"]}
+    indented, plain = (json_schema(schema, indent=2), json_schema(schema))
+    values = [
+        [],
+        ["a"],
+        ["a", "b"],
+        ["b", "b"],
+        [1, 1],
+        [1, 2, 1],
+        [2, 2],
+        [[], [1]],
+        [[1], [1], [1]],
+        [[1], [1, 1]],
+    ]
+    values += [
+        [{}, {"a": 1}],
+        [{"a": {"b": 1}}, {"a": {"b": 1}}],
+        ["a", "b", 1, "a"],
+        [1, 2, 2, 1],
+        [[1], [], [1, 1]],
+    ]
+    for value in values:
+        text = json.dumps({"a": value}, indent=2)
+        assert indented.accepts(text) == plain.accepts(json.dumps({"a": value})), text
+        if not indented.narrowed and not indented.finite.narrowed:
+            assert indented.accepts(text) == indented.finite.accepts(text), text
+    shortest = indented.shortest()
+    assert json.dumps(json.loads(shortest), indent=2) == shortest
+    fa = indented.compile(BYTES)
+    rng = random.Random(0)
+    for budget in (80, 100, 140):
+        query, text = tt.gcd(fa, budget).start(), b""
+        while True:
+            allowed = np.flatnonzero(query.mask()[0].numpy())
+            token = int(rng.choice(allowed))
+            query.advance([token])
+            if not token:
+                break
+            text += BYTES.token_bytes[token]
+        value = json.loads(text)
+        assert plain.accepts(json.dumps(value)) or "e" in text.decode() or "." in text.decode(), text
+        assert indented.accepts(text.decode("utf-8", "replace")), text
+
+
+def test_distinct_strings_of_a_finite_automaton_may_be_indented():
+    schema = {"type": "array", "items": {"type": "string", "pattern": "^[ab]{1,2}$"}, "uniqueItems": True}
+    finite = json_schema(schema, indent=1, max_depth=1, on_narrowed="ignore")
+    for value in ([], ["a"], ["a", "b"], ["ab", "ba"], ["a", "a"]):
+        assert finite.accepts(json.dumps(value, indent=1)) == (len(set(value)) == len(value))
+        assert finite.accepts(json.dumps(value)) == (not value)
+
+
+def test_a_guide_of_what_nests_forgets_deep_indents():
+    for schema in (TREE, True):
+        fa = json_schema(schema, indent=2).compile(BYTES)
+        hmm = tt.HMM.random(4, len(BYTES), seed=0)
+        query = tt.pgcd(hmm, fa, 200).start()
+        for byte in b'{\n  "name"' if schema is TREE else b"[\n  [\n    [\n      [\n        [\n":
+            assert query.mask()[0, byte + 1]
+            assert torch.isfinite(query.scores()[0, byte + 1])
+            query.advance([byte + 1])
+
+
+def test_what_is_no_indent_is_refused():
+    for bad in (-1, True, 1.5, "x", 1_000, b" "):
+        with pytest.raises(tt.UnsupportedConstraint, match="indent"):
+            json_schema(SCHEMA, indent=bad)
+    with pytest.raises(tt.UnsupportedConstraint, match="flexible"):
+        json_schema(SCHEMA, indent=2, whitespace="flexible")
 
 
 def test_what_json_does_not_separate_is_refused():

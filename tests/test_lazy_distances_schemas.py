@@ -33,9 +33,10 @@ SCHEMAS = {
                             "additionalProperties": False},
                            {"type": "object", "properties": {"a": NULL}, "required": ["a"], "additionalProperties": False}]},
 }  # fmt: skip
-LETTERS = sorted(set('{}[]":,ab01truefalsn'))
+LETTERS = sorted(set('{}[]":,ab01truefalsn\n'))
 PIECES = ['{"', '{"a', '":', '": ', '1,"', '","', '"}', '"}}', "}}", '},"', "1}", "1}}", '0}', ',"', '"a"', '"ab":', '"b":',
-          '"a":1', "true", "null", "],", '":{', '":{"b', '","b":', 'b":', "10", "  ", '{ "', "l}", ":1", "aab", '"a":null'
+          '"a":1', "true", "null", "],", '":{', '":{"b', '","b":', 'b":', "10", "  ", '{ "', "l}", ":1", "aab", '"a":null',
+          '{\n', '{\n "', ',\n', ',\n "', '\n}', '\n }', '\n ', '\n  "', '\n }\n}', '": 1\n'
           ]  # fmt: skip
 
 
@@ -46,13 +47,19 @@ def vocabulary(rng, whole):
 
 
 def lazy(schema, style="none", order="any"):
-    return lazy_schema(read_schema(schema), False, (style, order, None, None, True, "auto", True, None))[0]
+    style, *writing = ("space", None, "any", " ") if style == "indent" else (style,)
+    options = (style, order, None, None, True, "auto", True, None, *writing)
+    return lazy_schema(read_schema(schema), False, options)[0]
 
 
-@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-@pytest.mark.parametrize("style", ["none", "space", "flexible"])
-def test_bounds_and_distances(schema, style):
-    rng, most, met = random.Random(0), 22, 0
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("style", ["none", "space", "flexible", "indent"])
+def test_bounds_and_distances(name, style):
+    rng, schema, met = random.Random(0), SCHEMAS[name], 0
+    most = 22
+    if style == "indent":
+        most = {"nested": 48, "any order": 30}.get(name, 22)
+        schema = schema | ({"propertyNames": {"enum": ["a", "b", "aa"]}} if name == "counted" else {})
     for whole in (True, False):
         automaton, vocab = lazy(schema, style, rng.choice(["any", "declared"])), vocabulary(rng, whole)
         states = Numbered(automaton)
@@ -78,10 +85,11 @@ def test_bounds_and_distances(schema, style):
 
 
 @pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
-def test_tokens_within_a_budget_are_those_with_near_targets(schema):
+@pytest.mark.parametrize("style", ["none", "indent"])
+def test_tokens_within_a_budget_are_those_with_near_targets(schema, style):
     rng = random.Random(1)
     vocab = vocabulary(rng, True)
-    tokens = LazyTokens(lazy(schema), vocab)
+    tokens = LazyTokens(lazy(schema, style), vocab)
     slow = Distances(tokens.states, vocab)
     tokens.distances.most_positions = slow.most_positions  # nothing is given up
     for _ in range(3):

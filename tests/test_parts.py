@@ -141,6 +141,14 @@ def test_limits_are_whole_numbers(at_most, at_least):
         regex("a*").tokens(at_most, at_least)
 
 
+def test_items_that_must_differ_are_refused_unless_they_are_listed():
+    items = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
+    with pytest.raises(UnsupportedConstraint, match="uniqueItems"):
+        json_schema(items).tokens(5)
+    listed = json_schema(items | {"items": {"enum": ["a", "b"]}})
+    assert listed.tokens(9).accepts('["b", "a"]')
+
+
 def test_what_needs_a_finite_automaton_is_refused():
     c = regex("a*").tokens(2)
     for made in (lambda: c & regex("a"), lambda: regex("a") - c, lambda: ~c, lambda: c.finite):

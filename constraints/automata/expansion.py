@@ -5,6 +5,9 @@
 Machines that may call themselves again form *knots*, the strongly connected parts of the graph of calls. In each, some *heads*
 break all cycles. On the way down the heads of a knot are entered so many times, and further calls are left out. The size is
 known before anything is copied.
+
+Machines whose texts have an indent by their depth are never called again. They belong to the knots of the machines of the same
+values without it.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ class Expansion:
         graphs: dict[Machine, Graph],
     ) -> None:
         self.root, self.bounded, self.limit, self.graphs = root, bounded, limit, graphs
-        self.machines = [root]
+        self.machines = [unindented(root)]
         self.knot: dict[Machine, int] = {}
         self.entries: dict[int, int] = {}
         self.heads: set[Machine] = set()
@@ -75,7 +78,7 @@ class Expansion:
         import networkx as nx
 
         calls, size = nx.DiGraph(), 0
-        calls.add_node(self.root)
+        calls.add_node(self.machines[0])
         for machine in self.machines:
             here = self.graph(machine)
             size += here.size
@@ -127,10 +130,12 @@ class Expansion:
     @property
     def _first(self) -> int:
         """How often heads may still be entered in the root."""
-        return self.entries[self.knot[self.root]] - (self.root in self.heads) if self.root in self.knot else 0
+        root = self.machines[0]
+        return self.entries[self.knot[root]] - (root in self.heads) if root in self.knot else 0
 
     def _left(self, machine: Machine, left: int, called: Machine) -> int:
         """The depth left in a machine that is called; negative where the call is left out."""
+        machine, called = unindented(machine), unindented(called)
         knot = self.knot.get(called)
         if knot is None:
             return 0
@@ -149,7 +154,7 @@ class Expansion:
             for called, _ in dict.fromkeys((called, after) for _, called, after in here.calls):
                 below = self._left(machine, left, called)
                 if below < 0:
-                    self.left_out[machine, called], lost = None, True
+                    self.left_out[unindented(machine), unindented(called)], lost = None, True
                 found += self._size(called, below)
                 if found > self.limit:
                     raise TooManyStates("the automaton has too many states", limit=self.limit)
@@ -192,3 +197,8 @@ class Expansion:
             return Nfa(here.size, here.edges, NO_EPSILONS, start, ends)
         whole = network(nodes, arcs, 0, 0)
         return Nfa(whole.num_states, np.concatenate([here.edges, whole.edges]), whole.epsilons, start, ends)
+
+
+def unindented(machine: Machine) -> Machine:
+    """The machine of the same values without an indent by their depth."""
+    return machine.unindented or machine

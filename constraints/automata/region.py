@@ -43,7 +43,8 @@ class Machine(Protocol):
 
     ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known. ``begins_after``: the bytes that may
     stand before its texts, where it is one of those that :meth:`to_come` names. ``compares``: whether it allows only some of the
-    texts that it reads, by what it calls: it is a :class:`~.recording.Comparing` machine.
+    texts that it reads, by what it calls: it is a :class:`~.recording.Comparing` machine. ``unindented``: the machine of the same
+    values with any white space, where the texts have an indent by their depth.
     """
 
     @property
@@ -52,6 +53,7 @@ class Machine(Protocol):
 
     begins_after: bytes
     compares: bool
+    unindented: Machine | None
 
     def start(self) -> Local:
         """The local state at the beginning."""
@@ -170,6 +172,7 @@ class Region:
     compares: bool = False
     forgets: bool = False
     longest: int | None = None
+    unindented: Machine | None = None
     covers_all: bool = True
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:

@@ -154,7 +154,7 @@ def written(schema: Any, line: int) -> tuple[Any, Writing]:
             path=f"line {line}",
         )
     rest = {name: value for name, value in schema.items() if name != "x-guidance"} if options else schema
-    return rest, ("flexible", None, "any") if blank else ("none", separators, "any")
+    return rest, ("flexible", None, "any", None) if blank else ("none", separators, "any", None)
 
 
 def structured(value: Any, line: int) -> Nfa:

@@ -14,7 +14,6 @@ from ...errors import UnsupportedConstraint
 from .. import limits, validation
 from ..automata.nfa import empty
 from ..automata.region import Machine
-from ..automata.stack import StackAutomaton
 from ..automata.work import limited
 from ..constraint import Constraint, kept
 from ..lazy_constraint import LazyConstraint, made
@@ -22,10 +21,10 @@ from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .closed_objects import close_types
 from .document import Schema, read_schema
 from .finite import Asked, finite_automaton, of_automaton
-from .lazy.schema import root_machine, schema_machines
+from .lazy.schema import root_machine, schema_machines, stack_automaton
 from .lazy.values import Machines
 from .python_types import is_type
-from .text import SPELLINGS, STYLES, Writing, json_separators
+from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators
 
 
 def json_schema(
@@ -33,6 +32,7 @@ def json_schema(
     *,
     whitespace: Literal["none", "space", "flexible"] = "space",
     separators: tuple[str, str] | None = None,
+    indent: int | str | None = None,
     escapes: Literal["any", "minimal", "ascii"] = "any",
     order: Literal["auto", "declared", "any"] = "auto",
     open_objects: bool | None = None,
@@ -64,6 +64,9 @@ def json_schema(
     separators
         What stands between members or items, and between a name and its value, as in ``json.dumps``: a comma and a colon with
         white space of your own around them, ``(" , ", " : ")``, in place of those of ``whitespace``.
+    indent
+        The indent of each level, as in ``json.dumps``: a number of blanks, or white space such as ``"\\t"``. Each member and item
+        stands on a line of its own; empty objects and arrays are written ``{}`` and ``[]``. Default: all on one line.
     escapes
         How the characters of strings are written.
 
@@ -168,7 +171,10 @@ def json_schema(
     plain = numbers == "plain" or (numbers is None and is_class)
     if separators is not None and whitespace == "flexible":
         raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="separators")
+    if indent is not None and whitespace == "flexible":
+        raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="indent")
     separators = None if separators is None else json_separators(separators)
+    indent = None if indent is None else json_indent(indent)
     options = (
         whitespace,
         order,
@@ -180,6 +186,7 @@ def json_schema(
         max_digits,
         separators,
         escapes,
+        indent,
     )
     source = json.dumps(root).encode(), repr((strict, options)).encode()
     if chosen:
@@ -197,7 +204,7 @@ def lazily(
     machines, narrowed = schema_machines(root, strict, options)
     machine = root_machine(machines)
     finite = partial(kept, source, partial(written, machines, machine, narrowed))
-    return LazyConstraint(StackAutomaton(machine), narrowed, finite)
+    return LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
 
 
 def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
@@ -216,7 +223,7 @@ def written(
         return Constraint(empty(), narrowed)
     try:
         with limited(limits.WORK):
-            found, (cuts,) = finite_automaton([machines], root, asked)
+            found, (cuts,) = finite_automaton([machines.plain], root, asked)
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     return of_automaton(found, merged(cuts, narrowed))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from ...errors import UnsupportedConstraint
@@ -175,6 +175,11 @@ class Style:
         Whether the first byte of an object is read before it.
     tuples
         Whether there are tuples beside arrays; integers have no point then.
+    indent
+        What a line begins with for each level of depth, if each member and item has a line of its own. ``comma`` then ends with
+        the beginning of a line.
+    depth
+        The level of the value, where there is an indent.
     """
 
     comma: bytes
@@ -185,12 +190,42 @@ class Style:
     braces: tuple[bytes, bytes] = (b"{", b"}")
     opened: bool = False
     tuples: bool = False
+    indent: bytes | None = None
+    depth: int = 0
+
+    @cached_property
+    def lead(self) -> bytes:
+        """What stands before the first member or item: the beginning of a line."""
+        return b"" if self.indent is None else b"\n" + self.indent * (self.depth + 1)
+
+    @cached_property
+    def trail(self) -> bytes:
+        """What stands between the last member or item and the bracket behind it."""
+        return b"" if self.indent is None else b"\n" + self.indent * self.depth
+
+    @cached_property
+    def deeper(self) -> Style:
+        """The style one level deeper."""
+        assert self.indent is not None
+        return replace(self, comma=self.comma + self.indent, depth=self.depth + 1)
+
+    @cached_property
+    def unindented(self) -> Style:
+        """The style of the same values with any white space."""
+        return replace(STYLES["flexible"], spellings=self.spellings)
+
+    @property
+    def to_lead(self) -> int:
+        """Where in ``comma`` its last line begins."""
+        return len(self.comma) - len(self.lead)
 
     def named(self, name: bytes) -> bytes:
         """The name of a member, spelled, with all that stands before its value."""
         return self.spellings[0].around(name) + self.colon
 
 
+MOST_INDENT = 16
+"""Bytes of one level."""
 STYLES = {
     "none": Style(b",", b":", False),
     "space": Style(b", ", b": ", False),
@@ -198,16 +233,24 @@ STYLES = {
 }
 
 
-Writing = tuple[str, tuple[str, str] | None, str]
-"""The options ``whitespace``, ``separators`` and ``escapes`` of :func:`.json_schema`."""
+Writing = tuple[str, tuple[str, str] | None, str, str | None]
+"""The options ``whitespace``, ``separators``, ``escapes`` and ``indent`` of :func:`.json_schema`."""
 
 
 @lru_cache(256)
-def style_of(whitespace: str, separators: tuple[str, str] | None = None, escapes: str = "any") -> Style:
+def style_of(
+    whitespace: str,
+    separators: tuple[str, str] | None = None,
+    escapes: str = "any",
+    indent: str | None = None,
+) -> Style:
     """The style of these options."""
     found = STYLES[whitespace]
     if separators is not None:
         found = replace(found, comma=separators[0].encode(), colon=separators[1].encode())
+    if indent is not None:
+        comma = found.comma if separators is not None else found.comma.rstrip()
+        found = replace(found, comma=comma + b"\n" + indent.encode(), indent=indent.encode())
     return found if escapes == "any" else replace(found, spellings=(SPELLINGS[escapes],))
 
 
@@ -220,3 +263,14 @@ def json_separators(given: Any) -> tuple[str, str]:
             path="separators",
         )
     return found[0], found[1]
+
+
+def json_indent(given: Any) -> str:
+    """What a line begins with for each level. Raises ``UnsupportedConstraint`` where it is neither white space nor a number."""
+    if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_INDENT:
+        return " " * given
+    if isinstance(given, str) and len(given) <= MOST_INDENT and not given.strip(" \t\n\r"):
+        return given
+    raise UnsupportedConstraint(
+        f"a number of blanks up to {MOST_INDENT}, or white space, is expected, not {given!r}", path="indent"
+    )

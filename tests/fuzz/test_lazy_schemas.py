@@ -27,7 +27,8 @@ DOUBTFUL = (b"0000-", b":60")
 
 def made(document, whitespace="space", order="any", plain=False):
     """The lazy automaton of a schema and what it lacks."""
-    options = (whitespace, order, None, None, True, "assert", plain, None)
+    whitespace, *writing = ("space", None, "any", "\t") if whitespace == "indent" else (whitespace,)
+    options = (whitespace, order, None, None, True, "assert", plain, None, *writing)
     automaton, narrowed = lazy_schema(read_schema(document), False, options)
     return RecordingAutomaton(automaton), narrowed
 
@@ -66,7 +67,7 @@ def test_texts_are_those_of_valid_values(data, document, order):
         return
 
 
-@given(documents(), st.integers(0, 10**6), st.sampled_from(["none", "space", "flexible"]))
+@given(documents(), st.integers(0, 10**6), st.sampled_from(["none", "space", "flexible", "indent"]))
 def test_every_configuration_can_be_completed(document, seed, whitespace):
     if is_known_difference(document):
         return
@@ -160,10 +161,11 @@ def check_alike(states, one, other, reach, rng):
                 assert y >= 0
 
 
-@given(documents(), st.sampled_from(["none", "space", "flexible"]), st.booleans())
+@given(documents(), st.sampled_from(["none", "space", "flexible", "indent"]), st.booleans())
 def test_languages_are_those_of_the_materialised_automaton(document, whitespace, plain):
     """Where that one is exact, with members as declared: a lazy automaton lets undeclared members stand anywhere."""
-    options = {"order": "declared", "whitespace": whitespace, "formats": "assert", "on_narrowed": "ignore"}
+    writing = {"indent": "\t"} if whitespace == "indent" else {"whitespace": whitespace}
+    options = {"order": "declared", **writing, "formats": "assert", "on_narrowed": "ignore"}
     try:
         old = tt.constraints.json_schema(document, numbers="plain" if plain else "any", **options)
         if old.narrowed:

@@ -17,13 +17,16 @@ from ...automata.region import Local, Machine, Region
 from ...limits import Bounds
 from ...narrowing import Cut
 from ..shapes import ANY, NEVER, Arrays, Contains, Need, both
+from ..text import Style
 from .blanks import with_blanks
 
 if TYPE_CHECKING:
     from .values import Look, Machines
 
-START, OPEN, AFTER, COMMA, ITEM, END = range(6)
+START, OPEN, AFTER, COMMA, ITEM, END, TRAIL = range(7)
 Counts = tuple[int, ...]
+COARSE_DEPTH = 3
+"""The depth from which abstractions forget indents."""
 MOST_REGISTERS = 100
 """Numbers of items with counts, up to which the needs of all items are looked at."""
 
@@ -164,15 +167,15 @@ class Items:
 
 
 class ArrayMachine(Region):
-    """The texts of the arrays of one shape."""
+    """The texts of the arrays of one shape. ``machines`` are those of the items, ``style`` is how the array is written."""
 
     brackets = b"[]"
     ends_with: bytes
     covers_all = False
     cuts: tuple[Cut, ...] = ()
 
-    def __init__(self, machines: Machines, shape: Arrays) -> None:
-        self.machines, self.style, self.shape = machines, machines.style, shape
+    def __init__(self, machines: Machines, shape: Arrays, style: Style) -> None:
+        self.machines, self.style, self.shape = machines, style, shape
         self.ends_with = self.brackets[1:]
         self.items = Items(machines, shape)
         self._live: dict[tuple[int, Counts], list[tuple[Need, Counts]]] = {}
@@ -197,23 +200,31 @@ class ArrayMachine(Region):
         if kind == START:
             return [(self.brackets[0],) * 2 + ((OPEN, 0, self.items.start),)]
         comma = self.style.comma
+        if kind == TRAIL:
+            return [self.trailing(self.brackets[1], rest[0])]
         if kind == COMMA:
             n, counts, at = rest
             return [(comma[at],) * 2 + (self.onward(n, counts, at + 1),)]
         n, counts = rest
-        if kind == AFTER and self.ways(n, counts):
-            found.append((comma[0], comma[0], self.onward(n, counts, 1)))
+        first = 0 if kind == AFTER else self.style.to_lead
+        if (kind == AFTER or (kind == OPEN and self.style.lead)) and self.ways(n, counts):
+            found.append((comma[first], comma[first], self.onward(n, counts, first + 1)))
         if kind in (OPEN, AFTER) and self.items.done(n, counts):
-            found.append((self.brackets[1],) * 2 + ((END,),))
+            found.append(self.trailing(self.brackets[1], 0 if kind == AFTER else len(self.style.trail)))
             found.sort(key=lambda move: move[0])
         return with_blanks(found, local) if self.style.blank else found
+
+    def trailing(self, bracket: int, at: int) -> tuple[int, int, Local]:
+        """The move on the next byte of what stands before the last bracket, or on the bracket."""
+        trail = self.style.trail
+        return (trail[at],) * 2 + ((TRAIL, at + 1),) if at < len(trail) else (bracket, bracket, (END,))
 
     def onward(self, n: int, counts: Counts, at: int) -> Local:
         """Within a comma, or after it."""
         return (COMMA, n, counts, at) if at < len(self.style.comma) else (ITEM, n, counts)
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
-        if local[0] not in (OPEN, ITEM):
+        if local[0] != ITEM and (local[0] != OPEN or self.style.lead):
             return ()
         _, n, counts = local
         machine, after = self.machines.machine, self.items.after(n)
@@ -222,13 +233,15 @@ class ArrayMachine(Region):
     def reads(self, local: Local) -> bool:
         kind, *rest = local
         if kind in (OPEN, ITEM) and not self.style.blank:
-            return kind == OPEN and self.items.done(*rest)
+            return kind == OPEN and (bool(self.style.lead) or self.items.done(*rest))
         return bool(kind != END)
 
     def final(self, local: Local) -> bool:
         return bool(local[0] == END)
 
     def coarse(self, level: int) -> Machine:
+        if level and self.unindented is not None and self.style.depth >= COARSE_DEPTH:
+            return self.unindented.coarse(level)
         return self.uncounted if level else self
 
     @cached_property
@@ -239,7 +252,7 @@ class ArrayMachine(Region):
 
     def of(self, shape: Arrays) -> ArrayMachine:
         """The machine of the arrays of another shape, of which some items may be alike."""
-        return ArrayMachine(self.machines, shape)
+        return ArrayMachine(self.machines, shape, self.style)
 
     def bounded(self, bounds: Bounds) -> Machine:
         shape, most = self.shape, max(bounds.items, self.shape.least, len(self.shape.prefix))
@@ -255,7 +268,7 @@ class ArrayMachine(Region):
         return {}
 
     def view(self, local: Local, reach: int) -> Any:
-        if self.shape.most is None or local[0] in (START, END):
+        if self.shape.most is None or local[0] in (START, TRAIL, END):
             return local
         kind, n, *rest = local
         if n < self.items.steady:
@@ -276,14 +289,14 @@ class ArrayMachine(Region):
         return self.brackets, self.machines.meaning(self.shape.rest), self.shape.least, self.shape.most, local
 
     def covers(self, origin: Local, local: Local) -> bool:
-        return bool(origin[0] != AFTER or local[0] in (AFTER, COMMA, END))
+        return bool(origin[0] != AFTER or local[0] in (AFTER, COMMA, TRAIL, END))
 
     # ------------------------------------------------------------ short texts
 
     @cached_property
     def longest(self) -> int | None:  # type: ignore[override]
         """See ``Machine.longest``."""
-        shape = self.shape
+        shape, around = self.shape, 2 + len(self.style.lead) + len(self.style.trail)
         if (
             shape.contains
         ):  # in a shortest end each item is at a position that is not like the others, or counts
@@ -294,11 +307,11 @@ class ArrayMachine(Region):
             if needs is None:
                 return None
             length = max([len(self.machines.shortest(need) or b"") for need in needs], default=0)
-            return (items + 1) * (length + len(self.style.comma)) + 2
+            return (items + 1) * (length + len(self.style.comma)) + around
         lengths = [len(self.machines.shortest(shape.at(n)) or b"") for n in range(len(shape.prefix) + 1)]
         lengths = [length + len(self.style.comma) for length in lengths]
         first = sum(lengths[: min(shape.least, len(shape.prefix))])
-        return first + max(0, shape.least - len(shape.prefix)) * lengths[-1] + max(lengths) + 2
+        return first + max(0, shape.least - len(shape.prefix)) * lengths[-1] + max(lengths) + around
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an array, ``None`` if there is none. Raises ``TooManyStates`` where it is very long."""
@@ -306,16 +319,17 @@ class ArrayMachine(Region):
             raise TooManyStates(
                 f"arrays of at least {self.shape.least} items are too long", limit=limits.LENGTH
             )
-        text = self.rest(0, self.items.start, look, b"")
+        text = self.rest(0, self.items.start, look, first=True)
         return None if text is None else self.brackets[:1] + text
 
-    def rest(self, n: int, counts: Counts, look: Look, comma: bytes, one: bool = False) -> bytes | None:
-        """The items to come and the end. ``one``: at least one of them."""
+    def rest(self, n: int, counts: Counts, look: Look, first: bool, one: bool = False) -> bytes | None:
+        """The items to come and the end. ``first``: there are none before. ``one``: at least one comes, and what stands before it
+        does not."""
         needs: list[Need] | None = []
         if one:
             ways = []
             for need, after in self.ways(n, counts):
-                rest = self.rest(self.items.after(n), after, look, self.style.comma)
+                rest = self.rest(self.items.after(n), after, look, first=False)
                 if (value := look(need)) is not None and rest is not None:
                     ways.append(value + rest)
             return min(ways, key=len, default=None)
@@ -328,11 +342,13 @@ class ArrayMachine(Region):
         values = [look(need) for need in needs]
         if any(value is None for value in values):
             return None
-        return (
-            (comma if values else b"")
-            + self.style.comma.join(v or b"" for v in values)
-            + self.end(n + len(values))
-        )
+        return self.written([value or b"" for value in values], first, self.end(n + len(values)))
+
+    def written(self, items: Sequence[bytes], first: bool, end: bytes) -> bytes:
+        """Items with what stands before, between and behind them."""
+        style = self.style
+        before = b"" if not items else style.lead if first else style.comma
+        return before + style.comma.join(items) + (b"" if first and not items else style.trail) + end
 
     def end(self, items: int) -> bytes:
         """The end after so many items."""
@@ -340,15 +356,17 @@ class ArrayMachine(Region):
 
     def completion(self, local: Local) -> bytes:
         kind, *rest = local
-        look, comma = self.machines.shortest, self.style.comma
+        look, style = self.machines.shortest, self.style
         if kind == END:
             return b""
+        if kind == TRAIL:
+            return style.trail[rest[0] :] + self.ends_with
         if kind == START:
             return self.brackets[:1] + self.completion((OPEN, 0, self.items.start))
         n, counts, *at = rest
-        found = self.rest(n, counts, look, b"" if kind == OPEN else comma, one=kind in (COMMA, ITEM))
+        found = self.rest(n, counts, look, first=kind == OPEN, one=kind in (COMMA, ITEM))
         assert found is not None
-        return (comma[at[0] :] if kind == COMMA else b"") + found
+        return (style.comma[at[0] :] if kind == COMMA else b"") + found
 
 
 class TupleMachine(ArrayMachine):
@@ -357,7 +375,7 @@ class TupleMachine(ArrayMachine):
     brackets = b"()"
 
     def of(self, shape: Arrays) -> ArrayMachine:
-        return TupleMachine(self.machines, shape)
+        return TupleMachine(self.machines, shape, self.style)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         kind, *rest = local

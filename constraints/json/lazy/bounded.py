@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 from ... import limits
 from ...automata.machines import Choice
@@ -126,9 +127,13 @@ class BoundedObjects(ObjectMachine):
         return max(1_500, 8 * sum(form.live.bit_count() + LETTERS for form in self.forms))
 
     @cached_property
-    def form_by_form(self) -> Machine:
+    def form_by_form(self) -> Choice:
         """The objects of each form by a machine of its own."""
-        found = Choice([FormObjects(self, form) for form in self.forms])
+        options = [FormObjects(self, form) for form in self.forms]
+        if isinstance(self.unindented, BoundedObjects):
+            for option, unindented in zip(options, self.unindented.form_by_form.options, strict=True):
+                option.unindented = unindented
+        found = Choice(options)
         found.cuts = self.cuts  # type: ignore[attr-defined]
         return found
 
@@ -205,15 +210,20 @@ class Ways:
         )
         self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
 
+    def made(self, *way: Any) -> BoundedObjects:
+        """The objects in one way: classes of names, and two answers as in :data:`WAYS`."""
+        if way not in self._made:
+            found = self._made[way] = BoundedObjects(self.whole, *way)
+            if isinstance(self.whole.unindented, ObjectMachine):
+                found.unindented = self.whole.unindented._ways.made(*way)
+        return self._made[way]
+
     def within(self, bounds: Bounds) -> Machine:
         """The freest that there is room for, or else the last. Raises ``TooManyStates`` where the names alone are too many."""
         check_limit(len(self.whole.keys.trie.children), limits.STATES)
         classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
         for ordered, behind in self.order:
-            key = (classes, ordered, behind)
-            if key not in self._made:
-                self._made[key] = BoundedObjects(self.whole, *key)
-            found = self._made[key]
+            found = self.made(classes, ordered, behind)
             if (ordered, behind) == self.order[-1] or found.fits(bounds.room):
                 break
         if len(found.forms) > 1 and not found.fits(found.few):

@@ -17,7 +17,8 @@ from ...automata.region import Local, Machine, Region
 from ...limits import Bounds
 from ...narrowing import Cut
 from ..shapes import Arrays, Need, Numbers
-from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, ArrayMachine
+from ..text import Style
+from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine
 from .blanks import with_blanks
 from .distinct import Distinct
 from .letters import merged_rows
@@ -26,7 +27,7 @@ from .members import bits
 if TYPE_CHECKING:
     from .values import Look, Machines
 
-READ = 6
+READ = 7
 LETTERS = 20
 """Letters of listed values, one list behind each item that is remembered, for each state that an object may take."""
 FEW_SETS = 16
@@ -92,9 +93,9 @@ class ListedArrayMachine(Region):
 
     ends_with = b"]"
 
-    def __init__(self, machines: Machines, shape: Arrays, needs: Sequence[Need]) -> None:
-        self.style, self.shape = machines.style, shape
-        self.plain = ArrayMachine(machines, shape)
+    def __init__(self, machines: Machines, shape: Arrays, style: Style, needs: Sequence[Need]) -> None:
+        self.style, self.shape = style, shape
+        self.plain = ArrayMachine(machines, shape, style)
         self.values = Values(machines)
         distinct: Distinct = machines.distinct
         self.allowed = []  # by position, the last one for all later ones
@@ -144,6 +145,8 @@ class ListedArrayMachine(Region):
             return ()
         if kind == START:
             return [(91, 91, (OPEN, 0, 0))]
+        if kind == TRAIL:
+            return [self.plain.trailing(93, rest[0])]
         n, used, *more = rest
         comma = self.style.comma
         if kind == COMMA:
@@ -151,12 +154,13 @@ class ListedArrayMachine(Region):
         if kind == READ:
             return self.in_item(n, used, more[0])
         found: list[tuple[int, int, Local]] = []
-        good = self.good(n, used)
-        if kind == AFTER and good:
-            found.append((comma[0], comma[0], self.in_comma(n, used, 1)))
+        good, style = self.good(n, used), self.style
+        first = 0 if kind == AFTER else style.to_lead
+        if (kind == AFTER or (kind == OPEN and style.lead)) and good:
+            found.append((comma[first], comma[first], self.in_comma(n, used, first + 1)))
         if kind in (OPEN, AFTER) and self.may_end(n, used):
-            found.append((93, 93, (END,)))
-        if kind in (OPEN, ITEM) and good:
+            found.append(self.plain.trailing(93, 0 if kind == AFTER else len(style.trail)))
+        if (kind == ITEM or (kind == OPEN and not style.lead)) and good:
             found += self.in_item(n, used, self.values.start(self.at(n)))
         found.sort(key=lambda move: move[0])
         return with_blanks(found, local) if self.style.blank else found
@@ -194,7 +198,7 @@ class ListedArrayMachine(Region):
         return bool(local[0] == END)
 
     def coarse(self, level: int) -> Machine:
-        return self.plain.uncounted if level else self
+        return self.plain.coarse(level) if level else self
 
     def bounded(self, bounds: Bounds) -> Machine:
         n = len(self.values.texts)
@@ -215,11 +219,11 @@ class ListedArrayMachine(Region):
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an array, ``None`` if there is none."""
         items = self.to_end(0, 0)
-        return None if items is None else b"[" + self.written(items)
+        return None if items is None else b"[" + self.written(items, first=True)
 
-    def written(self, items: Sequence[int]) -> bytes:
-        """The last items and the end."""
-        return self.style.comma.join([self.values.texts[i] for i in items]) + b"]"
+    def written(self, items: Sequence[int], first: bool) -> bytes:
+        """The last items and the end. ``first``: there are none before."""
+        return self.plain.written([self.values.texts[i] for i in items], first, b"]")
 
     def completion(self, local: Local) -> bytes:
         kind, *rest = local
@@ -227,12 +231,14 @@ class ListedArrayMachine(Region):
             return b""
         if kind == START:
             return b"[" + self.completion((OPEN, 0, 0))
+        if kind == TRAIL:
+            return self.plain.completion(local)
         n, used, *more = rest
         comma = self.style.comma
         if kind in (OPEN, AFTER):
             items = self.to_end(n, used)
             assert items is not None
-            return (comma if items and kind == AFTER else b"") + self.written(items)
+            return self.written(items, first=kind == OPEN)
         state = self.values.start(self.at(n)) if kind in (COMMA, ITEM) else more[0]
         good, ends = self.good(n, used), []
         for i, at in state:

@@ -15,7 +15,7 @@ from ..text import Style
 from .blanks import with_blanks
 from .members import bits
 from .name_text import NameText, begun_with
-from .object_kinds import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, VALUE
+from .object_kinds import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, TRAIL, VALUE
 from .objects import ObjectMachine
 
 if TYPE_CHECKING:
@@ -145,7 +145,9 @@ class MembersApart(ObjectMachine):
 
     def apart_from(self, local: Local) -> bool:
         """Whether members are called from a local state."""
-        return local[0] in (OPEN, BEFORE, KEY) and not self.tracks(local[1])
+        return (local[0] in (BEFORE, KEY) or (local[0] == OPEN and not self.style.lead)) and not self.tracks(
+            local[1]
+        )
 
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         if not self.apart_from(local):
@@ -301,7 +303,7 @@ class OneMember(MembersApart):
             after = (COMMA, local[1], local[2] + 1) if local[2] + 1 < len(comma) else (END,)
             return [(comma[local[2]], comma[local[2]], after)]
         if kind == AFTER:
-            ends: list[tuple[int, int, Local]] = [(self.style.braces[1][0],) * 2 + ((END,),)]
+            ends: list[tuple[int, int, Local]] = [self.trailing(0)]
             if not self.last:
                 ends = [(comma[0], comma[0], (COMMA, local[1], 1) if len(comma) > 1 else (END,))]
             return with_blanks(ends, local) if self.style.blank else ends
@@ -311,7 +313,7 @@ class OneMember(MembersApart):
 def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
     """The members that must still come, by reading of what precedes."""
     kind = local[0]
-    if kind == END:
+    if kind in (TRAIL, END):
         return []
     begun = 0
     if kind in (COLON, VALUE):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...automata.region import Local
 from .members import Form, Run, bits
 from .name_text import UNKNOWN, NameText
-from .object_kinds import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START
+from .object_kinds import AFTER, BEFORE, COLON, COMMA, END, KEY, OPEN, START, TRAIL
 
 if TYPE_CHECKING:
     from .objects import ObjectMachine
@@ -20,7 +20,7 @@ class ShortObjects:
 
     def __init__(self, machine: ObjectMachine) -> None:
         self.machine = machine
-        self._ends: dict[tuple[int, bytes], bytes] = {}
+        self._ends: dict[tuple[int, bool], bytes] = {}
         self._short_members: dict[int, bytes] = {}
         self._common: dict[int, set[str]] = {}
         self._rests: dict[tuple[int, Any], bytes] = {}
@@ -31,10 +31,8 @@ class ShortObjects:
 
     def longest_of(self, form: Form) -> int:
         """The same for the runs through one form."""
-        look, around = (
-            self.machine.machines.shortest,
-            10 + len(self.machine.style.colon) + len(self.machine.style.comma),
-        )
+        look, style = self.machine.machines.shortest, self.machine.style
+        around = 10 + len(style.colon) + len(style.comma)
         must = one = 0
         for i in bits(form.live):
             size = len(self.spelled(i)) + len(look(form.needs[i]) or b"") + around
@@ -43,20 +41,20 @@ class ShortObjects:
         for each in form.possible:
             size = self.machine.keys.longest(each.bit - len(self.machine.names)) + len(look(each.need) or b"")
             one = max(one, size + around)
-        return must + one + 2
+        return must + one + 2 + len(style.lead) + len(style.trail)
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an object, ``None`` if there is none."""
         found, opening = [], b"" if self.machine.style.opened else self.machine.style.braces[0]
         for i, form in enumerate(self.machine.forms):
             run = Run(i, missing=frozenset(range(form.must)), places=(0,) * len(form.orders))
-            text = self.rest(run, look, b"")
+            text = self.rest(run, look, first=True)
             if text is not None:
                 found.append(opening + text)
         return min(found, key=len, default=None)
 
-    def rest(self, run: Run, look: Look, comma: bytes) -> bytes | None:
-        """The members to come and the end."""
+    def rest(self, run: Run, look: Look, first: bool) -> bytes | None:
+        """The members to come and the end. ``first``: there are none before."""
         members = self.machine.forms[run.form].shortest(run, look)
         if members is None:
             return None
@@ -68,7 +66,10 @@ class ShortObjects:
             if value is None or name is None:
                 return None
             parts.append(self.machine.style.named(name) + value)
-        return (comma if parts else b"") + self.machine.style.comma.join(parts) + self.machine.ends_with
+        style = self.machine.style
+        before = b"" if not parts else style.lead if first else style.comma
+        behind = b"" if first and not parts else style.trail
+        return before + style.comma.join(parts) + behind + self.machine.ends_with
 
     def fresh(self, bit: int, taken: set[str]) -> bytes | None:
         """A short name of an alternative that is not taken, and is from now on."""
@@ -89,16 +90,16 @@ class ShortObjects:
         """A short text of a declared name, without quotes."""
         return self.machine.style.spellings[0].plain(self.machine.names[i])
 
-    def after_subset(self, subset: int, comma: bytes) -> bytes:
+    def after_subset(self, subset: int, first: bool) -> bytes:
         """A short end of the object from a subset."""
-        if (text := self._ends.get((subset, comma))) is None:
+        if (text := self._ends.get((subset, first))) is None:
             look = self.machine.machines.shortest
             found = [
                 text
                 for run in self.machine.subsets[subset]
-                if (text := self.rest(run, look, comma)) is not None
+                if (text := self.rest(run, look, first)) is not None
             ]
-            text = self._ends[subset, comma] = min(found, key=len)
+            text = self._ends[subset, first] = min(found, key=len)
         return text
 
     def completion(self, local: Local) -> bytes:
@@ -107,9 +108,11 @@ class ShortObjects:
         if kind == END:
             return b""
         if kind == START:
-            return self.machine.style.braces[0] + self.after_subset(self.machine.first, b"")
+            return self.machine.style.braces[0] + self.after_subset(self.machine.first, first=True)
         if kind in (OPEN, AFTER):
-            return self.after_subset(rest[0], b"" if kind == OPEN else self.machine.style.comma)
+            return self.after_subset(rest[0], first=kind == OPEN)
+        if kind == TRAIL:
+            return self.machine.style.trail[rest[0] :] + self.machine.ends_with
         if kind in (COMMA, BEFORE):
             comma = self.machine.style.comma[rest[1] :] if kind == COMMA else b""
             opening = self.machine.style.spellings[0].opening
@@ -125,7 +128,7 @@ class ShortObjects:
             for need, subset in self.machine.groups[group]:
                 value = self.machine.machines.shortest(need)
                 assert value is not None
-                found.append(value + self.after_subset(subset, self.machine.style.comma))
+                found.append(value + self.after_subset(subset, first=False))
             text = self._short_members[group] = min(found, key=len)
         return text
 

@@ -20,12 +20,13 @@ from ...limits import Bounds
 from ..shapes import Need
 from ..shapes import Objects as Shape
 from ..text import Style
+from .arrays import COARSE_DEPTH
 from .blanks import with_blanks
 from .coarse import CoarseForm
 from .keys import Keys
 from .members import Form, Run, bits
 from .name_text import EVERY_BYTE, FORGOTTEN, NO_NAMES, NameText, bytes_to
-from .object_kinds import AFTER, BEFORE, COLON, COMMA, COVERED, END, KEY, OPEN, START, VALUE
+from .object_kinds import AFTER, BEFORE, COLON, COMMA, COVERED, END, KEY, OPEN, START, TRAIL, VALUE
 from .object_texts import ShortObjects
 from .settle import forms
 
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 
 
 class ObjectMachine(Region):
-    """The texts of the objects of some shapes. ``style``: how they are written, if not as other values."""
+    """The texts of the objects of some shapes. ``machines`` are those of the values of members; ``style``: how the objects are
+    written, if not as these."""
 
     covers_all = False
     ends_with: bytes
@@ -186,9 +188,12 @@ class ObjectMachine(Region):
         if kind == KEY:
             return self.in_name(*rest)
         found: list[tuple[int, int, Local]] = []
-        comma, colon = self.style.comma, self.style.colon
+        comma, colon, lead = self.style.comma, self.style.colon, self.style.lead
+        if kind == TRAIL:
+            return [self.trailing(rest[0])]
         if kind == OPEN and self.allowed(rest[0]):
-            found += self.names_at(rest[0])
+            after = self.onward(COMMA, BEFORE, rest[0], self.style.to_lead + 1, comma)
+            found += [(lead[0], lead[0], after)] if lead else self.names_at(rest[0])
         elif kind == AFTER and self.allowed(rest[0]):
             found.append((comma[0], comma[0], self.onward(COMMA, BEFORE, rest[0], 1, comma)))
         elif kind == COMMA:
@@ -198,12 +203,16 @@ class ObjectMachine(Region):
         elif kind == COLON:
             found.append((colon[rest[1]],) * 2 + (self.onward(COLON, VALUE, rest[0], rest[1] + 1, colon),))
         if kind in (OPEN, AFTER) and self.done(rest[0]):
-            end = self.ends_with[0]
-            found.append((end, end, (END,)))
+            found.append(self.trailing(0 if kind == AFTER else len(self.style.trail)))
             found.sort(key=lambda move: move[0])
         if self.style.blank and (kind != COLON or not rest[1]):
             return with_blanks(found, local)
         return found
+
+    def trailing(self, at: int) -> tuple[int, int, Local]:
+        """The move on the next byte of what stands before the last bracket, or on the bracket."""
+        trail, end = self.style.trail, self.ends_with[0]
+        return (trail[at],) * 2 + ((TRAIL, at + 1),) if at < len(trail) else (end, end, (END,))
 
     def onward(self, kind: int, then: int, number: int, at: int, text: bytes) -> Local:
         """The state after ``at`` bytes of a text that stands between names and values, or after all of it."""
@@ -300,6 +309,8 @@ class ObjectMachine(Region):
     def coarse(self, level: int) -> Machine:
         if not level:
             return self
+        if self.unindented is not None and self.style.depth >= COARSE_DEPTH:
+            return self.unindented.coarse(level)
         if level not in self._coarse:
             self._coarse[level] = CoarseObjects(self, level)
         return self._coarse[level]
@@ -438,7 +449,7 @@ class ObjectMachine(Region):
         kind = local[0]
         if kind == AFTER:
             return (AFTER, *self.after_member(local[1]))
-        if kind in (START, END) or self.involved:
+        if kind in (START, TRAIL, END) or self.involved:
             return self.view(local, reach)
         if kind in (COLON, VALUE):
             ways = frozenset([(need, self.after_member(subset)) for need, subset in self.groups[local[1]]])

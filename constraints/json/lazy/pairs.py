@@ -52,7 +52,7 @@ class AtMostOne(ArrayMachine):
     """The arrays of at most one item."""
 
     def __init__(self, whole: ArrayMachine) -> None:
-        super().__init__(whole.machines, replace(whole.shape, unique=None, most=1))
+        super().__init__(whole.machines, replace(whole.shape, unique=None, most=1), whole.style)
         self.cuts = (Cut("uniqueItems", "distinct items", "at most 1 item", WHY),)
 
 
@@ -86,7 +86,13 @@ def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
     def state(q: int, checksum: int) -> int:
         return (q * CHECKSUMS + checksum % CHECKSUMS) * len(WEIGHTS)
 
-    rows = [(begin, BRACKET, item), (item, QUOTE, state(int(body.start[0]), 0)), (last, BRACKET + 2, end)]
+    num_states = layers[-1] + CHECKSUMS
+    before = [item, *range(num_states, num_states + len(style.lead))]
+    behind = [*range(num_states + len(style.lead), num_states + len(style.lead + style.trail)), end]
+    closing = style.trail + b"]"
+    rows = [(begin, BRACKET, item), (before[-1], QUOTE, state(int(body.start[0]), 0))]
+    rows += zip(before, style.lead, before[1:], strict=False)
+    rows += [(last, closing[0], behind[0]), *zip(behind, closing[1:], behind[1:], strict=False)]
     rows += [] if least else [(item, BRACKET + 2, end)]
     blanks = [item, last, *range(first, first + CHECKSUMS)]
     for c in range(CHECKSUMS):
@@ -94,7 +100,7 @@ def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
             for place in range(len(WEIGHTS)):
                 rows.append((state(q, c) + place, QUOTE, first + c))
                 rows += [(n + state(q, c) + place, QUOTE, last)] if c else []
-        rows += [(first + c, BRACKET + 2, end)] if least < 2 else []
+        rows += [(first + c, closing[0], behind[0])] if least < 2 else []
         here = first + c
         for byte, layer in zip(style.comma, layers[1:], strict=True):
             rows.append((here, byte, layer + c))
@@ -104,7 +110,9 @@ def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
     edges = [(source, byte, byte, target) for source, byte, target in rows]
     edges += [(s, low, high, s) for s in blanks for low, high in BLANKS] if style.blank else []
     every = np.concatenate([steps, moved(steps, n), np.array(edges, np.int64)])
-    return trim(Nfa(layers[-1] + CHECKSUMS, every, NO_EPSILONS, np.array([begin]), np.array([end])))
+    return trim(
+        Nfa(num_states + len(before) + len(behind), every, NO_EPSILONS, np.array([begin]), np.array([end]))
+    )
 
 
 def checked(body: Nfa) -> Int[ndarray, "edge 4"]:

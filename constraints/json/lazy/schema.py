@@ -14,6 +14,7 @@ from ..numbers import Notation
 from ..shapes import NEVER, Need
 from ..text import Style, style_of
 from .blanks import Surrounded
+from .indented import IndentedMachines
 from .survey import Survey
 from .texts import strings_of
 from .values import Machines, number_machine
@@ -41,19 +42,21 @@ def lazy_schema(
     alternatives, or a pattern or a multiple takes too much work.
     """
     machines, narrowed = schema_machines(root, strict, options)
-    automaton = StackAutomaton(root_machine(machines, inner))
-    automaton.may_compare, automaton.needs_distinct = (
-        machines.distinct.are_compared,
-        machines.distinct.are_needed,
-    )
-    return automaton, narrowed
+    return stack_automaton(machines, root_machine(machines, inner)), narrowed
+
+
+def stack_automaton(machines: Machines, root: Machine | None) -> StackAutomaton:
+    """The lazy automaton of the root of a document, which has been looked at."""
+    automaton, distinct = StackAutomaton(root), machines.plain.distinct
+    automaton.may_compare, automaton.needs_distinct = distinct.are_compared, distinct.are_needed
+    return automaton
 
 
 def root_machine(machines: Machines, inner: bool = False) -> Machine | None:
     """The machine of the root of a document, ``None`` if nothing satisfies it. Raises as :func:`lazy_schema`."""
     try:
         need = machines.keywords.root()
-        check_all(machines, need)
+        check_all(machines.plain, need)
         if machines.is_empty(need):
             return None
         machine = machines.machine(need)
@@ -67,12 +70,15 @@ def schema_machines(
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
     """The machines of a document, none of them made yet, and what they lack of what it says. ``style``: the syntax, if not
     JSON as the options write it. Raises ``UnsupportedConstraint``."""
-    whitespace, order, _, _, open_objects, formats, plain, digits, *writing = options
+    whitespace, order, _, _, open_objects, formats, plain_numbers, digits, *writing = options
     document = Document(root, strict)
     asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
     style = style or style_of(whitespace, *writing)
-    notation = Notation(document.draft == 4 or style.tuples, plain, digits)
-    machines = Machines(document, style, order, open_objects, asserts_format, notation)
+    notation = Notation(document.draft == 4 or style.tuples, plain_numbers, digits)
+    plain = style if style.indent is None else style.unindented
+    machines = Machines(document, plain, order, open_objects, asserts_format, notation)
+    if style.indent is not None:
+        machines = IndentedMachines(machines, style)
     return machines, Survey(document, asserts_format, notation).narrowings()
 
 

@@ -11,7 +11,7 @@ from ...automata.region import Local, Machine
 from ...limits import Bounds
 from ..shapes import Need
 from . import beginnings
-from .arrays import COMMA, END, ITEM, OPEN, START, ArrayMachine, Counts
+from .arrays import COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine, Counts
 from .distinct import meaning
 
 if TYPE_CHECKING:
@@ -36,24 +36,26 @@ class DistinctArrayMachine(ArrayMachine):
     def may_end(self, local: Local) -> bool:
         """Whether no further item is needed."""
         kind, *rest = local
-        return kind == END or (kind not in (START, COMMA, ITEM) and self.items.done(rest[0], rest[1]))
+        return kind in (TRAIL, END) or (
+            kind not in (START, COMMA, ITEM) and self.items.done(rest[0], rest[1])
+        )
 
     def ending(self, local: Local, seen: Values) -> bytes | None:
         """Distinct items that were not seen, and the end; ``None`` if there are none."""
         kind, *rest = local
-        if kind == END:
-            return b""
+        if kind in (TRAIL, END):
+            return super().completion(local)
         if kind == START:
             end = self.ending((OPEN, 0, self.items.start), seen)
             return None if end is None else b"[" + end
         n, counts, *at = rest
-        comma = b"" if kind == OPEN else self.style.comma
+        comma = self.style.comma
         if kind not in (COMMA, ITEM):
-            return self.items_and_end(self.needs(n, counts), seen, comma)
+            return self.items_and_end(self.needs(n, counts), seen, first=kind == OPEN)
         found = []
         for need, after in self.ways(n, counts):
             onward = self.needs(self.items.after(n), after)
-            end = None if onward is None else self.items_and_end([need, *onward], seen, comma)
+            end = None if onward is None else self.items_and_end([need, *onward], seen, first=False)
             if end is not None:
                 found.append(end[len(comma) :])
         text = min(found, key=len, default=None)
@@ -65,12 +67,10 @@ class DistinctArrayMachine(ArrayMachine):
             return [self.shape.at(i) for i in range(n, self.shape.least)]
         return [] if self.items.done(n, counts) else self.items.search(n, counts)
 
-    def items_and_end(self, needs: list[Need] | None, seen: Values, comma: bytes) -> bytes | None:
+    def items_and_end(self, needs: list[Need] | None, seen: Values, first: bool) -> bytes | None:
         """Distinct items of some needs, and the end."""
         items = None if needs is None else self.machines.distinct.matched(needs, seen)
-        if items is None:
-            return None
-        return (comma if items else b"") + self.style.comma.join(items) + b"]"
+        return None if items is None else self.written(items, first, b"]")
 
     def bounded(self, bounds: Bounds) -> Machine:
         return self._pairs
@@ -93,7 +93,12 @@ class DistinctArrayMachine(ArrayMachine):
             self.machines.distinct.values(shape.at(n), shape.least + 1) for n in range(len(shape.prefix) + 1)
         ]
         longest = max([len(text) for texts in known for text in texts.values()], default=0)
-        return (max(1, shape.least) + 1) * (longest + len(self.style.comma)) + 2
+        return (
+            (max(1, shape.least) + 1) * (longest + len(self.style.comma))
+            + 2
+            + len(self.style.lead)
+            + len(self.style.trail)
+        )
 
     def shortest(self, look: Look) -> bytes | None:
         """A short text of an array, ``None`` if there is none."""

@@ -57,10 +57,10 @@ class Machines(Needs):
     ) -> None:
         super().__init__(document, order, open_objects, asserts_format, style.tuples)
         self.style, self.notation = style, notation
+        self.plain: Machines = self
         self.distinct = Distinct(self)
         self.matching: set[Any] = set()  # arrays of distinct items whose items are being looked for
         self._machines: dict[Need, Machine] = {}
-        self._parts: dict[Need, list[Any]] = {}
         self._texts: dict[Need, bytes | None] = {NEVER: None}
         self._objects: dict[Need, ObjectMachine] = {}
         self._arrays: dict[Need, list[Any]] = {}
@@ -100,6 +100,11 @@ class Machines(Needs):
             items.append((inner, shape.least, shape.most, shape.kind))
         writing = self.style, self.notation, self.open_objects
         return writing, value._replace(array=(), object=()), tuple(items), len(value.object)
+
+    @property
+    def below(self) -> Machines:
+        """The machines of the values of arrays and objects."""
+        return self
 
     # ------------------------------------------------------------ machines
 
@@ -161,18 +166,19 @@ class Machines(Needs):
         """The machine of a shape of arrays of one kind."""
         if shape.unique is None or (shape.unique and self.are_apart(shape)):
             plain = TupleMachine if shape.kind == "tuple" else ArrayMachine
-            return plain(self, replace(shape, unique=None))
+            return plain(self.below, replace(shape, unique=None), self.style)
         if shape.kind == "tuple":
             what = "uniqueItems of tuples is"
             raise UnsupportedConstraint(f"{what} not supported", path=f"{self.where(need)}/uniqueItems")
         size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
         needs = [shape.at(n) for n in range(size)]
         if needs and not shape.contains and all(map(self.distinct.are_listed, needs)):
-            return (ListedArrayMachine if shape.unique else RepeatingArrayMachine)(self, shape, needs)
+            listed = ListedArrayMachine if shape.unique else RepeatingArrayMachine
+            return listed(self.below, shape, self.style, needs)
         if shape.unique and not self.style.tuples:
             self.distinct.are_compared = True
             self.distinct.are_needed |= shape.least > 1 or bool(shape.contains)
-            return DistinctArrayMachine(self, shape)
+            return DistinctArrayMachine(self.below, shape, self.style)
         what = "uniqueItems" + " that must not hold" * (not shape.unique) + " of items that are not listed"
         what += " in Python syntax" * self.style.tuples
         raise UnsupportedConstraint(what, path=f"{self.where(need)}/uniqueItems")
