@@ -4,12 +4,14 @@ import itertools
 import json
 import random
 import re
+import time
 
 import pytest
 
 import tractile as tt
 from tractile.constraints.automata.comparing_stack import RecordingAutomaton
 from tractile.constraints.automata.lazy import Numbered
+from tractile.constraints.automata.stack import stacks_of
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy import lazy_schema
 
@@ -269,3 +271,59 @@ def test_masks_of_times():
             masked = {t for t in range(1, len(vocab)) if lazy.words_from(state)[t // 32] >> (t % 32) & 1}
             assert masked == {t for t in range(1, len(vocab)) if lazy.read(state, vocab.token_bytes[t]) >= 0}
         assert len(met) > 30
+
+
+def frames(configuration):
+    """The frames of a configuration's stacks."""
+    for stack in stacks_of(configuration):
+        while stack is not None:
+            yield stack
+            stack = stack.parent
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"patternProperties": {"^.{1,9}$": {"type": "integer"}}, "minProperties": 1},
+        {"type": "string", "pattern": "^(ab|c){2,}$", "minLength": 5, "maxLength": 9},
+        {
+            "properties": {"a": {"enum": ["x", "yz"]}, "b": {"type": "array", "minItems": 2}},
+            "required": ["b"],
+        },
+        {"type": ["number", "string"], "format": "date-time", "multipleOf": 0.5},
+    ],
+)
+def test_the_bytes_of_a_completion_are_known(schema):
+    states, rng = made(schema, plain=True), random.Random(0)
+    met = 0
+    for _ in range(30):
+        state = states.start()
+        for _ in range(25):
+            for frame in frames(states.configurations[state]):
+                machine = frame.machine
+                assert machine.completion_size(frame.local) == len(machine.completion(frame.local))
+                met += 1
+            moves = states.moves(state)
+            if not moves:
+                break
+            state = rng.choice(moves)[2]
+    assert met > 300
+
+
+def test_names_of_many_letters_are_not_listed_one_by_one():
+    """Names that a pattern does not match have 256 letters or more: a mask took minutes."""
+    constraint = tt.constraints.json_schema({"type": "object", "patternProperties": {"^.{1,255}$": {}}})
+    words = [bytes([byte]) for byte in range(256)]
+    automaton = constraint.compile(tt.Vocabulary([*words, None], eos_token_id=256))
+    begin = time.process_time()
+    for text in (b"{}", b'{"ab": 1}', b'{"a\xc3\xa9 c": {"d": []}}'):
+        query = tt.gcd(automaton, len(text) + 1).start()
+        for byte in text:
+            assert query.mask()[0, byte]
+            query.advance([byte])
+        assert query.mask()[0].nonzero().flatten().tolist() == [256]
+    query = tt.gcd(automaton, 400).start()
+    for byte in b'{"' + b"x" * 255:
+        query.advance([byte])
+    assert {34, ord("x")} <= set(query.mask()[0].nonzero().flatten().tolist())
+    assert time.process_time() - begin < 20

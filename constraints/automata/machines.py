@@ -27,8 +27,7 @@ class DfaMachine(Region):
     @cached_property
     def longest(self) -> int:  # type: ignore[override]
         """See ``Machine.longest``."""
-        reached, _ = self.nfa.to_accept
-        return len(self.completion(int(reached[-1]))) if len(reached) else 0
+        return max(self._sizes)
 
     @cached_property
     def ends_with(self) -> bytes | None:  # type: ignore[override]
@@ -71,6 +70,19 @@ class DfaMachine(Region):
             out.append(next(low for low, _, to in self.moves(local) if to == target))
             local = target
         return bytes(out)
+
+    def completion_size(self, local: Local) -> int:
+        return self._sizes[local]
+
+    @cached_property
+    def _sizes(self) -> list[int]:
+        """``completion_size`` by state; 0 where the end is out of reach."""
+        reached, onward = self.nfa.to_accept
+        found = [0] * (self.nfa.num_states + 1)
+        for state in reached.tolist():
+            if state not in self._ends:
+                found[state] = found[int(onward[state])] + 1
+        return found
 
 
 def shortest_words(moves: dict[int, list[tuple[int, int, int]]], ends: frozenset[int]) -> dict[int, bytes]:

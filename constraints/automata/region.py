@@ -93,6 +93,9 @@ class Machine(Protocol):
     def completion(self, local: Local) -> bytes:
         """A short text from here to a final state."""
 
+    def completion_size(self, local: Local) -> int:
+        """The bytes of :meth:`completion`."""
+
     def essential(self) -> Machine:
         """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
         found in it. From a local state that it cannot leave there is no bound."""
@@ -204,6 +207,12 @@ class Region:
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
         return ()
+
+    def completion_size(self, local: Local) -> int:
+        return len(self.completion(local))
+
+    def completion(self, local: Local) -> bytes:
+        raise NotImplementedError(f"{type(self).__name__} has no completion: a machine must define one")
 
     def essential(self) -> Any:
         return self

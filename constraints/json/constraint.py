@@ -230,6 +230,14 @@ def written(
 
 
 def inner_texts(schema: Any, writing: Writing, max_depth: int) -> Constraint:
-    """The constraint of a schema's values within a larger text: no white space stands around them, members as declared."""
+    """The constraint of a schema's values within a larger text: no white space stands around them, members as declared.
+
+    Raises ``UnsupportedConstraint`` where some value is valid, and none of those that a finite automaton can have."""
     options = (writing[0], "declared", max_depth, None, True, "auto", False, None, *writing[1:])
-    return build(read_schema(schema), False, options, inner=True)
+    found = build(read_schema(schema), False, options, inner=True)
+    if found.is_empty() and found.narrowed:
+        cut = found.narrowed[-1]
+        raise UnsupportedConstraint(
+            f"a finite automaton has no such value ({cut.given}: {cut.why})", path=cut.path
+        )
+    return found

@@ -38,6 +38,8 @@ class CountedPattern(Region):
         assert self.text.phases is not None
         self.between = self.text.between
         self._live: dict[tuple[int, int], bool] = {}
+        self._towards_end: dict[Local, tuple[int, Local]] = {}
+        self._sizes: dict[Local, int] = {}
         size = self.text.nfa.num_states
         self.longest = size * (self.least + 1)
         if self.most is not None:
@@ -119,15 +121,31 @@ class CountedPattern(Region):
     def completion(self, local: Local) -> bytes:
         out = bytearray()
         while not self.final(local):
+            byte, local = self.towards_end(local)
+            out.append(byte)
+        return bytes(out)
+
+    def completion_size(self, local: Local) -> int:
+        path = []
+        while local not in self._sizes and not self.final(local):
+            path.append(local)
+            local = self.towards_end(local)[1]
+        size = self._sizes.get(local, 0)
+        for here in reversed(path):
+            size += 1
+            self._sizes[here] = size
+        return size
+
+    def towards_end(self, local: Local) -> tuple[int, Local]:
+        """The next byte of :meth:`completion`, and the local state after it."""
+        if local not in self._towards_end:
             ways = []
             for low, _, after in self.moves(local):
                 needed = max(self.fewest[after[0]], self.least - after[1])
-                ways.append(
-                    (needed, after[0] in self.between, low, after)
-                )  # a letter that brings nothing nearer: last
-            _, _, byte, local = min(ways)
-            out.append(byte)
-        return bytes(out)
+                # a letter that brings nothing nearer comes last
+                ways.append((needed, after[0] in self.between, low, after))
+            self._towards_end[local] = min(ways)[2:]
+        return self._towards_end[local]
 
     @cached_property
     def _fewest(self) -> Numbers:

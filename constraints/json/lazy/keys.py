@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 from ... import limits
@@ -199,7 +199,10 @@ class Keys:
         """A short end of a name of a class that is not declared, ``None`` if there is none."""
         key = (i, local, node)
         if key not in self._free:
-            self._free[key] = next(self._texts(i, local, node), None)
+            machine = self.classes[i]
+            self._free[key] = (
+                machine.completion(local) if node < 0 else next(self._texts(i, local, node), None)
+            )
         return self._free[key]
 
     def texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
@@ -207,7 +210,7 @@ class Keys:
         first = self.first_text(i, local, node)
         if first is not None:
             yield first
-            yield from islice(self._texts(i, local, node), 1, None)
+            yield from (text for text in self._texts(i, local, node) if text != first)
 
     def _texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
         """:meth:`texts`, anew."""
@@ -223,7 +226,7 @@ class Keys:
             (local, node),
             moves,
             lambda state: machine.final(state[0]) and state[1] not in ends,
-            lambda state: len(machine.completion(state[0])),
+            lambda state: machine.completion_size(state[0]),
         )
 
     def rows(self, state: State) -> list[tuple[int, int, State, int]]:
