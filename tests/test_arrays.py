@@ -29,17 +29,18 @@ def distances(n: int, pairs: list[tuple[int, int]], start: list[int]) -> list[in
     return [found.get(state, -1) for state in range(n)]
 
 
-@pytest.mark.parametrize(("few", "pairs_at_most"), [(0, 3_000), (300, 3_000), (300, 2)])
+@pytest.mark.parametrize(("few", "pairs_at_most", "many"), [(0, 3_000, 9), (300, 3_000, -1), (300, 2, 9)])
 @given(GRAPHS)
-def test_reachable_and_shortest_ways(few, pairs_at_most, graph):
+def test_reachable_and_shortest_ways(few, pairs_at_most, many, graph):
     n, rows, start = graph
     expected = np.array(distances(n, rows, start))
     pairs = np.array(rows, np.int64).reshape(-1, 2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrays, "FEW_STATES", few)
         patch.setattr(arrays, "FEW_PAIRS", pairs_at_most)
+        patch.setattr(arrays, "MANY_PAIRS", many)
         np.testing.assert_array_equal(arrays.reachable(pairs, np.array(start, np.int64), n), expected >= 0)
-    reached, before = arrays.breadth_first(pairs, np.array(start, np.int64), n)
+        reached, before = arrays.breadth_first(pairs, np.array(start, np.int64), n)
     assert sorted(reached.tolist()) == np.flatnonzero(expected >= 0).tolist()
     assert (np.diff(expected[reached]) >= 0).all()
     for state, there in enumerate(before.tolist()):
@@ -48,6 +49,18 @@ def test_reachable_and_shortest_ways(few, pairs_at_most, graph):
         if 0 <= there < n:
             assert (there, state) in rows
             assert expected[there] == expected[state] - 1
+
+
+def test_breadth_first_searches_of_any_size_find_the_same(monkeypatch):
+    rng = np.random.default_rng(0)
+    for n, m in ((5, 20), (300, 900), (40, 2_000)):
+        pairs, start = rng.integers(0, n, (m, 2)), rng.integers(0, n, 3)
+        small = arrays.breadth_first(pairs, start, n)
+        monkeypatch.setattr(arrays, "MANY_PAIRS", -1)
+        large = arrays.breadth_first(pairs, start, n)
+        monkeypatch.undo()
+        for a, b in zip(small, large, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=50), st.sampled_from([41, 1 << 16, (1 << 16) + 1]))

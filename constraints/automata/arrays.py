@@ -14,9 +14,12 @@ from ...errors import TooManyStates
 from .. import limits
 
 T = TypeVar("T")
+UNREACHED = -9999
 FEW_STATES = 300
 FEW_PAIRS = 3_000
 """Up to here they are gone through one by one: a graph of scipy takes longer to make."""
+MANY_PAIRS = 10_000
+"""Up to here a breadth-first search does without scipy: it takes longer to import than such a search."""
 
 
 def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
@@ -102,10 +105,13 @@ def breadth_first(
 ) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
     """(states reachable from ``start`` over ``pairs`` (source, target), nearest first; for each of all ``n`` states the one
     before it on a shortest way: ``n`` for those at the start, negative for those not reachable)."""
+    pointer, order = csr_index(pairs[:, 0], n)
+    if len(pairs) <= MANY_PAIRS:
+        return _one_by_one(pairs[order, 1].tolist(), pointer.tolist(), start.tolist(), n)
+
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
-    pointer, order = csr_index(pairs[:, 0], n)
     targets = np.concatenate([pairs[order, 1], start])  # state n leads to the start
     bounds = np.append(pointer, len(targets))
     graph = csr_array(
@@ -113,6 +119,21 @@ def breadth_first(
     )
     reached, before = breadth_first_order(graph, n)
     return reached[1:].astype(np.int64), before[:n].astype(np.int64)
+
+
+def _one_by_one(
+    targets: list[int], pointer: list[int], start: list[int], n: int
+) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
+    """:func:`breadth_first` with the targets of state ``k`` at ``pointer[k]`` to ``pointer[k + 1]``."""
+    before, reached = [UNREACHED] * n, list(dict.fromkeys(start))
+    for state in reached:
+        before[state] = n
+    for state in reached:
+        for target in targets[pointer[state] : pointer[state + 1]]:
+            if before[target] == UNREACHED:
+                before[target] = state
+                reached.append(target)
+    return np.array(reached, np.int64), np.array(before, np.int64)
 
 
 def check_limit(states: int, limit: int = limits.STATES) -> None:
