@@ -21,6 +21,7 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.inference import smc as sampling
+from tractile.inference.smc import calibration
 from tractile.inference.smc.strength import STRENGTHS
 
 WRONG = tt.HMM.random(3, V, seed=11, dtype=torch.float64)
@@ -141,6 +142,26 @@ def test_another_budget_has_a_pilot_of_its_own():
     lm, fa = Counted(), as_automaton(CASES["ended"][1])
     first, other = (tt.smc(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=n) for n in (N, N - 1))
     assert other.calibration is not first.calibration
+
+
+def test_the_pilot_of_a_single_particle_is_of_single_particles(monkeypatch):
+    """What four particles find says little of what one does; both have pilots of as many rows."""
+    asked = []
+    run = calibration.run_requests
+    monkeypatch.setattr(
+        calibration,
+        "run_requests",
+        lambda lm, requests, resampled: (
+            asked.append([part.particles for part in requests[0].populations]) or run(lm, requests, resampled)
+        ),
+    )
+    lm, fa = Counted(), as_automaton(CASES["ended"][1])
+    found = [
+        tt.smc(lm, [], fa, hmm=HMM, particles=k, max_new_tokens=N, seed=k).calibration for k in (1, 4, 1, 16)
+    ]
+    assert asked == [[1] * 8 * len(STRENGTHS), [4] * 2 * len(STRENGTHS)]
+    assert found[0] is found[2] is not found[1]
+    assert found[1] is found[3]
 
 
 def test_alone_as_in_a_batch():

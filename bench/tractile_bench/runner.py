@@ -134,7 +134,7 @@ class Bench:
                             fa=[one.fa for one in some],
                             proposal=guide,
                             hmm=[one.hmm for one in some],
-                            particles=1,
+                            particles=min(4, max(self.settings.particles)),
                             max_new_tokens=self.settings.max_new_tokens,
                         )
                         assert strength.value is not None

@@ -1,9 +1,9 @@
 """Finding the strength of the lookahead by a pilot, for a language model, an HMM and a constraint.
 
-The pilot is two runs of four particles for each of :data:`.STRENGTHS`, on random numbers of its own, in one batch of the
-language model: as many passes as the budget has tokens, of at most 40 rows. The strength with the largest mean log Ẑ is kept
-(:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix
-D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model
+The pilot is two runs of four particles for each of :data:`.STRENGTHS`, or eight of one particle where a single one is asked
+for, on random numbers of its own, in one batch of the language model: as many passes as the budget has tokens, of at most 40
+rows. The strength with the largest mean log Ẑ is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the
+divergence of the samples (Loula et al. 2025, Appendix D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model
 and budget finds it, whatever its prompt.
 """
 
@@ -34,7 +34,7 @@ from .resampling import systematic
 from .settings import unconstrained
 from .strength import STRENGTHS, Strength
 
-PARTICLES, RUNS = 4, 2  # of each strength
+PARTICLES, RUNS = 4, 2  # of each strength; a request for one particle has as many runs of one
 PROMPTS = 8  # of a class of requests, at most
 SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
@@ -49,17 +49,19 @@ def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled)
     Raises :class:`EvidenceError` if a request has no HMM.
     """
     chosen: dict[tuple[int, int], Strength] = {}
-    pilots: dict[int, tuple[Strength, list[Request]]] = {}
+    pilots: dict[int, tuple[Strength, bool, list[Request]]] = {}
     for i, request in enumerate(requests):
         for j, part in enumerate(request.populations):
             if (wanted := part.proposal.unsettled) is None:
                 continue
             if request.hmm is None:
                 raise EvidenceError(f"{type(part.proposal).__name__} needs hmm=…")
-            strength = wanted if isinstance(wanted, Strength) else _found(lm, request, resampled)
+            strength = (
+                wanted if isinstance(wanted, Strength) else _found(lm, request, part.particles, resampled)
+            )
             chosen[i, j] = strength
             if strength.value is None:
-                asked = pilots.setdefault(id(strength), (strength, []))[1]
+                asked = pilots.setdefault(id(strength), (strength, part.particles == 1, []))[2]
                 if len(asked) < (PROMPTS if wanted is strength else 1):
                     asked.append(request)
     if pilots:
@@ -80,48 +82,51 @@ def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Propos
     """The proposal for one request, with the strength that it wants."""
     fa = unconstrained(given.lm) if given.fa is None else given.fa
     budget = whole(max_new_tokens, "max_new_tokens")
-    parts = [Population(proposal, None, 1)]
+    parts = [Population(proposal, None, PARTICLES)]
     request = Request(given.prompts[0], fa, given.hmm, None, budget, 0, None, parts)
     settle(given.lm, [request], Resampled(systematic, 0.5))
     return request.populations[0].proposal
 
 
 def _pilot(
-    lm: LanguageModel, asked: Sequence[tuple[Strength, Sequence[Request]]], resampled: Resampled
+    lm: LanguageModel, asked: Sequence[tuple[Strength, bool, Sequence[Request]]], resampled: Resampled
 ) -> None:
-    """Settle strengths by runs of the requests with each of :data:`.STRENGTHS`; of their own potentials only an
-    :class:`.Attribute` is asked."""
+    """Settle strengths by runs of the requests with each of :data:`.STRENGTHS`, of one particle where that is said; of the
+    requests' own potentials only an :class:`.Attribute` is asked."""
     guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in STRENGTHS}
-    parts = [Population(guides[s], None, PARTICLES) for s in STRENGTHS for _ in range(RUNS)]
+    sizes = {True: [1] * (PARTICLES * RUNS), False: [PARTICLES] * RUNS}
+    parts = {one: [Population(guides[s], None, k) for s in STRENGTHS for k in sizes[one]] for one in sizes}
     requests = [
         replace(
             request,
             potential=factor_over_tokens(request.potential),
             align=None,
-            populations=parts,
+            populations=parts[one],
             seed=SEED + i,
         )
-        for _, of_one in asked
-        for i, request in enumerate(of_one)
+        for _, one, requested in asked
+        for i, request in enumerate(requested)
     ]
     threshold = 0.5 if resampled.ess_threshold else 0.0
     posteriors = iter(run_requests(lm, requests, Resampled(systematic, threshold)))
-    for strength, of_one in asked:
-        pilots = []
-        for _ in of_one:
+    for strength, one, requested in asked:
+        pilots, runs = [], len(sizes[one])
+        for _ in requested:
             found = [island.log_evidence for island in next(posteriors).islands]
-            pilots.append({s: found[i * RUNS : (i + 1) * RUNS] for i, s in enumerate(STRENGTHS)})
+            pilots.append({s: found[i * runs : (i + 1) * runs] for i, s in enumerate(STRENGTHS)})
         strength.settle(pilots)
 
 
-def _found(lm: LanguageModel, request: Request, resampled: Resampled) -> Strength:
-    """The strength kept for a request's model, HMM, constraint and budget; a new one to be settled."""
+def _found(lm: LanguageModel, request: Request, particles: int, resampled: Resampled) -> Strength:
+    """The strength kept for a request's model, HMM, constraint and budget, and for one particle or several; a new one to be
+    settled."""
     assert request.hmm is not None
     key = (
         getattr(lm, "temperature", None),
         _automaton_name(request.fa),
         _hmm_name(request.hmm),
         request.max_new_tokens,
+        particles == 1,
         resampled.ess_threshold > 0,
     )
     kept: dict[Hashable, Strength] = {}
