@@ -3,8 +3,8 @@
 The pilot is two runs of four particles for each of :data:`.STRENGTHS`, or eight of one particle where a single one is asked
 for, on random numbers of its own, in one batch of the language model: as many passes as the budget has tokens, of at most 40
 rows. The strength with the largest mean log Ẑ is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the
-divergence of the samples (Loula et al. 2025, Appendix D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model
-and budget finds it, whatever its prompt.
+divergence of the samples (Loula et al. 2025, Appendix D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z.
+The next request with an equal constraint, HMM, model and budget finds it, whatever its prompt.
 """
 
 from __future__ import annotations
