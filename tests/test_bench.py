@@ -326,6 +326,9 @@ def test_the_report_holds_the_figures(data, tmp_path):
     number, bounds = summary.divergences(["gcd", "pgcd"])
     assert number == 6
     assert bounds["gcd", 4].mean() < bounds["gcd", 1].mean()
+    paired = summary.divergence_differences("pgcd", "gcd", 4)
+    assert paired.tolist() == pytest.approx((bounds["pgcd", 4] - bounds["gcd", 4]).tolist())
+    assert "less that of one method" in text
     with pytest.raises(tt.errors.EvidenceError, match=r"FILE\.md"):
         report([tmp_path / "out"], tmp_path / "report.pdf")
 

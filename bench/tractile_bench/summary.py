@@ -134,6 +134,16 @@ class Summary:
                 found[cell][place] = reference - fmean(line["quality"] for line in runs[cell][i])
         return len(lived), found
 
+    def divergence_differences(self, method: str, other: str, k: int) -> Float[ndarray, " some"]:
+        """Bounds of a method less those of another with the same target, in nats, for each example in which no run of the two
+        died: log Z, which need not be known, cancels out."""
+        found = []
+        for lines, against in zip(self.runs(method, k), self.runs(other, k), strict=True):
+            values = [[line.get("quality") for line in some] for some in (lines, against)]
+            if all(value is not None for some in values for value in some):
+                found.append(fmean(values[1]) - fmean(values[0]))
+        return np.array(found)
+
     @cached_property
     def together(self) -> tuple[int, dict[str, dict[tuple[str, int], float]]]:
         """Corpus-level metrics, as :func:`.read_corpus_metrics` has them."""

@@ -110,6 +110,12 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
                 "(Loula et al. 2025, Appendix D), over the examples in which no run died.\n"
             )
             yield found
+            if compared := tables.divergence_differences(summary, chosen):
+                yield (
+                    "The same less that of one method, paired by example, over the examples in which no run of the two died "
+                    "(their number behind the interval); bold where the interval leaves zero out.\n"
+                )
+                yield compared
             name = "divergence-potential" if steered else "divergence"
             yield _figure(figures.divergences(summary, chosen), summary, out, name, "divergence")
     if summary.latency:

@@ -117,16 +117,14 @@ def differences(summary: Summary) -> str:
         for k in summary.particles:
             both = summary.has(better, k) and summary.has(worse, k)
             found = bootstrap(summary.scores(better, k) - summary.scores(worse, k)) if both else None
-            cells.append("–" if found is None else _marked(found))
+            cells.append("–" if found is None else _points(found))
         if any(cell != "–" for cell in cells):
             rows.append([f"{METHODS[better].title} − {METHODS[worse].title}", *cells])
     return markdown(["difference", *(f"k = {k}" for k in summary.particles)], rows) if rows else ""
 
 
-def _marked(found: Interval) -> str:
-    """Mark the text if the interval excludes zero."""
-    mark = "**" if found.low > 0 or found.high < 0 else ""
-    return f"{mark}{100 * found.mean:+.1f}{mark} ({100 * found.low:+.1f}, {100 * found.high:+.1f})"
+def _points(found: Interval) -> str:
+    return _signed(Interval(*(100 * value for value in found)), 1)
 
 
 def against_truth(summary: Summary) -> str:
@@ -139,7 +137,7 @@ def against_truth(summary: Summary) -> str:
     rows = []
     for method in exact_methods(summary):
         cells = [
-            _marked(bootstrap(summary.scores(method, k)[here] - exact)) if summary.has(method, k) else "–"
+            _points(bootstrap(summary.scores(method, k)[here] - exact)) if summary.has(method, k) else "–"
             for k in summary.particles
         ]
         rows.append([METHODS[method].title, *cells])
@@ -188,6 +186,30 @@ def divergences(summary: Summary, methods: Sequence[str]) -> str:
         ]
         rows.append([METHODS[method].title, *cells])
     return markdown([f"KL, {number} examples", *(f"k = {k}" for k in summary.particles)], rows)
+
+
+def divergence_differences(summary: Summary, methods: Sequence[str]) -> str:
+    """What the bounds of the other methods are above those of GCD, of LCD or of full IS, whichever comes first; '' if none
+    was run."""
+    base = next((name for name in ("gcd", "lcd", "full-is") if name in methods), None)
+    rows = []
+    for method in methods:
+        if base is None or method == base:
+            continue
+        cells = []
+        for k in summary.particles:
+            both = summary.has(method, k) and summary.has(base, k)
+            some = summary.divergence_differences(method, base, k) if both else ()
+            cells.append(f"{_signed(bootstrap(some))}, {len(some)}" if len(some) else "–")
+        rows.append([f"{METHODS[method].title} − {METHODS[base].title}", *cells])
+    return markdown(["difference, nats", *(f"k = {k}" for k in summary.particles)], rows) if rows else ""
+
+
+def _signed(found: Interval, digits: int = 2) -> str:
+    """Bold where the interval excludes zero."""
+    mark = "**" if found.low > 0 or found.high < 0 else ""
+    mean, low, high = (f"{value:+.{digits}f}" for value in found)
+    return f"{mark}{mean}{mark} ({low}, {high})"
 
 
 def latency(summary: Summary) -> str:
