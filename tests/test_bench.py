@@ -375,17 +375,29 @@ def test_methods_may_have_been_repeated_unequally(data, tmp_path):
     assert Summary(tmp_path / "out").repeats == "3"
 
 
-def test_the_strength_of_the_lookahead_is_found_once_and_kept(data, tmp_path):
+def test_the_strengths_of_the_lookahead_are_found_once_and_kept(data, tmp_path):
     run(data, tmp_path / "out", methods=("pgcd",))
     runs = (tmp_path / "out/runs.jsonl").read_bytes()
-    found = json.loads((tmp_path / "out/strength.json").read_text())
-    assert dict(found["log_evidence"]).keys() == set(STRENGTHS)
-    (tmp_path / "out/strength.json").write_text(json.dumps({**found, "strength": 0.4}))
+    path = tmp_path / "out/strength.json"
+    found = json.loads(path.read_text())
+    assert found.keys() == {"one particle", "several particles"}
+    assert all(dict(pilot["log_evidence"]).keys() == set(STRENGTHS) for pilot in found.values())
+    found["one particle"]["strength"] = 0.4
+    path.write_text(json.dumps(found))
     run(data, tmp_path / "out", methods=("pgcd", "gcd"))
-    assert json.loads((tmp_path / "out/strength.json").read_text())["strength"] == 0.4
+    assert json.loads(path.read_text()) == found
     assert (tmp_path / "out/runs.jsonl").read_bytes().startswith(runs)
     run(data, tmp_path / "fixed", methods=("pgcd",), strength=1.0)
     assert not (tmp_path / "fixed/strength.json").exists()
+
+
+def test_a_folder_with_one_strength_for_all_keeps_it(data, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/strength.json").write_text(json.dumps({"strength": 0.7, "log_evidence": [[0.7, -1.0]]}))
+    run(data, tmp_path / "out", methods=("pgcd",))
+    run(data, tmp_path / "fixed", methods=("pgcd",), strength=0.7)
+    ours, fixed = ((tmp_path / name / "runs.jsonl").read_text().splitlines()[1:] for name in ("out", "fixed"))
+    assert ours == fixed
 
 
 def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):

@@ -73,15 +73,22 @@ class Results:
         _append(self.folder / "runs.jsonl", new)
         self.done.update(key(line) for line in new)
 
-    def strength(self) -> float | None:
-        """The strength of the lookahead that was found for these runs."""
-        path = self.folder / "strength.json"
-        return float(json.loads(path.read_text())["strength"]) if path.is_file() else None
+    def strength(self, single: bool) -> float | None:
+        """The strength of the lookahead that was found for these runs of a single particle, or of several."""
+        found = self._strengths()
+        if "strength" not in found:  # older folders have one strength for both
+            found = found.get(_particles(single), {})
+        return float(found["strength"]) if found else None
 
-    def keep_strength(self, strength: Strength) -> None:
+    def keep_strength(self, strength: Strength, single: bool) -> None:
         """Keep the strength that was found, with the pilot's mean log Ẑ."""
         found = {"strength": strength.value, "log_evidence": list(strength.log_evidence.items())}
-        write_atomically(self.folder / "strength.json", _line(found).encode())
+        line = _line({**self._strengths(), _particles(single): found})
+        write_atomically(self.folder / "strength.json", line.encode())
+
+    def _strengths(self) -> dict[str, Any]:
+        path = self.folder / "strength.json"
+        return dict(json.loads(path.read_text())) if path.is_file() else {}
 
     def time(self, line: Mapping[str, Any]) -> None:
         """Add a line of times."""
@@ -157,6 +164,10 @@ def _append(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
             file.write(text)
     except OSError as error:
         raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _particles(single: bool) -> str:
+    return "one particle" if single else "several particles"
 
 
 def _line(fields: Mapping[str, Any]) -> str:

@@ -12,7 +12,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,7 +20,7 @@ import torch
 from tractile.circuits.hmm import HMM
 from tractile.constraints import Vocabulary
 from tractile.errors import EvidenceError, TractileError
-from tractile.inference.smc import LookaheadProposal, Posterior, Strength, smc
+from tractile.inference.smc import Posterior, smc
 from tractile.inference.smc.query_cache import forget, keeping
 from tractile.lm import LanguageModel
 from tractile.lm.base import Prompt
@@ -30,12 +29,11 @@ from .answers import Answers, answers_of
 from .base import Example, Task
 from .counting_lm import CountingLM
 from .methods import METHODS, potential, proposal
+from .pilot import CALIBRATED, find_strength
 from .prepare import HMM_MEMORY, Prepared, Preparer, split_by_memory
 from .results import Key, Results
 from .stop_at_newline import NewlineStopLM
 
-CALIBRATED = 8
-"""Examples of the pilot that finds the strength of the lookahead."""
 DRAWS_AT_ONCE = 1024
 """Of rejection sampling, over all examples: each has its own keys and values in the language model."""
 
@@ -43,8 +41,8 @@ DRAWS_AT_ONCE = 1024
 @dataclass(frozen=True)
 class Settings:
     """What is run. ``draws``: how many texts rejection sampling draws for an example at most, and ``wanted``: how many accepted
-    ones it stops at; ``w``: the language model's share in pgcd's mixture; ``strength``: that of the lookahead, "auto" for the one
-    that a pilot on the first examples finds; ``batch``: examples at once."""
+    ones it stops at; ``w``: the language model's share in pgcd's mixture; ``strength``: that of the lookahead, "auto" for
+    what pilots on the first examples find, one for a single particle and one for several; ``batch``: examples at once."""
 
     methods: Sequence[str]
     particles: Sequence[int]
@@ -81,7 +79,7 @@ class Bench:
     ) -> None:
         self.task, self.settings = task, settings
         self.lm = CountingLM(NewlineStopLM(lm, vocab) if task.one_line else lm)
-        self._strength = 1.0
+        self._strengths = {True: 1.0, False: 1.0}  # of one particle, of several
         self._preparer = Preparer(task, vocab, hmm, prompt)
         for name in settings.methods:
             if METHODS[name].guided and hmm is None:
@@ -100,7 +98,7 @@ class Bench:
         if len({example.id for example in examples}) < len(examples):
             raise EvidenceError(f"{self.task.name}: two examples have the same id")
         if any(METHODS[name].looks_ahead for name in self.settings.methods):
-            self._find_strength(examples[:CALIBRATED], results)
+            self._find_strengths(examples[:CALIBRATED], results)
         size = self.settings.batch
         # A batch is as wide as its longest prompt.
         examples = sorted(examples, key=lambda example: len(example.prompt))
@@ -113,34 +111,23 @@ class Bench:
             if missing:
                 self._chunk(chunk, results, tick)
 
-    def _find_strength(self, examples: Sequence[Example], results: Results) -> None:
-        """Find the strength of the lookahead for the task by a pilot on a few examples; ``results`` keep it."""
-        if self.settings.strength != "auto":
-            self._strength = self.settings.strength
-            return
-        if (kept := results.strength()) is not None:
-            self._strength = kept
-            return
-        prepared = [one for one in self._preparer.prepare(examples) if one.error is None]
-        with keeping(HMM_MEMORY):
-            for part in split_by_memory(prepared, self.settings.max_new_tokens):
-                for some in (part, *([one] for one in part)):  # together, or the first that can be run
-                    with suppress(TractileError):
-                        strength = Strength()
-                        guide = LookaheadProposal(strength)
-                        smc(
-                            self.lm,
-                            prompts=[one.prompt for one in some],
-                            fa=[one.fa for one in some],
-                            proposal=guide,
-                            hmm=[one.hmm for one in some],
-                            particles=min(4, max(self.settings.particles)),
-                            max_new_tokens=self.settings.max_new_tokens,
-                        )
-                        assert strength.value is not None
-                        self._strength = strength.value
-                        results.keep_strength(strength)
-                        return
+    def _find_strengths(self, examples: Sequence[Example], results: Results) -> None:
+        """Find the strengths of the lookahead that ``results`` lack by pilots on a few examples, and keep them there."""
+        prepared = None
+        for single in sorted({k == 1 for k in self.settings.particles}):
+            if self.settings.strength != "auto":
+                self._strengths[single] = self.settings.strength
+                continue
+            if (kept := results.strength(single)) is None:
+                if prepared is None:
+                    prepared = [one for one in self._preparer.prepare(examples) if one.error is None]
+                k = 1 if single else min(k for k in self.settings.particles if k > 1)
+                found = find_strength(self.lm, prepared, k, self.settings.max_new_tokens)
+                if found is None or found.value is None:
+                    continue
+                results.keep_strength(found, single)
+                kept = found.value
+            self._strengths[single] = kept
 
     def _sizes(self, name: str) -> list[tuple[int, int]]:
         """(particles, seed) of a method's runs; rejection sampling has one size, as many as it may draw."""
@@ -245,7 +232,7 @@ class Bench:
             self.lm,
             prompts=[one.prompt for one in prepared],
             fa=[one.fa if method.constrained else None for one in prepared],
-            proposal=proposal(method, self.settings.w, self._strength),
+            proposal=proposal(method, self.settings.w, self._strengths[k == 1]),
             hmm=[one.hmm if method.guided else None for one in prepared],
             particles=k,
             max_new_tokens=self.settings.max_new_tokens,
