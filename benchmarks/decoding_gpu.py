@@ -113,7 +113,8 @@ class Model:
     """The language model with a cache of fixed size: a forward pass over one token for each row, as a graph."""
 
     def __init__(self, sizes: dict[str, int], length: int, device: torch.device, graph: bool) -> None:
-        config = LlamaConfig(**sizes, max_position_embeddings=2048)
+        head = sizes["hidden_size"] // sizes["num_attention_heads"]  # transformers 4.50 does not work it out
+        config = LlamaConfig(**sizes, head_dim=head, max_position_embeddings=2048)
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.bfloat16)
         with device:

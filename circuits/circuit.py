@@ -11,7 +11,8 @@ checked as nodes are added; smoothness and decomposability by :mod:`tractile.cir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +58,14 @@ class Circuit(DisplayMixin):
         self.root: int = -1
 
     def input(self, layer: InputLayer, variable: int | None = None) -> int:
-        """Add an input layer over ``variable``; returns its node. Raises :class:`ShapeError` for a constant with a variable."""
+        """Add an input layer over ``variable``; returns its node.
+
+        Raises :class:`ShapeError` for a constant with a variable, :class:`CircuitError` for a variable that is no whole number
+        from 0 on.
+        """
         if (variable is None) != isinstance(layer, Constant):
             raise ShapeError(f"{layer!r}: an input layer needs one variable, a constant none")
+        _must_be_variables([] if variable is None else [variable])
         return self._add(
             layer, (), frozenset() if variable is None else frozenset({variable}), layer.unit_dims
         )
@@ -171,7 +177,8 @@ class Circuit(DisplayMixin):
     def relabel(self, variables: Mapping[int, int]) -> Circuit:
         """The same circuit over other variables: ``{old: new}``, those not named keep theirs; layers are shared.
 
-        Raises :class:`CircuitError` for a variable that is not there and where two would become one.
+        Raises :class:`CircuitError` for a variable that is not there, where two would become one, and for what is no whole
+        number from 0 on.
 
         Examples
         --------
@@ -186,6 +193,7 @@ class Circuit(DisplayMixin):
             raise CircuitError(
                 f"relabel: {dict(variables)} must give distinct variables to some of {list(self.variables)}"
             )
+        _must_be_variables(new.values())
         out = self.map_layers(lambda layer: layer)
         for node in out.graph:
             out.graph.nodes[node]["scope"] = frozenset(variables.get(v, v) for v in self.scope(node))
@@ -273,6 +281,12 @@ def for_each_tensor(fn: TensorMap) -> TensorMap:
         return known[id(tensor)][1]
 
     return once
+
+
+def _must_be_variables(variables: Iterable[Any]) -> None:
+    for v in variables:
+        if isinstance(v, bool) or not isinstance(v, Integral) or v < 0:
+            raise CircuitError(f"a variable is a whole number from 0 on, not {v!r}")
 
 
 def check_circuit(model: object, operation: str) -> None:

@@ -457,3 +457,14 @@ def test_map_reaches_every_parameter_of_a_chain_once():
     assert len(found.parameters()) == len(met)
     for doubled, p in zip(found.parameters(), met, strict=True):
         assert torch.equal(doubled, 2 * p)
+
+
+@pytest.mark.parametrize("variable", ["0", -1, 1.0, True, (0,)])
+def test_a_variable_is_a_whole_number(variable):
+    coin = tt.layers.Bernoulli(torch.tensor([0.5]))
+    with pytest.raises(tt.errors.CircuitError, match="whole number"):
+        tt.Circuit().input(coin, variable)
+    made = tt.Circuit()
+    made.input(coin, 0)
+    with pytest.raises(tt.errors.CircuitError, match="whole number"):
+        made.relabel({0: variable})

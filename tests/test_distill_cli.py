@@ -35,7 +35,7 @@ def test_latent_start_log_and_curve(corpus, tmp_path):
         assert "| hidden states | 12, dense transition |" in card
         assert f"| 2 | {log[-1]['nats_per_token']:.4f} | {log[-1]['held_out']:.4f} |" in card
         assert f"6 steps took {log[-1]['seconds']:,.0f} seconds" in card
-    assert nats["latent"] < nats["random"] - 0.1
+    assert nats["latent"] < nats["random"] - 0.05
 
 
 def test_growing(corpus, tmp_path):

@@ -368,6 +368,7 @@ BAD_EVIDENCE = {
     "rows for different batches": {0: torch.tensor([0, 1]), 1: torch.tensor([0, 1, 2])},
     "a text": {0: "ab"},
     "a set of unlike values": {0: [0, None]},
+    "a set of booleans": {0: [True, False, True]},
     "a set with a tensor": {0: [0, torch.tensor([])]},
     "complex numbers": torch.zeros(1, 2, dtype=torch.complex64),
     "complex weights": {0: torch.ones(3, dtype=torch.complex64)},
@@ -381,6 +382,15 @@ def test_evidence_that_does_not_fit_is_refused(what):
     for model, length in ((HMM, {"n": 2}), (HMM.unroll(2), {})):
         with pytest.raises(EvidenceError):
             tt.log_marginal(model, BAD_EVIDENCE[what], **length)
+
+
+def test_a_batch_of_no_rows_has_no_answers():
+    nothing = torch.zeros(0, 2, dtype=torch.long)
+    for model, length in ((HMM, {"n": 2}), (HMM.unroll(2), {})):
+        assert tt.log_marginal(model, nothing, **length).shape == (0,)
+        assert tt.marginals(model, nothing, **length)[0].shape == (0, 3)
+        assert tt.mpe(model, nothing, **length)[0].shape == (0, 2)
+        assert tt.sample(model, 4, nothing, **length).shape == (4, 0, 2)
 
 
 def test_numpy_integers_are_evidence():

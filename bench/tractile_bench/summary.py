@@ -139,9 +139,10 @@ class Summary:
         died: log Z, which need not be known, cancels out."""
         found = []
         for lines, against in zip(self.runs(method, k), self.runs(other, k), strict=True):
-            values = [[line.get("quality") for line in some] for some in (lines, against)]
-            if all(value is not None for some in values for value in some):
-                found.append(fmean(values[1]) - fmean(values[0]))
+            if all(line.get("quality") is not None for line in (*lines, *against)):
+                found.append(
+                    fmean(line["quality"] for line in against) - fmean(line["quality"] for line in lines)
+                )
         return np.array(found)
 
     @cached_property

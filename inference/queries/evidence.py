@@ -112,7 +112,7 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
         items = {}
     elif isinstance(evidence, Mapping):
         items = dict(evidence)
-    elif isinstance(evidence, Tensor) and 0 in vocab_sizes.values():
+    elif isinstance(evidence, Tensor) and 0 in list(vocab_sizes.values()):
         columns = zip(vocab_sizes.items(), _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True)
         items = {v: _whole(column, v) if size else column for (v, size), column in columns}
     elif holds_weights(evidence):
@@ -216,9 +216,12 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
         item = torch.tensor([int(item)])
     elif not isinstance(item, Tensor):
         chosen = list(item)
-        if not chosen or not all(isinstance(t, Integral) and 0 <= int(t) < vocab_size for t in chosen):
+        if not chosen or not all(
+            isinstance(t, Integral) and not isinstance(t, bool) and 0 <= int(t) < vocab_size for t in chosen
+        ):
             raise EvidenceError(
-                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {item!r}"
+                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {item!r} (a mask of the values "
+                "allowed is a tensor of booleans)"
             )
         allowed = torch.zeros(vocab_size)
         allowed[chosen] = 1.0

@@ -39,6 +39,7 @@ from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
 
 Model = Chain | Circuit
 Lengths = Int[Tensor, " batch"] | None
+_SEQUENCES = (Tensor, Sequence)  # a tuple, since torch.compile reads no union before torch 2.7
 MARGINAL_ELEMENTS = 1 << 24  # of tables of log-weights computed together
 
 
@@ -48,9 +49,7 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
         known = folded(model)
         return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
     if n is None:
-        if not isinstance(evidence, Tensor | Sequence) or (
-            isinstance(evidence, Tensor) and not evidence.ndim
-        ):
+        if not isinstance(evidence, _SEQUENCES) or (isinstance(evidence, Tensor) and not evidence.ndim):
             raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
         if isinstance(evidence, Tensor):
             n = evidence.shape[-2 if holds_weights(evidence) and model.vocab_size else -1]

@@ -77,7 +77,7 @@ def sample(
         if not bool((total(model, Boolean(), known, len(variables), None) == 0).all()):
             raise
         values = draw(Log())
-    return values if known.batch == 1 else values.view(num_samples, known.batch, -1)
+    return values if known.batch == 1 else values.view(num_samples, known.batch, values.shape[-1])
 
 
 def mpe(
@@ -171,8 +171,9 @@ def _top_down(
             parts = layer.parts(unit, [circuit.unit_dims(c) for c in children])
             for c, part in zip(children, parts, strict=True):
                 asked.setdefault(c, []).append((which, part))
-    found = torch.stack([chosen[v] for v in sorted(chosen)], 1) if chosen else rows.new_zeros(len(rows), 0)
-    return found, root[rows].double()
+    if not chosen:  # no variables, or no rows
+        return rows.new_zeros(len(rows), len(circuit.variables)), root[rows].double()
+    return torch.stack([chosen[v] for v in sorted(chosen)], 1), root[rows].double()
 
 
 def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
