@@ -110,19 +110,24 @@ class Summary:
         self, methods: Sequence[str]
     ) -> tuple[int, dict[tuple[str, int], Float[ndarray, " some"]]]:
         """Estimates of upper bounds on KL(method ‖ target) in nats, of methods of one target, by method and number of
-        particles; and of how many examples: those in which no run died (Loula et al. 2025, Figure 3 and Appendix D).
+        particles; and over how many examples (Loula et al. 2025, Figure 3 and Appendix D).
 
-        log Z is taken from all unbiased runs together that have the most particles, so a small bound may come out negative;
-        without any there is nothing.
+        A run that dies makes the bound infinite, and there is none for its method and number of particles; the others are
+        over all examples. Where runs of every unbiased method died, the examples are those in which none did. log Z is taken
+        from all unbiased runs together that have the most particles, so a small bound may come out negative; without any
+        there is nothing.
         """
         cells = [(name, k) for name in methods for k in self.particles if self.has(name, k)]
         runs = {cell: self.runs(*cell) for cell in cells}
-        lived = [
-            i
-            for i in range(len(self.examples))
-            if all(line.get("quality") is not None for cell in cells for line in runs[cell][i])
-        ]
+        alive = {
+            cell: [all(line.get("quality") is not None for line in lines) for lines in runs[cell]]
+            for cell in cells
+        }
         corrected = [cell for cell in cells if METHODS[cell[0]].corrected]
+        if any(all(alive[cell]) for cell in corrected):
+            cells = [cell for cell in cells if all(alive[cell])]
+        lived = [i for i in range(len(self.examples)) if all(alive[cell][i] for cell in cells)]
+        corrected = [cell for cell in corrected if cell in cells]
         if not corrected:
             return 0, {}
         largest = [cell for cell in corrected if cell[1] == max(k for _, k in corrected)]
@@ -133,6 +138,10 @@ class Summary:
             for cell in cells:
                 found[cell][place] = reference - fmean(line["quality"] for line in runs[cell][i])
         return len(lived), found
+
+    def died(self, method: str, k: int) -> int:
+        """In how many examples a run died, so that log Ẑ is −∞."""
+        return sum(any(line.get("quality") is None for line in lines) for lines in self.runs(method, k))
 
     def divergence_differences(self, method: str, other: str, k: int) -> Float[ndarray, " some"]:
         """Bounds of a method less those of another with the same target, in nats, for each example in which no run of the two

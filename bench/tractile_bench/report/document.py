@@ -107,7 +107,7 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
             yield f"{mark} Divergence from {'p_lm(x) · 1[x ∈ C] · Ψ(x)' if steered else 'p_lm(x | C)'}\n"
             yield (
                 "log Z − E[log Ẑ] in nats, an upper bound on the Kullback–Leibler divergence of a particle drawn by weight "
-                "(Loula et al. 2025, Appendix D), over the examples in which no run died.\n"
+                "(Loula et al. 2025, Appendix D). It is infinite where a run died: with how many examples that was so.\n"
             )
             yield found
             if compared := tables.divergence_differences(summary, chosen):

@@ -179,12 +179,13 @@ def divergences(summary: Summary, methods: Sequence[str]) -> str:
     number, found = summary.divergences(methods)
     if not number:
         return ""
-    rows = []
-    for method in methods:
-        cells = [
-            _three(bootstrap(found[method, k])) if (method, k) in found else "–" for k in summary.particles
-        ]
-        rows.append([METHODS[method].title, *cells])
+
+    def cell(method: str, k: int) -> str:
+        if (method, k) in found:
+            return _three(bootstrap(found[method, k]))
+        return f"∞, {summary.died(method, k)} died" if summary.has(method, k) else "–"
+
+    rows = [[METHODS[method].title, *(cell(method, k) for k in summary.particles)] for method in methods]
     return markdown([f"KL, {number} examples", *(f"k = {k}" for k in summary.particles)], rows)
 
 
