@@ -113,8 +113,7 @@ class Model:
     """The language model with a cache of fixed size: a forward pass over one token for each row, as a graph."""
 
     def __init__(self, sizes: dict[str, int], length: int, device: torch.device, graph: bool) -> None:
-        head = sizes["hidden_size"] // sizes["num_attention_heads"]  # transformers 4.50 does not work it out
-        config = LlamaConfig(**sizes, head_dim=head, max_position_embeddings=2048)
+        config = LlamaConfig(**sizes, max_position_embeddings=2048)
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.bfloat16)
         with device:
@@ -127,7 +126,13 @@ class Model:
     def start(self, prompts: torch.Tensor) -> torch.Tensor:
         """Logits after the prompts."""
         if self._replay is None:
-            self.cache = StaticCache(config=self.net.config, max_cache_len=self.length)
+            self.cache = StaticCache(
+                config=self.net.config,
+                max_cache_len=self.length,
+                max_batch_size=len(prompts),  # this and the rest: before transformers 4.56
+                device=self.device,
+                dtype=self.net.dtype,
+            )
         else:
             self.cache.reset()
         logits = self._forward(prompts)

@@ -37,7 +37,7 @@ def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], ou
     live = list(operands)
     for positions in plan(terms, out):
         group = [live.pop(i) for i in sorted(positions, reverse=True)]
-        kept = set(out).union(*(labels for _, labels in live)) if live else set(out)
+        kept = {*out, *(label for _, labels in live for label in labels)}
         x, labels = group[0]
         for y, more in group[1:]:
             x, labels = _pair(semiring, (y, more), (x, labels), kept)
@@ -83,7 +83,8 @@ def _pair(
             return op.apply(semiring, x, labels.index(col)), tuple(row if i == col else i for i in labels)
         if row in labels and col not in labels and row not in kept:
             return op.T.apply(semiring, x, labels.index(row)), tuple(col if i == row else i for i in labels)
-    device = next((semiring.device(v) for v, _ in (a, b) if not isinstance(v, AxisOperator)), None)
+    devices = [semiring.device(v) for v, _ in (a, b) if not isinstance(v, AxisOperator)]
+    device = devices[0] if devices else None
     (x, x_labels), (y, y_labels) = (
         (semiring.lift(v.matrix().to(device)) if isinstance(v, AxisOperator) else v, i) for v, i in (a, b)
     )

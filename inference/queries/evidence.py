@@ -206,26 +206,31 @@ def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batc
     return found.long()
 
 
-def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
-    """One variable's evidence as tokens (batch,) or weights (V, batch)."""
-    if isinstance(item, bool) or not isinstance(item, Integral | Tensor | Sequence | set | frozenset):
+def _chosen(item: Any, variable: int, vocab_size: int) -> Tensor:
+    """A value as tokens (1,), a collection of them as weights (V,)."""
+    if isinstance(item, bool) or not isinstance(item, Integral | Sequence | set | frozenset):
         raise EvidenceError(
             f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}"
         )
     if isinstance(item, Integral):
-        item = torch.tensor([int(item)])
-    elif not isinstance(item, Tensor):
-        chosen = list(item)
-        if not chosen or not all(
-            isinstance(t, Integral) and not isinstance(t, bool) and 0 <= int(t) < vocab_size for t in chosen
-        ):
-            raise EvidenceError(
-                f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {item!r} (a mask of the values "
-                "allowed is a tensor of booleans)"
-            )
-        allowed = torch.zeros(vocab_size)
-        allowed[chosen] = 1.0
-        item = allowed
+        return torch.tensor([int(item)])
+    chosen = list(item)
+    if not chosen or not all(
+        isinstance(t, Integral) and not isinstance(t, bool) and 0 <= int(t) < vocab_size for t in chosen
+    ):
+        raise EvidenceError(
+            f"variable {variable}: a set must hold values in 0 … {vocab_size - 1}, not {item!r} (a mask of the values "
+            "allowed is a tensor of booleans)"
+        )
+    allowed = torch.zeros(vocab_size)
+    allowed[chosen] = 1.0
+    return allowed
+
+
+def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
+    """One variable's evidence as tokens (batch,) or weights (V, batch)."""
+    if not isinstance(item, Tensor):
+        item = _chosen(item, variable, vocab_size)
     _must_be_real(item, f"variable {variable}: evidence")
     if item.dtype == torch.bool:
         item = item.float()
