@@ -107,7 +107,8 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
             yield f"{mark} Divergence from {'p_lm(x) · 1[x ∈ C] · Ψ(x)' if steered else 'p_lm(x | C)'}\n"
             yield (
                 "log Z − E[log Ẑ] in nats, an upper bound on the Kullback–Leibler divergence of a particle drawn by weight "
-                "(Loula et al. 2025, Appendix D). It is infinite where a run died: with how many examples that was so.\n"
+                "(Loula et al. 2025, Appendix D). It is infinite where a run died: with how many examples that was "
+                "so. Where runs of every method died, the others are over the examples in which none did.\n"
             )
             yield found
             if compared := tables.divergence_differences(summary, chosen):

@@ -202,7 +202,8 @@ def divergence_differences(summary: Summary, methods: Sequence[str]) -> str:
             both = summary.has(method, k) and summary.has(base, k)
             some = summary.divergence_differences(method, base, k) if both else ()
             cells.append(f"{_signed(bootstrap(some))}, {len(some)}" if len(some) else "–")
-        rows.append([f"{METHODS[method].title} − {METHODS[base].title}", *cells])
+        if any(cell != "–" for cell in cells):
+            rows.append([f"{METHODS[method].title} − {METHODS[base].title}", *cells])
     return markdown(["difference, nats", *(f"k = {k}" for k in summary.particles)], rows) if rows else ""
 
 
