@@ -154,6 +154,7 @@ def grid(smoke: bool) -> Iterator[tuple[str, int, int]]:
     yield from product(counted, (4096,), (2**14, 2**16, 2**18))
     yield ("Monarch, clones, EM", 4096, 2**17)
     yield ("Monarch, EM", 4096, most)
+    yield ("Monarch, EM", 16_384, 2**17)
 
 
 # ------------------------------------------------------------ what becomes of them
