@@ -35,6 +35,7 @@ from tractile.inference.smc.query_cache import forget, keeping
 from tractile.inference.smc.strength import STRENGTHS, Strength
 from tractile_bench import TASKS
 from tractile_bench.cli import SAMPLE
+from tractile_bench.intervals import bootstrap
 from tractile_bench.models import load_small_hmm, load_small_lm
 from tractile_bench.prepare import HMM_MEMORY, Preparer
 from tractile_bench.runner import choose
@@ -139,9 +140,7 @@ def judged(example: Runs, k: str, strength: str) -> float:
 
 def interval(differences: Sequence[float]) -> str:
     """Mean with a 95 % interval, bootstrapped."""
-    draw = random.Random(0)
-    means = sorted(statistics.fmean(draw.choices(differences, k=len(differences))) for _ in range(2000))
-    return f"{statistics.fmean(differences):+.1f} ({means[50]:+.1f}, {means[1949]:+.1f})".replace("-", "−")
+    return "{:+.1f} ({:+.1f}, {:+.1f})".format(*bootstrap(differences)).replace("-", "−")
 
 
 def report(arguments: argparse.Namespace) -> None:

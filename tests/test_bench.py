@@ -330,7 +330,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
     assert bounds["gcd", 4].mean() < bounds["gcd", 1].mean()
     paired = summary.divergence_differences("pgcd", "gcd", 4)
     assert paired.tolist() == pytest.approx((bounds["pgcd", 4] - bounds["gcd", 4]).tolist())
-    assert "less that of one method" in text
+    assert "Differences of these bounds" in text
     with pytest.raises(tt.errors.EvidenceError, match=r"FILE\.md"):
         report([tmp_path / "out"], tmp_path / "report.pdf")
 
@@ -391,6 +391,21 @@ def test_the_strengths_of_the_lookahead_are_found_once_and_kept(data, tmp_path):
     assert (tmp_path / "out/runs.jsonl").read_bytes().startswith(runs)
     run(data, tmp_path / "fixed", methods=("pgcd",), strength=1.0)
     assert not (tmp_path / "fixed/strength.json").exists()
+
+
+def test_one_particle_and_several_have_the_strength_found_for_them(data, tmp_path):
+    kept = {"one particle": {"strength": 0.4}, "several particles": {"strength": 1.0}}
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/strength.json").write_text(json.dumps(kept))
+    run(data, tmp_path / "out", methods=("pgcd",), particles=(1, 4))
+    ours = {line["k"]: [] for line in read(tmp_path / "out")[1]}
+    for line in read(tmp_path / "out")[1]:
+        ours[line["k"]].append(line)
+    for k, strength in ((1, 0.4), (4, 1.0)):
+        run(data, tmp_path / f"fixed-{k}", methods=("pgcd",), particles=(k,), strength=strength)
+        assert ours[k] == read(tmp_path / f"fixed-{k}")[1]
+    run(data, tmp_path / "other", methods=("pgcd",), particles=(1,), strength=1.0)
+    assert ours[1] != read(tmp_path / "other")[1]
 
 
 def test_a_folder_with_one_strength_for_all_keeps_it(data, tmp_path):

@@ -96,7 +96,7 @@ class Results:
 
 
 def key(line: Mapping[str, Any]) -> Key:
-    """The key of a line."""
+    """Which run a line of results is of."""
     return Key(line["example"], line["method"], line["k"], line["seed"])
 
 

@@ -79,7 +79,7 @@ def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled)
 
 
 def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Proposal:
-    """The proposal for one request, with the strength that it wants."""
+    """The proposal of one request with its strength found by a pilot, or as it is where its strength is set."""
     fa = unconstrained(given.lm) if given.fa is None else given.fa
     budget = whole(max_new_tokens, "max_new_tokens")
     parts = [Population(proposal, None, PARTICLES)]

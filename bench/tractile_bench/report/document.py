@@ -113,7 +113,7 @@ def _one(summary: Summary, out: Path, mark: str) -> Iterator[str]:
             yield found
             if compared := tables.divergence_differences(summary, chosen):
                 yield (
-                    "The same less that of one method, paired by example, over the examples in which no run of the two died "
+                    "Differences of these bounds, paired by example, over the examples in which no run of the two died "
                     "(their number behind the interval); bold where the interval leaves zero out.\n"
                 )
                 yield compared

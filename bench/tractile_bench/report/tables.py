@@ -208,7 +208,7 @@ def divergence_differences(summary: Summary, methods: Sequence[str]) -> str:
 
 
 def _signed(found: Interval, digits: int = 2) -> str:
-    """Bold where the interval excludes zero."""
+    """A mean with its sign and its interval; bold where the interval excludes zero."""
     mark = "**" if found.low > 0 or found.high < 0 else ""
     mean, low, high = (f"{value:+.{digits}f}" for value in found)
     return f"{mark}{mean}{mark} ({low}, {high})"
