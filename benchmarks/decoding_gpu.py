@@ -31,6 +31,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 import tractile as tt
 from tractile.inference import GCDQuery, PGCDQuery
 from tractile.layers import Monarch
+from tractile.lm.architectures import cache_argument
 
 PROMPT = 32  # tokens
 EIGHT_BILLION = {
@@ -143,7 +144,8 @@ class Model:
 
     def _forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Logits after the last token; the cache counts positions, in a tensor of its own."""
-        return self.net(tokens, past_key_values=self.cache, use_cache=True).logits[:, -1].float()
+        cache = {cache_argument(self.net): self.cache}
+        return self.net(tokens, use_cache=True, **cache).logits[:, -1].float()
 
     def _capture(self, batch: int) -> None:
         given = torch.zeros(batch, 1, dtype=torch.long, device=self.device)

@@ -48,6 +48,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
+from tractile.lm.architectures import cache_argument
+
 UNK, BOS, EOS = 0, 1, 2
 VOCABULARY, CONTEXT = 1024, 256
 WIDTHS = (
@@ -105,7 +107,7 @@ def sample_text(teacher: nn.Module, prompts: Tensor, length: int, generator: tor
     """Continue `prompts` (batch, m) to (batch, length) tokens at temperature 1."""
     cache, tokens, step = DynamicCache(config=teacher.config), [prompts], prompts
     for _ in range(length - prompts.shape[1]):
-        logits = teacher(input_ids=step, past_key_values=cache, use_cache=True).logits[:, -1]
+        logits = teacher(input_ids=step, use_cache=True, **{cache_argument(teacher): cache}).logits[:, -1]
         step = torch.multinomial(logits.float().softmax(-1), 1, generator=generator)
         tokens.append(step)
     return torch.cat(tokens, 1)

@@ -2,6 +2,7 @@
 
     past_key_values    keys and values of attention; hybrids keep the states of their other layers there too
     cache_params       the states of a state-space model (Mamba)
+    cache              either of them, since transformers 5.24
 
 A model without either is refused by name, and so is an encoder–decoder, whose prompt is another model's input.
 """
@@ -29,12 +30,19 @@ def cache_argument(model: Any) -> str:
             "does not run; give a decoder alone (AutoModelForCausalLM), or a tt.LanguageModel of your own"
         )
     parameters = inspect.signature(model.forward).parameters
-    for name in ("past_key_values", "cache_params"):
+    for name in ("past_key_values", "cache_params", "cache"):
         if name in parameters:
             return name
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):  # a wrapper that passes arguments on
-        return "past_key_values"
-    raise lacks(model, "an argument past_key_values or cache_params")
+        return attention_cache_argument()
+    raise lacks(model, "an argument past_key_values, cache_params or cache")
+
+
+def attention_cache_argument() -> str:
+    """The name under which this version of transformers passes keys and values: ``past_key_values``, or ``cache`` since 5.24."""
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+
+    return "cache" if "cache" in inspect.signature(CausalLMOutputWithPast).parameters else "past_key_values"
 
 
 def logits_of(model: Any, output: Any) -> Tensor:

@@ -76,6 +76,11 @@ def can_be_cut(cache: Any) -> bool:
     return all(type(layer) in (DYNAMIC_LAYER, Layer) for layer in getattr(cache, "layers", [None]))
 
 
+def attends(cache: Any) -> bool:
+    """Whether a cache keeps keys and values in some layer."""
+    return any(hasattr(layer, "keys") for layer in getattr(cache, "layers", []))
+
+
 def _is_pair(entry: Any) -> bool:
     """Whether an entry of a tuple cache is the keys and values of a layer."""
     if not isinstance(entry, tuple) or len(entry) != 2:

@@ -299,11 +299,7 @@ class TransformersLM(Multiplies):
         :meth:`keep` must follow. Rows no longer share their prompt's keys and values. Raises :class:`EvidenceError` for a model
         that takes no position ids or whose cache is not of keys and values.
         """
-        if (
-            "position_ids" not in self._accepts
-            or self._cache_argument != "past_key_values"
-            or self._keep_hidden
-        ):
+        if "position_ids" not in self._accepts or self._cache_argument == "cache_params" or self._keep_hidden:
             raise EvidenceError(
                 "TransformersLM: drafted tokens need a model that takes position_ids and keeps keys and values, and "
                 "keep_hidden=False"
@@ -348,7 +344,7 @@ class TransformersLM(Multiplies):
     @torch.no_grad()
     def _read_tokens(self, ids: Int[Tensor, "batch new"], last: int) -> Float[Tensor, "batch last vocab"]:
         """log p(next token) after each of the last of these."""
-        from .caches import input_cache
+        from .caches import attends, input_cache
 
         options: dict[str, Any] = {"logits_to_keep": last}
         if self._shared is not None:
@@ -359,11 +355,11 @@ class TransformersLM(Multiplies):
         if self._keep_hidden:
             options["output_hidden_states"] = True
         options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
-        # A state has taken padding in for good: its mask is that of the new tokens.
-        attends = self._cache is None or self._cache_argument == "past_key_values"
+        # A state has taken padding in for good, so a model of states alone gets no mask after its first pass.
+        masked = self._cache is None or self._cache_argument == "past_key_values" or attends(self._cache)
         with nullcontext() if self._shared is None else self._shared.attended(self._configs):
             output = self._model(
-                input_ids=ids, attention_mask=self._mask if attends else None, use_cache=True, **options
+                input_ids=ids, attention_mask=self._mask if masked else None, use_cache=True, **options
             )
         if self._shared is None:
             self._cache = cache_of(self._model, output, self._cache_argument)
