@@ -4,11 +4,13 @@ import itertools
 import json
 import random
 import re
+import time
 
 import pytest
 
 import tractile as tt
-from tractile.constraints import limits
+from tractile import constraints
+from tractile.constraints import Vocabulary, limits
 from tractile.constraints.automata.lazy import Numbered, explore
 from tractile.constraints.automata.stack import stacks_of
 from tractile.constraints.constraint import Constraint
@@ -505,3 +507,19 @@ def counted_ends(b, a):
     if a:
         return b < 4 and b != 3 and counted_ends(b + 1, a - 1)
     return (b < 4 and b != 3) or b.bit_count() >= 1
+
+
+def test_a_grammar_of_many_readings_is_written_out_within_the_limits_of_work():
+    """A vocabulary without some bytes needs the finite part, whose search for states took more than twenty minutes."""
+    ascii_only = Vocabulary([*(bytes([b]) for b in range(128)), b"ab", None], 129)
+    began = time.process_time()
+    compiled = constraints.grammar('start: "a" start* | "b"\n%ignore / +/\n', on_narrowed="ignore").compile(
+        ascii_only
+    )
+    assert time.process_time() - began < 20
+    assert [tt.gcd(compiled, 4).start().mask()[0, token].item() for token in b"ab c"] == [
+        True,
+        True,
+        True,
+        False,
+    ]

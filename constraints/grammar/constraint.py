@@ -9,7 +9,7 @@ from typing import Any, Literal
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import limits, narrowing, validation
 from ..automata.lazy import explore
-from ..automata.work import limited
+from ..automata.work import attempt, limited
 from ..constraint import Constraint
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed
@@ -92,7 +92,8 @@ def unbounded(text: str | os.PathLike[str], syntax: Any, start: str | None) -> L
 
     def finite() -> Constraint:
         try:
-            return Constraint(explore(automaton, limits.PART_STATES), narrowed)
+            with attempt(limits.WORK / 4):
+                return Constraint(explore(automaton, limits.PART_STATES), narrowed)
         except TooManyStates:
             return bounded(*read_rules(text, syntax, start), None)
 

@@ -13,6 +13,7 @@ from .. import limits
 from ..automata.lazy import Configuration, Moves
 from ..automata.region import Local, Machine, Region
 from ..automata.stack import Stack, StackAutomaton, stacks_of
+from ..automata.work import spend
 
 
 class Join(Region):
@@ -81,6 +82,7 @@ class GrammarAutomaton(StackAutomaton):
                 found[self.stack(machine, local, below)] = None
             for called, after in machine.calls(local):
                 returns.setdefault(called, {})[self.stack(machine, after, below)] = None
+        spend(2 * len(seen))
         return list(found), ends
 
     def _order(self, called: frozenset[Machine]) -> list[Machine]:
