@@ -48,8 +48,9 @@ DEPTH = 1_000
 """The largest ``max_depth`` and ``max_digits``."""
 
 POSITIONS = 1_000
-"""Positions of one search for a distance to acceptance, where a mask asks for it. A search for the minimum budget, or one without
-which no token would be left, may take more. After it an upper bound stands, so a budget that is just enough may be refused."""
+"""The unit in which searches for a distance to acceptance are limited, in positions visited: four of it where a mask asks for one
+token, more for the minimum budget, or where no token would be left. After that an upper bound stands, so a budget that is just
+enough may be refused."""
 
 
 class Bounds(NamedTuple):

@@ -18,9 +18,10 @@ from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.token_dfa import TokenDfa
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
+from tractile.constraints.words.keywords import keywords
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.gcd import GCDQuery
+from tractile.inference.next_token.gcd import GCDQuery, gcd
 from tractile.inference.next_token.lazy_masks import LazyMasks
 
 VOCAB = vocabulary(5)
@@ -203,3 +204,29 @@ def test_a_budget_never_runs_dry_where_searches_are_given_up(monkeypatch):
         assert query.mask()[0].nonzero().flatten().tolist() == [token]
         query.advance([token])
     assert query.states == [lazy_tokens.SINK]
+
+
+def test_masks_of_several_keywords_are_exact_where_searches_are_given_up():
+    """Near the end of a budget the words that are missing can be written in many orders: more texts than a search reads."""
+    pieces = [b"wal", b"ing", b"ield", b"isbee", b"atch", b"row", b" dog", b" the", b" a", b". "]
+    vocab = Vocabulary([*[bytes([b]) for b in range(256)], *pieces, None], 256 + len(pieces))
+    words = [
+        ["dog", "dogs"],
+        ["field", "fields"],
+        ["catch", "catches", "caught"],
+        ["frisbee"],
+        ["throw", "threw"],
+    ]
+    automaton = keywords(words, ignore_case=True).compile(vocab)
+    assert isinstance(automaton, TokenDfa)
+    horizon = automaton.lazy.fewest(automaton.lazy.start_state) + 6
+    exact = GCDQuery(automaton, horizon, FiniteMasks(automaton, horizon)).start()
+    query, rng = gcd(keywords(words, ignore_case=True).compile(vocab), horizon).start(), random.Random(0)
+    for _ in range(5):
+        exact.start(), query.start()
+        for _ in range(horizon):
+            allowed = exact.mask()
+            assert torch.equal(query.mask(), allowed)
+            token = rng.choice(allowed[0].nonzero().flatten().tolist())
+            exact.advance([token]), query.advance([token])
+    assert query.automaton.lazy.distances.exact

@@ -42,7 +42,7 @@ KEPT = 100_000  # distances of stacks
 def short_search(vocab: Vocabulary) -> int:
     """The positions of a search that is made for one token of a mask: enough to read the longest token several times."""
     longest = len(vocab.trie.bounds) - 2  # bytes
-    return max(limits.POSITIONS, 8 * longest)
+    return max(4 * limits.POSITIONS, 8 * longest)
 
 
 class Distances:
@@ -173,8 +173,7 @@ class Distances:
                     most = min(most, bound - 1)
                     found = self._all.distance(configuration, most, self.most_positions)
         except Exhausted:
-            self.given_up += 1
-            return self.lowered_bound(state, most)
+            return self._exhausted(state, most)
         if found <= most:
             self._known[state] = found
         elif most == bound - 1:
@@ -182,6 +181,11 @@ class Distances:
         else:
             self._more_than[state] = most
         return found
+
+    def _exhausted(self, state: int, most: int) -> int:
+        """What stands where a search has taken too many positions."""
+        self.given_up += 1
+        return self.lowered_bound(state, most)
 
 
 class Search:

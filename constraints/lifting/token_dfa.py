@@ -19,11 +19,13 @@ from numpy import ndarray
 from ...circuits.automaton import Automaton
 from ...layers.operator import TensorMap
 from ..automata.dfa_table import Dfa
+from ..automata.lazy import Numbered
 from ..automata.machines import DfaMachine
 from ..automata.nfa import Nfa
 from ..automata.stack import StackAutomaton
 from ..masks.lazy_tokens import LazyTokens
 from ..vocabulary.vocabulary import Vocabulary
+from .dfa_distances import DfaDistances
 from .lift import lift
 
 WRITTEN = {
@@ -81,7 +83,11 @@ class TokenDfa(Automaton):
 
     @cached_property
     def _lazy(self) -> LazyTokens:
-        return LazyTokens(StackAutomaton(DfaMachine(self.nfa)), self.vocab, self.require_eos)
+        def distances(states: Numbered) -> DfaDistances:
+            return DfaDistances(states, self.vocab, self.require_eos, lambda: self.distances)
+
+        automaton = StackAutomaton(DfaMachine(self.nfa))
+        return LazyTokens(automaton, self.vocab, self.require_eos, distances)
 
     @property
     def sink(self) -> int:

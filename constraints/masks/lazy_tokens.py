@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
@@ -27,7 +29,7 @@ class LazyTokens(Steps):
     """The token-level automaton of a lazy byte automaton: made as it is met, nothing is ever written out.
 
     States are numbers of configurations; :data:`SINK` follows EOS and reads EOS again, so that an accepted text can always
-    be made longer. ``distances``: by default exact ones.
+    be made longer. ``distances`` makes their distances to acceptance (default: a search for each, as it is asked for).
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class LazyTokens(Steps):
         automaton: LazyAutomaton,
         vocab: Vocabulary,
         require_eos: bool = True,
-        distances: Distances | None = None,
+        distances: Callable[[Numbered], Distances] | None = None,
         texts: Texts | None = None,
     ) -> None:
         super().__init__()
@@ -46,7 +48,9 @@ class LazyTokens(Steps):
         self.masks = TokenMasks(self.states, vocab.trie, self.texts, vocab.eos_token_id)
         self.completions = Completions(self.states, vocab, require_eos)
         self.distances: Distances = (
-            Exact(self.states, vocab, require_eos, short_search(vocab)) if distances is None else distances
+            Exact(self.states, vocab, require_eos, short_search(vocab))
+            if distances is None
+            else distances(self.states)
         )
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._plain_bytes = all_bytes(vocab)
@@ -92,7 +96,7 @@ class LazyTokens(Steps):
         return self.masks.mask(state).words
 
     def edges_from(self, state: int) -> list[tuple[int, Int[ndarray, " token"]]]:
-        """The tokens that may follow a state by the state that they lead to, EOS too."""
+        """The states that a token can lead to from a state, each with the tokens that lead there; end of sequence included."""
         out = [] if state < 0 else list(self.masks.edges(state).items())
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             out.append((SINK, np.array([self.eos_token_id])))
@@ -101,7 +105,7 @@ class LazyTokens(Steps):
     # ------------------------------------------------------------ budgets
 
     def enough(self, state: int) -> int:
-        """A number of tokens as for :meth:`ample`, found at once and often larger; :data:`NEVER` where none is."""
+        """An upper bound as :meth:`ample`, quicker and often larger; :data:`NEVER` where none is known."""
         if state < 0:
             return 0
         return min(NEVER, self.masks.mask(state).most + self.require_eos) if self._plain_bytes else NEVER
@@ -119,7 +123,7 @@ class LazyTokens(Steps):
         return longest + self.masks.fresh(state) + self.require_eos
 
     def ample_in_tokens(self, state: int) -> int:
-        """:meth:`ample`, nearer: the completion is written with the fewest tokens."""
+        """An upper bound as :meth:`ample`, often smaller: the completion is written with the fewest tokens."""
         if state < 0:
             return 0
         if self._plain_bytes:
