@@ -24,7 +24,7 @@ from ..errors import EvidenceError
 from ..fingerprints import check_same
 from ..inference.arguments import Compilable, an_automaton, an_hmm, whole
 from ..inference.next_token.gcd import gcd
-from ..inference.next_token.pgcd import pgcd
+from ..inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ..inference.smc.arguments import ConstraintLike
 from ..token_bytes import tokenizer_fingerprint
 from .constrained_rows import ConstrainedRows, check_weights
@@ -40,7 +40,8 @@ class ConstraintLogitsProcessor:
     from a vocabulary. ``prefix`` is how many tokens at the end of the prompts belong to the constrained text already, for all
     or for each.
 
-    ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; with ``mixture`` = w the HMM's own next token
+    ``strength`` is the power λ of the HMM's lookahead, which is right to 0.1 nats (``tolerance`` of :func:`tractile.pgcd`), a
+    temperature 1/λ; with ``mixture`` = w the HMM's own next token
     counts too, and model and HMM are mixed in the proportion w : 1 − w.
 
     The first call raises :class:`BudgetTooSmall` if nothing fits, :class:`EvidenceError` if a prefix begins no text of the
@@ -88,7 +89,7 @@ class ConstraintLogitsProcessor:
             _numbers(prefix, "prefix", 0),
         )
         horizon = max(self._budgets) + max(self._prefixes)
-        query = gcd(fa, horizon) if hmm is None else pgcd(hmm, fa, horizon)
+        query = gcd(fa, horizon) if hmm is None else pgcd(hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
         self._rows = ConstrainedRows(query, strength=strength, mixture=mixture)
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
@@ -122,7 +123,7 @@ class ConstraintLogitsProcessor:
     def _in_common(
         self, seen: Int[Tensor, "rows before"], ids: Int[Tensor, "rows length"]
     ) -> tuple[int, Tensor]:
-        """The greatest length at which every row of ``ids`` begins as a row of the same prompt in ``seen`` does, and that row."""
+        """The most tokens that each row of ``ids`` has in common with a row of the same prompt in ``seen``, and those rows."""
         most = min(seen.shape[1], ids.shape[1])
         least, found = self._prompt_length, torch.arange(len(ids))
         length = most

@@ -111,6 +111,10 @@ def _coarse(p):
     return CoarseQuery(tt.gcd(p.parts[1], p.horizon), _pgcd(p))
 
 
+def _guide(p):
+    return tt.pgcd(*p.parts, p.horizon, tolerance=0.1)
+
+
 WIDE, GATHERED = (
     "tractile.inference.next_token.emission_table.WIDE",
     "tractile.inference.next_token.dfa_tables.GATHERED",
@@ -148,6 +152,14 @@ MASKS = [
 PRODUCTS = [
     Kind("pgcd", _pgcd, _once, by_mask=True),
     Kind("pgcd, a mask and a guide", _coarse, _once, by_mask=True),
+    Kind("pgcd, to a tolerance", _guide, _once, by_mask=True),
+    Kind(
+        "pgcd, to a tolerance, all tokens scored",
+        _guide,
+        _once,
+        by_mask=True,
+        patches=(("tractile.inference.next_token.guide_query.FEW", 0),),
+    ),
     Kind("pgcd, every label gathered", _pgcd, _once, by_mask=True, patches=((WIDE, 2.0),)),
     Kind(
         "pgcd, weighted by paths",

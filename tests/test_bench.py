@@ -422,7 +422,9 @@ def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):
         "\n".join(json.dumps({"id": f"w{i}", "prompt": p, "pattern": "[ab]*c"}) for i, p in enumerate("abc"))
     )
     swept = []
-    monkeypatch.setattr(query_cache, "pgcd", lambda *given: (swept.append(given), tt.pgcd(*given))[1])
+    monkeypatch.setattr(
+        query_cache, "pgcd", lambda *given, **options: (swept.append(given), tt.pgcd(*given, **options))[1]
+    )
     methods = ("pgcd-mixture-prefix", "pgcd")
     settings = Settings(methods=methods, particles=(1, 3), max_new_tokens=4, strength=1.0)  # without a pilot
 

@@ -97,7 +97,15 @@ def gained(query, steps, checks):
     return tuple(b - a for a, b in zip(*found, strict=True))
 
 
-NAMES = ["gcd", "lcd", "real", "pgcd", "pgcd in fixed shapes", "pgcd, a mask and a guide"]
+NAMES = [
+    "gcd",
+    "lcd",
+    "real",
+    "pgcd",
+    "pgcd in fixed shapes",
+    "pgcd, a mask and a guide",
+    "pgcd, to a tolerance",
+]
 
 
 def made(name):

@@ -115,7 +115,7 @@ class ReadsTheStep(sampling.Potential):
     def log_value(self, rows):
         step, at = rows.step, rows.tokens[:, None]
         tables = [step.log_probs, step.lookahead, step.conditional]
-        seen = [torch.sigmoid(table.double().cpu().clamp(min=-50).gather(1, at)[:, 0]) for table in tables]
+        seen = [(1 - table.double().cpu().gather(1, at)[:, 0]).reciprocal() for table in tables]
         open_ways = step.mask.sum(1).cpu() / step.mask.shape[1]
         lengths = torch.tensor([len(prefix) for prefix in step.prefixes], dtype=torch.float64)
         return -sum(seen) - open_ways.double() - 0.1 * lengths - 0.3 * step.ends(rows.tokens)

@@ -17,7 +17,9 @@ from tractile.inference.smc.prompted import KEPT, READERS
 def swept(monkeypatch):
     """The backward sweeps that were made."""
     made = []
-    monkeypatch.setattr(query_cache, "pgcd", lambda *given: (made.append(given), tt.pgcd(*given))[1])
+    monkeypatch.setattr(
+        query_cache, "pgcd", lambda *given, **options: (made.append(given), tt.pgcd(*given, **options))[1]
+    )
     return made
 
 

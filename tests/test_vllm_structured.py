@@ -288,7 +288,7 @@ def test_requests_of_logits_processors_wait_for_their_tables(vllm, monkeypatch):
     engine, other, may_go_on = config(None), config(None), Event()
     processor = Guided(engine, torch.device("cpu"), False)
     pgcd = batch.pgcd
-    monkeypatch.setattr(batch, "pgcd", lambda *given: may_go_on.wait() and pgcd(*given))
+    monkeypatch.setattr(batch, "pgcd", lambda *given, **more: may_go_on.wait() and pgcd(*given, **more))
 
     def added(core, wish):
         params = SimpleNamespace(max_tokens=16, extra_args=wish and {"tractile": wish})

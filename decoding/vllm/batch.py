@@ -23,7 +23,8 @@ from torch import Tensor
 
 from ...circuits import HMM, Automaton
 from ...errors import EvidenceError
-from ...inference import gcd, pgcd
+from ...inference import gcd
+from ...inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ...inference.next_token.protocol import NextTokenQuery
 from ..constrained_rows import ConstrainedRows
 from ..request import ConstraintRequest
@@ -143,7 +144,10 @@ class Batch:
         if query is None:
             constraint, horizon, guided = key
             fa = self._automaton(constraint)
-            query = gcd(fa, horizon) if self._hmm is None or not guided else pgcd(self._hmm, fa, horizon)
+            if self._hmm is None or not guided:
+                query = gcd(fa, horizon)
+            else:
+                query = pgcd(self._hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
         with self._lock:
             query = self._used.setdefault(key, query)
             self.queries[key] = query

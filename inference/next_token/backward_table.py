@@ -31,7 +31,7 @@ BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
 
 
 class BackwardMessage(NamedTuple):
-    """F_r: a column of hidden states for each state, the logarithm (nats) of its scale, and its doubt (nats).
+    """The backward message F_r: for each automaton state a column over hidden states, and the logarithms of its scale and doubt.
 
     The doubt is the logarithm of an upper bound of what any entry lost to the range of the precision; −inf: nothing.
     """
@@ -181,7 +181,7 @@ class BackwardRecursion:
         )
         labels = EdgeLabels(automaton) if labels is None else labels
         self._label = labels.number.to(emission.device)
-        self._emitted = _emitted(emission, automaton, labels)
+        self._emitted = label_emission(emission, automaton, labels)
         self._log_most = self._emitted.amax(1).double().log()  # of each label
         # Of each edge: the logarithm of the smallest positive probability of its label, and whether none is zero.
         self._log_least = smallest(self._emitted).log()[self._label]
@@ -288,7 +288,7 @@ class BackwardRecursion:
         return lost & (reached & thin).any(1)
 
 
-def _emitted(
+def label_emission(
     emission: Float[Tensor, "hidden vocab"], automaton: Automaton, edge_labels: EdgeLabels
 ) -> Float[Tensor, "labels hidden"]:
     """The probability that a token of each label is emitted."""

@@ -10,7 +10,7 @@ vary more. Where G accepts exactly C this is P-GCD itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Self, final
 
@@ -19,9 +19,11 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
+from ...circuits.chain import Chain
 from ...errors import VocabularyMismatch
 from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
+from .guide_query import GuideQuery
 from .pgcd_query import PGCDQuery
 from .protocol import Budgets, Drafts, Tokens
 from .rows import conditionals, described, mask_logits, resume
@@ -45,12 +47,13 @@ class CoarseQuery:
     has_lookahead = True
     resume, apply, fork = resume, mask_logits, copy
 
-    def __init__(self, exact: GCDQuery, guide: PGCDQuery) -> None:
+    def __init__(self, exact: GCDQuery, guide: PGCDQuery | GuideQuery) -> None:
         if exact.vocab_size != guide.vocab_size:
             raise VocabularyMismatch(f"the mask has {exact.vocab_size} tokens, the guide {guide.vocab_size}")
         self.exact, self.guide = exact, guide
         self.automaton, self.horizon, self.vocab_size = exact.automaton, exact.horizon, exact.vocab_size
-        self.chain, self.semiring, self.device = guide.chain, guide.semiring, guide.device
+        self.semiring, self.device = guide.semiring, guide.device
+        self._ahead: Tensor | None = None  # the lookahead of these rows
 
     __repr__ = described
 
@@ -59,6 +62,11 @@ class CoarseQuery:
         out.__dict__.update(self.__dict__)
         out.exact, out.guide = copy(self.exact), copy(self.guide)
         return out
+
+    @property
+    def chain(self) -> Chain:
+        """The product of HMM and guide."""
+        return self.guide.chain
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
@@ -73,27 +81,33 @@ class CoarseQuery:
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
         self.guide.take_up(self.exact.start(batch, budgets).remaining)
+        self._ahead = None
         return self
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
         self.exact.take_up(budgets)
         self.guide.take_up(budgets)
+        self._ahead = None
 
     def advance(self, tokens: Tokens) -> None:
         self.exact.advance(tokens)
         self.guide.advance(tokens)
+        self._ahead = None
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         self.exact.advance_some(tokens, moving)
         self.guide.advance_some(tokens, moving)
+        self._ahead = None
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         self.exact.select(indices)
         self.guide.select(indices)
+        self._ahead = None
 
     def rollback(self, n: int) -> None:
         self.exact.rollback(n)
         self.guide.rollback(n)
+        self._ahead = None
 
     # ------------------------------------------------------------ answers
 
@@ -117,14 +131,16 @@ class CoarseQuery:
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(x_<t, v, the rest in the guide's language) of the tokens allowed, nats."""
-        return self._allowed(self.guide.log_weights())
+        return self._allowed(lambda: self.guide.log_weights())
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """log p_hmm(guide | x_<t, v), nats, −∞ where the mask is False."""
-        return self._allowed(self.guide.lookahead())
+        if self._ahead is None:
+            self._ahead = self._allowed(lambda: self.guide.lookahead())
+        return self._ahead
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """log p_hmm(guide | x_<t), nats."""
@@ -133,5 +149,11 @@ class CoarseQuery:
     def ended(self) -> Float[Tensor, " batch"]:
         return self.exact.ended()
 
-    def _allowed(self, scores: Float[Tensor, "batch vocab"]) -> Float[Tensor, "batch vocab"]:
-        return scores.masked_fill(~self.mask().to(scores.device), -torch.inf)
+    def _allowed(self, ask: Callable[[], Float[Tensor, "batch vocab"]]) -> Float[Tensor, "batch vocab"]:
+        """The guide's scores of the tokens allowed."""
+        mask = self.mask().to(self.device)
+        found = ask().masked_fill(~mask, -torch.inf)
+        if isinstance(self.guide, GuideQuery) and bool((missing := mask & found.isneginf()).any()):
+            self.guide.settle(missing)
+            found = ask().masked_fill(~mask, -torch.inf)
+        return found

@@ -54,7 +54,7 @@ class Scores(NamedTuple):
 
 
 class EmissionTable:
-    """An emission matrix (H, V) in some precision, each token's largest entry one."""
+    """Products with an emission matrix (H, V), kept in some precision with each token's column divided by its largest entry."""
 
     def __init__(
         self, emission: Float[Tensor, "hidden vocab"], labels: EdgeLabels, dtype: torch.dtype
@@ -79,7 +79,7 @@ class EmissionTable:
 
     def label(self, edge: int) -> Label:
         """The label of an edge, kept."""
-        number = int(self.edge_labels.number[edge])
+        number = self._numbers[edge]
         if number in self._labels:
             self._labels.move_to_end(number)
             return self._labels[number]
@@ -95,6 +95,10 @@ class EmissionTable:
             _, (_, columns) = self._labels.popitem(last=False)
             self._bytes -= 0 if columns is None else columns.nbytes
         return label
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        return self.edge_labels.number.tolist()
 
     @cached_property
     def log_smallest(self) -> float:
@@ -149,19 +153,38 @@ def score(table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages, excl
 
     ``prior`` has a column for each row, and no edges. −inf: zero, or lost.
     """
-    row, edge, batch, device = columns.row, columns.edge, len(prior.scale), prior.scale.device
-    edges, kind = torch.unique_consecutive(edge, return_inverse=True)
-    labels = [table.label(e) for e in edges.tolist()]
-    wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool, device=device)[kind]
-    top = columns.scale.new_full((batch,), -torch.inf).scatter_reduce(0, row, columns.scale, "amax")
-    scale = (columns.scale - torch.where(top.isfinite(), top, 0)[row]).to(columns.values.dtype)
-    columns = columns._replace(scale=scale, edge=kind)
-
+    columns, labels, wide, top = _by_label(table, columns, len(prior.scale))
     out, alone, certain = _written(table, columns, prior, labels, wide, exclusive)
     if not exclusive and not certain:  # what is lost in one label may be more than what another one gives
         most, _, _ = _written(table, columns, prior, labels, wide, exclusive, upper=True)
         out.masked_fill_(most - out > torch.finfo(out.dtype).eps ** 0.75, -torch.inf)
     return Scores(out, top, alone, prior.scale.clone(), certain)
+
+
+def exclusive_scores(
+    table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages
+) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch vocab"]]:
+    """The logarithms of the scores of product and prior, over top(v), where no token of a row is in two of its labels.
+
+    −inf: zero, or below the range of the precision; ``least`` is not looked at.
+    """
+    columns, prior = (one._replace(least=torch.zeros_like(one.least)) for one in (columns, prior))
+    columns, labels, wide, top = _by_label(table, columns, len(prior.scale))
+    out, alone, _ = _written(table, columns, prior, labels, wide, exclusive=True)
+    return out.double() + top[:, None], alone
+
+
+def _by_label(
+    table: EmissionTable, columns: EdgeMessages, batch: int
+) -> tuple[EdgeMessages, list[Label], Bool[Tensor, " columns"], Float[Tensor, " batch"]]:
+    """Messages whose ``edge`` numbers the labels met, those labels, which messages have wide ones, and each row's scale."""
+    row, edge, device = columns.row, columns.edge, columns.scale.device
+    edges, kind = torch.unique_consecutive(edge, return_inverse=True)
+    labels = [table.label(e) for e in edges.tolist()]
+    wide = torch.tensor([label.columns is None for label in labels], dtype=torch.bool, device=device)[kind]
+    top = columns.scale.new_full((batch,), -torch.inf).scatter_reduce(0, row, columns.scale, "amax")
+    scale = (columns.scale - torch.where(top.isfinite(), top, 0)[row]).to(columns.values.dtype)
+    return columns._replace(scale=scale, edge=kind), labels, wide, top
 
 
 def _written(

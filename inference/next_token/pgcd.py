@@ -9,10 +9,14 @@ import torch
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import TooManyStates
-from ..arguments import an_automaton, an_hmm, whole
+from ..arguments import an_automaton, an_hmm, not_negative, whole
 from .coarse import CoarseQuery
 from .gcd import gcd
+from .guide_query import GuideQuery, can_guide
 from .pgcd_query import PGCDQuery
+
+GUIDE_TOLERANCE = 0.1
+"""Nats, for what guides a sampler or a decoder: far below what an HMM's opinion is worth."""
 
 
 def pgcd(
@@ -21,6 +25,7 @@ def pgcd(
     horizon: int,
     dtype: torch.dtype | None = None,
     memory: int | None = None,
+    tolerance: float = 0.0,
 ) -> PGCDQuery | CoarseQuery:
     """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
 
@@ -32,6 +37,11 @@ def pgcd(
     many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
     from checkpoints as the budgets go down; the scores are the same.
 
+    ``tolerance``: nats by which a lookahead may be off, as estimated; what guides a sampler, whose weights correct for it,
+    costs a fraction of the exact query with 0.1. The sweep ends where its messages are settled, and a probability below 1e-30
+    of the largest counts as that, unless it is zero. Used on the CPU, without ``dtype`` and ``memory``, for HMMs of float32 or
+    float64; elsewhere the query is exact.
+
     On an accelerator (where the HMM's parameters are) a deterministic automaton without a limit of memory gets a
     query with ``fixed_shapes``, whose steps do not wait for it.
 
@@ -42,7 +52,7 @@ def pgcd(
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
     or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
     :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
-    :class:`MemoryTooSmall` where not even one message fits.
+    :class:`MemoryTooSmall` where not even one message fits, :class:`EvidenceError` for a tolerance that is negative or no number.
 
     Examples
     --------
@@ -55,15 +65,17 @@ def pgcd(
     [0.6667, 0.3333]
     """
     hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
+    tolerance = not_negative(tolerance, "pgcd: tolerance")
     if (coarse := an_automaton(automaton, "pgcd: automaton").guide()) is not automaton:
-        guide = pgcd(hmm, coarse, horizon, dtype, memory)
-        assert isinstance(guide, PGCDQuery)
-        return CoarseQuery(gcd(automaton, horizon), guide)
+        query = pgcd(hmm, coarse, horizon, dtype, memory, tolerance)
+        return CoarseQuery(gcd(automaton, horizon), query.guide if isinstance(query, CoarseQuery) else query)
     if not automaton.is_deterministic:
         try:
             automaton = automaton.determinize(limit=4 * automaton.num_states + 64)
         except TooManyStates:
             if not automaton.is_unambiguous:
                 automaton = automaton.determinize()
+    if tolerance > 0 and dtype is None and memory is None and can_guide(hmm, automaton):
+        return CoarseQuery(gcd(automaton, horizon), GuideQuery(hmm, automaton, horizon, tolerance))
     fixed_shapes = hmm.device.type != "cpu" and memory is None and automaton.is_deterministic
     return PGCDQuery(hmm, automaton, horizon, dtype, memory, fixed_shapes)

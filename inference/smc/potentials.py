@@ -29,7 +29,7 @@ from .step import Extension, Knowledge
 
 
 class Potential(ABC):
-    """What a prefix promises, or a sequence is worth.
+    """A factor Ψ(x) of the target, whose values for prefixes weigh and resample particles on the way; abstract.
 
     A potential may follow the particles: ``start`` begins one state for each prompt, its empty prefix; ``advance`` makes
     state i a copy of the former ``indices[i]`` with one token more. Rows say which state is theirs (``step.rows``).
@@ -119,7 +119,7 @@ class Product(Potential):
 
 @final
 class PrefixPotential(Potential):
-    """φ(x_≤t) = p_lm(x_≤t) · 1[the constraint can still be satisfied]: nothing is said of how probable that is.
+    """φ(x_≤t) = p_lm(x_≤t) · 1[the constraint can still be satisfied]: no lookahead to how probable that is.
 
     Examples
     --------
@@ -163,7 +163,7 @@ class LookaheadPotential(Potential):
     def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
         if not self.strength:
             return torch.zeros(len(rows.tokens), dtype=torch.float64)
-        return self.strength * _chosen(rows.step.lookahead, rows.tokens).masked_fill(rows.ended, 0.0)
+        return self.strength * rows.step.lookahead_of(rows.tokens).masked_fill(rows.ended, 0.0)
 
 
 @final
@@ -340,7 +340,3 @@ def check_values(potential: Potential, rows: Extension, log_psi: Float[Tensor, "
 def scaled(power: float, log_value: Tensor) -> Tensor:
     """log of value^power, where 0⁰ = 1 (``power * log_value`` is NaN there)."""
     return power * log_value if power else torch.zeros_like(log_value)
-
-
-def _chosen(table: Float[Tensor, "rows vocab"], tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-    return table.gather(1, tokens.to(table.device)[:, None])[:, 0].cpu().double()

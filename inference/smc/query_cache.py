@@ -16,7 +16,7 @@ from ...circuits.weighted_hmm import parameters_of
 from ...layers.functorch_utils import version
 from ..next_token.coarse import CoarseQuery
 from ..next_token.gcd import GCDQuery, gcd, lcd
-from ..next_token.pgcd import pgcd
+from ..next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ..next_token.pgcd_query import PGCDQuery
 
 _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
@@ -43,14 +43,14 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
     parameters = parameters_of(hmm)
     versions = [version(tensor) for tensor in parameters]
     if None in versions:  # nothing says whether such parameters are untouched
-        return pgcd(hmm, fa, horizon)
+        return pgcd(hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
     kept: OrderedDict[Hashable, tuple[Any, PGCDQuery | CoarseQuery]] = vars(fa).setdefault(
         "_guided", OrderedDict()
     )
     if key not in kept:
         # The tensors are held too, so that no other takes their identity.
-        kept[key] = parameters, pgcd(hmm, fa, horizon)
+        kept[key] = parameters, pgcd(hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
     kept.move_to_end(key)
     query = kept[key][1]
     while len(kept) > 1 and sum(one.nbytes for _, one in kept.values()) > _memory.get():

@@ -124,6 +124,15 @@ class Step:
         """log p_hmm(x | x_<t, C)."""
         return self._supported(self.query.scores())
 
+    def lookahead_of(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        """``lookahead`` of one token of each row, in float64, on the CPU."""
+        found = entries(self.query.lookahead(), self.rows, tokens)
+        return (
+            entries(self.lookahead, torch.arange(len(tokens)), tokens)
+            if bool(found.isneginf().any())
+            else found
+        )
+
     def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
         """Whether a row is complete with this token."""
         if self.last:
@@ -190,6 +199,11 @@ class BatchedStep(Step):
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
         return torch.cat([part.lookahead for part in self._parts])
 
+    def lookahead_of(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+        sizes = [len(part.rows) for part in self._parts]
+        parts = zip(self._parts, tokens.split(sizes), strict=True)
+        return torch.cat([part.lookahead_of(some) for part, some in parts])
+
     @cached_property
     def conditional(self) -> Float[Tensor, "rows vocab"]:
         return torch.cat([part.conditional for part in self._parts])
@@ -248,7 +262,7 @@ class Extension:
         return self.step.decode(self.sequence(row))
 
     def cut(self, row: int, boundary: Boundary) -> int:
-        """The number of characters of a row's text up to its last boundary."""
+        """The number of characters in a row's text up to its last boundary, 0 before the first."""
         return self.step.decode.cut(self.sequence(row), boundary)
 
     def reached(self, row: int, boundary: Boundary) -> bool:

@@ -22,9 +22,9 @@ def slow(monkeypatch):
     """HMM tables that take two seconds."""
     pgcd = batch.pgcd
 
-    def slowly(*args):
+    def slowly(*args, **options):
         time.sleep(SECONDS)
-        return pgcd(*args)
+        return pgcd(*args, **options)
 
     monkeypatch.setattr(batch, "pgcd", slowly)
 
@@ -61,7 +61,7 @@ def test_texts_are_those_of_tables_made_in_the_step(start, monkeypatch):
 def test_tables_that_cannot_be_made_end_their_request_alone(start, monkeypatch):
     llm = start(logits_processors=[processor()])
 
-    def fails(*_):
+    def fails(*_, **__):
         raise MemoryError("no room for the tables")
 
     monkeypatch.setattr(batch, "pgcd", fails)

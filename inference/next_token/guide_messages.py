@@ -1,0 +1,130 @@
+"""Backward messages for guiding a sampler: those of :mod:`~.backward_table`, right to a tolerance.
+
+With β_r[h, s] the probability that an HMM in hidden state h and an automaton in state s emit r more tokens and accept,
+
+    F_r = A β_r,      β_{r+1}[h, s] = Σ_{e: s → s'} b_e[h] · F_r[h, s'],      b_e[h] = Σ_{v ∈ label(e)} B[h, v].
+
+Two things are less than exact. Positive entries below :data:`FLOOR` of the largest of their column are raised to it, so hardly
+any is lost and no doubt is to be carried. And the sweep ends where the messages hardly change any more: with many tokens left
+one more of them matters little. A sampler's weights correct for what its guide believes.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...circuits.weighted_hmm import future_emission
+from .backward_table import BLOCK_ELEMENTS, label_emission
+from .edge_labels import EdgeLabels
+from .underflow import Times
+
+FLOOR = 1e-30  # of the largest entry of a column
+EVERY = 4  # steps between looks at how much the messages change
+
+
+def floored(rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
+    """Raise the positive entries of rows, whose largest are about one, to :data:`FLOOR`; zeros stay."""
+    return torch.where(rows > 0, rows.clamp(min=FLOOR), rows)
+
+
+class GuideMessages:
+    """F_r for r = 0, 1, … tokens after the next one, up to where they stay the same within ``tolerance``.
+
+    ``tolerance``: nats by which the logarithm of an entry may be off, as estimated from how fast the changes shrink; 0: the
+    sweep goes on to the horizon.
+    """
+
+    def __init__(
+        self, hmm: HMM, automaton: Automaton, horizon: int, labels: EdgeLabels, tolerance: float
+    ) -> None:
+        emission = future_emission(hmm)
+        self._move, self._hidden, self._states = Times(hmm.transition), hmm.hidden, automaton.num_states
+        self._source, self._target = automaton.edge_source, automaton.edge_target
+        self._label, self._emitted = labels.number, label_emission(emission, automaton, labels)
+        self.columns: list[Float[Tensor, "states hidden"]] = []
+        self.scale: list[Float[Tensor, " states"]] = []  # nats; −inf where no r more tokens are accepted
+        accept = automaton.final[0].to(emission)
+        self._append(
+            accept[:, None].expand(-1, hmm.hidden), torch.where(accept > 0, 0.0, -torch.inf).double()
+        )
+        change = math.inf
+        while len(self.scale) < horizon:
+            self._before()
+            if tolerance and not len(self.scale) % EVERY:
+                change, last = self._change(), change
+                if self._rest(change, last, horizon - len(self.scale)) <= tolerance:
+                    break
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return sum(t.nbytes for t in (*self.columns, *self.scale))
+
+    def ahead(
+        self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
+    ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
+        """F_left[:, state] for each query, and the logarithms of the scales."""
+        left = left.clamp(max=len(self.scale) - 1)
+        asked = left.unique().tolist()
+        if len(asked) == 1:
+            r = asked[0]
+            return self.columns[r].index_select(0, state), self.scale[r].index_select(0, state)
+        columns = self.columns[0].new_empty(len(left), self._hidden)
+        scale = self.scale[0].new_empty(len(left))
+        for r in asked:
+            here = (left == r).nonzero().squeeze(1)
+            columns[here] = self.columns[r].index_select(0, state[here])
+            scale[here] = self.scale[r].index_select(0, state[here])
+        return columns, scale
+
+    def _before(self) -> None:
+        """F_{r+1} of the last F_r."""
+        source, target, ahead, scale = self._source, self._target, self.columns[-1], self.scale[-1]
+        ahead_scale = scale.index_select(0, target)
+        top = torch.full_like(scale, -torch.inf).scatter_reduce(0, source, ahead_scale, "amax")
+        shift = torch.where(top.isfinite(), top, 0)
+        weight = (ahead_scale - shift.index_select(0, source)).exp().to(ahead)
+        beta = torch.zeros_like(ahead)
+        width = max(1, BLOCK_ELEMENTS // self._hidden)
+        for e in range(0, len(source), width):
+            edges = slice(e, e + width)
+            units = ahead.index_select(0, target[edges])
+            units.mul_(self._emitted.index_select(0, self._label[edges])).mul_(weight[edges, None])
+            beta.index_add_(0, source[edges], units)
+        most = beta.amax(1)
+        beta.div_(torch.where(most > 0, most, 1)[:, None])
+        self._append(beta, top + most.double().log())
+
+    def _append(self, beta: Float[Tensor, "states hidden"], scale: Float[Tensor, " states"]) -> None:
+        """Keep A β, for β with columns of maximum one."""
+        columns, moved = self._move(beta)
+        self.columns.append(floored(columns))
+        self.scale.append(scale + moved)
+
+    @staticmethod
+    def _rest(change: float, last: float, steps: int) -> float:
+        """By how much ``steps`` more may change the messages: as if changes went on to shrink as they do, or not at all.
+
+        A message is a positive linear function of the one before, so the largest change of a logarithm never grows.
+        """
+        shrinking = EVERY * change / (1 - change / last) if change < last < math.inf else math.inf
+        return min(shrinking, steps * change) if steps else 0.0
+
+    def _change(self) -> float:
+        """By how much (nats) the last two messages differ, at most."""
+        (a, b), (low, high) = self.scale[-2:], self.columns[-2:]
+        if not torch.equal(alive := a.isfinite(), b.isfinite()):
+            return math.inf
+        if not bool(alive.any()):
+            return math.inf
+        shift = (b - a)[alive]
+        if float(shift.abs().amax()) > 1:  # far from settled, whatever the columns are
+            return math.inf
+        ratio = (high[alive] / low[alive]).nan_to_num(1.0, torch.inf)  # 0 / 0 is no change
+        return float((ratio.log().double() + shift[:, None]).abs().amax())
