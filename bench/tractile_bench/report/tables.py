@@ -110,7 +110,7 @@ def _beside(name: str, found: dict[int, float], particles: Sequence[int], form: 
 
 
 def differences(summary: Summary) -> str:
-    """What one method scores above another at equal k, in points of percent, paired by example; '' if there is no pair."""
+    """A table of differences between two methods' scores at equal k, in points of percent, paired by example; '' if none."""
     rows = []
     for better, worse in CHAINS:
         cells = []
@@ -247,7 +247,7 @@ def together(summary: Summary) -> str:
 
 
 def errors(summary: Summary) -> str:
-    """The number of runs that ended in an error, by method and kind; '' if none did."""
+    """A table of how many runs ended in an error, by method and kind of error; '' if none did."""
     found = summary.errors()
     kinds = sorted({kind for counts in found.values() for kind in counts})
     rows = [[METHODS[name].title, *(str(counts[kind]) for kind in kinds)] for name, counts in found.items()]
