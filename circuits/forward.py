@@ -20,6 +20,7 @@ from ..layers import Dense, Operator
 from ..layers.functorch_utils import any_if_concrete, is_abstract
 
 BLOCK_ELEMENTS = 1 << 24  # of one step in log space
+GATHERED_ELEMENTS = 1 << 17  # of emissions gathered at once
 
 
 def log_prob(
@@ -70,7 +71,10 @@ def _checked(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
 
 
 class _Columns:
-    """B[:, x_t] of each row, as rows (batch, hidden); ones where the token is −1."""
+    """B[:, x_t] for t = 0, 1, … in this order, as rows (batch, hidden); ones where the token is −1.
+
+    Rows of several steps are gathered at once: a gather for each step costs more than its multiplication.
+    """
 
     def __init__(self, emission: Tensor, tokens: Tensor, missing: float) -> None:
         self.tokens, self.missing = tokens.T.contiguous(), missing
@@ -81,10 +85,16 @@ class _Columns:
             known = torch.arange(known.numel(), device=tokens.device).view_as(known)
         else:  # worth a copy: columns are then read as rows
             self.table = emission.T.contiguous()
-        self.rows = known.unbind(0)
+        self.known = known
+        self.width = max(1, GATHERED_ELEMENTS // max(1, known.shape[1] * emission.shape[0]))  # steps
+        self.block: tuple[Tensor, ...] = ()
 
     def __getitem__(self, t: int) -> Float[Tensor, "batch hidden"]:
-        found = self.table.index_select(0, self.rows[t])
+        if not t % self.width:
+            some = self.known[t : t + self.width]
+            found = self.table.index_select(0, some.flatten()).view(*some.shape, -1)
+            self.block = found.unbind(0)
+        found = self.block[t % self.width]
         return torch.where(self.tokens[t][:, None] < 0, self.missing, found) if self.some else found
 
 
@@ -116,7 +126,7 @@ def _scaled(
             alpha = (backwards.times(alpha.T).T if matrix is None else alpha @ matrix).mul_(columns[t])
         if t % every == every - 1 or t == n - 1:
             scales.append(alpha.sum(1, keepdim=True))
-            alpha = alpha / scales[-1]  # not a number from where a row is zero
+            alpha.div_(scales[-1])  # not a number from where a row is zero
     found = torch.cat(scales, 1)
     if every > 1 and not bool((found >= torch.finfo(dtype).eps).all()):
         return _scaled(initial, transition, emission, tokens, lengths, every=1)

@@ -150,7 +150,8 @@ def applier(semiring: Semiring[Any], op: Operator) -> Callable[[Any], Any]:
     """
     leaves, r, c = op.leaves(), len(op.row_dims), len(op.col_dims)
     if len(leaves) == r == c and all(leaf.direct for leaf in leaves):
-        steps = sorted(enumerate(leaves), key=lambda item: item[1].shape[0] / item[1].shape[1])
+        steps = [(axis, leaf) for axis, leaf in enumerate(leaves) if not isinstance(leaf, Identity)]
+        steps.sort(key=lambda step: step[1].shape[0] / step[1].shape[1])
 
         def each_axis(x: Any) -> Any:
             for axis, leaf in steps:

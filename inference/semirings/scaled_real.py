@@ -71,19 +71,24 @@ class Scaled:
         """What a contraction has made of the mantissa, under the same scales."""
         return Scaled(mantissa, self._exponent, self.ops_since_rescale + 1, self._pending)
 
-    def divided(self, mantissa: Tensor, other: Scaled | None = None) -> Scaled:
-        """A mantissa under these scales (and those of another value with the same columns), brought to a maximum of one."""
-        top = _top(mantissa, self._exponent.shape)
+    def divided(self, mantissa: Tensor, other: Scaled | None = None, *, owned: bool = False) -> Scaled:
+        """A mantissa under these scales (and those of another value with the same columns), brought to a maximum of one.
+
+        ``owned``: nothing else holds the mantissa, so it may be written to.
+        """
+        shape = self._exponent.shape
+        top = _top(mantissa, shape)
         if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
-            divisor = torch.where(top > 0, top, 1)
+            mantissa = mantissa / torch.where(top > 0, top, 1)
+        elif owned and not mantissa.requires_grad and shape != mantissa.shape:  # where equal, `top` is the mantissa
+            mantissa.div_(top.clamp_min(_TINY[top.dtype]))
         else:
-            divisor = top.clamp_min(_TINY[top.dtype])
-        pending = (
-            *self._pending,
-            (top, None if other is None else other._exponent),
-            *(() if other is None else other._pending),
-        )
-        return Scaled(mantissa / divisor, self._exponent, 0, pending)
+            mantissa = mantissa / top.clamp_min(_TINY[top.dtype])
+        if other is None:
+            pending = (*self._pending, (top, None))
+        else:
+            pending = (*self._pending, (top, other._exponent), *other._pending)
+        return Scaled(mantissa, self._exponent, 0, pending)
 
 
 class Real(Semiring[Scaled]):
@@ -162,8 +167,8 @@ class Real(Semiring[Scaled]):
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
         if a.ops_since_rescale and b.ops_since_rescale:
             a = _rescale(a)
-        if a.columns == b.columns:
-            return a.divided(a.mantissa * b.mantissa, b)
+        if a._exponent.shape == b._exponent.shape:
+            return a.divided(a.mantissa * b.mantissa, b, owned=True)
         return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
 
     def rescaled(self, x: Scaled) -> Scaled:
