@@ -76,11 +76,13 @@ class Scaled:
 
         ``owned``: nothing else holds the mantissa, so it may be written to.
         """
-        shape = self._exponent.shape
-        top = _top(mantissa, shape)
+        top = _top(mantissa, self._exponent.shape)
+        owned = (
+            owned and not mantissa.requires_grad and top.shape != mantissa.shape
+        )  # else `top` is the mantissa
         if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
             mantissa = mantissa / torch.where(top > 0, top, 1)
-        elif owned and not mantissa.requires_grad and shape != mantissa.shape:  # where equal, `top` is the mantissa
+        elif owned:
             mantissa.div_(top.clamp_min(_TINY[top.dtype]))
         else:
             mantissa = mantissa / top.clamp_min(_TINY[top.dtype])
