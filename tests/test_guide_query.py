@@ -8,7 +8,9 @@ import torch
 import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference import PGCDQuery
+from tractile.inference.next_token import guide_messages
 from tractile.inference.next_token.coarse import CoarseQuery
+from tractile.inference.next_token.edge_labels import EdgeLabels
 from tractile.inference.next_token.guide_messages import FLOOR
 from tractile.inference.next_token.guide_query import GuideQuery
 from tractile.inference.smc import LookaheadPotential, LookaheadProposal, MixtureProposal
@@ -54,6 +56,24 @@ def test_a_language_whose_lengths_are_multiples_never_settles():
     for exact, near in walked(automaton, hmm, 60, 0.5, [0, 1] * 20):
         torch.testing.assert_close(near.lookahead(), exact.lookahead(), rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(near.log_weights(), exact.log_weights(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("elements", [1, 40])
+def test_messages_are_made_block_by_block(elements, monkeypatch):
+    """Blocks of one state, and of a few: an automaton with states without edges, and edges that share label and target."""
+    rng = np.random.default_rng(2)
+    edges = [(int(s), int(v), int(rng.integers(9))) for s in range(8) for v in rng.permutation(6)[:4]]
+    automaton = tt.Automaton.from_edges([e for e in edges if e[0] != 3], 0, [3, 8], 6)
+    hmm = oracle.random_hmm(rng, 5, 6).build()
+    monkeypatch.setattr(guide_messages, "BLOCK_ELEMENTS", elements)
+    labels = EdgeLabels(automaton)
+    emitted = guide_messages.label_emission(hmm.emission_probs, automaton, labels)
+    parts = list(guide_messages.blocks(automaton, labels.number, emitted))
+    assert len(parts) > 2
+    assert sorted(torch.cat([part.edges for part in parts]).tolist()) == list(range(automaton.num_edges))
+    tokens = next(iter(automaton.words(7)))
+    for exact, near in walked(automaton, hmm, 7, 1e-9, tokens):
+        torch.testing.assert_close(near.lookahead(), exact.lookahead(), rtol=1e-9, atol=1e-9)
 
 
 def unlikely(dtype):

@@ -7,11 +7,16 @@ With β_r[h, s] the probability that an HMM in hidden state h and an automaton i
 Two things are less than exact. Positive entries below :data:`FLOOR` of the largest of their column are raised to it, so hardly
 any is lost and no doubt is to be carried. And the sweep ends where the messages hardly change any more: with many tokens left
 one more of them matters little. A sampler's weights correct for what its guide believes.
+
+A step goes through the states in blocks, which bounds its memory. Within a block edges of one label and target share
+the product b_e ∘ F_r[:, s'].
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -20,17 +25,55 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...circuits.weighted_hmm import future_emission
-from .backward_table import BLOCK_ELEMENTS, label_emission
+from .backward_table import label_emission
 from .edge_labels import EdgeLabels
 from .underflow import Times
 
 FLOOR = 1e-30  # of the largest entry of a column
 EVERY = 4  # steps between looks at how much the messages change
+BLOCK_ELEMENTS = (
+    1 << 21
+)  # numbers of the messages at the ends of the edges of a block, unless it is of one state
 
 
 def floored(rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
     """Raise the positive entries of rows, whose largest are about one, to :data:`FLOOR`; zeros stay."""
     return torch.where(rows > 0, rows.clamp(min=FLOOR), rows)
+
+
+class Block(NamedTuple):
+    """Consecutive states with the edges that leave them, and the distinct pairs of label and target that these edges have.
+
+    ``edges`` are sorted by source and pair; ``places`` are the source of each, counted from the first state, and its pair.
+    """
+
+    states: slice
+    edges: Int[Tensor, " edges"]
+    places: Int[Tensor, "2 edges"]
+    target: Int[Tensor, " pairs"]
+    emitted: Float[Tensor, "pairs hidden"]  # b_e
+
+
+def blocks(
+    automaton: Automaton, label: Int[Tensor, " edges"], emitted: Float[Tensor, "labels hidden"]
+) -> Iterator[Block]:
+    """Cut the states of an automaton, whose edges are sorted by source, into blocks."""
+    states, source = automaton.num_states, automaton.edge_source
+    first = torch.searchsorted(source, torch.arange(states + 1))  # the first edge of each state
+    width = max(1, BLOCK_ELEMENTS // emitted.shape[1])
+    begin = 0
+    while begin < states:
+        end = int(torch.searchsorted(first, first[begin] + width, right=True)) - 1
+        end = max(begin + 1, min(end, states))
+        edges = torch.arange(int(first[begin]), int(first[end]))
+        key = label[edges] * states + automaton.edge_target[edges]
+        pair, place = torch.unique(key, return_inverse=True)
+        order = ((source[edges] - begin) * len(pair) + place).argsort()
+        places = torch.stack([source[edges] - begin, place])[:, order]
+        yield Block(
+            slice(begin, end), edges[order], places, pair % states, emitted.index_select(0, pair // states)
+        )
+        begin = end
 
 
 class GuideMessages:
@@ -46,16 +89,17 @@ class GuideMessages:
         emission = future_emission(hmm)
         self._move, self._hidden, self._states = Times(hmm.transition), hmm.hidden, automaton.num_states
         self._source, self._target = automaton.edge_source, automaton.edge_target
-        self._label, self._emitted = labels.number, label_emission(emission, automaton, labels)
+        emitted = label_emission(emission, automaton, labels)
+        parts = list(blocks(automaton, labels.number, emitted))
         self.columns: list[Float[Tensor, "states hidden"]] = []
         self.scale: list[Float[Tensor, " states"]] = []  # nats; −inf where no r more tokens are accepted
         accept = automaton.final[0].to(emission)
-        self._append(
-            accept[:, None].expand(-1, hmm.hidden), torch.where(accept > 0, 0.0, -torch.inf).double()
-        )
+        columns, moved = self._move(accept[:, None].expand(-1, hmm.hidden))
+        self.columns.append(floored(columns))
+        self.scale.append(torch.where(accept > 0, 0.0, -torch.inf).double() + moved)
         change = math.inf
         while len(self.scale) < horizon:
-            self._before()
+            self._before(parts)
             if tolerance and not len(self.scale) % EVERY:
                 change, last = self._change(), change
                 if self._rest(change, last, horizon - len(self.scale)) <= tolerance:
@@ -83,29 +127,27 @@ class GuideMessages:
             scale[here] = self.scale[r].index_select(0, state[here])
         return columns, scale
 
-    def _before(self) -> None:
-        """F_{r+1} of the last F_r."""
-        source, target, ahead, scale = self._source, self._target, self.columns[-1], self.scale[-1]
-        ahead_scale = scale.index_select(0, target)
-        top = torch.full_like(scale, -torch.inf).scatter_reduce(0, source, ahead_scale, "amax")
+    def _before(self, parts: list[Block]) -> None:
+        """Append F_{r+1}, made of the last message F_r."""
+        ahead, scale = self.columns[-1], self.scale[-1]
+        ahead_scale = scale.index_select(0, self._target)
+        top = torch.full_like(scale, -torch.inf).scatter_reduce(0, self._source, ahead_scale, "amax")
         shift = torch.where(top.isfinite(), top, 0)
-        weight = (ahead_scale - shift.index_select(0, source)).exp().to(ahead)
-        beta = torch.zeros_like(ahead)
-        width = max(1, BLOCK_ELEMENTS // self._hidden)
-        for e in range(0, len(source), width):
-            edges = slice(e, e + width)
-            units = ahead.index_select(0, target[edges])
-            units.mul_(self._emitted.index_select(0, self._label[edges])).mul_(weight[edges, None])
-            beta.index_add_(0, source[edges], units)
-        most = beta.amax(1)
-        beta.div_(torch.where(most > 0, most, 1)[:, None])
-        self._append(beta, top + most.double().log())
-
-    def _append(self, beta: Float[Tensor, "states hidden"], scale: Float[Tensor, " states"]) -> None:
-        """Keep A β, for β with columns of maximum one."""
+        weight = (ahead_scale - shift.index_select(0, self._source)).exp().to(ahead)
+        beta, most = torch.empty_like(ahead), ahead.new_empty(len(scale))
+        for states, edges, places, target, emitted in parts:
+            units = ahead.index_select(0, target).mul_(emitted)
+            shape = states.stop - states.start, len(target)
+            weights = weight.index_select(0, edges)
+            matrix = torch.sparse_coo_tensor(
+                places, weights, shape, is_coalesced=True, check_invariants=False
+            )
+            here = torch.sparse.mm(matrix, units)
+            torch.amax(here, 1, out=most[states])
+            torch.div(here, torch.where(most[states] > 0, most[states], 1)[:, None], out=beta[states])
         columns, moved = self._move(beta)
         self.columns.append(floored(columns))
-        self.scale.append(scale + moved)
+        self.scale.append(top + most.double().log() + moved)
 
     @staticmethod
     def _rest(change: float, last: float, steps: int) -> float:
