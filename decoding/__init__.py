@@ -24,9 +24,9 @@ __all__ = [
 
 
 def custom_generate_path() -> str:
-    """The folder for ``model.generate(custom_generate=…)`` of transformers: generation under a constraint.
+    """Return the folder to give to transformers as ``model.generate(custom_generate=…)``, for constrained generation.
 
-    Raises :class:`TractileError` with a transformers that has no ``custom_generate``.
+    Raises :class:`TractileError` if the installed transformers has no ``custom_generate`` (before 4.52).
 
     Examples
     --------

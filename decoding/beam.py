@@ -55,12 +55,13 @@ def beam_search(
     *,
     tokenizer: Any = None,
 ) -> list[Beam]:
-    """The ``beams`` most probable sequences found that satisfy ``fa`` within ``max_new_tokens`` tokens, best first.
+    """Search for the most probable sequences that satisfy ``fa`` within ``max_new_tokens`` tokens.
 
-    One call of the language model for each token, with at most ``beams`` rows. Where fewer prefixes than ``beams`` are possible
-    at every length the result is exactly the top of p_lm(x | constraint). Fewer sequences come back only where no more were
-    found. ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are those of :func:`.smc`; raises
-    :class:`NoParticleSurvived` if the language model gives probability zero to all that the beams could become.
+    Returns the ``beams`` most probable sequences found, best first; fewer if the search found fewer. Calls the language model
+    once for each token, with at most ``beams`` rows. If at every length at most ``beams`` prefixes are possible, the result
+    is exactly the top of p_lm(x | constraint). ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are as in
+    :func:`.smc`. Raises :class:`NoParticleSurvived` if the language model gives probability zero to every extension of the
+    beams.
 
     Examples
     --------
@@ -107,7 +108,7 @@ def beam_search(
                 heapq.heappop(done)
         if last:
             break
-        # What is no more probable already than all that is kept cannot come in any more.
+        # A prefix no more probable than the worst of ``beams`` complete sequences cannot enter the result.
         floor = done[0][0] if len(done) == beams else -torch.inf
         growing = complete.isneginf() & (total > floor)
         chosen = _top(rank.masked_fill(~growing, -torch.inf), beams)
@@ -130,7 +131,7 @@ def beam_search(
 
 
 def _top(scores: Float[Tensor, "rows vocab"], count: int) -> list[tuple[int, int]]:
-    """The cells of the highest finite scores, best first."""
+    """Return (row, token) of the ``count`` highest scores, best first; −∞ is left out."""
     found = scores.flatten().topk(min(count, scores.numel()))
     cells = found.indices[found.values > -torch.inf]
     return [(cell // scores.shape[1], cell % scores.shape[1]) for cell in cells.tolist()]

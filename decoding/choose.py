@@ -2,10 +2,10 @@
 
     p(text) = Σ over token sequences s that spell the text of Π_t p_lm(s_t | prompt, s_<t) · p_lm(EOS | prompt, s)
 
-Without the last factor the event is that the continuation begins with the text: then s is any sequence that spells it up to
-its last token, which may go on behind the text (Vieira et al. 2024, "From Language Models over Tokens to Language Models over
-Characters", Prop. 1). Different sequences of tokens are different contexts of the language model, so the sum is over a tree:
-all options share it, and its nodes of one depth are one batch.
+Without the last factor this is the probability that the continuation begins with the text. The last token of s may then go on
+past the end of the text; all tokens before it lie inside (Vieira et al. 2024, "From Language Models over Tokens to Language
+Models over Characters", Prop. 1). The token sequences of all options form one tree of contexts. The search goes down it level
+by level, with one batch of the language model for each depth.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from ..lm.base import LanguageModel, Prompt
 class Choices:
     """The options with their probabilities. Tensors are float64 on the CPU, in the order of ``options``.
 
-    ``log_probs``: the logarithm of each option's probability under the language model, in nats; not normalised.
-    ``log_missing``: the logarithm of what left-out tokenisations may add to it at most; −inf where none was left out.
+    ``log_probs``: log probability of each option under the language model, in nats; not normalised over the options.
+    ``log_missing``: log of an upper bound on the probability of its pruned tokenisations, in nats; −inf if none was pruned.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class Choices:
 
     @property
     def bounds(self) -> Float[Tensor, "options 2"]:
-        """The least and the greatest that each of :attr:`probs` can be, whatever the left-out tokenisations add.
+        """A lower and an upper bound on each of :attr:`probs`, whatever probability the pruned tokenisations have.
 
         Raises :class:`EvidenceError` where all are zero.
         """
@@ -89,7 +89,7 @@ class Choices:
 
 
 def _others(values: Float[Tensor, " options"]) -> Float[Tensor, " options"]:
-    """For each the sum of all others, without a difference of large numbers."""
+    """Return for each value the sum of all other values, without subtraction (which would cancel digits)."""
     zero = values.new_zeros(1)
     before = torch.cat([zero, values.cumsum(0)[:-1]])
     after = torch.cat([values.flip(0).cumsum(0)[:-1].flip(0), zero])
@@ -111,19 +111,19 @@ def choose(
     tokenizer: Any = None,
     max_contexts: int = 512,
 ) -> Choices:
-    """The probability of each option as the continuation of the prompt, over all its tokenisations.
+    """Compute the probability of each option as the continuation of the prompt, over all its tokenisations.
 
-    With ``end`` an option is the whole continuation: the end-of-sequence token follows. Without, the continuation begins with
-    it, and its last token may go on behind it; no option may begin another one then.
+    With ``end`` an option is the whole continuation: the end-of-sequence token follows it. Without ``end`` the continuation
+    only begins with the option, whose last token may go on past its end; no option may then be a prefix of another one.
 
-    All options are evaluated together, one batch of the language model for each length in tokens. The number of tokenisations
-    grows exponentially with the length of a text. Of each length the ``max_contexts`` most probable are followed; the total
-    probability of the others bounds what is left out (``Choices.log_missing``, ``Choices.bounds``). Where nothing was
-    left out, :attr:`Choices.exact` is true.
+    All options are evaluated together, with one batch of the language model for each length in tokens. The number of
+    tokenisations grows exponentially with the length of a text, so only the ``max_contexts`` most probable token prefixes of
+    each length are extended. The total probability of the pruned ones is reported as a bound (``Choices.log_missing``,
+    ``Choices.bounds``). :attr:`Choices.exact` is true if none was pruned.
 
-    ``lm``, ``prompt`` and ``tokenizer`` are those of :func:`.smc`. Raises :class:`EvidenceError` for
-    options that are equal, or that begin each other where that is not allowed, :class:`UnsupportedConstraint` for what is no
-    text, and :class:`VocabularyMismatch`.
+    ``lm``, ``prompt`` and ``tokenizer`` are as in :func:`.smc`. Raises :class:`EvidenceError` for equal options, and without
+    ``end`` for an option that is a prefix of another one; :class:`UnsupportedConstraint` for an option that is no text;
+    :class:`VocabularyMismatch` if the tokenizer has another number of tokens than the language model.
 
     >>> import torch
     >>> import tractile as tt
@@ -177,7 +177,7 @@ def choose(
 
 
 class _Moves(NamedTuple):
-    """What may follow some bytes: each token, the option that it completes (−1: none), and all bytes read after it."""
+    """The tokens that may follow a byte prefix: token ids, the option each completes (−1: none), the byte prefix after each."""
 
     tokens: Int[ndarray, " moves"]
     options: Int[ndarray, " moves"]
@@ -185,18 +185,18 @@ class _Moves(NamedTuple):
 
 
 class _Tree:
-    """The beginnings of some texts, and the tokens that lead from one to another."""
+    """The byte prefixes of the options, and the tokens that lead from one prefix to a longer one."""
 
     def __init__(self, vocab: Vocabulary, texts: Sequence[bytes], end: bool) -> None:
         self._vocab, self._texts, self._end = vocab, texts, end
         self._moves: dict[bytes, _Moves] = {}
 
     def beginning(self, read: bytes) -> list[int]:
-        """The texts that begin with these bytes."""
+        """Return the indices of the options that begin with these bytes."""
         return [i for i, text in enumerate(self._texts) if text.startswith(read)]
 
     def moves(self, read: bytes) -> _Moves:
-        """What may follow these bytes."""
+        """Return the tokens that may follow these bytes; cached for each prefix."""
         if read not in self._moves:
             found: dict[int, tuple[int, bytes]] = {}
             for option in self.beginning(read):
@@ -210,7 +210,7 @@ class _Tree:
         return self._moves[read]
 
     def _towards(self, option: int, read: bytes) -> Iterator[tuple[int, tuple[int, bytes]]]:
-        """The tokens that read on in one text."""
+        """Yield (token, (option it completes or −1, prefix after it)) for the tokens that continue ``read`` in one option."""
         trie, text, node = self._vocab.trie, self._texts[option], 0
         for at in range(len(read), len(text)):
             child = trie.children(node).get(text[at])
@@ -224,7 +224,7 @@ class _Tree:
 
 
 def _checked(options: Sequence[str], end: bool) -> list[bytes]:
-    """The options as bytes. Raises :class:`EvidenceError`."""
+    """Encode the options as bytes. Raises :class:`EvidenceError` for options that :func:`choose` does not take."""
     if isinstance(options, str | bytes) or not isinstance(options, Sequence) or not options:
         raise EvidenceError(f"choose: options must be a list of texts, not {short(options)}")
     texts = [validation.text(option, f"choose: options[{i}]").encode() for i, option in enumerate(options)]

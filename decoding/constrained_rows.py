@@ -1,10 +1,10 @@
-"""Rows of logits under a constraint, for engines that choose the tokens themselves: what may follow, and how it is weighed.
+"""Constrain rows of logits for engines that choose the tokens themselves: mask tokens, and weigh the others by an HMM.
 
     logits(x) ← logits(x) + strength · (log p_hmm(C | x_<t, x) − log p_hmm(C | x_<t))     if x is allowed, else −∞
 
-without an HMM the middle term is absent (globally constrained decoding); p_hmm(C | …) is 1 where x ends the text. The
-difference telescopes, so a sequence's score ends as log p_lm(x) plus a constant, whatever the HMM believes. With a
-``mixture`` weight w it is instead
+Without an HMM the lookahead term is absent (globally constrained decoding). Where x ends the text, p_hmm(C | x_<t, x) is 1.
+The lookahead terms of a sequence telescope: its total score is log p_lm(x) plus a constant, whatever the HMM. With a
+``mixture`` weight w, instead,
 
     logits(x) ← w · log p_lm(x | x_<t) + (1 − w) · log p_hmm(x | x_<t, C)                 (Dang et al. 2026, §4.3)
 """
@@ -27,10 +27,11 @@ NEVER = torch.iinfo(torch.long).max
 
 @final
 class ConstrainedRows:
-    """Rows whose tokens are chosen elsewhere. One that is complete, out of budget or outside C is offered end-of-sequence alone.
+    """A batch of texts under a constraint C, whose tokens the caller chooses.
 
-    ``query`` is of the budgets' horizon at least, and of an automaton that knows an end-of-sequence token. ``strength`` and
-    ``mixture`` are λ and w above, for a query with an HMM.
+    A row that is complete, out of budget or outside C is offered end-of-sequence alone. ``query``: a next-token query of an
+    automaton with an end-of-sequence token, its horizon at least the largest budget. ``strength`` and ``mixture`` (w) are the
+    weights above, for a query with an HMM.
     """
 
     def __init__(self, query: NextTokenQuery, *, strength: float = 1.0, mixture: float | None = None) -> None:
@@ -40,15 +41,16 @@ class ConstrainedRows:
         check_weights(strength, mixture)
         self._query, self._automaton, self._eos = query, automaton, eos
         self._strength, self._mixture = strength, mixture
-        # Of each row: the tokens allowed, and the token with which it left the constraint (padding after its end, a lost beam).
+        # The allowed tokens of each row, and the length at which it left the constraint (padding after the end, a lost beam).
         self._allowed: Bool[Tensor, "rows vocab"]
         self._left_at: Int[Tensor, " rows"]
         self._length = 0
 
     def begin(self, prefixes: Int[Tensor, "rows length"], budgets: Int[Tensor, " rows"]) -> None:
-        """Start rows with the tokens they have (−1: none) and their budgets: tokens still to come, end-of-sequence included.
+        """Start one row for each prefix (−1: padding), with its budget: tokens still to come, end-of-sequence included.
 
-        Raises :class:`BudgetTooSmall` where nothing fits and :class:`EvidenceError` where a prefix begins no accepted text.
+        Raises :class:`BudgetTooSmall` if no text fits a budget and :class:`EvidenceError` if no accepted text begins with a
+        prefix.
         """
         there = prefixes >= 0
         for row in range(len(prefixes)):
@@ -61,12 +63,12 @@ class ConstrainedRows:
             self.append(tokens)
 
     def append(self, tokens: Int[Tensor, " rows"]) -> None:
-        """One token more for each row; −1 for a row that waits."""
+        """Append one token to each row; −1 leaves a row as it is."""
         moving = tokens >= 0
         self._length += 1
         leaves = ~self._allowed.gather(1, tokens.clamp(min=0)[:, None])[:, 0] & moving & ~self._left
         self._left_at[leaves] = self._length
-        if bool(self._left.any()):  # they go anywhere
+        if bool(self._left.any()):  # outside C the query only needs some token that it allows
             tokens = torch.where(self._left, self._query.mask().cpu().int().argmax(dim=1), tokens)
         if bool(moving.all()):
             self._query.advance(tokens)
@@ -75,9 +77,9 @@ class ConstrainedRows:
         self._read()
 
     def rollback(self, n: int) -> None:
-        """Take back the last ``n`` calls of :meth:`append` in every row; rows that were selected since stay selected.
+        """Take back the last ``n`` calls of :meth:`append` in every row; a :meth:`select` since then is not undone.
 
-        Raises :class:`ShapeError` for more than there were since :meth:`begin`.
+        Raises :class:`ShapeError` if there were fewer than ``n`` calls since :meth:`begin`.
         """
         if not n:
             return
@@ -92,9 +94,9 @@ class ConstrainedRows:
         self._allowed, self._left_at = self._allowed[indices], self._left_at[indices]
 
     def apply(self, scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
-        """The scores with everything outside the constraint at −∞; columns past the automaton's tokens too.
+        """Return the scores weighed by the HMM, if there is one, and −∞ for forbidden tokens and columns past the vocabulary.
 
-        Raises :class:`VocabularyMismatch` where there are fewer columns than the automaton has tokens, and
+        Raises :class:`VocabularyMismatch` if there are fewer columns than the automaton has tokens, and
         :class:`EvidenceError` if the HMM gives probability zero to a token that is possible.
         """
         vocab = self._query.vocab_size
@@ -123,7 +125,7 @@ class ConstrainedRows:
         return mixed.masked_fill(~possible, -torch.inf)
 
     def _read(self) -> None:
-        """Ask for the tokens allowed."""
+        """Read the allowed tokens of each row from the query."""
         self._allowed = self._query.mask().cpu()
         self._allowed[self._over()] = torch.arange(self._allowed.shape[1]) == self._eos
 
@@ -133,12 +135,12 @@ class ConstrainedRows:
         return self._left_at <= self._length
 
     def _over(self) -> Bool[Tensor, " rows"]:
-        """Rows in which only end-of-sequence remains."""
+        """Return which rows may only end: outside the constraint, or out of budget."""
         return self._left | (self._query.remaining.cpu() <= 0)
 
 
 def check_weights(strength: float, mixture: float | None) -> None:
-    """Raises :class:`EvidenceError` for weights that have no meaning."""
+    """Raise :class:`EvidenceError` unless ``strength`` is finite and not negative and ``mixture`` in [0, 1] or None."""
     if not 0 <= strength < float("inf") or (mixture is not None and not 0 <= mixture <= 1):
         raise EvidenceError(
             f"the strength of the lookahead must not be negative and the mixture between 0 and 1, not {strength}, {mixture}"
@@ -146,7 +148,8 @@ def check_weights(strength: float, mixture: float | None) -> None:
 
 
 def check_prefix(fa: Automaton, tokens: list[int], budget: int) -> None:
-    """Raise as :meth:`begin` does unless an accepted text begins with these tokens and ends within ``budget`` more."""
+    """Raise :class:`EvidenceError` if no accepted text begins with these tokens, :class:`BudgetTooSmall` if none ends within
+    ``budget`` more tokens."""
     needed = fa.fewest_after(tokens)
     if needed >= UNREACHABLE:
         raise EvidenceError(

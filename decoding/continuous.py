@@ -6,8 +6,8 @@
     manager.start()
     manager.add_request(ids, **constraints.request(regex(" (yes|no)"), max_new_tokens=8))
 
-Requests without a constraint go beside the others. The masks are those of globally constrained decoding; a text that another
-processor has led outside the constraint is offered end-of-sequence alone. Follows
+Requests with and without a constraint may share a batch. The masks are those of globally constrained decoding. A text that
+another processor has led outside the constraint is offered end-of-sequence alone. Follows
 ``transformers.generation.continuous_batching`` of transformers 5.23.
 """
 
@@ -31,13 +31,13 @@ from .vllm.interface import interface
 
 MODULE = "transformers.generation.continuous_batching.cb_logits_processors"
 KEYWORD = "tractile"
-MOST_ROWS = 4096  # of requests that are kept; one that was dropped is replayed
+MOST_ROWS = 4096  # requests whose rows are kept; a dropped row is rebuilt by replaying its tokens
 _Processor: Any = interface(MODULE, "ContinuousBatchingLogitsProcessor")
 
 
 @final
 class ContinuousRequest:
-    """The constraint of one request: its masks and its budget in tokens, end-of-sequence included."""
+    """The constraint of one request: its masks, and its budget in tokens, end-of-sequence included."""
 
     def __init__(self, tables: Tables, budget: int) -> None:
         self.tables, self.budget = tables, budget
@@ -48,13 +48,13 @@ class ContinuousRequest:
 
 @final
 class ContinuousConstraints(_Processor):  # type: ignore[misc]
-    """The constraints of the requests of a continuous batching manager of transformers.
+    """A logits processor that keeps the requests of a transformers ``ContinuousBatchingManager`` to their constraints.
 
     Args:
-        tokenizer: that of the model, or its :class:`Vocabulary`.
-        limits: what each constraint may take to be compiled.
+        tokenizer: the model's tokenizer, or its :class:`Vocabulary`.
+        limits: bounds on compiling each constraint.
 
-    Raises :class:`UnsupportedConstraint` where transformers has no continuous batching.
+    Raises :class:`UnsupportedConstraint` if the installed transformers has no continuous batching.
     """
 
     supported_kwargs: ClassVar[dict[str, type]] = {KEYWORD: ContinuousRequest}
@@ -73,10 +73,10 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         self._masks = torch.empty(0, -(-len(self.vocabulary) // 32), dtype=torch.int32)
 
     def request(self, constraint: Constraint, max_new_tokens: int) -> dict[str, Any]:
-        """The keyword arguments of ``manager.add_request`` for a request under a constraint.
+        """Return the keyword arguments of ``manager.add_request`` for a request under a constraint.
 
-        Compiles the constraint, in the caller's thread and not in the engine's. Raises what compiling raises, and
-        :class:`BudgetTooSmall` where no text of the constraint fits ``max_new_tokens``.
+        Compiles the constraint in the caller's thread, not in the engine's. Raises what compiling raises, and
+        :class:`BudgetTooSmall` if no text of the constraint fits ``max_new_tokens``.
         """
         compiled = self.limits.run(lambda: constraint.compile(self.vocabulary))
         asked = ContinuousRequest(Tables(gcd(compiled, HORIZON), Lock()), max_new_tokens)
@@ -84,9 +84,9 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         return {"max_new_tokens": max_new_tokens, "eos_token_id": compiled.eos_token_id, KEYWORD: asked}
 
     def attach(self, manager: Any) -> None:
-        """Have a manager heed the constraints of its requests; call it before ``manager.start()``.
+        """Register with a manager, so that it applies the constraints of its requests; call it before ``manager.start()``.
 
-        Raises :class:`UnsupportedConstraint` for a manager that chooses a token before the one before it is known
+        Raises :class:`UnsupportedConstraint` for a manager that starts a step before the last token is known on the host
         (``use_async_batching``), or whose steps are recorded (``use_cuda_graph``, a compile configuration).
         """
         config, processors = manager.continuous_batching_config, manager.logit_processor
@@ -110,11 +110,11 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         processors.do_processing = True
 
     def fill_defaults(self, int32_tensor: Int32[Tensor, " tokens"]) -> None:
-        """Clear the engine's row of arguments, which is not used."""
+        """Zero the row of tensor arguments that the engine hands over; this processor does not use them."""
         int32_tensor.zero_()
 
     def prepare_tensor_args(self, requests_with_new_token: Sequence[Any]) -> Int32[Tensor, " requests"]:
-        """Follow the tokens of the requests that get a token in this step, and make their masks."""
+        """Follow the tokens of the requests in this step and compute their masks; return unused arguments (zeros)."""
         self._masks = torch.full((len(requests_with_new_token), self._masks.shape[1]), -1, dtype=torch.int32)
         for i, each in enumerate(requests_with_new_token):
             asked = each.state.logit_processor_kwargs.get(KEYWORD)
@@ -129,18 +129,18 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
     def __call__(
         self, scores: Float[Tensor, "rows vocab"], tensor_arg: Int32[Tensor, " tokens"]
     ) -> Float[Tensor, "rows vocab"]:
-        """The scores with what a request's constraint does not allow at −∞; rows beyond those of requests are padding."""
+        """Return a copy of the scores, −∞ where a request's constraint forbids the token; rows past the requests are padding."""
         count = len(self._masks)
         bits = self._masks[:, :, None] >> torch.arange(32) & 1
         allowed = bits.flatten(1)[:, : scores.shape[1]].bool().to(scores.device)
         free = (self._masks == -1).all(1).to(scores.device)[:, None]
         out = scores.clone()
-        out[:count, allowed.shape[1] :].masked_fill_(~free, -torch.inf)  # columns that are no tokens
+        out[:count, allowed.shape[1] :].masked_fill_(~free, -torch.inf)  # columns past the vocabulary
         out[:count, : allowed.shape[1]].masked_fill_(~allowed, -torch.inf)
         return out
 
     def _fill(self, state: Any, asked: ContinuousRequest, i: int) -> bool:
-        """Write the mask of a request into row ``i``; returns whether its text is one that the constraint allows so far."""
+        """Write the mask of a request into row ``i``; return False, and write nothing, if its text left the constraint."""
         before = state.initial_tokens[state._true_initial_tokens :] if state._true_initial_tokens else []
         tokens = [*before, *state.generated_tokens]
         row = self._rows.get(state.request_id)

@@ -110,7 +110,7 @@ def generate(
     -------
     object
         A value of the type. With ``samples`` a list of them; with a list of prompts, a list with the result for each; with
-        ``posterior=True`` a pair: what has been said, and the posterior (a list of posteriors for a list of prompts).
+        ``posterior=True`` a pair: this result, and the posterior (a list of posteriors for a list of prompts).
 
     Raises
     ------
@@ -163,14 +163,14 @@ def generate(
 
 
 def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:
-    """The value of the largest weight, or ``samples`` values drawn by weight."""
+    """Parse the text of the heaviest particle, or those of ``samples`` particles drawn by weight."""
     if samples is None:
         return kind.parse(run.best.text)
     return [kind.parse(particle.text) for particle in run.sample(samples, seed)]
 
 
 def a_method(method: Any, hmm: Any) -> str | Proposal | Preset:
-    """The proposal or preset that a method stands for. Raises ``EvidenceError``."""
+    """Look up the proposal or preset that ``method`` names; None: "pgcd" with an HMM, else "gcd". Raises ``EvidenceError``."""
     if method is None:
         return "gcd" if hmm is None else "pgcd"
     if isinstance(method, Proposal | Preset):

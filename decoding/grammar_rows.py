@@ -1,12 +1,12 @@
-"""Constraints of requests as serving engines' structured output asks for them: one row of a bit mask for each request.
+"""Bit masks for the structured output of serving engines: each request is one row under its own constraint.
 
-    grammars = Grammars(vocabulary)                      one in an engine; compiled constraints are kept
-    row = grammars.row(constraint, budget=64)            compiles: call it beside the engine's step, from any thread
-    row.fill(bitmask, 3)                                 the tokens that may come next, in row 3
+    grammars = Grammars(vocabulary)                      one in an engine; caches compiled constraints
+    row = grammars.row(constraint, budget=64)            compiles: call it outside the engine's step, from any thread
+    row.fill(bitmask, 3)                                 write the mask of the next token into row 3
     row.accept([17, 4]), row.validate([17, 4]), row.rollback(1), row.forced(), row.terminated, row.reset(), row.fork()
 
 A mask holds the tokens after which the text can still be completed within the tokens left (globally constrained decoding).
-Without a budget it holds those after which it can be completed at some length. Nothing here imports an engine.
+Without a budget it holds those after which the text can be completed at any length. Nothing here imports an engine.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.next_token.gcd import GCDQuery, gcd
 from .request import compile_request
 
-MOST_COMPILED = 128  # constraints kept in an engine
-HORIZON = 1 << 20  # tokens; the largest budget
+MOST_COMPILED = 128  # compiled constraints that an engine caches
+HORIZON = 1 << 20  # tokens; the largest budget, and the one of a request without a budget
 
 
 class Tables(NamedTuple):
-    """The masks of a constraint, and the lock that whoever reads them holds: they are made as they are first needed."""
+    """The GCD query of a constraint, which computes masks on first use, and the lock to hold while reading them."""
 
     query: GCDQuery
     lock: Lock
@@ -41,11 +41,11 @@ class Tables(NamedTuple):
 
 @final
 class GrammarRow:
-    """The text of one request under a constraint.
+    """The text of one request, token by token, and the mask of its next token under a constraint.
 
     Args:
-        tables: the masks of its constraint, shared with other rows.
-        budget: tokens that may come, end-of-sequence included; ``None``: no budget.
+        tables: the masks of the constraint, shared with other rows.
+        budget: the most tokens of the text, end-of-sequence included; ``None``: no budget.
         stops: tokens that end a text as end-of-sequence does.
 
     ``terminated``: whether the text has ended.
@@ -59,11 +59,11 @@ class GrammarRow:
         self._eos = end_of_sequence(tables.query.automaton)
         self._ends = frozenset({self._eos, *stops})
         self._tokens: list[int] = []
-        self._words: memoryview | None = None  # what may come next, once it was asked for
-        # The last bit mask that was filled, where it lies, and the row.
+        self._words: memoryview | None = None  # the mask of the next token; None: not computed yet
+        # The bit mask filled last, its address and the row; views of it are kept for the next call.
         self._target: tuple[Tensor | None, int, int] = None, 0, 0
-        self._line: memoryview  # the words of that row that have tokens
-        self._rest: Int32[np.ndarray, " words"]  # those past the vocabulary
+        self._line: memoryview  # the words of that row that cover the vocabulary
+        self._rest: Int32[np.ndarray, " words"]  # its words past the vocabulary
         self.reset()
 
     @property
@@ -72,7 +72,7 @@ class GrammarRow:
         return tuple(self._tokens)
 
     def accept(self, tokens: Sequence[int]) -> bool:
-        """Append tokens, all of them or, where one is not allowed, none; return whether they were appended."""
+        """Append all tokens, or none if one is not allowed; return whether they were appended."""
         for n, token in enumerate(tokens):
             if not self._allows(token):
                 self.rollback(n)
@@ -81,7 +81,7 @@ class GrammarRow:
         return True
 
     def validate(self, tokens: Sequence[int]) -> list[int]:
-        """The longest beginning of ``tokens`` that could be appended; nothing is."""
+        """Return the longest prefix of ``tokens`` that could be appended; append nothing."""
         before = len(self._tokens)
         for token in tokens:
             if not self._allows(token):
@@ -92,7 +92,7 @@ class GrammarRow:
         return valid
 
     def forced(self, limit: int = 256) -> list[int]:
-        """The tokens that must come next, at most ``limit``: each is the only one that is allowed. The end is not listed."""
+        """Return the next tokens, at most ``limit``, as long as exactly one is allowed; tokens that end the text are left out."""
         if self.terminated:
             return []
         with self._lock:
@@ -100,7 +100,7 @@ class GrammarRow:
         return [token for token in tokens if token not in self._ends]
 
     def rollback(self, n: int) -> None:
-        """Take back the last ``n`` tokens. Raises :class:`ShapeError` where there are fewer."""
+        """Take back the last ``n`` tokens. Raises :class:`ShapeError` if there are fewer."""
         if n:
             self._query.rollback(n)
             del self._tokens[len(self._tokens) - n :]
@@ -113,20 +113,20 @@ class GrammarRow:
         self._tokens, self.terminated, self._words = [], False, None
 
     def fork(self) -> Self:
-        """A row of its own with the same tokens; tables are shared."""
+        """Return an independent row with the same tokens; the tables are shared."""
         out = copy(self)
         out._query, out._tokens = self._query.fork(), list(self._tokens)
         return out
 
     def fill(self, bitmask: Int32[Tensor, "rows words"], row: int = 0) -> None:
-        """Write the mask into a row of an int32 tensor on the CPU: token v is bit v mod 32 of word v div 32.
+        """Write the mask of the next token into a row of an int32 CPU tensor: token v is bit v mod 32 of word v div 32.
 
-        Tokens past the vocabulary are not allowed. A text that has ended, or has no tokens left, may only end.
-        Raises :class:`VocabularyMismatch` where the row is too short.
+        Words past the vocabulary become zero. If the text has ended or its budget is used up, only the tokens that end a text
+        are allowed. Raises :class:`VocabularyMismatch` if the row has fewer words than the vocabulary needs.
         """
         words = self._words or self._read()
         last, at, last_row = self._target
-        if bitmask is not last or row != last_row or bitmask.data_ptr() != at:  # the views of it are kept
+        if bitmask is not last or row != last_row or bitmask.data_ptr() != at:  # else the views still hold
             line = bitmask.numpy()[row]
             if len(line) < len(words):
                 raise VocabularyMismatch(
@@ -138,7 +138,7 @@ class GrammarRow:
         self._rest[:] = 0
 
     def prepare(self) -> None:
-        """Make the mask of what may come next now, so that :meth:`fill` only copies it."""
+        """Compute the mask of the next token now, so that :meth:`fill` only copies it."""
         self._read()
 
     def _append(self, token: int) -> None:
@@ -155,7 +155,7 @@ class GrammarRow:
         return bool(words[token >> 5] >> (token & 31) & 1)
 
     def _read(self) -> memoryview:
-        """What may come next, as words."""
+        """Compute the mask of the next token, as 32-bit words, and keep it until the next change."""
         with self._lock:
             words = self._query.row_words(0)
         over = self.terminated or len(self._tokens) >= self._budget
@@ -169,12 +169,13 @@ class GrammarRow:
 
 
 class Grammars:
-    """The compiled constraints of an engine, the newest ``limit`` of them; safe to use from several threads.
+    """A thread-safe cache of the constraints that an engine has compiled, least recently used dropped first.
 
     Args:
         vocabulary: the tokens of the engine's model.
-        stops: tokens that end a text beside the vocabulary's end-of-sequence token; they stand for no text.
-        limits: what each constraint may take to be built and compiled; a request cannot change them.
+        stops: tokens that end a text beside the vocabulary's end-of-sequence token; they spell no text.
+        limit: the most constraints in the cache.
+        limits: bounds on building and compiling each constraint; a request cannot change them.
     """
 
     def __init__(
@@ -199,23 +200,23 @@ class Grammars:
         self._kept: OrderedDict[str, Future[Tables]] = OrderedDict()
 
     def row(self, constraint: str, budget: int | None = None) -> GrammarRow:
-        """A row of a constraint with its first mask; the constraint is compiled if it is new.
+        """Return a new row under a constraint, its first mask computed; compile the constraint if it is not cached.
 
-        ``constraint`` is JSON text of its kind, its description and its options, as in :mod:`.request`. Raises what
-        :func:`.compile_request` raises, and :class:`BudgetTooSmall` where nothing fits the budget.
+        ``constraint`` is the JSON text ``[kind, description, options]``, as in :mod:`.request`. Raises what
+        :func:`.compile_request` raises, and :class:`BudgetTooSmall` if no text of the constraint fits the budget.
         """
         row = GrammarRow(self._tables(constraint), budget, self.stops)
         row.prepare()
         return row
 
     def ready(self, constraint: str) -> bool:
-        """Whether a constraint is compiled, so that :meth:`row` takes no time."""
+        """Return whether a constraint is in the cache, so that :meth:`row` need not compile."""
         with self._lock:
             found = self._kept.get(constraint)
             return found is not None and found.done() and found.exception() is None
 
     def _tables(self, constraint: str) -> Tables:
-        """The masks of a constraint; threads that ask for one constraint at once wait for the first of them."""
+        """Return the tables of a constraint; of several threads that ask for the same one, the first compiles."""
         with self._lock:
             found = self._kept.get(constraint)
             if new := found is None:
@@ -236,7 +237,7 @@ class Grammars:
 
 
 def end_of_sequence(automaton: Automaton) -> int:
-    """The token that ends a text. Raises :class:`EvidenceError` for an automaton without one."""
+    """Return the end-of-sequence token of an automaton. Raises :class:`EvidenceError` if it has none."""
     if automaton.eos_token_id is None:
         raise EvidenceError("the automaton has no end-of-sequence token to stop at")
     return automaton.eos_token_id

@@ -51,9 +51,9 @@ class Infilling:
         return self.posterior.group_by(lambda particle: self.gaps(particle.text))
 
     def gaps(self, text: str) -> tuple[str, ...]:
-        """The text of each gap in a continuation of the first text; of several divisions that with the shortest first gaps.
+        """Split a continuation of the first text into the texts of its gaps; if several splits fit, the first gaps are shortest.
 
-        Raises :class:`EvidenceError` for a text that is none of the continuations asked for.
+        Raises :class:`EvidenceError` for a text without the fixed texts, or whose gaps do not satisfy their constraints.
         """
         found = self._divided(text, 0)
         if found is None:
@@ -87,13 +87,13 @@ def infill(
     """Fill the gaps between fixed texts: ``infill(lm, "The dog", " went home.")`` has one, before " went home.".
 
     The first text is the prompt. Each further text comes after a gap, and the whole text ends with the last one (which may be
-    empty). ``fa`` constrains the gaps, as one constraint for all or one for each (None: any text), ``max_new_tokens`` bounds the
-    tokens that go into a gap, for all or for each; a token that crosses into a fixed text counts. Fixed texts may be written with
-    any tokens that spell them.
+    empty). ``fa`` constrains the gaps: one constraint for all, or one for each (None: any text). ``max_new_tokens`` is the most
+    tokens in a gap, one number for all or one for each; a token that crosses into a fixed text counts. Fixed texts may be
+    written with any tokens that spell them.
 
     ``settings`` are those of :func:`.smc`: ``proposal``, ``hmm``, ``particles``, ``seed``, ``potential``, ``tokenizer``, ….
-    Raises :class:`EvidenceError` for fewer than two texts, or where constraints or budgets are not as many as gaps,
-    :class:`EmptyLanguage` where no text fits the budgets, and what :func:`.smc` raises.
+    Raises :class:`EvidenceError` for fewer than two texts, or if the number of constraints or budgets is not the number of
+    gaps, :class:`EmptyLanguage` if no text fits the budgets, and what :func:`.smc` raises.
 
     >>> import torch
     >>> import tractile as tt

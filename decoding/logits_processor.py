@@ -1,11 +1,11 @@
-"""The constraint as a logits processor for ``model.generate``: greedy, sampling and beam search, in batches.
+"""A constraint as a logits processor for ``model.generate``: greedy, sampling and beam search, in batches.
 
-What comes out satisfies the constraint within the budget, but is drawn from the locally renormalised model and not from
-p_lm(x | constraint): for that there is ``smc``. How the logits change is said in :mod:`.constrained_rows`.
+The texts satisfy the constraint within the budget, but are drawn from the locally renormalised model and not from
+p_lm(x | constraint): for that there is ``smc``. :mod:`.constrained_rows` has the equations for the logits.
 
-``generate`` shows only the token ids of its rows. The prompts are what the first call shows. Each later call goes on from the
-longest beginnings that its rows have in common with rows of the call before: beams are reordered, copied and dropped; assisted
-generation appends several tokens and takes some back.
+``generate`` hands over nothing but the token ids of its rows. The rows of the first call are the prompts. In each later call
+a row continues from the longest prefix that it shares with a row of the call before, since beams are reordered, copied and
+dropped, and assisted generation appends several tokens and takes some back.
 """
 
 from __future__ import annotations
@@ -32,22 +32,20 @@ from .constrained_rows import ConstrainedRows, check_weights
 
 @final
 class ConstraintLogitsProcessor:
-    """Keeps ``model.generate`` inside a constraint; use one for each call of ``generate``, or ``reset`` it.
+    """A logits processor that keeps ``model.generate`` inside a constraint; use one for each call, or ``reset`` it.
 
-    ``fa`` may be a constraint, with the ``tokenizer`` that it is compiled for; ``hmm`` the folder of one.
-    ``max_new_tokens`` is the budget in tokens, the end-of-sequence token included; one for all prompts or one for each.
-    If ``generate`` goes on after it, only end-of-sequence is offered. ``fa`` must know that token: compile the constraint
-    from a vocabulary. ``prefix`` is how many tokens at the end of the prompts belong to the constrained text already, for all
-    or for each.
+    ``fa`` is an automaton compiled from a vocabulary with an end-of-sequence token, or a constraint, which is then compiled
+    for ``tokenizer``. ``hmm`` is an HMM or its folder. ``max_new_tokens`` is the budget in tokens, end-of-sequence included;
+    one for all prompts or one for each. If ``generate`` goes on past the budget, only end-of-sequence is offered. ``prefix``
+    is the number of tokens at the end of a prompt that belong to the constrained text, one for all prompts or one for each.
 
-    ``strength`` is the power λ of the HMM's lookahead, which is right to 0.1 nats (``tolerance`` of :func:`tractile.pgcd`), a
-    temperature 1/λ; with ``mixture`` = w the HMM's own next token
-    counts too, and model and HMM are mixed in the proportion w : 1 − w.
+    ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; the lookahead is right to 0.1 nats (``tolerance`` of
+    :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
 
-    The first call raises :class:`BudgetTooSmall` if nothing fits, :class:`EvidenceError` if a prefix begins no text of the
-    constraint, and :class:`VocabularyMismatch` if the model has fewer tokens than the automaton (tokens beyond the
-    automaton's are never offered). ``generate`` does not show its tokenizer: give it as ``tokenizer``, and what was made for
-    another one is refused at once, with :class:`VocabularyMismatch`.
+    The first call raises :class:`BudgetTooSmall` if no text fits, :class:`EvidenceError` if no text of the constraint begins
+    with a prefix, and :class:`VocabularyMismatch` if the model has fewer tokens than the automaton (columns past the
+    automaton's tokens are never offered). With ``tokenizer``, an automaton or HMM made for another tokenizer is refused at
+    once, with :class:`VocabularyMismatch`; ``generate`` itself does not show its tokenizer.
 
     Examples
     --------
@@ -96,13 +94,13 @@ class ConstraintLogitsProcessor:
         self._copies = 1  # rows of each prompt
 
     def reset(self) -> None:
-        """Take the rows of the next call as prompts."""
+        """Forget all rows: those of the next call are new prompts."""
         self._seen = None
 
     def __call__(
         self, input_ids: Int[Tensor, "rows length"], scores: Float[Tensor, "rows vocab"]
     ) -> Float[Tensor, "rows vocab"]:
-        """The scores with everything outside the constraint at −∞."""
+        """Return the scores weighed by the HMM, if there is one, and −∞ for every token that the constraint forbids."""
         self._follow(input_ids.cpu())
         return self._rows.apply(scores)
 
@@ -123,7 +121,7 @@ class ConstraintLogitsProcessor:
     def _in_common(
         self, seen: Int[Tensor, "rows before"], ids: Int[Tensor, "rows length"]
     ) -> tuple[int, Tensor]:
-        """The most tokens that each row of ``ids`` has in common with a row of the same prompt in ``seen``, and those rows."""
+        """Return the greatest length at which each row of ``ids`` equals a row of its prompt in ``seen``, and those rows."""
         most = min(seen.shape[1], ids.shape[1])
         least, found = self._prompt_length, torch.arange(len(ids))
         length = most
@@ -137,7 +135,7 @@ class ConstraintLogitsProcessor:
         return least, found
 
     def _parents(self, seen: Int[Tensor, "rows length"], ids: Int[Tensor, "rows length"]) -> Tensor | None:
-        """For each row of ``ids`` the index of an equal row of the same prompt in ``seen``; None if some row has none."""
+        """Return for each row of ``ids`` the index of an equal row of its prompt in ``seen``; None if some row has none."""
         if torch.equal(seen, ids):
             return torch.arange(len(seen))
         index = {(i // self._copies, *row): i for i, row in enumerate(seen.tolist())}
@@ -179,7 +177,7 @@ def _numbers(given: int | Sequence[int], name: str, least: int) -> list[int]:
 
 
 def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, " rows"]:
-    """Repeat a number for each prompt over the equal rows that ``generate`` made of it."""
+    """Repeat the number of each prompt for the copies of the prompt that ``generate`` made (beams, returned sequences)."""
     copies, rest = divmod(len(prompts), len(given))
     whose = torch.arange(len(given)).repeat_interleave(copies)
     if rest or (len(given) > 1 and not torch.equal(prompts, prompts[whose * copies])):

@@ -1,4 +1,4 @@
-"""What a request to a serving engine asks for: one constraint, its options, a budget and how the HMM weighs in."""
+"""Read what a request to a serving engine asks for: a constraint with its options, a budget, and the weight of the HMM."""
 
 from __future__ import annotations
 
@@ -37,7 +37,11 @@ TYPES: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class ConstraintRequest:
-    """The constraint of a request, checked: ``constraint`` is JSON text of its kind, its description and its options."""
+    """The validated constraint of a request.
+
+    ``constraint``: JSON text ``[kind, description, options]``; ``budget``: tokens, end-of-sequence included; ``strength`` and
+    ``mixture``: weights of the HMM as in :mod:`.constrained_rows`; ``hmm``: whether the HMM is used.
+    """
 
     constraint: str
     budget: int
@@ -47,8 +51,11 @@ class ConstraintRequest:
 
 
 def read_request(params: Any) -> ConstraintRequest | None:
-    """What a request's sampling parameters ask for, None if nothing; raises :class:`UnsupportedConstraint` for what cannot be
-    understood or kept."""
+    """Read the constraint in a request's sampling parameters (``extra_args["tractile"]``); None if there is none.
+
+    Raises :class:`UnsupportedConstraint` for an invalid argument and for parameters that cannot be combined with a constraint,
+    :class:`EvidenceError` for weights out of range.
+    """
     given = (getattr(params, "extra_args", None) or {}).get(ARGUMENT)
     if given is None:
         return None
@@ -83,9 +90,9 @@ def read_request(params: Any) -> ConstraintRequest | None:
 
 
 def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Constraint:
-    """The constraint of a kind; raises :class:`UnsupportedConstraint` for a description that is none.
+    """Build a constraint of a kind; raises :class:`UnsupportedConstraint` for an invalid description or options.
 
-    Among the options ``thinking``: free text that comes first and ends with the first ``until``, of ``at_most`` tokens.
+    The option ``thinking`` (arguments of :func:`thought`) puts reasoning before the constrained text.
     """
     if not isinstance(description, TYPES[kind]) or not isinstance(options, dict):
         raise UnsupportedConstraint(f"{description!r} with {options!r} describes no {kind}", path=kind)
@@ -100,10 +107,10 @@ def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Co
 
 
 def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Automaton:
-    """The automaton of a request's constraint, built and compiled within the limits of the server.
+    """Build and compile the constraint of a request, within the limits of the server; return its automaton.
 
     ``constraint`` is that of :class:`ConstraintRequest`. Raises what :func:`build_constraint` and ``compile`` raise, and
-    :class:`UnsupportedConstraint` where the limits do not suffice: engines refuse a request that raises a ``ValueError``.
+    :class:`UnsupportedConstraint` if the limits do not suffice: engines refuse a request that raises a ``ValueError``.
     """
     limits.check_size(constraint)
     try:
@@ -113,6 +120,6 @@ def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Autom
 
 
 def thought(until: str | list[str], at_most: int | None = None) -> Constraint:
-    """Reasoning before an answer."""
+    """Return the constraint of reasoning before an answer: free text up to the first ``until``, of ``at_most`` tokens."""
     text = constraints.free(until=until)
     return text if at_most is None else text.tokens(at_most=at_most)

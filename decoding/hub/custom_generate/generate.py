@@ -27,14 +27,14 @@ def generate(
     logits_processor: Any = None,
     **settings: Any,
 ) -> Any:
-    """Texts that satisfy a constraint within a budget.
+    """Generate texts that satisfy a constraint within a budget of ``max_new_tokens`` tokens.
 
     Args:
         constraint: a constraint of Tractile, or a compiled one.
-        tokenizer: the model's.
-        hmm: an HMM, or the folder of one: P-GCD.
+        tokenizer: the model's tokenizer.
+        hmm: an HMM or its folder, which guides the texts (P-GCD).
         method: "logits": any decoding of ``model.generate``, its logits constrained; "smc": draws from p_lm(x | constraint).
-        particles, seed: of "smc".
+        particles, seed: used by "smc" only.
 
     Returns what ``model.generate`` does; with "smc" the prompts and draws, (batch · num_return_sequences, length).
     Raises ``tractile.errors.EvidenceError`` for another method, and what the processor and ``tractile.smc`` raise.
