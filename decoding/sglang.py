@@ -1,10 +1,10 @@
-"""A grammar back end for SGLang: its structured output by Tractile, within the tokens of each request.
+"""A grammar back end for SGLang: structured output by Tractile, within the token budget of each request.
 
     python -m sglang.launch_server --model-path MODEL --grammar-backend tractile
 
 The entry point ``sglang.srt.plugins`` calls :func:`register`. Requests stay as they are: ``json_schema``, ``regex``, ``ebnf``,
-``structural_tag``, ``response_format``. A request of a model that reasons first is one constraint, the reasoning and then
-the answer, so its tokens suffice for both. Constraints are compiled in a thread beside the step. Follows
+``structural_tag``, ``response_format``. For a model that reasons first, reasoning and answer are one constraint, so that the
+budget of the request suffices for both. Constraints are compiled in a thread beside the engine's steps. Follows
 ``sglang.srt.constrained.base_grammar_backend`` of SGLang 0.5.23.
 """
 
@@ -36,48 +36,48 @@ KINDS = {
     "structural_tag": "structural_tag",
 }
 ANY_OBJECT = "$$ANY$$"  # SGLang's JSON Schema of response_format json_object
-THINKING = ":thinking="  # of a key: the tokens of the reasoning
+THINKING = ":thinking="  # in a key, before the number of tokens for the reasoning
 
 
 class SGLangGrammar(_Grammar):  # type: ignore[misc]
-    """The text of one request: ``BaseGrammarObject`` of SGLang."""
+    """The text of one request under its constraint; implements SGLang's ``BaseGrammarObject``."""
 
     def __init__(self, row: GrammarRow) -> None:
         super().__init__()
         self._row = row
 
     def accept_token(self, token: int) -> None:
-        """Append a token; one after the end is ignored. Raises ``ValueError`` for one that is not allowed."""
+        """Append a token; ignore it if the text has ended. Raises ``ValueError`` for a token that is not allowed."""
         if not self._row.terminated and not self._row.accept([token]):
             raise UnsupportedConstraint(f"the token {token} is not allowed here", path="accept_token")
         self.current_token = token
 
     def rollback(self, k: int) -> None:
-        """Take back tokens."""
+        """Take back the last ``k`` tokens."""
         self._row.rollback(k)
 
     def is_terminated(self) -> bool:
-        """Whether the text has ended."""
+        """Return whether the text has ended."""
         return self._row.terminated
 
     def allocate_vocab_mask(
         self, vocab_size: int, batch_size: int, device: Any
     ) -> Int32[Tensor, "rows words"]:
-        """A bit mask on the CPU, everything allowed."""
+        """Allocate a bit mask on the CPU that allows all tokens."""
         return torch.full((batch_size, -(-vocab_size // 32)), -1, dtype=torch.int32)
 
     def fill_vocab_mask(self, vocab_mask: Int32[Tensor, "rows words"], idx: int) -> None:
-        """Write what may come next into a row."""
+        """Write the mask of the next token into row ``idx``."""
         self._row.fill(vocab_mask, idx)
 
     @staticmethod
     def reset_vocab_mask(vocab_mask: Int32[Tensor, "rows words"]) -> None:
-        """Allow everything."""
+        """Allow all tokens in all rows."""
         vocab_mask.fill_(-1)
 
     @staticmethod
     def move_vocab_mask(vocab_mask: Int32[Tensor, "rows words"], device: Any) -> Int32[Tensor, "rows words"]:
-        """The mask on the device of the logits."""
+        """Copy the mask to the device of the logits."""
         return vocab_mask.to(device, non_blocking=True)
 
     @staticmethod
@@ -89,22 +89,22 @@ class SGLangGrammar(_Grammar):  # type: ignore[misc]
         logits.masked_fill_(~bits.flatten(1)[:, : logits.shape[1]].bool(), -torch.inf)
 
     def copy(self) -> Self:
-        """A text of its own, with the same tokens."""
+        """Return an independent copy with the same tokens."""
         return type(self)(self._row.fork())
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
-        """The tokens that must come next, if there are any."""
+        """Return (tokens that must come next, ""); None if the next token is not determined."""
         tokens = self._row.forced()
         return (tokens, "") if tokens else None
 
     def jump_forward_str_state(self, helper: tuple[list[int], str]) -> tuple[str, int]:
-        """Nothing: what must come is said in tokens."""
+        """Return ("", −1): forced text is given as tokens, by :meth:`try_jump_forward`."""
         return "", -1
 
     def jump_and_retokenize(
         self, old_output_ids: Sequence[int], new_output_ids: Sequence[int], next_state: int
     ) -> None:
-        """Follow a text that was tokenised anew. Raises ``ValueError`` for one that is not allowed."""
+        """Replace the tokens by those of a new tokenisation. Raises ``ValueError`` for a token that is not allowed."""
         same = 0
         for old, new in zip(old_output_ids, new_output_ids, strict=False):
             if old != new:
@@ -116,13 +116,13 @@ class SGLangGrammar(_Grammar):  # type: ignore[misc]
 
 
 class SGLangBackend(_Backend):  # type: ignore[misc]
-    """The grammars of an engine: ``BaseGrammarBackend`` of SGLang.
+    """The grammars of an engine; implements SGLang's ``BaseGrammarBackend``.
 
     Args:
-        tokenizer: the model's.
+        tokenizer: the model's tokenizer.
         stops: tokens that end a text, beside the tokenizer's end-of-sequence token.
-        think_end: what ends the reasoning of a model that reasons first; ``None``: models do not.
-        options: of ``json_schema``.
+        think_end: the text that ends the reasoning of a model that reasons first; ``None``: the model does not.
+        options: options of ``json_schema``; ``None``: flexible white space.
     """
 
     def __init__(
@@ -141,16 +141,16 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
                 vocabulary = vocabulary.with_special({think_end: token})
         self.grammars, self.think_end = Grammars(vocabulary, ends), think_end
         self.options = {"whitespace": "flexible"} if options is None else options
-        self.budget: int | None = None  # of the request that is being read: see follow_budget
+        self.budget: int | None = None  # tokens of the request being read; set by follow_budget
 
     def get_request_grammar_key(
         self, key: tuple[str, str], *, input_ids: Sequence[int], thinking_budget: int | None
     ) -> tuple[str, str]:
-        """The key of a request: its kind, the tokens of its reasoning, and its text."""
+        """Return the key of a request: its kind, with the token budget of its reasoning if it has one, and its text."""
         return key if thinking_budget is None else (f"{key[0]}{THINKING}{thinking_budget}", key[1])
 
     def get_cached_or_future_value(self, key: tuple[str, str], require_reasoning: bool) -> tuple[Any, bool]:
-        """A grammar, or a future of one that is being compiled."""
+        """Return (grammar, True), or (future of the grammar, False) if its constraint is not compiled yet."""
         budget = self.budget
         try:
             constraint = self.constraint(key, require_reasoning)
@@ -161,17 +161,17 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
         return self.executor.submit(self.grammar, constraint, budget), False
 
     def set_cache(self, key: tuple[str, str], value: Any) -> None:
-        """Nothing: compiled constraints are kept, for any budget."""
+        """Do nothing: compiled constraints are cached in ``grammars``, for any budget."""
 
     def grammar(self, constraint: str, budget: int | None) -> Any:
-        """A grammar for a budget of tokens, or one that says why there is none."""
+        """Return a grammar for a budget of tokens, or SGLang's invalid grammar with the error message."""
         try:
             return SGLangGrammar(self.grammars.row(constraint, budget))
         except TractileError as error:
             return invalid(error)
 
     def constraint(self, key: tuple[str, str], reasoning: bool) -> str:
-        """A request as JSON text, as :mod:`.request` has it. Raises :class:`UnsupportedConstraint`."""
+        """Convert a key to the JSON text of a constraint, as in :mod:`.request`. Raises :class:`UnsupportedConstraint`."""
         (kind, _, tokens), text = key[0].partition(THINKING), key[1]
         if kind not in KINDS:
             raise UnsupportedConstraint(f"{kind!r} is not supported", path="")
@@ -191,14 +191,14 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
 
 
 def invalid(error: TractileError) -> Any:
-    """SGLang's word for a grammar that cannot be served."""
+    """Make SGLang's ``InvalidGrammarObject``, which refuses a request with an error message."""
     return importlib.import_module(MODULE).InvalidGrammarObject(str(error))
 
 
 def make_backend(
     server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Any = None
 ) -> SGLangBackend:
-    """The back end of an engine, as ``register_grammar_backend`` wants it made."""
+    """Make the back end of an engine, with the arguments that ``register_grammar_backend`` specifies."""
     ends = {eos_token_ids} if isinstance(eos_token_ids, int) else set(eos_token_ids or ())
     think_end, parser = None, getattr(server_args, "reasoning_parser", None)
     if parser:
@@ -210,14 +210,14 @@ def make_backend(
 
 
 def follow_budget(original: Callable[..., Any], manager: Any, req: Any) -> Any:
-    """Around ``GrammarManager.process_req_with_grammar``: tell the back end how many tokens a request may have."""
+    """Tell the back end the token budget of a request; wraps ``GrammarManager.process_req_with_grammar``."""
     if isinstance(manager.grammar_backend, SGLangBackend):
         manager.grammar_backend.budget = req.sampling_params.max_new_tokens
     return original(manager, req)
 
 
 def register() -> None:
-    """The entry point ``sglang.srt.plugins``: ``--grammar-backend tractile``."""
+    """Register the back end as ``--grammar-backend tractile``; the entry point ``sglang.srt.plugins``."""
     importlib.import_module(MODULE).register_grammar_backend(NAME, make_backend)
     choices = importlib.import_module("sglang.srt.server_args")
     if NAME not in importlib.import_module("sglang.srt.arg_groups.choices").GRAMMAR_BACKEND_CHOICES:

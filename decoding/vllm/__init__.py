@@ -1,8 +1,8 @@
-"""Constraints inside vLLM: structured output, and logits processors of its two model runners.
+"""Constraints inside vLLM: structured output, and logits processors for its two model runners.
 
-:mod:`.plugin` is the entry point ``vllm.general_plugins``: it hands the structured output of requests to Tractile in engines
-that ask for it. :mod:`.logits_processor` and :mod:`.row_processor` are for constraints of any kind, and for P-GCD. Nothing here
-needs vLLM to be imported.
+:mod:`.plugin` is the entry point ``vllm.general_plugins``: in engines that ask for it, Tractile serves the structured output
+of requests. :mod:`.logits_processor` and :mod:`.row_processor` are for constraints of any kind, and for P-GCD. All modules can
+be imported without vLLM.
 """
 
 from .logits_processor import VLLMLogitsProcessor

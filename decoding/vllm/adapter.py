@@ -1,4 +1,4 @@
-"""What the logits processors of both model runners share: the tokenizer and HMM of a class, and its compiled constraints."""
+"""The common base of both logits processors: the tokenizer and HMM of a class, and its cache of compiled constraints."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..constrained_rows import check_prefix
 from ..request import compile_request, read_request
 from .batch import Batch
 
-MOST_COMPILED = 128  # automata kept
+MOST_COMPILED = 128  # automata in the cache of a class
 SERVING: WeakSet[Adapter] = WeakSet()
 """The logits processors of the engines in this process."""
 
 
 class Adapter:
-    """The base of a class that says where tokenizer and HMM are.
+    """The base of logits processors; subclasses set where the tokenizer and HMM are.
 
-    ``tokenizer`` is the folder or name of a transformers tokenizer, or a tokenizer; ``hmm`` the folder of an HMM, or one, for
-    P-GCD. ``limits`` are those of each request's constraint; a request cannot change them.
+    ``tokenizer``: a transformers tokenizer, or its folder or name; ``hmm``: an HMM or its folder, for P-GCD; ``limits``:
+    bounds on building and compiling each request's constraint, which a request cannot change.
     """
 
     tokenizer: ClassVar[Any] = None
@@ -43,21 +43,24 @@ class Adapter:
         cls._vocabulary, cls._compiled = None, OrderedDict()
 
     def serve(self, vllm_config: Any, device: torch.device, most: int) -> Batch:
-        """The batch of an engine whose texts have at most ``most`` tokens; its tables can then be prepared."""
+        """Make the batch of an engine whose texts have at most ``most`` tokens, and register it with :mod:`.preparation`."""
         self.vllm_config, self.batch = vllm_config, Batch(self.automaton, self.load_hmm(device), most)
         SERVING.add(self)
         return self.batch
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Raises ``ValueError`` (all errors of the library are one) for what could not be served, before the engine sees it."""
+        """Refuse a request that cannot be served, before it reaches the engine: raise an error of the library.
+
+        All errors of the library are ``ValueError``, as vLLM expects.
+        """
         asked = read_request(sampling_params)
         if asked is not None:
             check_prefix(cls.automaton(asked.constraint), [], asked.budget)
 
     @classmethod
     def load_hmm(cls, device: torch.device) -> HMM | None:
-        """The HMM on the engine's device. Raises :class:`VocabularyMismatch` for one of another tokenizer."""
+        """Load the HMM onto the engine's device; None without. Raises :class:`VocabularyMismatch` for another tokenizer's HMM."""
         hmm = HMM.from_pretrained(cls.hmm) if isinstance(cls.hmm, str | Path) else cls.hmm
         if hmm is None:
             return None
@@ -76,7 +79,7 @@ class Adapter:
 
     @classmethod
     def vocabulary(cls) -> Vocabulary:
-        """The vocabulary of the tokenizer, read once."""
+        """Return the vocabulary of the tokenizer, read once for each class."""
         if cls._vocabulary is None:
             tokenizer = cls.tokenizer
             if tokenizer is None:
@@ -90,7 +93,7 @@ class Adapter:
 
     @classmethod
     def automaton(cls, constraint: str) -> Automaton:
-        """The automaton of a constraint, compiled once in each process and kept on disk for the others."""
+        """Return the automaton of a constraint, from the cache of the class or of the disk, or compiled now."""
         with cls._lock:
             found = cls._compiled.get(constraint)
         if found is None:

@@ -1,9 +1,9 @@
-"""The constrained requests of an engine's batch: requests of one constraint that are equally far are scored together.
+"""The constrained requests of an engine's batch: requests that began together under one constraint are scored together.
 
 batch = Batch(adapter.automaton, hmm, max_model_len)
 request = Request(batch.within(asked, len(prompt)), output)      output: the engine's list, which grows
-batch.apply(logits, {request: [row]})                            one row for each request
-batch.apply(logits, {request: [4, 5, 6]}, {request: [17, 9]})    and one for each token of a draft
+batch.apply(logits, {request: [row]})                            one row of logits for each request
+batch.apply(logits, {request: [4, 5, 6]}, {request: [17, 9]})    and one for each drafted token
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ from .interface import budget_of
 
 logger = logging.getLogger(__name__)
 MOST_GROUPS = (
-    8  # of requests that began at different times under one constraint, before they are put together
+    8  # groups under one constraint (requests that began at different times); more are merged into one
 )
-MOST_QUERIES = 8  # kept for requests to come; those of requests that wait or run are kept with them
+MOST_QUERIES = 8  # queries cached for later requests; requests that wait or run hold their own reference
 
 
 @dataclass(eq=False)
 class Request:
-    """A constrained request in the batch: ``output`` is the engine's own list, of which ``read`` tokens were followed."""
+    """A constrained request in the batch.
+
+    ``output``: the engine's own list of tokens, which grows; ``read``: the number of them that its group has followed.
+    """
 
     asked: ConstraintRequest
     output: Sequence[int]
@@ -48,14 +51,17 @@ class Request:
 
 @dataclass(eq=False)
 class Group:
-    """Requests that are scored together."""
+    """Requests under one constraint that are scored together, and the query with their tables."""
 
     rows: ConstrainedRows
     query: NextTokenQuery
     requests: list[Request] = field(default_factory=list)
 
     def follow(self) -> None:
-        """Read what the engine has appended."""
+        """Append to the rows the tokens that the engine has appended since the last call.
+
+        Raises :class:`EvidenceError` for a placeholder (a negative token) of asynchronous scheduling.
+        """
         while True:
             tokens = [r.output[r.read] if r.read < len(r.output) else None for r in self.requests]
             if any(token is not None and token < 0 for token in tokens):
@@ -74,7 +80,7 @@ class Group:
         rows: Mapping[Request, Sequence[int]],
         drafts: Mapping[Request, Sequence[int]],
     ) -> None:
-        """Change the rows of each request, of which the later ones come after the tokens of its draft."""
+        """Change rows of logits in place: ``rows[request][d]`` is the row after the first d tokens of the request's draft."""
         drafted = [list(drafts.get(request, ())) for request in self.requests]
         deepest = max(len(draft) for draft in drafted)
         for depth in range(deepest + 1):
@@ -85,7 +91,7 @@ class Group:
         self.rows.rollback(deepest)
 
     def _apply(self, at: Sequence[int], logits: Float[Tensor, "rows vocab"]) -> None:
-        """Change one row of each request; −1: it has none."""
+        """Change row ``at[i]`` of the logits for request i of the group; −1: no row."""
         index = torch.tensor(at, device=logits.device)
         there = index >= 0
         index = index.clamp(min=0)
@@ -95,12 +101,12 @@ class Group:
 
 @final
 class Batch:
-    """Groups of requests, and the queries that they share.
+    """The groups of an engine's constrained requests, and the queries that they share.
 
     Args:
-        automaton: the compiled constraint of a request.
-        hmm: for P-GCD.
-        max_model_len: where the engine ends a text, in tokens with the prompt.
+        automaton: compiles the constraint of a request (its JSON text).
+        hmm: the HMM for P-GCD; ``None``: GCD.
+        max_model_len: the length in tokens, prompt included, at which the engine ends a text.
     """
 
     def __init__(self, automaton: Callable[[str], Automaton], hmm: HMM | None, max_model_len: int) -> None:
@@ -111,9 +117,9 @@ class Batch:
         self._lock = Lock()
 
     def within(self, asked: ConstraintRequest, prompt: int) -> ConstraintRequest:
-        """The request with the budget that a prompt of so many tokens leaves of the model's context.
+        """Return the request with its budget lowered to what a prompt of ``prompt`` tokens leaves of the model's context.
 
-        Where nothing fits, the engine will cut the text, and its ``finish_reason`` is ``"length"``.
+        If no text fits, the budget is that of the shortest text: the engine will cut it with ``finish_reason`` ``"length"``.
         """
         budget = budget_of(asked.budget, prompt, self._max_model_len)
         if budget == asked.budget:
@@ -128,17 +134,17 @@ class Batch:
         return replace(asked, budget=max(budget, needed))
 
     def key(self, asked: ConstraintRequest, prompt: int) -> tuple[Any, ...]:
-        """The query that a request with a prompt of so many tokens will need, for :meth:`query`."""
+        """Return the argument of :meth:`query` for a request with a prompt of ``prompt`` tokens."""
         budget = max(1, budget_of(asked.budget, prompt, self._max_model_len))
         return key_of(replace(asked, budget=budget))[:3]
 
     def ready(self, key: tuple[Any, ...]) -> bool:
-        """Whether :meth:`query` takes no time."""
+        """Return whether :meth:`query` finds its tables computed."""
         with self._lock:
             return key in self._used
 
     def query(self, key: tuple[Any, ...]) -> NextTokenQuery:
-        """The query of a constraint with its tables, which are made if there are none; from any thread."""
+        """Return the query of a constraint, computing its tables if they are missing; any thread may call it."""
         with self._lock:
             query = self._used.get(key)
         if query is None:
@@ -162,7 +168,7 @@ class Batch:
         rows: Mapping[Request, Sequence[int]],
         drafts: Mapping[Request, Sequence[int]] | None = None,
     ) -> None:
-        """Change the logits of the requests in place; requests that are not among ``rows`` have left the batch."""
+        """Change the logits of the requests in place; requests that are not in ``rows`` leave the batch."""
         self._gather(rows)
         for groups in self.groups.values():
             for group in groups:
@@ -170,13 +176,13 @@ class Batch:
                 group.apply(logits, rows, drafts or {})
 
     def _gather(self, present: Mapping[Request, Any]) -> None:
-        """Update the groups: requests that have left are removed, new ones form groups."""
+        """Update the groups: remove requests that have left or were cut short, and form groups of the new ones."""
         new = dict.fromkeys(present)
         for key, groups in list(self.groups.items()):
             for group in list(groups):
                 keep = [
                     i for i, r in enumerate(group.requests) if r in present and r.read <= len(r.output)
-                ]  # a text that has become shorter is read anew
+                ]  # a request whose output has become shorter leaves its group and begins anew
                 if len(keep) < len(group.requests):
                     group.requests = [group.requests[i] for i in keep]
                     group.rows.select(torch.tensor(keep, dtype=torch.long))
@@ -208,6 +214,6 @@ class Batch:
 
 
 def key_of(asked: ConstraintRequest) -> tuple[Any, ...]:
-    """What requests that are scored together have in common."""
-    horizon = 1 << (asked.budget - 1).bit_length()  # few different tables
+    """Return the key of a request's group: constraint, horizon (budget rounded up to a power of 2), weights of the HMM."""
+    horizon = 1 << (asked.budget - 1).bit_length()  # so that few different tables are needed
     return asked.constraint, horizon, asked.hmm, asked.strength, asked.mixture

@@ -1,4 +1,4 @@
-"""What adapters know of vLLM: the classes that they derive from, where it is installed, and how many tokens a request gets."""
+"""The classes of vLLM and SGLang that adapters derive from, if installed, and the token budget of a vLLM request."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def interface(module: str, name: str) -> Any:
-    """A class of vLLM, or ``object`` where vLLM is not installed: adapters can then still be imported and tested."""
+    """Import a class of an engine; ``object`` if the engine is not installed, so that adapters can be imported and tested."""
     try:
         return getattr(importlib.import_module(module), name)
     except ImportError:
@@ -15,5 +15,5 @@ def interface(module: str, name: str) -> Any:
 
 
 def budget_of(max_tokens: int, prompt: int, max_model_len: int) -> int:
-    """The tokens that a request may have: vLLM ends it at ``max_tokens``, or where the model's context is full."""
+    """Return the most tokens of a request's output: ``max_tokens``, or what the prompt leaves of the model's context."""
     return min(max_tokens, max_model_len - prompt)

@@ -1,6 +1,6 @@
 """Constraints as custom logits processors of vLLM's V1 engine.
 
-Make a class of your own that says where tokenizer and HMM are, and give it to the engine:
+Derive a class that sets the tokenizer and the HMM, and give it to the engine:
 
     class Constrained(VLLMLogitsProcessor):
         tokenizer = "path/to/model"
@@ -10,13 +10,13 @@ Make a class of your own that says where tokenizer and HMM are, and give it to t
     llm.generate(prompt, SamplingParams(max_tokens=64, extra_args={"tractile": {"regex": r"[a-z]+"}}))
 
 A request names one constraint: ``regex``, ``json_schema``, ``keywords``, ``choice``, ``grammar``, ``tools`` or
-``structural_tag``, and may say its ``options`` (the keyword arguments of that constraint), its budget ``max_new_tokens``
-(default: ``max_tokens``), ``strength``, ``mixture``, or ``"hmm": false``. A JSON text of all that will do as well, as HTTP
-requests need. Requests without the argument are left alone. Logits change as in :mod:`..constrained_rows`.
+``structural_tag``. It may also give ``options`` (the keyword arguments of that constraint), its budget ``max_new_tokens``
+(default: ``max_tokens``), ``strength``, ``mixture``, or ``"hmm": false``. The argument may be a JSON text, as HTTP requests
+need. Requests without the argument are left alone. Logits change as in :mod:`..constrained_rows`.
 
-The engine keeps its requests in slots and says which were removed, added and moved, in that order; the lists of tokens that
-it hands over with a request grow as the text does, and are read when logits are asked for. A request that was set aside comes
-back with what it had.
+The engine keeps its requests in slots and reports which were removed, added and moved, in that order. With each request it
+hands over its list of output tokens, which grows with the text and is read when logits are asked for. A request that was
+preempted comes back with the tokens that it had.
 
 Follows ``vllm.v1.sample.logits_processor`` of vLLM 0.10 to 0.32, and is tested in vLLM 0.32 (``tests/in_vllm``). For the second
 model runner, the default of later versions on a GPU, see :mod:`.row_processor`.
@@ -36,14 +36,13 @@ from .batch import Request
 from .interface import interface
 
 _Base: Any = interface("vllm.v1.sample.logits_processor", "LogitsProcessor")
-UNLIMITED = 1 << 31  # tokens of a context, where no engine says how many
+UNLIMITED = 1 << 31  # tokens of the context if there is no engine configuration
 
 
 class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
-    """Keeps the requests that ask for it inside a constraint and a budget; see the module for how.
+    """A logits processor that keeps requests inside their constraint and budget; see the module for its use.
 
-    ``tokenizer`` is the folder or name of a transformers tokenizer, or a tokenizer; ``hmm`` the folder of an HMM, or one, for
-    P-GCD.
+    Subclasses set ``tokenizer``, a transformers tokenizer or its folder or name, and for P-GCD ``hmm``, an HMM or its folder.
     """
 
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -52,11 +51,11 @@ class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
         self._slots: dict[int, Request] = {}
 
     def is_argmax_invariant(self) -> bool:
-        """The most probable token may change."""
+        """Return False: the most probable token may change."""
         return False
 
     def needs_output_token_ids(self) -> bool:
-        """The tokens themselves are read, not only counted."""
+        """Return True: the output tokens themselves are read."""
         return True
 
     def update_state(self, batch_update: Any) -> None:
@@ -78,7 +77,7 @@ class VLLMLogitsProcessor(Adapter, _Base):  # type: ignore[misc]
                 self._put(a, replaced)
 
     def apply(self, logits: Float[Tensor, "requests vocab"]) -> Float[Tensor, "requests vocab"]:
-        """The logits of constrained requests, changed in place."""
+        """Change the logits of constrained requests in place and return the logits."""
         self._batch.apply(logits, {request: [slot] for slot, request in self._slots.items()})
         return logits
 

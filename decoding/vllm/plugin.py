@@ -1,14 +1,14 @@
-"""The entry point ``vllm.general_plugins``: structured output by Tractile, in engines whose configuration names it.
+"""The entry point ``vllm.general_plugins``: structured output by Tractile, in engines whose configuration asks for it.
 
     LLM(model, additional_config={"tractile": True})
     vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible"}}'
 
 Requests stay as they are: ``StructuredOutputsParams(json=…)``, ``response_format``, ``structural_tag``. vLLM's list of back ends
-is closed, and ``compile_grammar`` does not learn how many tokens a request may have, so :func:`register` wraps what reads the
-requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` before the engine,
-``StructuredOutputManager.__init__`` and ``grammar_init`` in it. Engines that do not name Tractile are left as they were.
+is closed, and ``compile_grammar`` is not told the token budget of a request. So :func:`register` wraps the methods that read
+requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` in the front end,
+``StructuredOutputManager.__init__`` and ``grammar_init`` in the engine. Engines that do not ask for Tractile behave as before.
 
-Requests of our logits processors wait for their tables: see :mod:`.preparation`.
+Requests of Tractile's logits processors wait for their tables: see :mod:`.preparation`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .preparation import hold, release
 from .structured_output import Asked, TractileBackend, grammars_of
 
 NAME = "tractile"
-OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # of json_schema
+OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # options of json_schema
 
 
 def register() -> None:
-    """Wrap what reads structured output in vLLM; a second call does nothing."""
+    """Wrap the methods of vLLM that read structured output; a second call does nothing."""
     wrap("vllm.v1.engine.input_processor", "InputProcessor.__init__", choose)
     wrap("vllm.sampling_params", "SamplingParams._validate_structured_outputs", admit)
     wrap("vllm.v1.structured_output", "StructuredOutputManager.__init__", provide)
@@ -40,7 +40,7 @@ def register() -> None:
 
 
 def wrap(module: str, path: str, around: Callable[..., Any]) -> None:
-    """Replace a method by ``around(method, self, …)``, once."""
+    """Replace a method by ``around(method, self, …)``, unless it is replaced already."""
     name, method = path.split(".")
     owner = getattr(importlib.import_module(module), name)
     original = getattr(owner, method)
@@ -56,9 +56,9 @@ def wrap(module: str, path: str, around: Callable[..., Any]) -> None:
 
 
 def settings(vllm_config: Any) -> dict[str, Any] | None:
-    """The options of JSON Schemas that an engine asks for; ``None`` where it does not ask for Tractile.
+    """Read the options of ``json_schema`` from an engine's configuration; ``None`` if the engine does not ask for Tractile.
 
-    Raises :class:`UnsupportedConstraint` for options that there are none of.
+    Raises :class:`UnsupportedConstraint` for unknown options.
     """
     given = getattr(vllm_config, "additional_config", None)
     given = given.get(NAME) if isinstance(given, Mapping) else None
@@ -74,7 +74,7 @@ def settings(vllm_config: Any) -> dict[str, Any] | None:
 
 
 def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> Asked:
-    """What ``StructuredOutputsParams`` ask for."""
+    """Combine the structured output that ``StructuredOutputsParams`` ask for with the engine's options."""
     if getattr(params, "whitespace_pattern", None):
         raise UnsupportedConstraint(
             "a pattern of white space is not supported; choose it for the engine", path="whitespace_pattern"
@@ -86,7 +86,7 @@ def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> A
 
 
 def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
-    """``InputProcessor.__init__``: name the back end, so that requests are checked by :func:`admit`."""
+    """Name the back end, so that :func:`admit` checks requests; wraps ``InputProcessor.__init__``."""
     original(self, vllm_config, *args, **kwargs)
     options = settings(vllm_config)
     if options is not None:
@@ -97,7 +97,7 @@ def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: An
 
 
 def admit(original: Callable[..., None], self: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """``SamplingParams._validate_structured_outputs``: refuse, with the reason, what cannot be served."""
+    """Refuse requests that cannot be served, with the reason; wraps ``SamplingParams._validate_structured_outputs``."""
     params = self.structured_outputs
     if getattr(config, "backend", None) != NAME or params is None:
         if params is not None and params._backend == NAME:
@@ -119,19 +119,19 @@ def admit(original: Callable[..., None], self: Any, model_config: Any, config: A
 
 
 def provide(original: Callable[..., None], self: Any, vllm_config: Any) -> None:
-    """``StructuredOutputManager.__init__``: make the back end as the engine starts."""
+    """Make the back end as the engine starts; wraps ``StructuredOutputManager.__init__``."""
     original(self, vllm_config)
     if settings(vllm_config) is not None:
         self.backend = backend_of(vllm_config, self.tokenizer)
 
 
 def backend_of(vllm_config: Any, tokenizer: Any) -> TractileBackend:
-    """The back end of an engine."""
+    """Make the back end of an engine."""
     return TractileBackend(vllm_config, tokenizer, vllm_config.model_config.get_vocab_size())
 
 
 def begin(original: Callable[..., None], self: Any, request: Any) -> None:
-    """``StructuredOutputManager.grammar_init``: compile for the tokens of the request, beside the step."""
+    """Compile a request's constraint, in a thread beside the engine's steps; wraps ``StructuredOutputManager.grammar_init``."""
     options, asked = settings(self.vllm_config), request.structured_output_request
     if asked is None or options is None:
         return original(self, request)
@@ -146,7 +146,7 @@ def begin(original: Callable[..., None], self: Any, request: Any) -> None:
         stops = request.sampling_params.all_stop_token_ids
         return backend.grammar(asked_by(asked.params, key.name, text, options), stops, left)
 
-    # With executor "external_launcher" all ranks must see it ready in one step: they wait for it.
+    # With the executor "external_launcher" all ranks must see the grammar ready in the same step: they wait for it.
     asked.grammar = future = self.executor.submit(make)
     if not self._use_async_grammar_compilation:
         future.exception()

@@ -1,12 +1,12 @@
-"""Tables of logits processors, made in a thread while the request waits in vLLM's scheduler.
+"""Compute the tables of logits processors in a thread, while the request waits in vLLM's scheduler.
 
-vLLM lets a request of structured output wait until its grammar is compiled, and runs the others meanwhile. A request that asks
-a logits processor of ours for a constraint whose tables are missing waits in the same way:
+vLLM lets a request with structured output wait until its grammar is compiled, and runs other requests meanwhile. A request
+for Tractile's logits processors whose tables are missing waits in the same way:
 
-    EngineCore.preprocess_add_request           hold      its tables are begun, and stand where a grammar would
-    Scheduler._handle_blocked_waiting_request   release   they are there, and it is scheduled as a request without a grammar
+    EngineCore.preprocess_add_request           hold      starts the tables, and puts them where a grammar would be
+    Scheduler._handle_blocked_waiting_request   release   takes them out once they are ready, so the request is scheduled
 
-Where the model runs in another process than the scheduler (several GPUs), tables are made in the step.
+If the model runs in another process than the scheduler (several GPUs), tables are computed in the engine's step.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from .adapter import SERVING
 
 @final
 class Preparation:
-    """Tables that are being made, in the place of a request's ``structured_output_request``."""
+    """A future of tables, which stands in for a request's ``structured_output_request``."""
 
     def __init__(self, tables: Future[Any]) -> None:
         self._tables = tables
 
     @property
     def grammar(self) -> Any:
-        """The tables, the error with which they failed, or ``None`` as long as they are being made."""
+        """The tables, the error with which they failed, or ``None`` while they are being computed."""
         return (self._tables.exception() or self._tables.result()) if self._tables.done() else None
 
 
 def hold(original: Callable[..., Any], self: Any, request: Any) -> Any:
-    """``EngineCore.preprocess_add_request``: begin the tables of a request, and let it wait for them."""
+    """Start the tables of a request and let it wait for them; wraps ``EngineCore.preprocess_add_request``."""
     held, wave = original(self, request)
     manager = self.structured_output_manager
     asked = None if held.sampling_params is None else read_request(held.sampling_params)
@@ -51,10 +51,10 @@ def hold(original: Callable[..., Any], self: Any, request: Any) -> Any:
 
 
 def release(original: Callable[..., bool], self: Any, request: Any) -> bool:
-    """``Scheduler._handle_blocked_waiting_request``: schedule a request whose tables are there."""
+    """Schedule a request whose tables are ready; wraps ``Scheduler._handle_blocked_waiting_request``."""
     goes = original(self, request)
     waited = request.structured_output_request
     if goes and isinstance(waited, Preparation):
-        request.tractile_tables = waited.grammar  # kept as long as the request
+        request.tractile_tables = waited.grammar  # a reference for the lifetime of the request
         request.structured_output_request = None
     return goes

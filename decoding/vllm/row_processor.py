@@ -1,4 +1,4 @@
-"""Constraints as custom logits processors of vLLM's second model runner, one row of logits for each token of a draft.
+"""Constraints as custom logits processors of vLLM's second model runner, which has a row of logits for each drafted token.
 
     class Constrained(VLLMRowProcessor):
         tokenizer = "path/to/model"
@@ -6,9 +6,9 @@
 
     llm = vllm.LLM("path/to/model", logits_processors=[Constrained])
 
-Requests ask as in :mod:`.logits_processor`. The runner keeps the tokens of each slot on the device; a request's rows follow
-one another, the first after its committed tokens, the next ones after each token of its draft. Tokens are copied to the host
-once a step. Follows ``vllm.v1.worker.gpu.sample.logits_processor`` of vLLM 0.32.
+Requests name their constraint as in :mod:`.logits_processor`. The runner keeps the tokens of each slot on the device. The rows
+of a request are consecutive: the first comes after its committed tokens, each further one after one more token of its draft.
+Tokens are copied to the host once a step. Follows ``vllm.v1.worker.gpu.sample.logits_processor`` of vLLM 0.32.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ _Base: Any = interface("vllm.v1.worker.gpu.sample.logits_processor.interface", "
 
 
 class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
-    """Keeps the requests that ask for it inside a constraint and a budget; see the module for how.
+    """A logits processor that keeps requests inside their constraint and budget; see the module for its use.
 
-    ``tokenizer`` is the folder or name of a transformers tokenizer, or a tokenizer; ``hmm`` the folder of an HMM, or one, for
-    P-GCD.
+    Subclasses set ``tokenizer``, a transformers tokenizer or its folder or name, and for P-GCD ``hmm``, an HMM or its folder.
     """
 
     def __init__(self, vllm_config: Any, req_states: Any) -> None:
         self._states = req_states
         self._most = vllm_config.model_config.max_model_len
         self._batch = self.serve(vllm_config, req_states.device, self._most)
-        self._waiting: dict[int, Any] = {}  # what was asked for in slots whose prompts are not known yet
+        self._waiting: dict[int, Any] = {}  # constraints of slots whose prompt lengths are not known yet
         self._requests: dict[int, Request] = {}
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """Take up a request in a slot; whether it is constrained."""
+        """Read the constraint of a request in a slot; return whether it has one."""
         self._requests.pop(req_idx, None)
         self._waiting.pop(req_idx, None)
         asked = read_request(sampling_params)
@@ -58,12 +57,12 @@ class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
         self._waiting.clear()
 
     def apply(self, logits: Float[Tensor, "rows vocab"], ctx: Any) -> Float[Tensor, "rows vocab"]:
-        """The logits of constrained requests, changed in place."""
+        """Change the logits of constrained requests in place and return the logits."""
         slots = [slot for slot in ctx.idx_mapping_np.tolist() if slot in self._requests]
         if not slots:
             return logits
         self._read(slots)
-        # A request's rows, and the tokens of its draft: the inputs of all rows but its first.
+        # Slot, position and input token of each row: the inputs after a request's first row are its drafted tokens.
         layout = torch.stack(
             [ctx.expanded_idx_mapping.long(), ctx.expanded_local_pos.long(), ctx.input_ids.long()]
         )
@@ -79,7 +78,7 @@ class VLLMRowProcessor(Adapter, _Base):  # type: ignore[misc]
         return logits
 
     def _read(self, slots: list[int]) -> None:
-        """Copy the tokens that were committed since the last step."""
+        """Copy the tokens committed since the last step from the device into the requests' outputs."""
         states, index = self._states, torch.tensor(slots, device=self._states.device)
         begin = torch.tensor(
             [int(states.prompt_len.np[slot]) + len(self._requests[slot].output) for slot in slots],

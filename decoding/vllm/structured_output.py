@@ -1,12 +1,12 @@
-"""A back end for vLLM's structured output: masks of any request that say what still fits into its tokens.
+"""A back end for vLLM's structured output: masks that let each request complete its text within its token budget.
 
-vLLM asks a back end for a grammar of each request, and the grammar for a row of a bit mask before each token:
+vLLM asks the back end for a grammar for each request, and the grammar for a row of a bit mask before each token:
 
     grammar = backend.grammar(Asked("JSON", schema), stop_token_ids, left=lambda: 64)      in a thread beside the step
     grammar.fill_bitmask(bitmask, 3); grammar.accept_tokens("id", [17]); grammar.validate_tokens([4, 5]); grammar.rollback(1)
 
-``left()`` is how many tokens the request may still have; it is asked when the text begins, which is after the reasoning of a
-model that reasons first. Follows ``vllm.v1.structured_output.backend_types`` of vLLM 0.32.
+``left()`` returns the number of tokens that the request may still have. It is called when the constrained text begins, which
+is after the reasoning of a model that reasons first. Follows ``vllm.v1.structured_output.backend_types`` of vLLM 0.32.
 """
 
 from __future__ import annotations
@@ -40,18 +40,21 @@ KINDS = {
     "GRAMMAR": "grammar",
     "STRUCTURAL_TAG": "structural_tag",
 }
-"""The constraint of each ``StructuredOutputOptions``."""
+"""The kind of constraint for each ``StructuredOutputOptions`` of vLLM."""
 
 
 class Asked(NamedTuple):
-    """What a request asks for: the name of a ``StructuredOutputOptions``, its text, and options of ``json_schema``."""
+    """The structured output of a request: the name of a ``StructuredOutputOptions``, its text, options of ``json_schema``."""
 
     kind: str
     text: str
     options: Mapping[str, Any] = {}
 
     def constraint(self) -> str:
-        """The constraint as JSON text, as :mod:`..request` has it. Raises :class:`UnsupportedConstraint` for no JSON."""
+        """Return the constraint as JSON text, as in :mod:`..request`.
+
+        Raises :class:`UnsupportedConstraint` for an unknown kind, and for text that should be JSON and is not.
+        """
         if self.kind not in KINDS:
             raise UnsupportedConstraint(
                 f"structured output of the kind {self.kind} is not supported", path=""
@@ -69,13 +72,13 @@ class Asked(NamedTuple):
 
 
 class TractileGrammar(_Grammar):  # type: ignore[misc]
-    """The text of one request: ``StructuredOutputGrammar`` of vLLM.
+    """The text of one request under its constraint; implements vLLM's ``StructuredOutputGrammar``.
 
     Args:
-        begin: makes its row for a budget of tokens.
-        left: the tokens that the request may still have.
+        begin: makes the request's row, for a budget in tokens.
+        left: returns the number of tokens that the request may still have.
 
-    Raises :class:`BudgetTooSmall` where nothing fits.
+    Raises :class:`BudgetTooSmall` if no text fits.
     """
 
     def __init__(self, begin: Callable[[int], GrammarRow], left: Callable[[], int]) -> None:
@@ -83,24 +86,24 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
         self._row, self._begun = begin(self._budget), False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
-        """Append tokens; those after the end of a text are ignored. ``False`` where one is not allowed."""
+        """Append tokens and return True; False, and nothing is appended, if one is not allowed. Ignored after the end."""
         row = self._text(len(tokens))
         return row.terminated or row.accept(tokens)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The longest beginning of ``tokens`` that could be appended."""
+        """Return the longest prefix of ``tokens`` that could be appended."""
         return self._text().validate(tokens)
 
     def rollback(self, num_tokens: int) -> None:
-        """Take back tokens."""
+        """Take back the last ``num_tokens`` tokens."""
         self._row.rollback(num_tokens)
 
     def fill_bitmask(self, bitmask: Int32[Tensor, "rows words"], batch_index: int) -> None:
-        """Write what may come next into a row."""
+        """Write the mask of the next token into row ``batch_index``."""
         self._text().fill(bitmask, batch_index)
 
     def is_terminated(self) -> bool:
-        """Whether the text has ended."""
+        """Return whether the text has ended."""
         return self._row.terminated
 
     def reset(self) -> None:
@@ -108,7 +111,10 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
         self._row.reset()
 
     def _text(self, coming: int = 0) -> GrammarRow:
-        """The row; ``coming``: tokens of the text that the request counts already."""
+        """Return the row, made for the tokens left when the text begins.
+
+        ``coming``: the number of tokens that are not in the row yet but already subtracted from ``left()``.
+        """
         if not self._begun:
             self._begun = True
             if (left := self._left() + coming) < self._budget:  # the rest went into reasoning
@@ -124,27 +130,27 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
 
 
 class TractileBackend(_Backend):  # type: ignore[misc]
-    """The grammars of an engine: ``StructuredOutputBackend`` of vLLM.
+    """The grammars of an engine; implements vLLM's ``StructuredOutputBackend``.
 
     Args:
         vllm_config: the engine's configuration, or ``None``.
-        tokenizer: the model's.
-        vocab_size: the columns of its logits.
+        tokenizer: the model's tokenizer.
+        vocab_size: the number of columns of the logits.
     """
 
     def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
         self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
         self.vocabulary = vocabulary_of(tokenizer)
-        # What all constraints of a vocabulary share is made as the engine starts.
+        # Warm up: tables that all constraints of a vocabulary share are made as the engine starts.
         self.grammar(Asked("JSON_OBJECT", ""), (), lambda: 64)
 
     def grammar(
         self, asked: Asked, stop_token_ids: Iterable[int] | None, left: Callable[[], int]
     ) -> TractileGrammar:
-        """Compile what a request asks for; from any thread.
+        """Compile the structured output of a request; any thread may call it.
 
-        ``stop_token_ids`` end a text, and stand nowhere else in it. Raises the errors of constraints, and
-        :class:`BudgetTooSmall` where no text fits into the tokens left.
+        ``stop_token_ids`` end a text and occur nowhere else in it. Raises what compiling a constraint raises, and
+        :class:`BudgetTooSmall` if no text fits into the tokens left.
         """
         constraint = asked.constraint()
         grammars = grammars_of(self.vocabulary, frozenset(stop_token_ids or ()))
@@ -157,20 +163,20 @@ class TractileBackend(_Backend):  # type: ignore[misc]
     def compile_grammar(
         self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
     ) -> TractileGrammar:
-        """A grammar of a request whose tokens are not known: up to the longest text of the model."""
+        """Compile a grammar for a request of unknown budget: up to the model's longest text (``max_model_len``)."""
         most = self.vllm_config.model_config.max_model_len
         return self.grammar(Asked(request_type.name, grammar_spec), stop_token_ids, lambda: most)
 
     def allocate_token_bitmask(self, max_num_seqs: int) -> Int32[Tensor, "rows words"]:
-        """A bit mask for so many requests, everything allowed."""
+        """Allocate a bit mask with a row for each of ``max_num_seqs`` requests, all tokens allowed."""
         return torch.full((max_num_seqs, -(-self.vocab_size // 32)), -1, dtype=torch.int32)
 
     def destroy(self) -> None:
-        """Compiled constraints are kept for the next engine of the process."""
+        """Do nothing: compiled constraints stay cached for the next engine of the process."""
 
 
 class _ByFingerprint:
-    """A vocabulary as a key: by its fingerprint."""
+    """A vocabulary as a cache key, compared by fingerprint and size."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary, self._key = vocabulary, (vocabulary.fingerprint, len(vocabulary))
@@ -188,6 +194,6 @@ def _grammars(key: _ByFingerprint, stops: frozenset[int]) -> Grammars:
 
 
 def grammars_of(vocabulary: Vocabulary, stops: frozenset[int]) -> Grammars:
-    """The compiled constraints of a vocabulary, one for each set of stop tokens, in this process."""
+    """Return this process's cache of compiled constraints for a vocabulary and a set of stop tokens."""
     stops = frozenset(stop for stop in stops if 0 <= stop < len(vocabulary))
     return _grammars(_ByFingerprint(vocabulary), stops - {vocabulary.eos_token_id})
