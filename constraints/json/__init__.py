@@ -1,1 +1,1 @@
-"""How ``json_schema`` works: schemas as sets of values, and sets of values as automata over JSON text."""
+"""The implementation of ``json_schema``: schemas as sets of values, and these as automata over JSON text."""

@@ -1,4 +1,4 @@
-"""Arrays by what they hold: conditions that say nothing are dropped."""
+"""Array shapes: dropping redundant conditions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from .shapes import ANY, Arrays, Need
 
 
 def settle(shape: Arrays, empty: Callable[[Need], bool]) -> Arrays | None:
-    """The shape with its needless conditions dropped, ``None`` if no array has it."""
+    """Return the shape without redundant conditions, ``None`` if no array has it.
+    A ``contains`` that every item satisfies becomes a bound on the number of items."""
     contains, least = [], shape.least
     for c in shape.contains:
-        if c.need == ANY:  # every item counts
+        if c.need == ANY:  # every item satisfies it
             least = max(least, c.least + c.start if c.least else 0)
             if c.most is not None:
                 most = c.most + c.start

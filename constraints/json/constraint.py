@@ -44,9 +44,9 @@ def json_schema(
     max_length: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
+    """Return a constraint to the JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
 
-    The constraint is a lazy automaton: nothing is built before a text gets to it. Its masks have no bound on lengths, counts,
+    The constraint is a lazy automaton: its states are made when a text reaches them. Its masks have no bound on lengths, counts,
     depth or the order of members but those of the schema.
 
     Parameters
@@ -62,10 +62,10 @@ def json_schema(
         - ``"none"``: none, ``","`` and ``":"``.
         - ``"flexible"``: any, also before and after the value.
     separators
-        What stands between members or items, and between a name and its value, as in ``json.dumps``: a comma and a colon with
+        The separators between members or items, and between a name and its value, as in ``json.dumps``: a comma and a colon with
         white space of your own around them, ``(" , ", " : ")``, in place of those of ``whitespace``.
     indent
-        The indent of each level, as in ``json.dumps``: a number of blanks, or white space such as ``"\\t"``. Each member and item
+        The indent of each level, as in ``json.dumps``: a number of spaces, or white space such as ``"\\t"``. Each member and item
         stands on a line of its own; empty objects and arrays are written ``{}`` and ``[]``. Default: all on one line.
     escapes
         How the characters of strings are written.
@@ -121,8 +121,8 @@ def json_schema(
     Returns
     -------
     Constraint
-        Its ``narrowed`` names what its masks lack of the schema. Its ``finite`` is a constraint of the same texts, or of some
-        of them, that has a finite automaton; ``finite.narrowed`` names what that lacks.
+        Its ``narrowed`` lists what the schema allows and its masks do not. Its ``finite`` accepts the same texts, or some
+        of them, by a finite automaton; ``finite.narrowed`` lists what that one does not accept.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def json_schema(
     -----
     A part of the schema is read when a text gets to it, so UnsupportedConstraint and TooManyStates may come from a later mask.
     ``&``, ``-`` and ``~`` of constraints, counting, probabilities, random drawing and canonical tokenisation use ``finite``.
-    It is made when it is first asked for. Three languages are approximated from below there. ``uniqueItems`` over many listed
+    ``finite`` is made on first use. It approximates three languages from below. ``uniqueItems`` over many listed
     values: in the order of the list. ``uniqueItems`` over other strings: at most two; over other values: at most one. Undeclared
     members: several of them count as one for ``minProperties``.
 
@@ -200,7 +200,7 @@ def json_schema(
 def lazily(
     source: tuple[bytes, bytes], root: Schema, strict: bool, options: tuple[Any, ...]
 ) -> LazyConstraint:
-    """The constraint of a schema by its lazy automaton."""
+    """Return the constraint of a schema as a lazy automaton."""
     machines, narrowed = schema_machines(root, strict, options)
     machine = root_machine(machines)
     finite = partial(kept, source, partial(written, machines, machine, narrowed))
@@ -208,8 +208,8 @@ def lazily(
 
 
 def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
-    """The constraint of a schema by its finite automaton. ``inner``: of a value within a larger text, around which no white
-    space stands."""
+    """Return the constraint of a schema as a finite automaton. Raises ``TooManyStates``.
+    ``inner``: the value stands within a larger text, with no white space around it."""
     with limited(limits.WORK):
         machines, narrowed = schema_machines(root, strict, options)
         return written(machines, root_machine(machines, inner), narrowed, options[2:4])
@@ -218,7 +218,8 @@ def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = Fa
 def written(
     machines: Machines, root: Machine | None, narrowed: tuple[Narrowing, ...], asked: Asked = (None, None)
 ) -> Constraint:
-    """The constraint of a machine by its finite automaton. Raises ``TooManyStates``."""
+    """Expand a machine to a finite automaton and return its constraint. Raises ``TooManyStates``.
+    ``root``: ``None`` gives the empty language. ``asked``: the depth and the length that the user chose."""
     if root is None:
         return Constraint(empty(), narrowed)
     try:
@@ -230,9 +231,11 @@ def written(
 
 
 def inner_texts(schema: Any, writing: Writing, max_depth: int) -> Constraint:
-    """The constraint of a schema's values within a larger text: no white space stands around them, members as declared.
+    """Return the constraint of a schema's values within a larger text.
 
-    Raises ``UnsupportedConstraint`` where some value is valid, and none of those that a finite automaton can have."""
+    No white space stands around a value; members come in the declared order. Raises ``UnsupportedConstraint`` if the finite
+    automaton accepts nothing because of its bounds.
+    """
     options = (writing[0], "declared", max_depth, None, True, "auto", False, None, *writing[1:])
     found = build(read_schema(schema), False, options, inner=True)
     if found.is_empty() and found.narrowed:

@@ -1,7 +1,7 @@
-"""A JSON Schema document: its form as Python values, its nodes, and what its references point to.
+"""A JSON Schema document: its form as Python values, its nodes, and the targets of its references.
 
-A *node* is a schema at a place of the document. Nodes of equal content within one resource are one node, so that what is
-worked out for one is worked out for all.
+A *node* is a schema at a place of the document. Schemas of equal content within one resource share one node, so that a result for
+one holds for all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ Schema = dict[str, Any] | bool
 
 
 def read_schema(schema: Any) -> Schema:
-    """The schema as Python values, from any of the forms that a user may give."""
+    """Return a schema as Python values, given as a dict, a boolean, JSON text, a path or a type.
+    Raises ``FormatError``."""
     if is_type(schema):
         return type_schema(schema)
     try:
@@ -64,7 +65,8 @@ def read_schema(schema: Any) -> Schema:
 
 
 def written_values(value: Any, known: dict[int, float]) -> float:
-    """How many values there are in a value as JSON writes it: what is shared, each time; what is in itself, without end."""
+    """Count the values in a structure as JSON text would have them.
+    A shared part counts each time; a structure within itself counts as infinite."""
     if not isinstance(value, dict | list | tuple):
         return 1
     if id(value) not in known:
@@ -75,7 +77,7 @@ def written_values(value: Any, known: dict[int, float]) -> float:
 
 
 def located(base: str, reference: str, path: str) -> tuple[str, str]:
-    """The URI that a reference names, if it has more than a fragment, and its fragment."""
+    """Split a reference into its absolute URI (empty if only a fragment is given) and its fragment."""
     try:
         uri, fragment = urldefrag(reference)
         return uri and urljoin(base, uri), fragment
@@ -85,7 +87,7 @@ def located(base: str, reference: str, path: str) -> tuple[str, str]:
 
 @dataclass(eq=False)
 class Resource:
-    """A schema with a URI of its own, and the places that anchors name in it: (schema, path, whether dynamic)."""
+    """A schema with a URI of its own, and its anchors by name: (schema, path, whether dynamic)."""
 
     uri: str
     root: Schema
@@ -95,7 +97,8 @@ class Resource:
 
 @dataclass(eq=False)
 class Node:
-    """A schema that is an object, the resource that its references start from, and its path in the document."""
+    """A schema object with its path in the document and the resource that its references are relative to.
+    ``number``: its index in ``Document.nodes``."""
 
     schema: dict[str, Any]
     resource: Resource
@@ -104,7 +107,7 @@ class Node:
 
 
 class Document:
-    """One schema document. ``strict`` refuses keywords that no draft defines."""
+    """One schema document: its resources, anchors and nodes. ``strict`` refuses unknown keywords."""
 
     def __init__(self, root: Schema, strict: bool = False) -> None:
         self.strict = strict
@@ -124,7 +127,7 @@ class Document:
         self.resources: dict[str, Resource] = {}
         self.equal: dict[
             str, dict[str, None]
-        ] = {}  # the path of a node: the paths of schemas of equal content
+        ] = {}  # by path of a node: the paths of schemas of equal content
         self.root = Resource("", root, "")
         self.resources[""] = self.root
         self.scan(root, self.root, "")
@@ -136,7 +139,7 @@ class Document:
             schema, resource, path = stack.pop()
             if not isinstance(schema, dict):
                 continue
-            hidden = 4 <= self.draft <= 7 and "$ref" in schema  # its siblings mean nothing there
+            hidden = 4 <= self.draft <= 7 and "$ref" in schema  # drafts 4 to 7 ignore its siblings
             name = None if hidden else schema.get("id" if self.draft == 4 else "$id")
             if isinstance(name, str):
                 uri, anchor = located(resource.uri, name, path)
@@ -156,13 +159,13 @@ class Document:
                 stack.append((inner, resource, f"{path}/{step}"))
 
     def knows(self, since: int, until: int = EVER) -> bool:
-        """Whether the document's draft has what was there from ``since`` to ``until``."""
+        """Return whether the document's draft has what drafts ``since`` to ``until`` have."""
         return self.draft == 0 or since <= self.draft <= until
 
     # ------------------------------------------------------------ nodes
 
     def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
-        """The node of a schema; nodes of equal content in one resource are the same one."""
+        """Return the node of a schema; schemas of equal content in one resource share it."""
         resource = self.owner.get(id(schema), resource)
         key = (self.fingerprint(schema), id(resource))
         if key not in self.numbers:
@@ -175,7 +178,7 @@ class Document:
         return found
 
     def places(self, path: str, most: int) -> list[str]:
-        """A path into the document, and those of schemas of equal content: ``most`` at most."""
+        """Return a path of the document and the paths of schemas of equal content, at most ``most`` in all."""
         found = {path}
         for each in (queue := [path]):
             cuts = [i for i, character in enumerate(each) if character == "/"][1:]
@@ -187,7 +190,8 @@ class Document:
         return queue
 
     def fingerprint(self, schema: Any) -> int:
-        """A number that schemas share that say the same in the same words (the order of members counts)."""
+        """Return a number that schemas with equal content share.
+        Annotations such as titles are ignored; the order of members counts."""
         if not isinstance(schema, dict):
             return self.printed(json.dumps(schema))
         if id(schema) not in self.print_of:
@@ -195,15 +199,16 @@ class Document:
             steps = {step.partition("/")[0] for step, _ in inner}
             own = {key: value for key, value in schema.items() if key not in (*steps, *SILENT)}
             self.print_of[id(schema)] = self.printed((json.dumps(own), inner))
-            self.kept.append(schema)  # so that no other schema gets its id
+            self.kept.append(schema)  # keep it alive, so that no other schema gets its id
         return self.print_of[id(schema)]
 
     def printed(self, key: Any) -> int:
-        """The number of a print."""
+        """Return the number of a fingerprint's content, numbering new content."""
         return self.prints.setdefault(key, len(self.prints))
 
     def check(self, schema: dict[str, Any], path: str) -> None:
-        """Raises ``UnsupportedConstraint`` for keywords with values of the wrong form."""
+        """Raise ``UnsupportedConstraint`` if a keyword's value has the wrong form.
+        If strict, also if no draft defines a keyword."""
         if "$ref" in schema and 4 <= self.draft <= 7:
             schema = {"$ref": schema["$ref"]}
         for key, value in schema.items():
@@ -219,7 +224,7 @@ class Document:
                 )
 
     def fits(self, form: str, value: Any) -> bool:
-        """Whether a keyword's value has the form that the specification asks for."""
+        """Return whether a keyword's value has the form that the specification asks for."""
         if form == "exclusive":
             return (self.knows(4, 4) and isinstance(value, bool)) or (self.knows(6) and is_number(value))
         if form == "items":
@@ -229,7 +234,8 @@ class Document:
     # ------------------------------------------------------------ references
 
     def resolve(self, ref: str, node: Node, keyword: str) -> tuple[Any, Resource, str]:
-        """The target of a reference within the document: the schema, its resource, its path."""
+        """Return the target of a reference within the document: (schema, its resource, its path).
+        Raises ``UnsupportedConstraint``."""
         where = f"{node.path}/{keyword}"
         uri, fragment = located(node.resource.uri, ref, where)
         target = self.resources.get(uri) if uri else node.resource
@@ -259,7 +265,7 @@ class Document:
         return schema, target, path
 
     def is_dynamic(self, ref: str, node: Node) -> bool:
-        """Whether a ``$dynamicRef`` (or ``$recursiveRef``) could lead elsewhere than a ``$ref`` would."""
+        """Return whether a ``$dynamicRef`` or ``$recursiveRef`` could resolve to another target than a ``$ref``."""
         if ref == "#" and self.knows(2019, 2019):
             roots = [
                 r

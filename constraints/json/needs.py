@@ -1,4 +1,4 @@
-"""The needs of one document: their values, and which of them nothing satisfies."""
+"""The needs of one document: the values that satisfy each, and whether there are any."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .keywords import Circular, Keywords
 from .shapes import NEVER, Arrays, Need, Numbers, Strings
 from .values import NOTHING, Value
 
-LOOK_AHEAD = 3  # how deep emptiness is looked for where alternatives are compared
+LOOK_AHEAD = 3  # levels of nesting that are searched for emptiness
 
 
 class Needs:
-    """The needs of one document, each worked out when it is asked for."""
+    """The needs of one document. The values of a need are computed on first use."""
 
     def __init__(
         self, document: Document, order: str, open_objects: bool, asserts_format: bool, tuples: bool
@@ -31,7 +31,7 @@ class Needs:
         self.hollow: dict[tuple[Need, int], bool] = {}
 
     def value(self, need: Need) -> Value:
-        """The values that satisfy a need."""
+        """Return the set of values that satisfy a need."""
         if need not in self.values:
             nodes = () if need == NEVER else sorted(need)
             closing = 0 if self.open_objects else CLOSING
@@ -44,23 +44,24 @@ class Needs:
         return self.values[need]
 
     def where(self, need: Need) -> str:
-        """A place in the document for messages."""
+        """Return the path of a schema in the need, for messages; empty if there is none."""
         return self.document.nodes[min(need)[0]].path if need and need != NEVER else ""
 
     def names(self, need: Need) -> tuple[Strings, ...]:
-        """The strings that satisfy a need."""
+        """Return the strings that satisfy a need, as shapes."""
         return self.value(need).string
 
     # ------------------------------------------------------------ emptiness
 
     def empty(self, need: Need, depth: int = LOOK_AHEAD) -> bool:
-        """Whether nothing satisfies a need, as far as that shows ``depth`` levels down."""
+        """Return whether no value satisfies a need, looking ``depth`` levels of nesting down.
+        False where that is not known."""
         if not need or need == NEVER or not depth:
             return need == NEVER
         key = (need, depth)
         if key not in self.hollow:
             spend(50)
-            self.hollow[key] = False  # for what lies within itself
+            self.hollow[key] = False  # assumed where the need occurs within itself
             try:
                 value = self.value(need)
                 shapes = [shape for union in value.shapes for shape in union]
@@ -69,13 +70,13 @@ class Needs:
                     and not value.boolean
                     and all(self.empty_shape(shape, depth) for shape in shapes)
                 )
-            except (Circular, TooManyStates):  # not known yet, or too much work to know
+            except (Circular, TooManyStates):  # its values are not known yet, or take too much work
                 self.hollow.pop(key, None)
                 return False
         return self.hollow[key]
 
     def empty_shape(self, shape: Any, depth: int = LOOK_AHEAD) -> bool:
-        """Whether nothing has the shape, as far as that shows."""
+        """Return whether a shape has no value, as :meth:`empty` does for a need."""
         if isinstance(shape, Strings):
             return strings.empty(shape)
         if isinstance(shape, Numbers):

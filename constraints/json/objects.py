@@ -1,7 +1,7 @@
-"""Object shapes, settled name by name.
+"""What an object shape asks of each member name.
 
-What a declared member needs, the classes of undeclared names, the orders of members, and which members may do for those that
-must exist.
+The needs of declared members, the classes of undeclared names, the orders of members, and the members that can satisfy the
+condition that one must exist.
 """
 
 from __future__ import annotations
@@ -17,30 +17,30 @@ from .counted_patterns import pattern_shapes
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
 
 Namer = Callable[[Need], Sequence[Strings]]
-"""The strings that satisfy a need."""
+"""A function from a need to the strings that satisfy it, as shapes."""
 Kinds = tuple[tuple[Strings, Need], ...]
-"""Classes of names, and what the values of such members need."""
+"""Classes of undeclared names, each with the need of the values of such members."""
 Some = tuple[Others | str, Need, Need]
-"""A member that must exist: which names, what the name needs as a string, what the value needs."""
+"""A member that must exist: which names (others, or those that match a pattern), the need of the name, the need of the value."""
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name matches a pattern."""
+    """Return whether a name matches a pattern."""
     return any(strings.member(shape, name) for shape in pattern_shapes(pattern, True))
 
 
 def lacks(others: Others, name: str) -> bool:
-    """Whether a name is one of the others, for any reading of the patterns."""
+    """Return whether a name is in ``others``: not listed there, and matching none of its patterns."""
     return name not in others.names and not any(matches(p, name) for p in others.patterns)
 
 
 def fits(need: Need, name: str, namer: Namer) -> bool:
-    """Whether a name as a string satisfies a need."""
+    """Return whether a name, as a string, satisfies a need."""
     return not need or any(strings.member(shape, name) for shape in namer(need))
 
 
 def need_of(shape: Objects, name: str, namer: Namer) -> Need:
-    """The need of the member of a given name."""
+    """Return the need of the value of a member with this name; ``NEVER`` if the name is not allowed."""
     found = shape.by_name.get(name, ANY)
     for pattern, need in shape.patterns:
         if matches(pattern, name):
@@ -54,8 +54,11 @@ def need_of(shape: Objects, name: str, namer: Namer) -> Need:
 def narrowings(
     shape: Objects, some: Sequence[Some], declared: tuple[str, ...], namer: Namer
 ) -> list[tuple[Objects, tuple[Some, ...]]]:
-    """The ways in which members exist that must: each is a declared one, which is then required, or one of the others,
-    which are listed beside the shape. Raises ``TooManyStates``."""
+    """Split a shape into cases by how the members that must exist are provided.
+
+    In each case each of them is a declared member, which is then required, or stays listed beside the shape as an undeclared one.
+    Raises ``TooManyStates``.
+    """
     ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
     for finder, naming, need in some:
         names = [n for n in declared if finds(finder, n) and fits(naming, n, namer)]
@@ -63,7 +66,7 @@ def narrowings(
         for narrowed, witness in ways:
             spend(20 * (1 + len(names)))
             met = [narrowed.meet(Objects(((name, need),), (name,))) for name in names]
-            if narrowed in met:  # it has such a member anyway
+            if narrowed in met:  # the shape requires such a member anyway
                 found[narrowed, witness] = None
                 continue
             for name, way in zip(names, met, strict=True):
@@ -77,14 +80,14 @@ def narrowings(
 
 
 def finds(finder: Others | str, name: str) -> bool:
-    """Whether the name is certainly among those meant."""
+    """Return whether a name is among those of a member that must exist."""
     if isinstance(finder, str):
         return matches(finder, name)
     return lacks(finder, name)
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
-    """The undeclared members that do for all that must exist."""
+    """Return the classes of undeclared members that provide all of the members that must exist at once."""
     found = others
     for finder, naming, need in witness:
         found = tuple(
@@ -99,7 +102,7 @@ def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
 
 
 def finder_names(finder: Others | str, naming: Need, namer: Namer) -> list[Strings]:
-    """The names of a member that must exist."""
+    """Return the names that a member that must exist may have, as shapes."""
     if isinstance(finder, str):
         found = list(pattern_shapes(finder, True))
     else:
@@ -110,14 +113,17 @@ def finder_names(finder: Others | str, naming: Need, namer: Namer) -> list[Strin
 
 
 def meets(some: Sequence[Strings], others: Sequence[Strings]) -> list[Strings]:
-    """The strings of both, as shapes whose union they are."""
+    """Return the intersection of two unions of string shapes."""
     return [met for one in some for other in others if (met := one.meet(other)) is not None]
 
 
 def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
-    """The orders in which a shape declares the members: that of ``properties``, where a schema combines others as they
-    stand in it or its own first; and where ``required`` lists its names in another order, that of ``required`` and then
-    the rest. Names that only other shapes declare come last."""
+    """Return the orders in which a shape declares its members, as indices into ``names``.
+
+    They are the order of ``properties`` (where a schema combines others: as the schema reads, and with its own members first)
+    and, where ``required`` lists its names in another order, that order followed by the rest. Names that only other shapes
+    declare come last.
+    """
     place = {name: i for i, name in enumerate(names)}
     ways = dict.fromkeys((tuple(name for name, _ in shape.names), shape.early))
     found = dict.fromkeys(
@@ -133,7 +139,8 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
 
 
 def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
-    """The classes of undeclared names that the shape tells apart and allows."""
+    """Return the classes of undeclared names that the shape allows, split by the patterns that they match.
+    Raises ``TooManyStates``."""
     naming = namer(shape.naming) if shape.naming else [Strings()]
     open_cells = [
         (cell, frozenset[str]()) for n in naming if (cell := n.meet(Strings(but=declared))) is not None

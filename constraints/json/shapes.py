@@ -1,8 +1,8 @@
 """Shapes: sets of numbers, strings, arrays or objects as conjunctions of simple conditions.
 
-Conditions on what is inside an array or object are *needs*: sets of (node, sign), all of which a value must satisfy (sign
-``True``) or must not satisfy (``False``). So intersection is a union of conditions, and nothing about text, order or depth
-enters here.
+Conditions on the items of an array or the members of an object are *needs*: sets of (node, sign). A value must satisfy each node
+with sign ``True`` and violate each node with sign ``False``. So the intersection of two shapes is a union of conditions. Shapes
+say nothing about text, the order of members or depth.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 Need = frozenset[tuple[int, bool]]
-"""What a value must satisfy: nodes of the document, and whether it must or must not."""
+"""A conjunction of obligations on a value: (number of a node of the document, whether to satisfy or to violate it)."""
 ANY: Need = frozenset()
+"""The need that every value satisfies."""
 NEVER: Need = frozenset([(-1, True)])
+"""The need that no value satisfies."""
 
 
 def both(a: Need, b: Need) -> Need:
-    """Values of both."""
+    """Return the conjunction of two needs; ``NEVER`` if one violates a node that the other satisfies."""
     if a == b or not b:
         return a
     if not a:
@@ -32,7 +34,7 @@ def both(a: Need, b: Need) -> Need:
 
 
 class Bound(NamedTuple):
-    """One end of a range of numbers; a strict one is not in the range itself."""
+    """One end of a range of numbers; ``strict`` excludes the value itself."""
 
     value: Decimal
     strict: bool
@@ -40,7 +42,11 @@ class Bound(NamedTuple):
 
 @dataclass(frozen=True)
 class Numbers:
-    """Numbers within bounds that are (or are not) integers and multiples; ``among`` and ``but`` list values."""
+    """Numbers between two bounds, with conditions and lists of values.
+
+    ``integer``: only integers (``True``), only others (``False``), or both (``None``). ``multiples``: (step, whether the number
+    must or must not be a multiple of it). ``among``: the only values allowed, if not ``None``. ``but``: values excluded.
+    """
 
     low: Bound | None = None
     high: Bound | None = None
@@ -50,7 +56,7 @@ class Numbers:
     but: frozenset[Decimal] = frozenset()
 
     def meet(self, other: Numbers) -> Numbers | None:
-        """Numbers of both shapes, ``None`` if there are none."""
+        """Return the numbers of both shapes, ``None`` if there are certainly none."""
         if None not in (self.integer, other.integer) and self.integer != other.integer:
             return None
         lows = [b for b in (self.low, other.low) if b]
@@ -70,14 +76,14 @@ class Numbers:
         return Numbers(low, high, integer, multiples, None, but)
 
     def within(self, other: Numbers) -> bool:
-        """Whether the shape asks for all that the other does."""
+        """Return whether this shape lies within the other, as far as the conditions show."""
         return self.meet(other) == self
 
 
 def inside(
     value: Decimal, low: Bound | None, high: Bound | None, integer: bool | None, multiples: frozenset[Any]
 ) -> bool:
-    """Whether a number satisfies the conditions of a shape."""
+    """Return whether a number satisfies bounds, integrality and multiples."""
     if low and (value < low.value or (low.strict and value == low.value)):
         return False
     if high and (value > high.value or (high.strict and value == high.value)):
@@ -89,7 +95,11 @@ def inside(
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings of some length (in characters) that have or lack properties: ("pattern" or "format", which, sign)."""
+    """Strings of ``least`` to ``most`` characters, with conditions and lists of values.
+
+    ``atoms``: properties ("pattern" or "format", its text, whether strings must have or lack it). ``among``: the only strings
+    allowed, if not ``None``. ``but``: strings excluded.
+    """
 
     least: int = 0
     most: int | None = None
@@ -98,7 +108,7 @@ class Strings:
     but: frozenset[str] = frozenset()
 
     def meet(self, other: Strings) -> Strings | None:
-        """Strings of both shapes, ``None`` if there are certainly none."""
+        """Return the strings of both shapes, ``None`` if there are certainly none."""
         least, most = max(self.least, other.least), smaller(self.most, other.most)
         if most is not None and least > most:
             return None
@@ -114,12 +124,12 @@ class Strings:
         return Strings(least, most, atoms, None, but)
 
     def within(self, other: Strings) -> bool:
-        """Whether the shape asks for all that the other does."""
+        """Return whether this shape lies within the other, as far as the conditions show."""
         return self.atoms >= other.atoms and self.meet(other) == self
 
 
 class Contains(NamedTuple):
-    """Between ``least`` and ``most`` items from position ``start`` on satisfy the need."""
+    """The condition that ``least`` to ``most`` items from position ``start`` on satisfy the need."""
 
     need: Need
     least: int
@@ -129,9 +139,13 @@ class Contains(NamedTuple):
 
 @dataclass(frozen=True)
 class Arrays:
-    """Arrays by what each position needs, how many items there are, and how many of a kind; ``unique`` asks for (or
-    against) distinct items. ``seen`` are the positions that have been evaluated: the first few, those of a need. ``kind``:
-    ``"list"`` or ``"tuple"`` where a syntax has both, ``None`` for either."""
+    """Arrays of ``least`` to ``most`` items, by the need of each position and counts of items.
+
+    ``prefix``, ``rest``: the needs of the first positions and of all later ones. ``unique``: the items must be distinct
+    (``True``), must not be (``False``), or either (``None``). ``seen``, ``seen_kinds``: the number of leading positions that
+    count as evaluated for ``unevaluatedItems``, and needs whose items do so anywhere. ``kind``: ``"list"`` or ``"tuple"`` where a
+    syntax has both, ``None`` for either.
+    """
 
     prefix: tuple[Need, ...] = ()
     rest: Need = ANY
@@ -144,7 +158,7 @@ class Arrays:
     kind: str | None = None
 
     def meet(self, other: Arrays) -> Arrays | None:
-        """Arrays of both shapes, ``None`` if there are certainly none."""
+        """Return the arrays of both shapes, ``None`` if there are certainly none."""
         least, most = max(self.least, other.least), smaller(self.most, other.most)
         if None not in (self.unique, other.unique) and self.unique != other.unique:
             return None
@@ -165,16 +179,16 @@ class Arrays:
         return Arrays(prefix, rest, least, most, contains, unique, seen, kinds, kind)
 
     def within(self, other: Arrays) -> bool:
-        """Whether the shape asks for all that the other does."""
+        """Return whether this shape lies within the other, as far as the conditions show."""
         return self.seen == other.seen and self.seen_kinds == other.seen_kinds and self.meet(other) == self
 
     @property
     def evaluated(self) -> Any:
-        """The items that have been evaluated, for ``unevaluatedItems``."""
+        """The items that count as evaluated for ``unevaluatedItems``."""
         return self.seen, self.seen_kinds
 
     def at(self, position: int) -> Need:
-        """The need of the item at a position."""
+        """Return the need of the item at a position."""
         return self.prefix[position] if position < len(self.prefix) else self.rest
 
 
@@ -187,11 +201,15 @@ class Others(NamedTuple):
 
 @dataclass(frozen=True)
 class Objects:
-    """Objects by what members need: of a name, of names that match a pattern, of other names; and every name itself.
+    """Objects of ``least`` to ``most`` members, by the needs of names and values.
 
-    ``some`` are members that must exist: which names (``Others``, or those that match a pattern), what the name needs as
-    a string, what the value needs. ``seen`` are the members that have been evaluated (``None``: all);
-    ``declares``: whether a schema has declared members, which closes the object (``closed_objects.py``).
+    ``names``, ``patterns``, ``others``: the needs of the values of members with a name, with a name that matches a pattern, with
+    any other name. ``naming``: the need of every name, as a string. ``some``: members that must exist: which names
+    (:class:`Others`, or a pattern to match), the need of the name as a string, the need of the value.
+
+    ``seen``: the names and patterns of members that count as evaluated for ``unevaluatedProperties`` (``None``: all members).
+    ``declares``: whether a schema has declared members, which closes the object (``closed_objects.py``). ``early``: a second
+    order of the names, the schema's own before those of the schemas that it combines (``None``: as ``names``).
     """
 
     names: tuple[tuple[str, Need], ...] = ()
@@ -212,7 +230,7 @@ class Objects:
         return dict(self.names)
 
     def meet(self, other: Objects) -> Objects | None:
-        """Objects of both shapes, ``None`` if there are certainly none."""
+        """Return the objects of both shapes, ``None`` if there are certainly none."""
         least, most = max(self.least, other.least), smaller(self.most, other.most)
         names = dict(self.names)
         for name, need in other.names:
@@ -244,21 +262,21 @@ class Objects:
 
     @property
     def evaluated(self) -> Any:
-        """The members that have been evaluated, for ``unevaluatedProperties``."""
+        """The members that count as evaluated for ``unevaluatedProperties``."""
         return self.seen, self.declares
 
     @property
     def first_names(self) -> tuple[str, ...]:
-        """The names, those of a schema before those of what it combines."""
+        """The names, the schema's own before those of the schemas that it combines."""
         return tuple(name for name, _ in self.names) if self.early is None else self.early
 
     def behind(self, late: Collection[str]) -> Objects:
-        """This shape with some names moved behind the others, in the order of the schema."""
+        """Return this shape with some names moved behind the others; ``early`` keeps their present order."""
         names = sorted(self.names, key=lambda item: item[0] in late)
         return replace(self, names=tuple(names), early=self.first_names)
 
     def within(self, other: Objects) -> bool:
-        """Whether the shape asks for all that the other does."""
+        """Return whether this shape lies within the other, as far as the conditions show."""
         if len(self.required) < len(other.required) or len(self.some) < len(other.some):
             return False
         names = dict(self.names)
@@ -276,7 +294,7 @@ class Objects:
 
 
 def smaller(a: int | None, b: int | None) -> int | None:
-    """The smaller of two upper bounds (``None``: no bound)."""
+    """Return the smaller of two upper bounds (``None``: no bound)."""
     return a if b is None else b if a is None else min(a, b)
 
 
@@ -284,5 +302,5 @@ T = TypeVar("T")
 
 
 def meet_sets(a: frozenset[T] | None, b: frozenset[T] | None) -> frozenset[T] | None:
-    """The values in both lists (``None``: not listed)."""
+    """Return the values in both lists (``None``: no list, every value)."""
     return a if b is None else b if a is None else a & b

@@ -1,9 +1,9 @@
-"""Strings of so many characters: copies of an automaton, one for each number of characters so far.
+"""Automata of strings with a bounded number of characters: one copy of the states for each count.
 
     (s, c) --byte--> (t, c)  within a character        (s, c) --byte--> (t, c + 1)  at the end of one
 
-States between two characters are told from those within one by reading the automaton of all strings along. Only what a string
-of the right length visits is copied.
+States between two characters are told from those within one by running the automaton of all strings alongside. Only states on an
+accepting path of the right length are copied.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ Pairs = Int[ndarray, "pair 2"]
 
 
 class Plan(NamedTuple):
-    """The states that are copied: distinct sets of states, and which set each copy has. With ``loops`` the last copy leads
-    to itself: it stands for all further characters."""
+    """The states that each copy has.
+
+    ``sets``: distinct sets of states. ``which``: the index of the set of each copy. ``loops``: whether the last copy leads to
+    itself and stands for all further characters.
+    """
 
     sets: Bool[ndarray, "set state"]
     which: Int[ndarray, " copy"]
@@ -35,13 +38,13 @@ class Plan(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many states there are in all copies."""
+        """The number of states in all copies."""
         return int(self.sets.sum(axis=1)[self.which].sum())
 
 
 class Letters:
-    """The insides of some strings as a deterministic automaton, and which of its states stand between two characters. ``body``:
-    the insides of all strings."""
+    """A DFA of string contents that knows which of its states lie between two characters.
+    ``body``: the DFA of the contents of all strings."""
 
     def __init__(self, found: Nfa, body: Nfa) -> None:
         self.nfa = nfa = dfa.intersect(found, body)
@@ -62,7 +65,7 @@ class Letters:
 
     @cached_property
     def pairs(self) -> tuple[Pairs, Pairs, Pairs]:
-        """Pairs of states: before and after a character; before and within one; within and after one."""
+        """Pairs of states (before, after) a character, (before, within) one, and (within, after) one."""
         pairs = unique_rows(self.nfa.edges[:, [0, 3]])
         before, after = self.between[pairs[:, 0]], self.between[pairs[:, 1]]
         enter, inner, leave = pairs[before & ~after], pairs[~before & ~after], pairs[~before & after]
@@ -75,20 +78,21 @@ class Letters:
         return over, entries, unique_rows(np.concatenate(out))
 
     def join(self, a: Pairs, b: Pairs) -> Pairs:
-        """The pairs (x, z) such that (x, y) is in ``a`` and (y, z) in ``b``."""
+        """Return the composition of two relations: (x, z) such that (x, y) is in ``a`` and (y, z) in ``b``."""
         pointer, order = csr_index(b[:, 0], self.size)
         count = pointer[a[:, 1] + 1] - pointer[a[:, 1]]
         ends = b[order[ragged_arange(pointer[a[:, 1]], count)], 1]
         return unique_rows(np.column_stack([np.repeat(a[:, 0], count), ends]))
 
     def plan(self, least: int, most: int | None) -> Plan:
-        """The states to copy for strings of ``least`` to ``most`` characters, cached. Raises ``TooManyStates``."""
+        """Return the states to copy for strings of ``least`` to ``most`` characters, cached.
+        Raises ``TooManyStates``."""
         if (least, most) not in self.plans:
             self.plans[least, most] = self.planned(least, most)
         return self.plans[least, most]
 
     def planned(self, least: int, most: int | None) -> Plan:
-        """The states to copy: those on a path of the right length to acceptance. Raises ``TooManyStates``."""
+        """Compute the states to copy: those on an accepting path of the right length. Raises ``TooManyStates``."""
         over, entries, exits = self.pairs
         last = least if most is None else most
         check_limit((last + 1) * self.size, 100 * limits.STATES)
@@ -113,7 +117,7 @@ class Letters:
         return Plan(np.array(sets), np.array(which), most is None)
 
     def copied(self, least: int, most: int | None) -> Nfa:
-        """The strings of so many characters. Raises ``TooManyStates``."""
+        """Return the DFA of the strings with ``least`` to ``most`` characters. Raises ``TooManyStates``."""
         sets, which, loops = plan = self.plan(least, most)
         check_limit(plan.size)
         edges, between = self.nfa.edges, self.between
@@ -145,7 +149,7 @@ class Letters:
 
 
 def image(states: Bool[ndarray, " state"], pairs: Pairs) -> Bool[ndarray, " state"]:
-    """The states that pairs lead to."""
+    """Return the states that pairs (source, target) reach from the given states."""
     found = np.zeros(len(states), bool)
     found[pairs[states[pairs[:, 0]], 1]] = True
     return found
@@ -154,7 +158,7 @@ def image(states: Bool[ndarray, " state"], pairs: Pairs) -> Bool[ndarray, " stat
 def spread(
     states: Bool[ndarray, " state"], pairs: Pairs, count: int, always: Bool[ndarray, " state"] | None = None
 ) -> Bool[ndarray, "step state"]:
-    """The states after 0 to ``count`` steps, to which ``always`` are added after each."""
+    """Return the states after 0 to ``count`` steps, adding ``always`` after each step."""
     found = np.zeros((count + 1, len(states)), bool)
     found[0] = states
     for c in range(count):
@@ -168,6 +172,6 @@ def spread(
 
 
 def plain(nfa: Nfa) -> Nfa:
-    """An automaton without epsilon transitions and useless states as its own plain form, its edges in order."""
+    """Mark an automaton as trimmed and epsilon-free, and sort its edges."""
     order = nfa.by_byte
     return epsilon.plain(nfa if order is None else replace(nfa, edges=nfa.edges[order]))

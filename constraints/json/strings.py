@@ -1,4 +1,4 @@
-"""The automata of string shapes: what stands between the quotes, in a given spelling."""
+"""The automata of string shapes. They read the contents of a string, between the quotes, in a given spelling."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from .string_lengths import Letters, plain
 from .text import JSON, Spelling
 
 FEW = 16
-"""Strings that are listed one by one where a pattern says them."""
+"""The most strings of a shape that :func:`few` lists."""
 
 Atom = tuple[str, str, bool]
-"""A property of strings: "pattern" or "format", which, and whether they have or lack it."""
+"""A property of strings: "pattern" or "format", its text, and whether strings have or lack it."""
 
 
 def atom(kind: str, which: str, sign: bool, spelling: Spelling = JSON) -> Nfa:
-    """Strings with (or without) one property."""
+    """Return the automaton of the contents of all strings that have (or lack) one property."""
     return (matching if kind == "pattern" else formatted)(which, sign, spelling.alphabet)
 
 
 def has(text: str, atoms: frozenset[Atom]) -> bool:
-    """Whether a string has all of the properties."""
+    """Return whether a string has all of the properties."""
     return all(atom(*a).accepts(JSON.plain(text)) for a in atoms)
 
 
 def every(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling = JSON) -> Nfa:
-    """The insides of the strings of any length that have the properties and are not listed: deterministic. Raises
-    ``TooManyStates``."""
+    """Return a DFA of the contents of all strings with these properties that are not in ``but``.
+    Their length is not bounded. Raises ``TooManyStates``."""
     if not but and len(atoms) < 2:
         return atom(*next(iter(atoms)), spelling) if atoms else any_text(spelling.alphabet)
-    last = None if but else max(atoms)  # the others come up again
+    last = None if but else max(atoms)  # the automaton of the others is cached
     inner = every(atoms - {last}, frozenset(), spelling)
     return combined(inner, last, but, spelling)
 
 
 @metered(maxsize=512)
 def combined(inner: Nfa, last: Atom | None, but: frozenset[str], spelling: Spelling) -> Nfa:
-    """The strings of an automaton that have one property or are not listed. Raises ``TooManyStates``."""
+    """Restrict an automaton to one property, or (``last=None``) to strings not in ``but``.
+    Raises ``TooManyStates``."""
     if last is None:
         return dfa.minimize(dfa.difference(inner, words(sorted(but), spelling)))
     return dfa.minimize(dfa.intersect(inner, atom(*last, spelling), limit=limits.PART_STATES))
@@ -53,13 +54,13 @@ def combined(inner: Nfa, last: Atom | None, but: frozenset[str], spelling: Spell
 
 @metered(maxsize=256)
 def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Letters:
-    """The strings of any length that have the properties, prepared for bounds on their number of characters."""
+    """Return the automaton of :func:`every`, prepared for bounds on the number of characters."""
     return Letters(every(atoms, but, spelling), any_text(spelling.alphabet))
 
 
 @metered(maxsize=128)
 def body(shape: Strings, spelling: Spelling) -> Nfa:
-    """The insides of the strings of a shape: a deterministic automaton. Raises ``TooManyStates``."""
+    """Return a DFA of the contents of the strings of a shape. Raises ``TooManyStates``."""
     if shape.among is not None:
         return words((w for w in sorted(shape.among) if has(w, shape.atoms)), spelling)
     if not shape.least and shape.most is None:
@@ -68,7 +69,8 @@ def body(shape: Strings, spelling: Spelling) -> Nfa:
 
 
 def size(shape: Strings, spelling: Spelling) -> int:
-    """The number of states of :func:`body`. Raises ``TooManyStates``."""
+    """Return the number of states of :func:`body`; for listed strings, their characters instead.
+    Raises ``TooManyStates``."""
     spend(100)
     if shape.among is not None:
         return sum(map(len, shape.among))
@@ -78,7 +80,7 @@ def size(shape: Strings, spelling: Spelling) -> int:
 
 
 def empty(shape: Strings) -> bool:
-    """Whether no string has the shape, or none of them can be written: lone surrogates cannot."""
+    """Return whether no string has the shape, or none that can be written: lone surrogates cannot."""
     if shape.among is not None:
         return not any(all(map(JSON.ways, word)) and has(word, shape.atoms) for word in shape.among)
     if not shape.atoms and (shape.most is None or not shape.but):
@@ -90,12 +92,12 @@ def empty(shape: Strings) -> bool:
     if not shape.least and shape.most is None:
         return False
     counted = letters(shape.atoms, shape.but, JSON)
-    enough = shape.least + counted.size  # if there is a longer one, one is that short
+    enough = shape.least + counted.size  # a longer string can be pumped down to this
     return not counted.plan(shape.least, enough if shape.most is None else min(shape.most, enough)).size
 
 
 def member(shape: Strings, text: str) -> bool:
-    """Whether a string has the shape."""
+    """Return whether a string has the shape."""
     if shape.among is not None and text not in shape.among:
         return False
     size = len(text)
@@ -108,7 +110,7 @@ def member(shape: Strings, text: str) -> bool:
 
 
 def few(shape: Strings) -> list[str]:
-    """The strings of a shape, if at most 16 are found quickly; otherwise an empty list."""
+    """Return the strings of a shape if they are at most ``FEW`` and quick to find, else an empty list."""
     if shape.among is not None:
         return sorted(shape.among) if len(shape.among) <= FEW else []
     if not shape.atoms or shape.least or shape.most is not None:
@@ -136,11 +138,11 @@ def few(shape: Strings) -> list[str]:
 
 
 def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
-    """The insides of these strings: a deterministic automaton."""
+    """Return a DFA of the contents of these strings. Strings with a surrogate are left out."""
     ways = spelling.ways
     rows: list[tuple[int, int, int, int]] = []
     children: list[dict[int, int]] = [{}]
-    after: dict[tuple[int, str], int] = {}  # where a character ends, however it is written
+    after: dict[tuple[int, str], int] = {}  # the state after a character, in any of its encodings
     accept = set()
 
     def link(source: int, choices: tuple[int, ...], target: int) -> None:
@@ -179,5 +181,5 @@ def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
 
 
 def is_simple(name: str) -> bool:
-    """Whether there is one way to write the name, character by character."""
+    """Return whether each character of a name has one encoding."""
     return all(" " <= c <= "~" and c not in '"\\/' for c in name)

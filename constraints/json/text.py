@@ -1,8 +1,8 @@
 """Surface syntax: how values are written. A :class:`Style` has their punctuation, a :class:`Spelling` the characters of strings.
 
-In JSON a character of a string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so,
-and control characters and those beyond ASCII also as ``\\uXXXX`` (a pair of them beyond U+FFFF); letters are not hidden in
-escapes. Between tokens stands the white space of the chosen style.
+A character of a JSON string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so.
+Control characters and those beyond ASCII may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF). Other ASCII characters
+are never escaped. White space between tokens is that of the chosen style.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, within
 from ..automata.work import metered
 
 Ways = tuple[tuple[tuple[int, ...], ...], ...]
-"""The ways to write one character: for each way, the bytes that may stand at each place."""
+"""The encodings of one character: for each encoding, the bytes allowed at each position."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spelling:
     """How a string is written: the byte before it (none for a bare name) and after it, and its characters.
 
-    ``alphabet`` gives the texts of a set of characters, ``ways`` those of one character (none for a surrogate), ``plain`` a short
-    text of a string, and ``read`` the string of a text, ``None`` where the text ends within a character. None of them has the
-    bytes around the string.
+    ``alphabet``: the automaton of the encodings of a set of characters. ``ways``: the encodings of one character (none for a
+    surrogate). ``plain``: a short encoding of a string. ``read``: the string of an encoding, ``None`` if it ends within a
+    character. None of them includes the bytes around the string.
     """
 
     opening: bytes
@@ -41,7 +41,7 @@ class Spelling:
     read: Callable[[bytes], str | None]
 
     def around(self, inside: bytes) -> bytes:
-        """A text with the bytes around it."""
+        """Return an encoded string with the bytes around it."""
         return self.opening + inside + bytes((self.closing,))
 
 
@@ -51,7 +51,7 @@ SHORT = {ord(c): e for c, e in zip('"\\/\b\f\n\r\t', b'"\\/bfnrt', strict=True)}
 Ranges = list[tuple[int, int]]  # of bytes
 BACKSLASH: Ranges = [(92, 92)]
 LETTERS = (ord("a") - 10, ord("A") - 10)
-"""What the letters of hexadecimal digits are counted from: small ones, capitals."""
+"""Offsets from a hexadecimal digit's value (10 to 15) to its byte: lower case, upper case."""
 CONTROLS = ((0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F))
 """The control characters without a short escape."""
 CODED: dict[str, CodePoints] = {
@@ -64,7 +64,7 @@ CODED: dict[str, CodePoints] = {
 
 @metered(maxsize=512)
 def spelled(points: CodePoints, escapes: str = "any") -> Nfa:
-    """The ways to write a character of the set inside a JSON string."""
+    """Return the automaton of the encodings of a set of characters inside a JSON string."""
     raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E if escapes == "ascii" else 0x10FFFF)))
     short = [
         (e, e) for code, e in SHORT.items() if within(points, ((code, code),)) and is_short(code, escapes)
@@ -81,13 +81,13 @@ def spelled(points: CodePoints, escapes: str = "any") -> Nfa:
 
 
 def is_short(code: int, escapes: str) -> bool:
-    """Whether a character with a short escape may be written by it."""
+    """Return whether a character that has a short escape may be written with it."""
     return escapes == "any" or code != ord("/")
 
 
 @lru_cache(maxsize=4096)
 def ways(char: str, escapes: str = "any") -> Ways:
-    """The ways to write one character in JSON. A surrogate has none."""
+    """Return the encodings of one character inside a JSON string; a surrogate has none."""
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
         return ()
@@ -104,7 +104,7 @@ def ways(char: str, escapes: str = "any") -> Ways:
 
 
 def choices(way: bytes, i: int) -> tuple[int, ...]:
-    """The bytes that may stand at a place of one way to write a character: hexadecimal digits are of either case."""
+    """Return the bytes allowed at one position of an encoding: hexadecimal digits have two cases."""
     escaped = len(way) > 2 and way[:1] == b"\\"
     is_digit = escaped and way[i - 1 : i] != b"\\" and way[i : i + 1].isalpha()
     return (way[i], way[i] - 32) if is_digit else (way[i],)
@@ -113,26 +113,26 @@ def choices(way: bytes, i: int) -> tuple[int, ...]:
 def escape(
     low: int, high: int, letter: bytes = b"u", width: int = 4, cases: Sequence[int] = LETTERS
 ) -> list[list[Ranges]]:
-    """``\\uXXXX`` for the code units of the range: for each way the ranges of bytes."""
+    """Return ``\\uXXXX`` for a range of code units, as sequences of byte ranges."""
     first, last = ([int(d, 16) for d in f"{n:0{width}x}"] for n in (low, high))
     head = [BACKSLASH, [(letter[0], letter[0])]]
     return [[*head, *(nibble(*d, cases) for d in s)] for s in digit_ranges(first, last, 0, 15)]
 
 
 def nibble(low: int, high: int, cases: Sequence[int]) -> Ranges:
-    """The bytes of the hexadecimal digits ``low..high``, with letters of these cases."""
+    """Return the bytes of the hexadecimal digits ``low`` to ``high``, letters in these cases."""
     letters = [(start + max(low, 10), start + high) for start in sorted(cases)] if high > 9 else []
     return ([(48 + low, 48 + min(high, 9))] if low < 10 else []) + letters
 
 
 def plain(text: str, ascii_only: bool = False) -> bytes:
-    """A string as ``json.dumps`` writes it, between its quotes."""
+    """Return a string as ``json.dumps`` writes it between its quotes."""
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
 @lru_cache(4096)
 def read(text: bytes) -> str | None:
-    """The string that is written so between quotes; ``None`` if the text ends within a character."""
+    """Return the string of an encoding without quotes; ``None`` if it ends within a character."""
     try:
         return str(json.loads(b'"' + text + b'"', strict=False))
     except ValueError:
@@ -157,29 +157,14 @@ SPELLINGS = {"any": JSON} | {
 
 @dataclass(frozen=True, eq=False)
 class Style:
-    """How values are written. Equality is identity.
+    """The punctuation of values, and the spellings of their strings. Equality is identity.
 
-    Parameters
-    ----------
-    comma, colon
-        What stands between members or items, and between a name and its value.
-    blank
-        Whether any white space may surround them.
-    spellings
-        The ways to write a string; short texts are written in the first.
-    words
-        ``null``, ``false`` and ``true``.
-    braces
-        The first and the last byte of an object.
-    opened
-        Whether the first byte of an object is read before it.
-    tuples
-        Whether there are tuples beside arrays; integers have no point then.
-    indent
-        What a line begins with for each level of depth, if each member and item has a line of its own. ``comma`` then ends with
-        the beginning of a line.
-    depth
-        The level of the value, where there is an indent.
+    Parameters ---------- comma, colon The separators between members or items, and between a name and its value. blank Whether
+    any white space may surround them. spellings The ways to write a string; short texts use the first. words ``null``, ``false``
+    and ``true``. braces The first and the last byte of an object. opened Whether the first byte of an object is read by the
+    caller, before the object's machine starts. tuples Whether there are tuples beside arrays; integers are then written without a
+    point. indent The indent of one level, if each member and item has a line of its own. ``comma`` then ends with the newline and
+    the indent of its line. depth The nesting level of the value, where there is an indent.
     """
 
     comma: bytes
@@ -195,37 +180,37 @@ class Style:
 
     @cached_property
     def lead(self) -> bytes:
-        """What stands before the first member or item: the beginning of a line."""
+        """The text before the first member or item: a newline and the indent, or nothing."""
         return b"" if self.indent is None else b"\n" + self.indent * (self.depth + 1)
 
     @cached_property
     def trail(self) -> bytes:
-        """What stands between the last member or item and the bracket behind it."""
+        """The text between the last member or item and the closing bracket: a newline and the indent, or nothing."""
         return b"" if self.indent is None else b"\n" + self.indent * self.depth
 
     @cached_property
     def deeper(self) -> Style:
-        """The style one level deeper."""
+        """The style one level deeper, where there is an indent."""
         assert self.indent is not None
         return replace(self, comma=self.comma + self.indent, depth=self.depth + 1)
 
     @cached_property
     def unindented(self) -> Style:
-        """The style of the same values with any white space."""
+        """The style with any white space in place of the indent."""
         return replace(STYLES["flexible"], spellings=self.spellings)
 
     @property
     def to_lead(self) -> int:
-        """Where in ``comma`` its last line begins."""
+        """The offset in ``comma`` of the newline and indent that end it."""
         return len(self.comma) - len(self.lead)
 
     def named(self, name: bytes) -> bytes:
-        """The name of a member, spelled, with all that stands before its value."""
+        """Return an encoded name with its quotes and the colon."""
         return self.spellings[0].around(name) + self.colon
 
 
 MOST_INDENT = 16
-"""Bytes of one level."""
+"""The largest indent of one level, in bytes."""
 STYLES = {
     "none": Style(b",", b":", False),
     "space": Style(b", ", b": ", False),
@@ -244,7 +229,7 @@ def style_of(
     escapes: str = "any",
     indent: str | None = None,
 ) -> Style:
-    """The style of these options."""
+    """Return the style of these options of :func:`.json_schema`."""
     found = STYLES[whitespace]
     if separators is not None:
         found = replace(found, comma=separators[0].encode(), colon=separators[1].encode())
@@ -255,7 +240,7 @@ def style_of(
 
 
 def json_separators(given: Any) -> tuple[str, str]:
-    """Two separators that JSON has. Raises ``UnsupportedConstraint`` for anything else."""
+    """Return the option ``separators`` as a pair. Raises ``UnsupportedConstraint`` if JSON does not allow it."""
     found = tuple(given) if isinstance(given, tuple | list) else ()
     if [each.strip(" \t\n\r") if isinstance(each, str) else each for each in found] != [",", ":"]:
         raise UnsupportedConstraint(
@@ -266,7 +251,7 @@ def json_separators(given: Any) -> tuple[str, str]:
 
 
 def json_indent(given: Any) -> str:
-    """What a line begins with for each level. Raises ``UnsupportedConstraint`` where it is neither white space nor a number."""
+    """Return the option ``indent`` as the white space of one level. Raises ``UnsupportedConstraint``."""
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_INDENT:
         return " " * given
     if isinstance(given, str) and len(given) <= MOST_INDENT and not given.strip(" \t\n\r"):

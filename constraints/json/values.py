@@ -1,4 +1,4 @@
-"""Sets of JSON values, as unions of shapes by type: what a schema means before it is written out as an automaton.
+"""Sets of JSON values, as unions of shapes by type: the meaning of a schema, before any text.
 
 Value = null? ∪ booleans ∪ (∪ number shapes) ∪ (∪ string shapes) ∪ (∪ array shapes) ∪ (∪ object shapes)
 """
@@ -14,10 +14,11 @@ from ..automata.work import spend
 from .shapes import Arrays, Numbers, Objects, Strings
 
 FEW = 8
+"""Shapes of one type up to which redundant and empty ones are kept."""
 
 
 class Value(NamedTuple):
-    """A set of JSON values."""
+    """A set of JSON values in disjunctive normal form: by type, a union of shapes."""
 
     null: bool = False
     boolean: frozenset[bool] = frozenset()
@@ -37,7 +38,7 @@ EVERYTHING = Value(True, frozenset([False, True]), (Numbers(),), (Strings(),), (
 
 
 def meet(a: Value, b: Value) -> Value:
-    """Values of both. Raises ``TooManyStates`` where there would be too many shapes."""
+    """Return the values in both sets. Raises ``TooManyStates`` if there are too many shapes."""
     if a is EVERYTHING or b is EVERYTHING:
         return b if a is EVERYTHING else a
     return Value(
@@ -51,7 +52,7 @@ def meet(a: Value, b: Value) -> Value:
 
 
 def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """The shapes of both unions that may have values."""
+    """Return the intersection of two unions of shapes of one type, without pairs that are known to be empty."""
     if not a or not b:
         return ()
     if b == EVERYTHING.shapes[FIELD[type(a[0])]]:
@@ -64,7 +65,8 @@ def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
 
 
 def widest(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The shapes without those that lie within another, as far as that shows; a few shapes are left as they are."""
+    """Drop shapes that lie within another one, where that is cheap to see.
+    Up to ``FEW`` shapes are returned as they are."""
     if not FEW < len(shapes) <= limits.ALTERNATIVES:
         return shapes
     kept: list[Any] = []
@@ -77,7 +79,8 @@ def widest(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def join(*values: Value, absorb: bool = True) -> Value:
-    """Values of any of them. ``absorb``: a shape that has every value of its type takes in all others."""
+    """Return the union of several sets of values.
+    ``absorb``: a shape that has every value of its type replaces all others."""
     boolean: frozenset[bool] = frozenset()
     return Value(
         any(v.null for v in values),
@@ -90,7 +93,7 @@ def join(*values: Value, absorb: bool = True) -> Value:
 
 
 def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
-    """The shapes of all unions."""
+    """Return the union of several unions of shapes of one type; ``absorb`` as in :func:`join`."""
     found = dict.fromkeys(shape for union in unions for shape in union)
     if absorb and len(found) > 1:
         whole = EVERYTHING.shapes[FIELD[type(next(iter(found)))]][0]
@@ -100,16 +103,17 @@ def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
 
 
 def only(kind: str, shapes: Iterable[Any], sign: bool) -> Value:
-    """Values of one type with these shapes; if ``sign`` also all values of other types."""
+    """Return the values of one type with these shapes; if ``sign``, also all values of other types."""
     replaced: Any = {kind: tuple(shapes)}
     return (EVERYTHING if sign else NOTHING)._replace(**replaced)
 
 
 def limited(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The shapes, unless there are too many."""
+    """Return the shapes. Raises ``TooManyStates`` if there are more than ``limits.ALTERNATIVES``."""
     if len(shapes) > limits.ALTERNATIVES:
         raise TooManyStates("a schema combines too many alternatives", limit=limits.ALTERNATIVES)
     return shapes
 
 
 FIELD: dict[type, int] = {Numbers: 0, Strings: 1, Arrays: 2, Objects: 3}
+"""By class of shapes: the index of its union in ``Value.shapes``."""
