@@ -106,7 +106,7 @@ __all__ = [
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """Return a public name of a package under its short name, and warn with its full one."""
+        """Return a public name of a subpackage, and warn with its full name (``tractile.x`` is ``tractile.lm.x``)."""
         for package in (circuits, inference, inference.smc, constraints, lm, decoding, errors):
             if name[0] != "_" and name in package.__all__:
                 warnings.warn(

@@ -37,19 +37,19 @@ class ShapeError(TractileError, ValueError):
 
 
 class CircuitError(TractileError, ValueError):
-    """A circuit lacks a structural property that an operation needs; the message names layer and property."""
+    """A circuit lacks a structural property that an operation needs; the message names the layer and the property."""
 
 
 class EvidenceError(TractileError, ValueError):
-    """Evidence does not fit the circuit (variables, vocabulary, shape), or has probability zero where that has no answer."""
+    """Evidence does not fit the circuit (variables, vocabulary, shape), or has probability zero and no conditional exists."""
 
 
 class FormatError(TractileError, ValueError):
-    """A file or directory is not what it should be."""
+    """A file, directory or other input does not have the expected format, or is damaged."""
 
 
 class StorageError(TractileError, OSError):
-    """A file could not be written (no room, no permission); what was whole before still is."""
+    """A file could not be written (no room, no permission); its former content is unchanged."""
 
 
 class FolderInUse(StorageError):
@@ -71,8 +71,8 @@ class EmptyLanguage(TractileError, ValueError):
 class BudgetTooSmall(TractileError, ValueError):
     """No accepted sequence fits the token budget; raised before the language model is called.
 
-    ``needed`` is the length in tokens of the shortest accepted sequence that would do (``None`` if none is
-    known: the masks of an automaton look beyond the horizon, other queries do not), ``given`` the budget in tokens.
+    ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
+    look past the query's horizon, other queries do not). ``given``: the budget in tokens.
     """
 
     def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:
@@ -104,7 +104,10 @@ class VocabularyMismatch(TractileError, ValueError):
 
 
 class TooManyStates(TractileError, RuntimeError):
-    """An automaton construction passed its limit of states; ``path``: where in the constraint, if that is known."""
+    """An automaton construction exceeded its limit of states or transitions.
+
+    ``limit``: the limit; ``path``: the place in the constraint (schema path), None if unknown.
+    """
 
     def __init__(self, message: str = "", *, limit: int, path: str | None = None) -> None:
         message = message or (
@@ -120,7 +123,7 @@ class ConstructionStopped(TractileError, RuntimeError):
 
 
 class MemoryTooSmall(TractileError, ValueError):
-    """Something does not fit the memory that it was given; ``needed`` and ``given`` are in bytes."""
+    """A computation does not fit the memory that it was given; ``needed`` and ``given`` are in bytes."""
 
     def __init__(self, message: str, *, needed: int, given: int) -> None:
         super().__init__(f"{message}: {needed:,} bytes are needed, {given:,} given")
@@ -129,7 +132,7 @@ class MemoryTooSmall(TractileError, ValueError):
 
 
 class ContextTooLong(TractileError, ValueError):
-    """A sequence grew past the positions that the language model has."""
+    """A sequence has more tokens than the language model has positions."""
 
 
 class NoParticleSurvived(TractileError, RuntimeError):
@@ -137,9 +140,9 @@ class NoParticleSurvived(TractileError, RuntimeError):
 
 
 class PotentialError(TractileError, RuntimeError):
-    """A potential or check raised an error, took too long or returned no weight.
+    """A potential or check raised an error, took too long or returned no valid weight.
 
-    ``name``: which one. ``text``: what it was given.
+    ``name``: the potential's name. ``text``: the text or value that it was called with.
     """
 
     def __init__(self, name: str, what: str, text: object) -> None:
@@ -150,9 +153,9 @@ class PotentialError(TractileError, RuntimeError):
 
 
 class ProposalError(TractileError, RuntimeError):
-    """A proposal drew or weighed a token in a way that cannot be right (NaN, a forbidden token); ``name`` says which one.
+    """A proposal returned an invalid token or weight (NaN, a forbidden token).
 
-    ``text`` is the text drawn so far, None if the message is about no single row.
+    ``name``: the proposal's class. ``text``: the text drawn so far in the offending row, None if there is no single row.
     """
 
     def __init__(self, proposal: object, what: str, text: str | None = None) -> None:

@@ -1,13 +1,13 @@
-"""Which vocabulary a model, an automaton or a file was made for: a fingerprint, and the check that two agree.
+"""Fingerprints of vocabularies: they tell which vocabulary a model, an automaton or a file was made for.
 
     fingerprint = SHA-256(end token, number of tokens, bytes of each token; special tokens have none)
 
-Token ids mean nothing outside the tokenizer that they are of, and two tokenizers may well have equally many tokens. So
-whatever is made for a vocabulary carries its fingerprint, a hexadecimal string, and is refused where another is in use.
-``None`` stands for a vocabulary that is not known (automata by token id, HMMs made from arrays): nothing is checked then.
+Token ids have a meaning only for one tokenizer, and different tokenizers may have equally many tokens. So automata, HMMs,
+corpora and other objects made for a vocabulary carry its fingerprint, a hexadecimal string, and are refused together with
+another one. ``None`` stands for an unknown vocabulary (automata by token id, HMMs made from arrays), which is not checked.
 
-Ids after the last token with bytes are not part of it: a language model whose outputs are padded beyond the tokenizer's
-tokens has the tokenizer's fingerprint, and only another size.
+The fingerprint ignores ids after the last token with bytes: a language model whose outputs are padded beyond the tokenizer's
+tokens has the tokenizer's fingerprint.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SHOWN = 12  # hexadecimal digits in messages
 
 
 def fingerprint(token_bytes: Sequence[bytes | None], eos_token_id: int) -> str:
-    """The fingerprint of a vocabulary: 64 hexadecimal digits, the same on every machine and in every version.
+    """Compute the fingerprint of a vocabulary: 64 hexadecimal digits, the same on every machine and in every version.
 
-    ``token_bytes[i]`` are the bytes of token i, ``None`` (or none at all) for a special token, which the end token is.
+    ``token_bytes[i]`` are the bytes of token i, ``None`` or ``b""`` for a special token; the end token counts as special.
     """
     pieces = [b"" if i == eos_token_id else piece or b"" for i, piece in enumerate(token_bytes)]
     lengths = np.array([len(piece) for piece in pieces], "<i4")
@@ -43,9 +43,10 @@ def check_same(
     other: str | None,
     cure: str = "use those of one tokenizer",
 ) -> None:
-    """Raise :class:`VocabularyMismatch` if two things were made for different vocabularies, as far as both are known.
+    """Raise :class:`VocabularyMismatch` if two fingerprints are known and differ.
 
-    ``first`` and ``second`` name them, ``cure`` says what to do: "the HMM", "the automaton", "distil another HMM".
+    ``first`` and ``second`` name their owners and ``cure`` the remedy in the message: "the HMM", "the automaton", "distil
+    another HMM".
     """
     if fingerprint is not None and other is not None and fingerprint != other:
         raise VocabularyMismatch(

@@ -18,14 +18,14 @@ from pathlib import Path
 
 from .errors import StorageError
 
-DAY = 24 * 3600  # seconds without a write after which a temporary file is nobody's
-_numbers = itertools.count()  # so that threads of one process do not share a part
+DAY = 24 * 3600  # seconds without a write after which a temporary file counts as abandoned
+_numbers = itertools.count()  # so that threads of one process do not share a temporary file
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Write a file, given whole or in pieces, atomically. Raises :class:`StorageError`.
+    """Write a file atomically; ``content`` is given whole or in pieces. Raises :class:`StorageError`.
 
-    Temporary files that killed processes of this machine left of the same file are removed.
+    Also removes abandoned temporary files of the same path (:func:`remove_abandoned`).
     """
     part = path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}.part")
     try:
@@ -58,7 +58,7 @@ def make_directory(path: str | Path) -> Path:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove temporary files of a file whose processes are gone; those of other machines after a day."""
+    """Remove the abandoned temporary files of a path."""
     begin = f".{path.name}."
     for old in path.parent.iterdir():
         if old.name.startswith(begin) and old.name.endswith(".part"):
@@ -68,9 +68,9 @@ def remove_abandoned(path: Path) -> None:
 
 
 def is_abandoned(name: str, changed: float) -> bool:
-    """Whether nobody writes a temporary file any more: its process was of this machine and is gone, or it is a day old.
+    """Return whether a temporary file is abandoned: its process ran on this machine and is gone, or it is a day old.
 
-    ``changed``: seconds since the epoch; a time far ahead, of a clock that was wrong, is as good as one long ago.
+    ``changed``: time of the last write, seconds since the epoch; a time a day ahead (a wrong clock) counts as old too.
     """
     _, mark, after = name.rpartition(f".{socket.gethostname()}.")
     process = after.removesuffix(".part").partition(".")[0]
@@ -80,20 +80,20 @@ def is_abandoned(name: str, changed: float) -> bool:
 
 
 def is_running(process: int) -> bool:
-    """Whether a process with this id runs on this machine; True where the system cannot tell."""
-    if os.name == "nt":  # where a signal of number 0 is no question
+    """Return whether a process with this id runs on this machine; True if the system cannot tell."""
+    if os.name == "nt":  # Windows would not treat signal 0 as a mere test
         return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # another user's
+    except OSError:  # the process belongs to another user
         return True
     return True
 
 
 def _flush_directory(path: Path) -> None:
-    """Flush a directory, so that a rename in it survives a power failure (no effect where the system cannot)."""
+    """Flush a directory, so that a rename in it survives a power failure; no effect if the system cannot."""
     with suppress(OSError):
         folder = os.open(path, os.O_RDONLY)
         try:

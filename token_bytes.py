@@ -23,7 +23,7 @@ from .fingerprints import fingerprint
 
 
 class Reading(NamedTuple):
-    """The tokens of a tokenizer: their bytes by id, the end token it names, and the object that encodes text."""
+    """The tokens of a tokenizer: the bytes of each id, the end token that it names, and the object that encodes text."""
 
     tokens: list[bytes | None]
     eos_token_id: int | None
@@ -31,10 +31,10 @@ class Reading(NamedTuple):
 
 
 def read(tokenizer: Any) -> Reading:
-    """Read the bytes of a tokenizer's tokens; the tokenizer is one of transformers (fast) or of the libraries above.
+    """Read the bytes of a tokenizer's tokens; it is a fast tokenizer of transformers or one of the libraries above.
 
-    Raises ``FormatError`` for families whose tokens are not plain pieces of text (WordPiece, slow tokenizers) and where
-    encoding a sample does not give its bytes back.
+    Raises ``FormatError`` for families whose tokens are not plain pieces of text (WordPiece, slow tokenizers), and if the
+    tokens of an encoded sample do not spell the sample.
     """
     source, packages = tokenizer, {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
     if isinstance(tokenizer, Tokenizer):
@@ -61,21 +61,21 @@ def read(tokenizer: Any) -> Reading:
     return Reading(tokens, eos, source)
 
 
-_KNOWN: WeakKeyDictionary[Any, dict[Any, str | None]] = WeakKeyDictionary()  # by tokenizer
+_KNOWN: WeakKeyDictionary[Any, dict[Any, str | None]] = WeakKeyDictionary()  # fingerprints by tokenizer
 
 
 def tokenizer_fingerprint(
     tokenizer: Any, eos_token_id: int | None = None, size: int | None = None
 ) -> str | None:
-    """The fingerprint of a tokenizer's vocabulary (:mod:`.fingerprints`); ``None`` where its bytes cannot be read.
+    """Compute the fingerprint of a tokenizer's vocabulary (:mod:`.fingerprints`); ``None`` if its bytes cannot be read.
 
-    ``eos_token_id`` defaults to the tokenizer's own; with ``size`` only that many tokens count. Reading takes about a
-    second for 128,000 tokens, once for each tokenizer of transformers.
+    ``eos_token_id`` defaults to the tokenizer's own; with ``size`` only the first ``size`` tokens count. Reading takes about
+    a second for 128,000 tokens; the result is cached for each tokenizer object.
     """
     own = getattr(tokenizer, "eos_token_id", None)
     specials = tuple(getattr(tokenizer, "all_special_ids", ()))
     key = (own if eos_token_id is None else eos_token_id, size, specials, _length(tokenizer))
-    with suppress(TypeError):  # of tokenizers that cannot be referred to weakly
+    with suppress(TypeError):  # a tokenizer without weak references is not cached
         if key in _KNOWN.setdefault(tokenizer, {}):
             return _KNOWN[tokenizer][key]
     try:
@@ -97,14 +97,14 @@ def _length(tokenizer: Any) -> int | None:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-in for each byte, the other way round."""
+    """Map GPT-2's printable stand-in characters to the bytes that they stand for."""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = (byte for byte in range(256) if byte not in shown)
     return {chr(b): b for b in shown} | {chr(256 + i): b for i, b in enumerate(hidden)}
 
 
 def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes | None]:
-    """The bytes of each token of a ``tokenizers.Tokenizer``, as its decoder would write them. Raises ``FormatError``."""
+    """Read the bytes of each token of a ``tokenizers.Tokenizer``, as its decoder writes them. Raises ``FormatError``."""
     settings = json.loads(backend.to_str())
     model, decoder = settings["model"], settings["decoder"] or {"type": None}
     kinds = [part["type"] for part in decoder.get("decoders", [decoder])]
@@ -144,7 +144,7 @@ def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes |
 
 
 def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:
-    """The ids of a text, without special tokens around it."""
+    """Return a function that encodes a text to ids, without special tokens around it."""
 
     def encode(text: str) -> list[int]:
         try:
@@ -156,7 +156,7 @@ def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:
 
 
 def the_tekkenizer(tokenizer: Any) -> Any:
-    """A Tekkenizer of mistral-common, or the one in a MistralTokenizer. Raises ``FormatError``."""
+    """Return a Tekkenizer of mistral-common, given itself or inside a MistralTokenizer. Raises ``FormatError``."""
     if type(tokenizer).__name__ == "MistralTokenizer":
         tokenizer = tokenizer.instruct_tokenizer.tokenizer
     if type(tokenizer).__name__ != "Tekkenizer":
@@ -167,7 +167,7 @@ def the_tekkenizer(tokenizer: Any) -> Any:
 
 
 def read_tekken(tokenizer: Any) -> tuple[list[bytes | None], Callable[[str], list[int]], int]:
-    """Bytes, encoder and EOS of a Tekkenizer of mistral-common."""
+    """Return (bytes of each token, encoder, end token) of a Tekkenizer of mistral-common."""
     special = tokenizer.num_special_tokens
     tokens = [None if i < special else tokenizer.id_to_byte_piece(i) for i in range(tokenizer.n_words)]
     return tokens, lambda text: tokenizer.encode(text, bos=False, eos=False), tokenizer.eos_id
@@ -177,9 +177,9 @@ SAMPLES = ("Once upon a time, a cat", ' said  12.5%\n\tok: {"a": [1]}', "don't",
 
 
 def check_reading(tokens: list[bytes | None], encode: Callable[[str], list[int]]) -> None:
-    """Encoding a sample must give its bytes (or one more leading space). Raises ``FormatError``.
+    """Raise ``FormatError`` unless the tokens of encoded samples spell the samples, up to one more leading space.
 
-    A sample with a token that has no bytes (an unknown character) proves nothing and is passed over.
+    A sample with a token that has no bytes (an unknown character) is skipped.
     """
     for sample in SAMPLES:
         pieces = [tokens[i] for i in encode(sample)]

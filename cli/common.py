@@ -1,4 +1,4 @@
-"""Shared by the commands: one-line errors, options for models, loading and printing."""
+"""Parts that the commands share: one-line errors, options for models, loading and printing."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from ..fingerprints import check_same
 from ..lm import TransformersLM
 
 LARGE = 1e15
-"""Numbers from here on are shown in powers of ten."""
+"""Numbers from this size on are printed in scientific notation."""
 HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -44,7 +44,7 @@ class OneLineErrors(TyperGroup):
         sys.exit(status if isinstance(status, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that the line names; on Ctrl-C say so and exit with status 130."""
+        """Run the command that the command line names; on Ctrl-C print a line and exit with status 130."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -52,7 +52,7 @@ class OneLineErrors(TyperGroup):
 
 
 def complain(message: str, status: int) -> int:
-    """Print one line to standard error; returns ``status``."""
+    """Print a message as one line on standard error; return ``status``."""
     print("tractile: " + " ".join(message.split()), file=sys.stderr)
     return status
 
@@ -73,7 +73,7 @@ Device = Annotated[str, typer.Option(help="cpu, or cuda (under torchrun, each ra
 
 
 def load_model(path: Path) -> Any:
-    """Load a causal language model from a folder, or the safetensors of one from the hub. Raises :class:`FormatError`."""
+    """Load a causal language model from a folder, or from the hub (safetensors only). Raises :class:`FormatError`."""
     from transformers import AutoModelForCausalLM
 
     return _from_pretrained(AutoModelForCausalLM, path, use_safetensors=None if path.exists() else True)
@@ -99,7 +99,7 @@ def _from_pretrained(auto: Any, path: Path, **options: Any) -> Any:
 def language_model(
     path: Path | None, device: str = "cpu", default: Callable[[], tuple[Any, Any]] = load_lm
 ) -> tuple[Any, Any]:
-    """Load (model, tokenizer) from a folder, or else the ``default`` ones; in half precision on a GPU."""
+    """Load (model, tokenizer) from a folder or the hub, without a path by ``default``; on a GPU in bfloat16."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
@@ -120,7 +120,7 @@ def check_guide(guide: HMM, hmm: Path | None, model: Path | None, lm: Transforme
 
 
 def device_named(name: str) -> torch.device:
-    """The device of that name; "cuda" is the device of this rank."""
+    """Return the torch device of a name; "cuda" is the GPU of this rank. Raises ``BadParameter``."""
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -156,13 +156,13 @@ def print_facts(facts: dict[str, Any], as_json: bool) -> None:
 
 
 def print_narrowings(cuts: Iterable[object]) -> None:
-    """Print where a constraint accepts less than was asked, one a line."""
+    """Print where a constraint accepts less than was asked, one narrowing a line."""
     for cut in cuts:
         console.print(escape(f"narrowed: {cut}"))
 
 
 def a_strength(given: str) -> float | Literal["auto"]:
-    """The strength of a lookahead: a number that is not negative, or "auto"."""
+    """Parse the strength of a lookahead: a number that is not negative, or "auto". Raises ``BadParameter``."""
     if given == "auto":
         return "auto"
     try:

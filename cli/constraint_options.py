@@ -1,4 +1,4 @@
-"""The constraint options, the same for every command that takes a constraint."""
+"""The constraint options, which all commands that take a constraint share."""
 
 import functools
 import inspect
@@ -58,7 +58,7 @@ Canonical = Annotated[
 
 
 class Choice(StrEnum):
-    """What to do where a constraint accepts less than was asked."""
+    """What to do if a constraint accepts less than was asked."""
 
     warn = "warn"
     error = "error"
@@ -72,13 +72,13 @@ OnNarrowed = Annotated[
 
 
 def narrowings(constraint: Constraint, on_narrowed: Choice) -> list[Narrowing]:
-    """The narrowings to report. Raises ``UnsupportedConstraint`` if there are any and ``--on-narrowed`` is error."""
+    """Return the narrowings to print. Raises ``UnsupportedConstraint`` if there are any and ``--on-narrowed`` is error."""
     report(constraint.narrowed, "error" if on_narrowed is Choice.error else "ignore")
     return [] if on_narrowed is Choice.ignore else [*constraint.narrowed]
 
 
 class CallSyntax(StrEnum):
-    """How a function call is written."""
+    """The syntax of a function call."""
 
     json = "json"
     python = "python"
@@ -94,7 +94,7 @@ def the_constraint(
     grammar: Grammar = None,
     sql: Sql = None,
 ) -> Constraint:
-    """Build the constraint that the options name: all of them hold. The command reports its narrowings."""
+    """Build the conjunction of the constraints that the options name. Narrowings are left to the command to report."""
     parts: list[Constraint] = []
     if regex is not None:
         parts.append(constraints.regex(regex))
@@ -136,7 +136,7 @@ def _grammar(path: Path) -> Constraint:
 
 
 def takes_constraint(command: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a command: the constraint options replace its parameter ``constraint``."""
+    """Decorate a command: replace its parameter ``constraint`` by the constraint options, from which it is built."""
     options = inspect.signature(the_constraint).parameters
     own = [p for name, p in inspect.signature(command).parameters.items() if name != "constraint"]
 

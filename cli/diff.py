@@ -15,7 +15,7 @@ Given = Annotated[str, typer.Argument(metavar="KIND:VALUE", show_default=False)]
 
 
 def constraint_of(given: str) -> Constraint:
-    """The constraint that KIND:VALUE names: the option --KIND with this value."""
+    """Build the constraint that KIND:VALUE names: that of the option --KIND with this value."""
     kind, colon, value = given.partition(":")
     if not colon or kind not in OPTIONS:
         kinds = ", ".join(f"{name}:…" for name in OPTIONS)

@@ -39,14 +39,14 @@ Corpus = Annotated[Path, typer.Option("--corpus", exists=True, file_okay=False, 
 
 
 class Transition(StrEnum):
-    """The structure of a transition matrix."""
+    """The parametrisation of a transition matrix."""
 
     dense = "dense"
     monarch = "monarch"
 
 
 class Init(StrEnum):
-    """How EM is initialised."""
+    """The initialisation of EM."""
 
     latent = "latent"
     random = "random"
@@ -288,7 +288,7 @@ def told_when_stopped(out: Path, where: Callable[[], str]) -> Iterator[None]:
 
 
 def _shards(out: Path) -> str:
-    """The number of whole shards in the folder of a corpus."""
+    """Describe the number of shards in the folder of a corpus: "after 3 shards"."""
     number = len(list(out.glob("shard-*.safetensors")))
     return f"after {number} shard{'s' * (number != 1)}"
 

@@ -1,7 +1,7 @@
 """Commands of other distributions, such as `tractile bench` of tractile-bench.
 
-A distribution adds a command by an entry point in the group ``tractile.commands``: its name and a Typer app. It is imported
-when the command is run or the help is shown.
+A distribution adds a command by an entry point in the group ``tractile.commands``: the command's name and a Typer app. The app
+is imported when the command is run or the help is shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class UnknownCommand(TyperException):
 
 
 def plugins() -> dict[str, EntryPoint]:
-    """The installed commands by name; `bench` also from a checkout that is on the path but not installed."""
+    """Return the plugged-in commands by name; `bench` also from a checkout that is on the path but not installed."""
     found = {BENCH.name: BENCH} if find_spec(BENCH.module.partition(".")[0]) else {}
     return found | {point.name: point for point in entry_points(group=GROUP)}
 
@@ -35,11 +35,11 @@ class CommandsWithPlugins(OneLineErrors):
     """The commands of Tractile and of :func:`plugins`. Raises :class:`UnknownCommand` for `bench` if it is not installed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of all commands."""
+        """Return the names of all commands."""
         return [*super().list_commands(ctx), *plugins()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, None if there is none."""
+        """Return the command of a name, None if there is none."""
         command = super().get_command(ctx, cmd_name)
         if command is not None:
             return command

@@ -1,10 +1,11 @@
-"""What a model of transformers must offer to be a language model: logits of the next token, and a cache of its past.
+"""Requirements on a model of transformers: logits of the next token, and a cache, passed under one of these names.
 
     past_key_values    keys and values of attention; hybrids keep the states of their other layers there too
     cache_params       the states of a state-space model (Mamba)
     cache              either of them, since transformers 5.24
 
-A model without either is refused by name, and so is an encoder–decoder, whose prompt is another model's input.
+A model without logits or a cache is refused with an error that names it. So is an encoder–decoder, whose prompt is the input
+of an encoder.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..errors import EvidenceError
 
 
 def cache_argument(model: Any) -> str:
-    """The name of the model's cache argument; raises :class:`EvidenceError` if it has none."""
+    """Return the name of the model's cache argument; raise :class:`EvidenceError` if there is none."""
     if not callable(getattr(model, "forward", None)) or not hasattr(model, "config"):
         raise EvidenceError(
             f"TransformersLM: model is a {type(model).__name__}; give a model of transformers, such as "
@@ -39,14 +40,14 @@ def cache_argument(model: Any) -> str:
 
 
 def attention_cache_argument() -> str:
-    """The name under which this version of transformers passes keys and values: ``past_key_values``, or ``cache`` since 5.24."""
+    """Return the name under which this transformers passes keys and values: ``past_key_values``, or ``cache`` since 5.24."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
     return "cache" if "cache" in inspect.signature(CausalLMOutputWithPast).parameters else "past_key_values"
 
 
 def logits_of(model: Any, output: Any) -> Tensor:
-    """The logits after the last tokens, (rows, tokens, vocab). Raises :class:`EvidenceError` for a model with another head."""
+    """Return the logits of an output, (rows, tokens, vocab). Raises :class:`EvidenceError` for a model with another head."""
     logits = getattr(output, "logits", None)
     if not isinstance(logits, Tensor) or logits.ndim != 3:
         raise lacks(model, "logits of the next token")
@@ -54,7 +55,7 @@ def logits_of(model: Any, output: Any) -> Tensor:
 
 
 def cache_of(model: Any, output: Any, name: str) -> Any:
-    """The cache after a pass. Raises :class:`EvidenceError` where there is none whose rows can be chosen."""
+    """Return the cache of an output. Raises :class:`EvidenceError` if there is none, or its rows cannot be reordered."""
     from transformers import __version__
 
     from .caches import layered
@@ -70,7 +71,7 @@ def cache_of(model: Any, output: Any, name: str) -> Any:
 
 
 def lacks(model: Any, what: str) -> EvidenceError:
-    """The error that names the model and what it has not."""
+    """Make the error that names the model and what it lacks."""
     return EvidenceError(
         f"TransformersLM: {type(model).__name__} lacks {what}; give a causal language model (AutoModelForCausalLM)"
     )

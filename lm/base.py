@@ -1,8 +1,7 @@
-"""Language models: p_lm(x) = Π_t p_lm(x_t | prompt, x_<t), asked one token at a time for a batch of rows.
+"""Language models: p_lm(x) = Π_t p_lm(x_t | prompt, x_<t), evaluated one token at a time for a batch of rows.
 
-A row is one unfinished sequence. After the end-of-sequence token a row yields that token for ever, so p_lm is a
-distribution over padded sequences of every length. Rows are copied, dropped and reordered by ``select``; whatever a
-model caches follows.
+A row is one unfinished sequence. After the end-of-sequence token a row yields that token with certainty, so p_lm is a
+distribution over padded sequences of every length. ``select`` copies, drops and reorders rows, with the caches of the model.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ Prompt = str | Sequence[int]
 
 
 class LanguageModel(Protocol):
-    """What the sampler asks of a language model; probabilities are in nats.
+    """The protocol of a language model that the samplers use; log-probabilities are in nats.
 
     Examples
     --------
@@ -41,27 +40,27 @@ class LanguageModel(Protocol):
     eos_token_id: int | None
 
     def start(self, prompts: Sequence[Prompt]) -> None:
-        """Forget everything; one row for each prompt (text or token ids)."""
+        """Forget all rows and start one row for each prompt (text or token ids)."""
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
-        """log p_lm(next token | prompt, tokens so far)."""
+        """Return log p_lm(next token | prompt, tokens so far) for each row."""
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
         """Append one token to each row; −1 leaves a row as it is (a particle that waits for others)."""
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
-        """Row i becomes a copy of the former row ``indices[i]``; the number of rows may change."""
+        """Replace row i by a copy of the former row ``indices[i]``; the number of rows may change."""
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of a continuation, as it would follow the prompt (end-of-sequence and special tokens left out)."""
+        """Return the text of a continuation as it follows the prompt, without end-of-sequence and special tokens."""
 
 
 @runtime_checkable
 class Forking(LanguageModel, Protocol):
-    """A language model that potentials may look ahead with."""
+    """A language model that can be copied, so that potentials can look ahead."""
 
     def fork(self) -> LanguageModel:
-        """A copy of all rows that goes its own way."""
+        """Return an independent copy with the same rows."""
 
 
 @runtime_checkable
@@ -69,12 +68,12 @@ class Hidden(LanguageModel, Protocol):
     """A language model that exposes its hidden states."""
 
     def hidden(self) -> Float[Tensor, "batch dim"]:
-        """The state from which the next token's probabilities are computed."""
+        """Return the hidden state of each row from which the next token's probabilities are computed."""
 
 
 @runtime_checkable
 class Identified(LanguageModel, Protocol):
-    """A language model that knows which vocabulary its tokens are of."""
+    """A language model that knows the fingerprint of its vocabulary."""
 
     @property
     def vocabulary_fingerprint(self) -> str | None:
@@ -82,16 +81,16 @@ class Identified(LanguageModel, Protocol):
 
 
 def fingerprint_of(lm: LanguageModel) -> str | None:
-    """The fingerprint of a language model's vocabulary; None where it does not tell."""
+    """Return the fingerprint of a language model's vocabulary; None if the model does not have one."""
     fingerprint: str | None = getattr(
         lm, "vocabulary_fingerprint", None
-    )  # isinstance of a protocol takes a millisecond
+    )  # isinstance with a protocol would take a millisecond
     return fingerprint
 
 
 @runtime_checkable
 class Tokenized(LanguageModel, Protocol):
-    """A language model that knows what its tokens spell, so that constraints need not be compiled before."""
+    """A language model that has its tokenizer, so that constraints can be compiled for it."""
 
     @property
     def tokenizer(self) -> Any:
@@ -106,7 +105,7 @@ class TokenBytes(Protocol):
 
 
 def _spell(token_ids: Sequence[int], vocabulary: TokenBytes | None, eos_token_id: int | None) -> str:
-    """Decode by the vocabulary; without one, write the ids themselves."""
+    """Decode tokens by the vocabulary; without one, join the ids by spaces. End-of-sequence is left out."""
     kept = [int(token) for token in token_ids if token != eos_token_id]
     if vocabulary is None:
         return " ".join(map(str, kept))

@@ -1,11 +1,11 @@
-"""The distribution over bytes that a language model of tokens gives, by which models of different tokenizers meet:
+"""The distribution over bytes of a language model over tokens, the common ground of models with different tokenizers:
 
     p(text) = Σ over all token sequences that spell text of p_lm(tokens, EOS),
     p(next byte b | text) = P(text b …) / P(text …),        P(prefix …) = Σ_covers p_lm(tokens of the cover).
 
-A cover of a prefix is a token sequence that spells it, or goes on behind it with its last token alone; so a prefix may end inside
-a token. Covers with all tokens but the last in common are one *hypothesis*: tokens that are written, and a node of the trie of
-tokens that the text has walked to since. Their number grows with the text; ``beam`` keeps the most probable.
+A cover of a prefix is a token sequence that spells the prefix, and whose last token may go on past its end: a prefix may end
+inside a token. Covers that differ in their last token only are one *hypothesis*: the complete tokens, and the node of the
+token trie reached by the bytes after them. The number of hypotheses grows with the text; ``beam`` keeps the most probable.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .texts import TokenizerTexts
 from .token_trie import Place, TokenTrie
 
 END = 256
-KEPT = 1 << 14  # texts, and token sequences, whose numbers are kept
+KEPT = 1 << 14  # entries in each cache: texts with their hypotheses, token sequences with their tables
 
 
 class Hypothesis(NamedTuple):
-    """One tokenisation of a text: the tokens that are whole, their log probability (nats), and the trie node of the rest."""
+    """A partial tokenisation: the complete tokens, their log probability (nats), the trie node of the bytes after them."""
 
     tokens: tuple[int, ...]
     log_prob: float
@@ -39,14 +39,14 @@ class Hypothesis(NamedTuple):
 
 @final
 class ByteLM:
-    """p(next byte | text so far) of a language model of tokens, over all its tokenisations.
+    """p(next byte | text so far) under a language model over tokens, summed over all tokenisations of the text.
 
-    Called with the bytes of a text it gives 257 numbers, the probabilities of the next byte and, last, of the end, to the power
-    ``power``: the ``weights`` of a :class:`.CharacterProposal` for a model of another tokenizer, whose target is then
-    p_other(x) · p(text of x)^power. The object keeps what it has computed; each new text costs a call of the model for each
-    new hypothesis, which reads its tokens anew.
+    A call with the bytes of a text returns 257 numbers: the probabilities of the next byte and, last, of the end, each to the
+    power ``power``. They serve as the ``weights`` of a :class:`.CharacterProposal` for a model with another tokenizer, whose
+    target is then p_other(x) · p(text of x)^power. Results are cached. Each new text costs a call of the language model for
+    each new hypothesis, which reads the tokens of the hypothesis from the start.
 
-    What the model gives to special tokens in a text is given to no byte. Raises :class:`EvidenceError` without an end token or a
+    Probability of special tokens inside a text goes to no byte. Raises :class:`EvidenceError` without an end token or a
     vocabulary, and for a beam below 1 or a power that is not positive.
 
     Parameters
@@ -54,12 +54,13 @@ class ByteLM:
     lm
         The language model; another object than the sampler's own.
     prompt
-        What the text follows, by its own tokens.
+        The prompt that the text follows, as text or token ids of this model.
     power
         The exponent, above 0.
     beam
-        Hypotheses kept after each byte, by probability, and the most probable that ends with a token, which can write any
-        text. It is a distribution over texts whatever the beam; with None, all hypotheses, exactly the language model's.
+        The number of hypotheses kept after each byte, the most probable ones; the most probable hypothesis without a partial
+        token is kept too, since it can go on with any text. The result is a distribution over texts for every beam. None
+        keeps all hypotheses, which gives exactly the language model's distribution.
     vocabulary
         Anything with ``token_bytes`` (default: read from ``lm.tokenizer``).
 
@@ -106,16 +107,19 @@ class ByteLM:
         self._beams: OrderedDict[bytes, list[Hypothesis]] = OrderedDict()
 
     def __call__(self, text: bytes) -> Float[ndarray, "257"]:
-        """p(next byte | text)^power, and last of the end; zeros stay zero."""
+        """Return p(next byte | text)^power for the 256 bytes and, last, the end; zeros stay zero."""
         out: Float[ndarray, "257"] = self.probs(text) ** self.power
         return out
 
     def probs(self, text: bytes) -> Float[ndarray, "257"]:
-        """p(next byte | text), last of the end. Raises :class:`EvidenceError` for a text of probability zero."""
+        """Return p(next byte | text) for the 256 bytes and, last, the end.
+
+        Raises :class:`EvidenceError` for a text of probability zero.
+        """
         beam = self._beam(text)
         if not beam:
             raise EvidenceError(f"ByteLM: the language model gives {text!r} no probability")
-        found, total = np.zeros(END + 1), 0.0  # both times exp(−top)
+        found, total = np.zeros(END + 1), 0.0  # both scaled by exp(−top)
         top = max(hypothesis.log_prob for hypothesis in beam)
         for tokens, log_prob, place in beam:
             (end, table), share = self._table(tokens), math.exp(log_prob - top)
@@ -128,7 +132,7 @@ class ByteLM:
         return out
 
     def log_prob(self, text: str | bytes) -> float:
-        """log p(text and its end), nats; −∞ where the model cannot write it."""
+        """Return log p(text, then the end) in nats; −∞ if the model cannot write the text."""
         data = text.encode() if isinstance(text, str) else text
         total = 0.0
         for i in range(len(data) + 1):
@@ -139,7 +143,7 @@ class ByteLM:
         return total
 
     def _beam(self, text: bytes) -> list[Hypothesis]:
-        """The hypotheses after a text; none for a text of probability zero."""
+        """Return the hypotheses after a text; [] for a text of probability zero."""
         if text in self._beams:
             self._beams.move_to_end(text)
             return self._beams[text]
@@ -153,7 +157,7 @@ class ByteLM:
         return beam
 
     def _moved(self, beam: Sequence[Hypothesis], byte: int) -> list[Hypothesis]:
-        """The hypotheses after one more byte: those inside a token, and those whose token ends with it."""
+        """Extend hypotheses by one byte: it may lie inside a token or end one; keep the most probable of the beam."""
         found: list[tuple[float, Hypothesis]] = []
         for tokens, log_prob, place in beam:
             node = self._trie.node(place)
@@ -177,7 +181,7 @@ class ByteLM:
         return kept[: self.beam] + [one for one in complete if one not in kept[: self.beam]]
 
     def _table(self, tokens: tuple[int, ...]) -> tuple[float, Float[ndarray, " tokens"]]:
-        """p(EOS | tokens), and the probabilities of the tokens that spell something, in the trie's order."""
+        """Return p(EOS | tokens) and the next-token probabilities of the trie's tokens, in the trie's order; cached."""
         if tokens not in self._tables:
             self._lm.start([[*self._prompt, *tokens]])
             p = self._lm.log_probs()[0].detach().cpu().double().exp().numpy()

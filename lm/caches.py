@@ -1,8 +1,7 @@
-"""Caches of keys and values, in every supported version of transformers.
+"""One interface to the key–value caches of all supported versions of transformers.
 
-Since transformers 4.54 a cache has ``layers``, each with ``keys`` and ``values`` of shape (rows, heads, length, dim). Before, it
-was two lists of tensors or, for some architectures, a tuple of pairs; :class:`LayeredCache` gives those layers. Newer caches are
-left as they are.
+Since transformers 4.54 a cache has ``layers``, each with ``keys`` and ``values`` of shape (rows, heads, length, dim). In older
+versions it is two lists of tensors or, for some architectures, a tuple of pairs; :class:`LayeredCache` wraps these as layers.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Layer:
 
 @final
 class LayeredCache:
-    """A cache of a transformers version without cache layers; ``pairs``: whether its model takes a tuple of pairs."""
+    """A wrapper for a cache of a transformers version without layers; ``pairs``: whether the model takes a tuple of pairs."""
 
     def __init__(self, layers: list[Layer], pairs: bool) -> None:
         self.layers, self._pairs = layers, pairs
@@ -44,23 +43,23 @@ class LayeredCache:
             )
 
     def crop(self, tokens: int) -> None:
-        """Remove the last ``-tokens`` tokens of each row."""
+        """Remove the last ``-tokens`` tokens of each row; ``tokens`` is negative, as in ``DynamicCache.crop``."""
         for layer in self.layers:
             layer.keys, layer.values = layer.keys[:, :, :tokens], layer.values[:, :, :tokens]
 
     def given(self) -> Any:
-        """The cache as its model takes it."""
+        """Return the cache in the form that its model takes."""
         pairs = tuple((layer.keys, layer.values) for layer in self.layers)
         return pairs if self._pairs else DYNAMIC_CACHE.from_legacy_cache(pairs)
 
 
 def input_cache(cache: Any) -> Any:
-    """The cache to give to a model, as it takes it; None for a first pass, in which the model makes its own."""
+    """Return a cache in the form that its model takes; None (first pass: the model makes its own) stays None."""
     return cache.given() if isinstance(cache, LayeredCache) else cache
 
 
 def layered(cache: Any) -> Any:
-    """The cache that a model returned, with layers; None for an old version's whose rows cannot be copied or cannot grow."""
+    """Return a model's cache as one with layers; None for an old version's cache whose rows cannot be copied or grow."""
     if DYNAMIC_LAYER is not None:
         return cache
     if type(cache) is DYNAMIC_CACHE:
@@ -72,17 +71,17 @@ def layered(cache: Any) -> Any:
 
 
 def can_be_cut(cache: Any) -> bool:
-    """Whether the last tokens of a cache can be removed: all its layers keep keys and values of all tokens."""
+    """Return whether a cache can be cropped: all its layers keep the keys and values of all tokens."""
     return all(type(layer) in (DYNAMIC_LAYER, Layer) for layer in getattr(cache, "layers", [None]))
 
 
 def attends(cache: Any) -> bool:
-    """Whether a cache keeps keys and values in some layer."""
+    """Return whether some layer of a cache keeps keys and values."""
     return any(hasattr(layer, "keys") for layer in getattr(cache, "layers", []))
 
 
 def _is_pair(entry: Any) -> bool:
-    """Whether an entry of a tuple cache is the keys and values of a layer."""
+    """Return whether an entry of a tuple cache is a pair of a layer's keys and values."""
     if not isinstance(entry, tuple) or len(entry) != 2:
         return False
     return all(isinstance(part, torch.Tensor) and part.ndim == 4 for part in entry)

@@ -1,4 +1,4 @@
-"""Drafted tokens through a language model: several of each row in one pass, and those that were rejected taken back."""
+"""Speculative decoding: evaluate several drafted tokens of each row in one pass, and take back the rejected ones."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Extending(LanguageModel, Protocol):
     """A language model that reads several tokens in one pass."""
 
     def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
-        """Append tokens to each row; log p_lm(next token) after each of them.
+        """Append tokens to each row; return log p_lm(next token) after each of them.
 
-        −1 at the end of a row is padding: what is returned there means nothing. :meth:`keep` must follow.
+        −1 at the end of a row is padding; the values returned there are undefined. :meth:`keep` must follow.
         """
 
     def keep(self, counts: Int[Tensor, " batch"]) -> None:
@@ -28,9 +28,9 @@ class Extending(LanguageModel, Protocol):
 
 @final
 class StepByStep:
-    """:class:`Extending` for a language model that reads one token at a time and can be forked.
+    """An adapter that makes a language model with ``fork`` :class:`Extending`, one token at a time.
 
-    ``lm`` is where the rows are; it is another object after each call of :meth:`keep`.
+    ``lm`` holds the rows, without the draft.
     """
 
     def __init__(self, lm: LanguageModel) -> None:
@@ -38,7 +38,7 @@ class StepByStep:
         self._tokens: Int[Tensor, "batch new"] = torch.zeros(0, 0, dtype=torch.long)
 
     def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
-        """Append tokens to each row of a fork, one after another; a row ends at a token of probability zero."""
+        """Append tokens to each row of a fork, one at a time; a row stops before a token of probability zero."""
         if not isinstance(self.lm, Forking):
             raise EvidenceError(
                 f"{type(self.lm).__name__} cannot take drafted tokens back: it needs extend and keep, or fork"
@@ -53,10 +53,10 @@ class StepByStep:
         return torch.stack(tables, 1)
 
     def keep(self, counts: Int[Tensor, " batch"]) -> None:
-        """Append the tokens that are kept."""
+        """Append the first ``counts[i]`` drafted tokens to row i of ``lm``."""
         for place in range(int(counts.max()) if len(counts) else 0):
             self.lm.advance(self._tokens[:, place].masked_fill(counts <= place, -1))
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
-        """As :meth:`LanguageModel.select`."""
+        """Select rows as :meth:`LanguageModel.select` does."""
         self.lm.select(indices)

@@ -1,4 +1,4 @@
-"""Language models whose every probability is known exactly: circuits, and tables."""
+"""Language models whose probabilities are known exactly: hidden Markov models and tables."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .products import Multiplies
 class CircuitLM(Multiplies):
     """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
 
-    Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted it
-    stays there, whatever the HMM says. ``vocabulary`` (anything with ``token_bytes``) is for ``decode``, and a
-    :class:`~tractile.Vocabulary` for constraints that are not compiled.
+    Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted this
+    token repeats it with certainty, whatever the HMM's probabilities. ``vocabulary`` (anything with ``token_bytes``) is used
+    by ``decode``; a :class:`~tractile.Vocabulary` also allows constraints that are not compiled.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class CircuitLM(Multiplies):
         self._finished = torch.zeros(len(hidden), dtype=torch.bool)
 
     def hidden(self) -> Float[Tensor, "batch dim"]:
-        """p(z_t | x_<t), the hidden state of the next token."""
+        """Return p(z_t | x_<t), the distribution of the hidden state that emits the next token."""
         return self._hidden
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
@@ -92,7 +92,7 @@ class CircuitLM(Multiplies):
 
     @property
     def tokenizer(self) -> TokenBytes | None:
-        """The vocabulary given, for which constraints are compiled."""
+        """The vocabulary given, for which constraints are compiled; None if there is none."""
         return self._vocabulary
 
     def decode(self, token_ids: Sequence[int]) -> str:
@@ -101,11 +101,11 @@ class CircuitLM(Multiplies):
 
 @final
 class TableLM(Multiplies):
-    """A language model written down as a table, for tests and small examples.
+    """A language model given by a table, for tests and small examples.
 
-    ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token; the longest suffix
-    of the tokens so far that the table has is used. Whole prefixes as keys give any distribution, contexts of up to k
-    tokens a model of order k, and the empty context alone independent tokens.
+    ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token, in nats. The longest suffix
+    of the tokens so far that is a key is used; the empty context () must be one. Whole prefixes as keys give any distribution,
+    contexts of up to k tokens a Markov model of order k, and the empty context alone independent tokens.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class TableLM(Multiplies):
 
     @property
     def tokenizer(self) -> TokenBytes | None:
-        """The vocabulary given, for which constraints are compiled."""
+        """The vocabulary given, for which constraints are compiled; None if there is none."""
         return self._vocabulary
 
     def decode(self, token_ids: Sequence[int]) -> str:

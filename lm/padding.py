@@ -1,4 +1,4 @@
-"""Rows of unequal length in one batch: padding on the left, in inputs, masks and caches."""
+"""Left padding of inputs, masks and caches, for rows of unequal length in one batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from .architectures import logits_of
 
 @torch.no_grad()
 def check_padding(model: Any) -> None:
-    """Try whether a prompt behind padding is read as it is alone: a model that takes no position ids must count positions
-    by the attention mask, or know none. Raises :class:`EvidenceError`."""
+    """Raise :class:`EvidenceError` if padding on the left changes a model's logits, by a test run of one token.
+
+    A model that takes no position ids must count positions by the attention mask, or use none.
+    """
     ids = torch.tensor([[1, 1], [0, 1]], device=model.device)
     padded = logits_of(model, model(input_ids=ids, attention_mask=ids))[1, -1].float().log_softmax(0)
     alone = logits_of(model, model(input_ids=ids[:1, :1]))[0, -1].float().log_softmax(0)
@@ -37,7 +39,7 @@ def check_layers(cache: Any) -> None:
 
 
 def beside(moved: Tensor, rows: Tensor, kept: Tensor, waiting: Tensor, dim: int) -> Tensor:
-    """Put ``moved`` at ``rows`` and those of ``kept`` that wait at ``waiting``, aligned at their ends along ``dim``."""
+    """Merge rows: ``moved`` goes to the indices ``rows``, ``kept[waiting]`` to ``waiting``, right-aligned along ``dim``."""
     length = moved.shape[dim]
     shape = [len(rows) + len(waiting), *moved.shape[1:]]
     both = moved.new_zeros(shape)

@@ -3,8 +3,9 @@
     w(x) = Π_i p_i(x | prompt_i)^{power_i} = Π_t w(x_t | x_<t),      w(v | x_<t) = Π_i p_i(v | prompt_i, x_<t)^{power_i}
 
 ``lm ** 2`` tempers whole sequences, ``a * b`` is a product of experts, ``a / b`` a contrast; one model with several prompts
-asks for texts that suit them all. The weights of the next token do not sum to one. No sampler of this package needs that:
-a proposal draws from its own normalised distribution and weighs by w, so ``log_evidence`` is log Σ_x w(x) 1[x ∈ C] Ψ(x).
+asks for texts that suit them all. The weights of the next token do not sum to one. The samplers of this package do not need
+that: a proposal draws from its own normalised distribution and weighs by w, so ``log_evidence`` is
+log Σ_x w(x) 1[x ∈ C] Ψ(x).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ THROUGH_BYTES = (
 
 
 class Factor(NamedTuple):
-    """A language model to a power; ``prompt``: its own, None for the sampler's."""
+    """A language model raised to a power; ``prompt``: its own prompt, None for the one that ``start`` is given."""
 
     lm: LanguageModel
     power: float
@@ -37,7 +38,7 @@ class Factor(NamedTuple):
 
 
 class Multiplies:
-    """Base of language models that have the operators ``*``, ``/`` and ``**``: each gives a :class:`ProductLM`."""
+    """The base of language models with the operators ``*``, ``/`` and ``**``, each of which gives a :class:`ProductLM`."""
 
     def __mul__(self, other: LanguageModel) -> ProductLM:
         return ProductLM([_model(self), other])
@@ -50,7 +51,7 @@ class Multiplies:
 
 
 def _model(lm: Any) -> LanguageModel:
-    """The language model that a class with :class:`Multiplies` is."""
+    """Return the argument, typed as a language model (for mypy: :class:`Multiplies` alone is none)."""
     found: LanguageModel = lm
     return found
 
@@ -59,14 +60,14 @@ def _model(lm: Any) -> LanguageModel:
 class ProductLM(Multiplies):
     """The product of ``lms[i]`` to the power ``powers[i]`` (default: 1), each with ``prompts[i]`` (None: the sampler's).
 
-    It stands where a language model does in :func:`.smc`, :func:`.importance_sampling`, :func:`.mcmc` and
-    :func:`.resample_move`, whose target is then the product instead of p_lm. ``log_probs()`` gives log-weights of the next
-    token that are not normalised, so functions that need probabilities (rejection sampling, beam search, :func:`.choose`) refuse
-    it. Texts are decoded by the first model. A model may occur twice: the second is a copy with rows of its own.
+    It takes the place of a language model in :func:`.smc`, :func:`.importance_sampling`, :func:`.mcmc` and
+    :func:`.resample_move`, whose target is then the product instead of p_lm. ``log_probs()`` returns unnormalised log-weights
+    of the next token, so functions that need probabilities (rejection sampling, beam search, :func:`.choose`) refuse it. The
+    first model decodes texts. A model may occur twice: the second occurrence is a copy with its own rows.
 
-    Raises :class:`VocabularyMismatch` unless all models have the same tokens and end token, and :class:`EvidenceError` for
-    powers that are no finite numbers, and while sampling where a model with a negative power gives probability zero to a token
-    that the others allow.
+    Raises :class:`VocabularyMismatch` unless all models have the same tokens and end token, and :class:`EvidenceError` for a
+    power that is not a finite number, for a second occurrence that cannot be copied, and while sampling if a model with a
+    negative power gives probability zero to a token that the others allow.
 
     >>> import torch
     >>> import tractile as tt
@@ -115,7 +116,7 @@ class ProductLM(Multiplies):
             check_same(names[0], own, names[1], self.vocabulary_fingerprint, THROUGH_BYTES)
 
     def _apart(self, lm: LanguageModel) -> LanguageModel:
-        """The model, or a copy of one that is a factor already."""
+        """Return the model, or a copy if it is a factor already."""
         if all(lm is not factor.lm for factor in self._factors):
             return lm
         if not isinstance(lm, Forking):
@@ -129,14 +130,14 @@ class ProductLM(Multiplies):
             lm.start(prompts if prompt is None else [prompt] * len(prompts))
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
-        """log w(next token | tokens so far): −∞ where a model with a positive power gives zero; not normalised."""
+        """Return log w(next token | tokens so far), unnormalised; −∞ where a model with a positive power gives zero."""
         tables = [(power, lm.log_probs()) for lm, power, _ in self._factors if power]
         total = (
             torch.zeros_like(self._factors[0].lm.log_probs())
             if not tables
             else torch.zeros_like(tables[0][1])
         )
-        for power, table in sorted(tables, key=lambda pair: -pair[0]):  # zeros of positive powers first
+        for power, table in sorted(tables, key=lambda pair: -pair[0]):  # positive powers first: −∞ then stays
             total = torch.where(total.isneginf(), total, total + power * table.to(total.device))
         if bool(total.isposinf().any()):
             row, token = total.isposinf().nonzero()[0].tolist()
@@ -165,7 +166,7 @@ class ProductLM(Multiplies):
 
     @property
     def tokenizer(self) -> Any:
-        """That of the first model, for which constraints are compiled; None if it has none."""
+        """The tokenizer of the first model, for which constraints are compiled; None if it has none."""
         return getattr(self._factors[0].lm, "tokenizer", None)
 
     def decode(self, token_ids: Sequence[int]) -> str:

@@ -1,11 +1,11 @@
-"""Rows that share their prompt's keys and values: a prompt is kept once, a row keeps those of its own tokens.
+"""A cache in which rows share the keys and values of their prompt: each prompt is stored once, a row stores its own tokens.
 
-The attention of a transformers model is then one softmax over two parts, the first with one product for all rows of a prompt:
+The attention of a transformers model is then one softmax over two parts; the first is one product for all rows of a prompt:
 
     softmax [ q Kᵀ of the prompt | q Kᵀ of the row's own tokens ] · [ V of the prompt ; V of the row's own tokens ]
 
-so neither a step nor a copy of a row moves a prompt. The model runs with this module's attention function, which reads what
-the cache has just handed out; a model that attends in any other way is :class:`NotShared`.
+So neither a step nor a copy of a row copies the prompt's keys and values. The model runs with this module's attention
+function, which gets the prompt's part from the cache. A model that attends in any other way raises :class:`NotShared`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from transformers.cache_utils import Cache, DynamicCache, DynamicLayer
 Layers = Sequence[tuple[Tensor, Tensor]]
 """Keys and values of each layer, (heads, length, dim)."""
 
-BLOCK = 32  # tokens by which the room of the rows grows
+BLOCK = 32  # tokens by which the buffers of the rows grow
 NAME = "tractile_shared_prompts"
-# What an attention function may be told that says nothing new of one token after all others.
+# Arguments of an attention function that do not change the attention of one last token to all tokens before it.
 KNOWN = {
     "dropout",
     "is_causal",
@@ -41,11 +41,11 @@ KNOWN = {
 
 
 class NotShared(Exception):
-    """The model's attention does not go through the function that it was given, or wants more than that does."""
+    """The error for a model whose attention does not go through :func:`attend`, or needs more than that function does."""
 
 
 def layers_of(cache: Any) -> Layers:
-    """Keys and values of a cache of one row. Raises :class:`NotShared` where it keeps anything else."""
+    """Return the keys and values in a cache of one row. Raises :class:`NotShared` if the cache holds anything else."""
     layers = getattr(cache, "layers", [None])
     if any(type(layer) is not DynamicLayer for layer in layers):
         raise NotShared
@@ -54,20 +54,20 @@ def layers_of(cache: Any) -> Layers:
 
 @final
 class SharedPrompts(Cache):
-    """A cache for rows of several prompts, in any order: quickest where those of a prompt are together."""
+    """A cache for rows of several prompts, in any order; fastest if the rows of a prompt are adjacent."""
 
     def __init__(self, prompts: Sequence[Layers]) -> None:
         super().__init__(layers=[])
         self._prompts = prompts
         self._owner: Int[Tensor, " rows"] = torch.arange(len(prompts))
-        self._own = torch.zeros_like(self._owner)  # tokens behind the prompt
+        self._own = torch.zeros_like(self._owner)  # tokens of each row after its prompt
         self._groups = _groups(self._owner)
-        # Of each layer, keys and values with room for more: (rows, heads, room, dim).
+        # Buffers of keys and values for each layer: (rows, heads, room, dim).
         self._rooms = [
             [x.new_zeros(len(prompts), len(x), 0, x.shape[2]) for x in both] for both in prompts[0]
         ]
         self._handed: tuple[int, Tensor | None] = (0, None)
-        self._size, self._alike = 1, True  # own tokens with the next, and whether all rows have as many
+        self._size, self._alike = 1, True  # most own tokens with the next; whether all rows have equally many
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         """Keep these rows, in this order, with repetitions."""
@@ -76,7 +76,7 @@ class SharedPrompts(Cache):
         self._rooms = [[x.index_select(0, indices) for x in both] for both in self._rooms]
 
     def put(self, rows: Int[Tensor, " some"], others: SharedPrompts) -> None:
-        """Replace rows by others of the same prompts."""
+        """Replace the rows at ``rows`` by those of ``others``, which continue the same prompts."""
         self._own = self._own.index_copy(0, rows, others._own)
         for both, theirs in zip(self._rooms, others._rooms, strict=True):
             for i, new in enumerate(theirs):
@@ -84,16 +84,16 @@ class SharedPrompts(Cache):
                 both[i][rows, :, : new.shape[2]] = new
 
     def fork(self) -> SharedPrompts:
-        """An independent copy."""
+        """Return an independent copy; prompts are shared."""
         fork = copy(self)
         fork._rooms = [[x.clone() for x in both] for both in self._rooms]
         return fork
 
     @contextmanager
     def attended(self, configs: Sequence[Any]) -> Iterator[None]:
-        """Inside, the model with these configurations may append one token to each row.
+        """Run the model with these configurations on this cache: inside the block it may append one token to each row.
 
-        Raises :class:`NotShared` where a layer's attention is not :func:`attend`.
+        Raises :class:`NotShared` if a layer's attention is not :func:`attend`.
         """
         former = [config._attn_implementation for config in configs]
         self._size = int(self._own.max()) + 1
@@ -112,7 +112,7 @@ class SharedPrompts(Cache):
         self._own = self._own + 1
 
     def unshared(self) -> tuple[DynamicCache, Int[Tensor, "rows length"]]:
-        """A cache in which each row has its prompt's keys and values too, and the mask of its entries."""
+        """Return an ordinary cache, in which each row has a copy of its prompt, padded on the left, and its attention mask."""
         lengths = torch.tensor([prompt[0][0].shape[1] for prompt in self._prompts])[self._owner]
         longest, size = int(lengths.max()), int(self._own.max())
         cache = DynamicCache()
@@ -127,7 +127,7 @@ class SharedPrompts(Cache):
         behind = torch.arange(size) < self._own[:, None]
         return cache, torch.cat([before, behind], 1).long()
 
-    # ------------------------------------------------------------ what the model asks for
+    # ------------------------------------------------------------ called by the model
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         longest = max(prompt[layer_idx][0].shape[1] for prompt in self._prompts)
@@ -136,7 +136,7 @@ class SharedPrompts(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Takes a token's keys and values, (rows, heads, 1, dim); hands out those of all own tokens."""
+        """Append one token's keys and values, (rows, heads, 1, dim); return those of all tokens after the prompts."""
         if self._handed[1] is not None or key_states.shape[2] != 1:
             raise NotShared
         rooms, size = self._rooms[layer_idx], self._size
@@ -158,7 +158,7 @@ class SharedPrompts(Cache):
         value: Float[Tensor, "rows groups own out"],
         scaling: float | None,
     ) -> Float[Tensor, "rows 1 heads out"]:
-        """The attention of a layer: ``key`` and ``value`` are what :meth:`update` has just handed out."""
+        """Compute the attention of a layer; ``key`` and ``value`` must be what :meth:`update` has just returned."""
         layer, handed = self._handed
         if key is not handed:
             raise NotShared
@@ -194,7 +194,7 @@ def attend(
     scaling: float | None = None,
     **options: Any,
 ) -> tuple[Tensor, None]:
-    """The attention function, as transformers calls it."""
+    """Attend over the current :class:`SharedPrompts`; the attention function that transformers calls."""
     if attention_mask is not None or any(options[name] is not None for name in options.keys() - KNOWN):
         raise NotShared
     return _current.get().attention(query, key, value, scaling), None
@@ -205,7 +205,7 @@ AttentionInterface.register(NAME, attend)
 
 
 def _groups(owner: Int[Tensor, " rows"]) -> list[tuple[int, slice | Tensor]]:
-    """Each prompt with the places of its rows: a slice where they are together."""
+    """Return each prompt with the indices of its rows, as a slice if the rows are adjacent."""
     if bool((owner == owner[0]).all()):
         return [(int(owner[0]), slice(None))]
     order = owner.argsort(stable=True)

@@ -1,4 +1,4 @@
-"""Texts and token ids by a transformers tokenizer: prompts encoded, continuations decoded as they follow a prompt."""
+"""Convert between texts and token ids by a transformers tokenizer: encode prompts, decode continuations of them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from .base import Prompt, _spell
 
 @final
 class TokenizerTexts:
-    """Prompts to token ids and back; without a tokenizer (None) texts are the ids themselves."""
+    """Encodes prompts and decodes continuations; without a tokenizer (None) a text is its ids, joined by spaces."""
 
     def __init__(self, tokenizer: Any, eos_token_id: int | None) -> None:
         self._tokenizer, self._eos = tokenizer, eos_token_id
-        # Decoders drop a leading space: texts are read behind a token, whose own text is cut off.
+        # Decoders drop a leading space, so texts are decoded after an anchor token, whose own text is then cut off.
         self._anchor: list[int] = (
             [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
         )
         self._anchor_length = len(self._text(self._anchor))
 
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of a continuation, special tokens left out."""
+        """Return the text of a continuation, special tokens left out."""
         return self._text([*self._anchor, *token_ids])[self._anchor_length :]
 
     def encode(self, prompt: Prompt) -> list[int]:
-        """The token ids of a prompt, by default the beginning-of-sequence token; raises :class:`EvidenceError` for none."""
+        """Return the token ids of a prompt; for an empty text the beginning-of-sequence token, if there is one.
+
+        Raises :class:`EvidenceError` if there are no ids, or for a text without a tokenizer.
+        """
         if isinstance(prompt, str):
             if self._tokenizer is None:
                 raise EvidenceError("TransformersLM: a text prompt needs a tokenizer; give token ids instead")

@@ -1,4 +1,4 @@
-"""The tokens of a vocabulary in the order of their bytes: those with a common prefix are a range, a node of a trie."""
+"""A trie over the bytes of tokens, stored as sorted tokens: the tokens with a common prefix, a trie node, are a range."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 
 Place = tuple[int, int, int]
-"""A node: the tokens ``low`` … ``high − 1`` of the order, which share their first ``depth`` bytes."""
+"""A trie node (low, high, depth): the tokens ``order[low:high]``, which share their first ``depth`` bytes."""
 
 
 class Node(NamedTuple):
-    """The next bytes after a prefix, and where in the order the tokens of each begin."""
+    """The children of a trie node: their bytes, ascending, and the index in ``order`` at which the tokens of each begin."""
 
     bytes: Int[ndarray, " children"]
     starts: Int[ndarray, " children"]
@@ -22,7 +22,7 @@ class Node(NamedTuple):
 
 @final
 class TokenTrie:
-    """Walks from prefix to prefix. ``order`` has the tokens that spell something, sorted by their bytes."""
+    """A trie of the tokens that spell at least one byte; ``order`` has their ids, sorted by their bytes."""
 
     def __init__(self, token_bytes: Sequence[bytes | None]) -> None:
         spelled = sorted((s, token) for token, s in enumerate(token_bytes) if s)
@@ -36,7 +36,7 @@ class TokenTrie:
         return 0, len(self.order), 0
 
     def node(self, place: Place) -> Node:
-        """The children of a node."""
+        """Return the children of a node; cached."""
         if place not in self._nodes:
             low, high, depth = place
             starts: list[int] = []
@@ -50,20 +50,20 @@ class TokenTrie:
         return self._nodes[place]
 
     def ending(self, place: Place) -> list[int]:
-        """The tokens that end at a node."""
+        """Return the ids of the tokens whose bytes end at a node."""
         low, high, _ = place
         starts = self.node(place).starts
         found: list[int] = self.order[low : int(starts[0]) if len(starts) else high].tolist()
         return found
 
     def child(self, place: Place, index: int) -> Place:
-        """The node of the child at ``index``."""
+        """Return the child number ``index`` of a node."""
         starts = self.node(place).starts
         stop = starts[index + 1] if index + 1 < len(starts) else place[1]
         return int(starts[index]), int(stop), place[2] + 1
 
     def masses(self, place: Place, sorted_weights: Float[ndarray, " tokens"]) -> Float[ndarray, " children"]:
-        """The total weight of the tokens below each child, of weights in ``order``."""
+        """Sum the weights of the tokens below each child; ``sorted_weights[i]`` belongs to the token ``order[i]``."""
         starts = self.node(place).starts
         if not len(starts):
             return np.zeros(0)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """A prompt that was read: its keys and values, and what follows from its last token."""
+    """The result of evaluating a prompt: its keys and values, the next token's log p, the last token's hidden state."""
 
     layers: Layers
     log_probs: Float[Tensor, "1 vocab"]
@@ -36,19 +36,19 @@ class Read(NamedTuple):
 class TransformersLM(Multiplies):
     """Any ``AutoModelForCausalLM`` as a language model, at a temperature.
 
-    Keeps the cache of its rows: keys and values, or the states of a state-space model. On a CPU rows share the keys and values
-    of their prompt, if the model attends to all of its past through transformers' attention functions
-    (``share_prompts=False``: never). Elsewhere each row has its own, and prompts of unequal length are padded on the left
-    behind an attention mask with matching position ids. The last ``keep_prompts`` shared prompts are not read again when a
-    later ``start`` has them too; the model must stay what it is meanwhile.
+    It keeps the cache of its rows: keys and values, or the states of a state-space model. On a CPU rows share the keys and
+    values of their prompt, if the model attends to its whole past through transformers' attention functions
+    (``share_prompts=False``: never). Otherwise each row has its own copy, and prompts of unequal length are padded on the left,
+    with an attention mask and matching position ids. The last ``keep_prompts`` shared prompts are kept, and not evaluated
+    again when a later ``start`` has them too; the model's weights must not change in between.
 
-    Where the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is
-    the tokenizer's and the other outputs are left out of p_lm. The model is put into evaluation mode. ``tokenizer`` may be
-    None if prompts are token ids. ``keep_hidden`` is for twists on hidden states.
+    If the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is the
+    tokenizer's and p_lm is normalised without the other outputs. The model is put into evaluation mode. ``tokenizer`` may be
+    None if prompts are token ids. ``keep_hidden`` keeps the last hidden states, for twists on them.
 
-    Raises :class:`EvidenceError` for an encoder–decoder, a model without a cache or another head, and where one that takes no
-    position ids is to read prompts of unequal length and cannot; :class:`ContextTooLong` past the model's
-    ``max_position_embeddings``.
+    Raises :class:`EvidenceError` for an encoder–decoder, for a model without a cache or without logits of the next token, and
+    for prompts of unequal length if the model takes no position ids and misreads padding; :class:`ContextTooLong` past the
+    model's ``max_position_embeddings``.
 
     Examples
     --------
@@ -81,16 +81,16 @@ class TransformersLM(Multiplies):
         if eos_token_id is None and tokenizer is not None:
             self.eos_token_id = tokenizer.eos_token_id
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
-        self._pads = False  # whether padding has been tried out
+        self._pads = False  # whether the model's treatment of padding has been checked
         self._accepts = inspect.signature(model.forward).parameters
         self._texts = TokenizerTexts(tokenizer, self.eos_token_id)
         self._log_probs: Float[Tensor, "batch vocab"]
-        self._selected: Int[Tensor, " rows"] | None = None  # rows of the table that are yet to be chosen
+        self._selected: Int[Tensor, " rows"] | None = None  # rows of _log_probs still to be selected
         self._hidden: Float[Tensor, "batch dim"] | None = None
         self._mask: Int[Tensor, "batch length"] | None = None
         self._finished: Bool[Tensor, " batch"]
         self._lengths: Int[Tensor, " batch"]  # in tokens, on the CPU
-        # Keys and values: of each row, or shared; None for the tokens that the model reads first.
+        # The cache of each row, or the shared one; both None before the first tokens.
         self._cache: Any = None
         self._shared: SharedPrompts | None = None
         self._shares: bool | None = None if share_prompts else False  # None: not known yet
@@ -123,7 +123,7 @@ class TransformersLM(Multiplies):
 
     @property
     def network(self) -> Any:
-        """The model of transformers."""
+        """The model given; equal to :attr:`model`."""
         return self._model
 
     @property
@@ -143,7 +143,7 @@ class TransformersLM(Multiplies):
         for i, row in enumerate(rows):
             ids[i, width - len(row) :] = torch.tensor(row)
             mask[i, width - len(row) :] = 1
-        # Without padding the mask says nothing, and attention is faster without it.
+        # Without padding the mask is all ones, and attention is faster without it.
         self._begin(rows, None if bool(mask.all()) else mask.to(self._finished.device))
         self._check_padding()
         self._log_probs = self._forward(ids.to(self._finished.device))
@@ -155,7 +155,7 @@ class TransformersLM(Multiplies):
         self._check_lengths()
 
     def _sharing(self) -> bool:
-        """Whether rows can share their prompts: tried out once, on two tokens of which one is the prompt."""
+        """Return whether rows can share their prompts; tested once, on a text of two tokens read with and without sharing."""
         if self._shares is None:
             self._shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
             try:
@@ -165,13 +165,13 @@ class TransformersLM(Multiplies):
                     whole = self._log_probs[0]
                     self.advance(torch.tensor([token, token]))
                     self._shares = torch.allclose(self._log_probs[1], whole, rtol=0.02, atol=0.02)
-            except Exception:  # whatever the model lacks for this it may not need without
+            except Exception:  # the model may still work without sharing
                 self._shares = False
             self._read.clear()
         return self._shares
 
     def _start_shared(self, rows: Sequence[Sequence[int]]) -> None:
-        """Read each prompt alone, so that what is read of it does not depend on the others, to the bit."""
+        """Start rows with shared prompts; each prompt is evaluated alone, so that the others do not change a bit of it."""
         from .shared_prefix import SharedPrompts, layers_of
 
         read = []
@@ -216,13 +216,13 @@ class TransformersLM(Multiplies):
         return fork
 
     def hidden(self) -> Float[Tensor, "batch dim"]:
-        """The last layer's output at the last token of each row."""
+        """Return the last layer's output at the last token of each row. Raises :class:`EvidenceError` unless kept."""
         if self._hidden is None:
             raise EvidenceError("TransformersLM: hidden states are not kept; give keep_hidden=True")
         return self._hidden
 
     def _advance_some(self, tokens: Int[Tensor, " batch"]) -> None:
-        """Advance the rows with a token; those that wait (−1) are not evaluated."""
+        """Append tokens to some rows; waiting rows (−1) are not evaluated."""
         moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
         if not len(moving):
             return
@@ -245,7 +245,7 @@ class TransformersLM(Multiplies):
     def _advance_padded(
         self, tokens: Int[Tensor, " batch"], moving: Int[Tensor, " some"], waiting: Int[Tensor, " others"]
     ) -> None:
-        """Advance the moving rows; those that wait get one more token of padding on the left."""
+        """Append tokens to the moving rows; waiting rows get one more token of padding on the left."""
         check_layers(self._cache)
         if self._mask is None:
             slots = int(self._lengths[0])
@@ -268,7 +268,7 @@ class TransformersLM(Multiplies):
         else:
             self._cache.reorder_cache(indices)
         self._finished = self._finished[indices]
-        # The table is wide, and of no use if a token follows: its rows are chosen when it is asked for.
+        # log_probs is wide and often not read before the next token: its rows are selected when it is read.
         self._selected = indices if self._selected is None else self._selected[indices]
         if self._hidden is not None:
             self._hidden = self._hidden[indices]
@@ -294,10 +294,10 @@ class TransformersLM(Multiplies):
             self._pads = True
 
     def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
-        """Append tokens to each row in one pass; log p_lm(next token) after each. −1 at the end of a row is padding.
+        """Append tokens to each row in one pass; return log p_lm(next token) after each. −1 at the end of a row is padding.
 
-        :meth:`keep` must follow. Rows no longer share their prompt's keys and values. Raises :class:`EvidenceError` for a model
-        that takes no position ids or whose cache is not of keys and values.
+        :meth:`keep` must follow. From here on rows do not share their prompt's keys and values. Raises :class:`EvidenceError`
+        with ``keep_hidden``, and for a model that takes no position ids or whose cache is not of keys and values.
         """
         if "position_ids" not in self._accepts or self._cache_argument == "cache_params" or self._keep_hidden:
             raise EvidenceError(
@@ -312,7 +312,7 @@ class TransformersLM(Multiplies):
             raise EvidenceError(f"TransformersLM: a cache of type {type(self._cache).__name__} cannot be cut")
         if self._mask is None:
             self._mask = torch.ones(len(tokens), int(self._lengths[0]), dtype=torch.long)
-        self.log_probs()  # chosen now: those of the rows before the draft
+        self.log_probs()  # select its rows now, before the draft: keep needs them
         new = (tokens >= 0).long()
         self._lengths = self._lengths + new.sum(1)
         self._check_lengths()
@@ -338,12 +338,12 @@ class TransformersLM(Multiplies):
         self._selected = None
 
     def _forward(self, ids: Int[Tensor, "batch new"]) -> Float[Tensor, "batch vocab"]:
-        """log p(next token) after these."""
+        """Return log p(next token) after the given tokens."""
         return self._read_tokens(ids, 1)[:, 0]
 
     @torch.no_grad()
     def _read_tokens(self, ids: Int[Tensor, "batch new"], last: int) -> Float[Tensor, "batch last vocab"]:
-        """log p(next token) after each of the last of these."""
+        """Return log p(next token) after each of the last ``last`` of the given tokens."""
         from .caches import attends, input_cache
 
         options: dict[str, Any] = {"logits_to_keep": last}
@@ -355,7 +355,7 @@ class TransformersLM(Multiplies):
         if self._keep_hidden:
             options["output_hidden_states"] = True
         options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
-        # A state has taken padding in for good, so a model of states alone gets no mask after its first pass.
+        # States have absorbed the padding in the first pass, so a model of states alone gets no mask after it.
         masked = self._cache is None or self._cache_argument == "past_key_values" or attends(self._cache)
         with nullcontext() if self._shared is None else self._shared.attended(self._configs):
             output = self._model(

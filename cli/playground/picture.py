@@ -1,4 +1,4 @@
-"""The picture of a small constraint: its automaton over bytes, and the states that a prefix leads to."""
+"""The picture of a small constraint: its automaton over bytes, and the states that are active after a prefix."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ LABEL = 18  # characters
 
 @dataclass(frozen=True)
 class ByteGraph:
-    """An automaton over bytes, as it is drawn."""
+    """An automaton over bytes, in the form in which the page draws it."""
 
     automaton: Nfa
 
     def to_dict(self) -> dict[str, Any]:
-        """States with their distance from the start and whether they accept; one labelled edge for each pair of states."""
+        """Return the states, each with its distance from the start and whether it accepts, and one edge for each pair."""
         labels: dict[tuple[int, int], list[str]] = {}
         for source, low, high, target in self.automaton.edges.tolist():
             labels.setdefault((source, target), []).append(byte_range(low, high))
@@ -43,7 +43,7 @@ class ByteGraph:
         return {"states": states, "edges": edges}
 
     def after(self, data: bytes) -> list[int]:
-        """The states that these bytes lead to."""
+        """Return the states in which the automaton can be after these bytes, ascending."""
         states = set(self.automaton.start.tolist())
         for byte in data:
             states = {
@@ -55,7 +55,7 @@ class ByteGraph:
 
 
 def picture(constraint: Constraint) -> ByteGraph | None:
-    """The automaton over bytes of a constraint, None where it has more than 60 states."""
+    """Return the byte automaton of a constraint to draw; None if it has more than ``MOST_STATES`` states."""
     with suppress(TooManyStates):
         if isinstance(constraint, LazyConstraint):
             automaton = minimize(explore(constraint.recording, MOST_EXPLORED))
@@ -67,11 +67,11 @@ def picture(constraint: Constraint) -> ByteGraph | None:
 
 
 def byte_range(low: int, high: int) -> str:
-    """One byte or a range of bytes: ``a–z``, ``\\x80–\\xbf``."""
+    """Write a byte or a range of bytes as a label: ``a–z``, ``\\x80–\\xbf``."""
     first, last = (repr(bytes([byte]))[2:-1] if byte != 0x20 else "␣" for byte in (low, high))
     return first if low == high else f"{first}–{last}"
 
 
 def cut(label: str) -> str:
-    """A label that fits."""
+    """Shorten a label to ``LABEL`` characters."""
     return label if len(label) <= LABEL else label[: LABEL - 1] + "…"

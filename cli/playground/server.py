@@ -1,8 +1,8 @@
 """The playground over HTTP: for one user on this machine.
 
-The server listens on 127.0.0.1 alone. Every address begins with a random key, the header Host must be that of the server, and
-requests that change anything are JSON: another site in the same browser can neither guess the key nor send them. Bodies have at
-most a megabyte; constraints are built within :class:`~tractile.Limits`.
+The server listens on 127.0.0.1 alone. Every path begins with a random key, the header Host must be that of the server, and
+requests that change anything must be JSON: another site in the same browser can neither guess the key nor send such requests.
+Bodies have at most a megabyte; constraints are built within :class:`~tractile.Limits`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ...errors import FormatError, TractileError
 from .session import Session
 
 PAGE = Path(__file__).resolve().parent / "page.html"
-MOST_BYTES = 1_000_000  # of a request
+MOST_BYTES = 1_000_000  # of a request's body
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; base-uri 'none'"
 
 
 class PlaygroundServer(ThreadingHTTPServer):
-    """Serves the page and a :class:`Session`; requests to it wait for one another. ``port`` 0 takes a free one."""
+    """A server of the page and of one :class:`Session`, whose calls are serialised; ``port`` 0 takes a free one."""
 
     daemon_threads = True
 
@@ -40,20 +40,20 @@ class PlaygroundServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/{self.key}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print the traceback of an error that is not typed; that a browser has gone away is none."""
+        """Print the traceback of an unexpected error; ignore a connection that the browser has closed."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET sends the page, and as ``run`` that of the last particles. POST calls a method of the session, JSON to JSON."""
+    """The handler of a request: GET sends the page, or at ``run`` the last SMC run; POST calls a method of the session."""
 
     server: PlaygroundServer
     timeout = 60  # seconds for which a connection may be silent
     server_version, sys_version = "tractile", ""
 
     def do_GET(self) -> None:
-        """Send a page."""
+        """Send the page, or the page of the last SMC run."""
         name = self._name()
         if name == "":
             self._send(200, "text/html", PAGE.read_bytes())
@@ -63,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(404, "there is no such page")
 
     def do_POST(self) -> None:
-        """Answer a request with JSON: status 400 with the error's text where the input is refused."""
+        """Call the session with the JSON fields of the body; send JSON, or status 400 and the error if it is refused."""
         session = self.server.session
         calls: dict[str | None, Callable[..., dict[str, Any]]] = {
             "open": session.open,
@@ -85,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, "application/json", json.dumps(found, allow_nan=False).encode())
 
     def _name(self) -> str | None:
-        """What is asked for, None where key or host are wrong."""
+        """Return the path after the key; None if the key or the header Host is wrong."""
         host = self.headers.get("Host", "")
         _, key, *rest = (*self.path.split("?")[0].split("/", 2), "")
         there = host in (f"127.0.0.1:{self.server.server_port}", f"localhost:{self.server.server_port}")
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         return rest[0]
 
     def _body(self) -> dict[str, Any]:
-        """The JSON object of a request. Raises :class:`FormatError`."""
+        """Read the JSON object in the body of a request. Raises :class:`FormatError`."""
         if self.headers.get_content_type() != "application/json":
             raise FormatError("the body of a request is application/json")
         length = self.headers.get("Content-Length", "")
@@ -129,11 +129,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write nothing for each request."""
+        """Log nothing."""
 
 
 def arguments(call: Callable[..., Any], asked: dict[str, Any]) -> inspect.BoundArguments:
-    """The fields of a request as arguments of a method. Raises :class:`FormatError`."""
+    """Bind the fields of a request to the arguments of a method. Raises :class:`FormatError`."""
     try:
         return inspect.signature(call).bind(**asked)
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What the playground shows: for a prefix, every distribution over the next token, and particles.
+"""The numbers that the playground shows: the distributions over the next token after a prefix, and particles.
 
     mask(v)      1[x_<t v can still become a text of C within the budget]                    gcd
     lm(v)        p_lm(v | prompt, x_<t)
@@ -6,8 +6,8 @@
     success(v)   p_hmm(C | x_<t v),      success  = p_hmm(C | x_<t)                          lookahead
     guided(v)    ∝ lm(v) · success(v): what the sampler draws from; without an HMM ∝ lm(v) · mask(v)
 
-Where the automaton of C is not written out, the HMM is multiplied with one that may accept more (`coarse`), and success is an
-upper bound. Only plain JSON values go out; ``log_success`` is in nats, None for probability zero.
+If the automaton of C is too large to be materialised, the HMM is multiplied with one that may accept more (`coarse`), and
+success is an upper bound. Results are plain JSON values; ``log_success`` is in nats, None for probability zero.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from ...inference.smc.trace import END
 from ...lm import CircuitLM, LanguageModel
 from .picture import picture
 
-SHOWN = 8  # tokens of each distribution
+SHOWN = 8  # most probable tokens shown of each distribution
 MOST_TOKENS, MOST_PARTICLES = 256, 128
-GUIDE_BYTES = 2**30  # of the backward messages of HMM × automaton
+GUIDE_BYTES = 2**30  # memory for the backward messages of HMM × automaton
 JSON_KINDS = ("json_schema", "tools", "structural_tag")
 LINE_KINDS = ("keywords", "choice")
 
 
 class Session:
-    """One user's constraint and budget on a language model, and an HMM if there is one.
+    """One user's constraint, budget and prefix, with a language model and an HMM if there is one.
 
-    Raises :class:`VocabularyMismatch` where model, HMM and vocabulary do not go together, as the queries do.
+    Its methods raise :class:`VocabularyMismatch` if model, HMM and vocabulary do not belong together.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Session:
         """Build a constraint within the limits, for a prompt and a budget in tokens; describe it, with a picture if it is small.
 
         ``kind`` is a key of ``KINDS``; ``text`` is JSON for schemas and tools, one entry a line for keywords and choices. Raises
-        :class:`TractileError`: :class:`BudgetTooSmall` before the language model is called.
+        a :class:`TractileError`; :class:`BudgetTooSmall` comes before the language model is called.
         """
         budget = at_most(budget, MOST_TOKENS, "playground: budget")
         if not isinstance(prompt, str) or not isinstance(text, str):
@@ -88,9 +88,9 @@ class Session:
         }
 
     def view(self, tokens: Sequence[int], find: str = "") -> dict[str, Any]:
-        """Describe what may follow these tokens; ``find`` asks for tokens that contain a text.
+        """Describe what may follow these tokens; with ``find`` list tokens that contain this text instead of the most probable.
 
-        Raises :class:`EvidenceError` where a token is not allowed after those before it, or nothing was opened.
+        Raises :class:`EvidenceError` if a token is not allowed after the ones before it, or no constraint is open.
         """
         if not isinstance(find, str):
             raise FormatError("playground: find is a text")
@@ -110,7 +110,7 @@ class Session:
         }
 
     def draw(self, tokens: Sequence[int]) -> dict[str, Any]:
-        """Draw the token after these from the guided distribution. Raises :class:`EvidenceError` where there is none."""
+        """Draw the next token from the guided distribution. Raises :class:`EvidenceError` if no token can follow."""
         self._go_to(tokens)
         if self._finished():
             raise EvidenceError("playground: the text is finished")
@@ -121,7 +121,7 @@ class Session:
         return {"token": token, "text": self.spell(token)}
 
     def log_tables(self) -> dict[str, Float[Tensor, " vocab"]]:
-        """The mask (0 or −∞) and the distributions over the next token in nats, by the names that the head of this file has."""
+        """Return the mask (0 or −∞) and the log-distributions over the next token in nats, named as in the module's equations."""
         mask = torch.zeros(len(self.vocab), dtype=torch.float64).masked_fill(
             ~self._mask.mask()[0], -torch.inf
         )
@@ -134,7 +134,7 @@ class Session:
         return found | {"guided": guided - guided.logsumexp(0)}
 
     def particles(self, particles: int = 8, seed: int = 0, proposal: str = "pgcd") -> dict[str, Any]:
-        """Run SMC from the prompt; of each step, every particle's text so far, its weight and status.
+        """Run SMC from the prompt; return for each step the text so far, weight and status of every particle.
 
         ``proposal``: "pgcd" (the lookahead with strength 1, as in :meth:`view`), "gcd", "lcd" or "lm".
         """
@@ -179,7 +179,7 @@ class Session:
         }
 
     def spell(self, token: int) -> str:
-        """A token as the page shows it."""
+        """Return the text of a token as the page shows it."""
         if token == self.vocab.eos_token_id:
             return END
         known = self.vocab.token_bytes[token]
@@ -209,7 +209,7 @@ class Session:
             raise EvidenceError("playground: open a constraint first")
 
     def _restart(self) -> None:
-        """Go back to the prompt."""
+        """Reset the mask, the language model and the HMM to the prompt."""
         self._tokens: list[int] = []
         self.lm.start([self._prompt])
         self._mask.start(1)
@@ -261,12 +261,12 @@ class Session:
 
 
 def finite(value: Tensor) -> float | None:
-    """A logarithm as JSON: None for that of zero."""
+    """Convert a logarithm to JSON: None for −∞."""
     return float(value) if bool(value.isfinite()) else None
 
 
 def at_most(value: Any, most: int, name: str) -> int:
-    """A whole number from 1 to ``most``. Raises :class:`EvidenceError`."""
+    """Check that a value is a whole number from 1 to ``most``, and return it. Raises :class:`EvidenceError`."""
     number = whole(value, name)
     if number > most:
         raise EvidenceError(f"{name} is {number}; at most {most}")

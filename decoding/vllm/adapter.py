@@ -50,9 +50,9 @@ class Adapter:
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Refuse a request that cannot be served, before it reaches the engine: raise an error of the library.
+        """Refuse a request that cannot be served, before it reaches the engine.
 
-        All errors of the library are ``ValueError``, as vLLM expects.
+        Raises a ``ValueError``, as vLLM expects: :class:`UnsupportedConstraint`, :class:`BudgetTooSmall` and others.
         """
         asked = read_request(sampling_params)
         if asked is not None:
