@@ -1,4 +1,4 @@
-"""The keywords about a value by itself: its type, which one it is, its size, a pattern or a format."""
+"""Keywords that assert something about the value itself: its type, its equality to a listed one, size, pattern, format."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ SHAPES: dict[str, tuple[str, Any]] = {
     "Items": ("array", Arrays),
     "Properties": ("object", Objects),
 }
+"""By suffix of ``min…`` and ``max…``: the type that is counted, and its shapes."""
 
 
 def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``type``."""
+    """Apply ``type``."""
     named = node.schema["type"]
     named = [named] if isinstance(named, str) else named
     known = WITH_TUPLES if k.tuples else TYPES
@@ -61,7 +62,7 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def listed(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
-    """``enum`` and ``const``."""
+    """Apply ``enum`` or ``const``."""
     values = node.schema[key] if key == "enum" else [node.schema[key]]
     numbers = frozenset(
         Decimal(repr(v)) for v in values if isinstance(v, int | float) and not isinstance(v, bool)
@@ -92,7 +93,7 @@ def listed(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
 
 
 def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: bool, tracked: int) -> Value:
-    """One array or object, or everything else."""
+    """Return the value that is this array or object, or without ``sign`` all other values."""
     if isinstance(value, list):
         size = len(value)
         needs = [k.need({"enum": [v]}, node, "const", sign) for v in value]
@@ -114,7 +115,8 @@ def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: 
 
 
 def number(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
-    """``minimum``, ``maximum``, ``exclusiveMinimum``, ``exclusiveMaximum``; the boolean form belongs to the plain one."""
+    """Apply ``minimum``, ``maximum``, ``exclusiveMinimum`` or ``exclusiveMaximum``.
+    A boolean one, of draft 4, is read with the bound that it modifies."""
     value = node.schema[key]
     if isinstance(value, bool):
         return EVERYTHING if sign else NOTHING
@@ -127,13 +129,13 @@ def number(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
 
 
 def multiple_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``multipleOf``."""
+    """Apply ``multipleOf``."""
     step = Decimal(repr(node.schema["multipleOf"])).normalize()
     return only("number", [Numbers(multiples=frozenset([(step, sign)]))], sign)
 
 
 def length(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
-    """The counting keywords of strings, arrays and objects."""
+    """Apply a bound on the number of characters, items or members."""
     count = int(node.schema[key])
     kind, shape = SHAPES[key[3:]]
     if key.startswith("min") == sign:
@@ -144,7 +146,7 @@ def length(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
 
 
 def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
-    """``pattern`` and ``format``."""
+    """Apply ``pattern`` or ``format``."""
     which = node.schema[key]
     if key == "format" and not (k.asserts_format and which in KNOWN):
         if k.document.strict and k.asserts_format:

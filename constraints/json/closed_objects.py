@@ -19,16 +19,17 @@ from .vocabulary import subschemas
 TRACKED = 1
 """Values are worked out with what has been evaluated, for ``unevaluatedProperties`` and ``unevaluatedItems``."""
 CLOSING = 2
-"""The same, for closed objects: shapes also say whether they declare members; listed objects declare all of theirs."""
+"""As :data:`TRACKED`; for closed objects, shapes also say whether they declare members. Listed objects declare all of theirs."""
 
 IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas speak of the same object."""
 PARTS = ("allOf", "not", "if", "then", "else", "dependentSchemas")
-"""Those whose schemas speak of a part of it."""
+"""The keywords of :data:`IN_PLACE` whose schemas describe only a part of the object."""
 
 
 def closed(value: Value) -> Value:
-    """The values without objects that have undeclared members. ``value`` must have been worked out with ``CLOSING``."""
+    """Return the values without the objects that have undeclared members.
+    ``value`` must have been computed with ``CLOSING``."""
     found: dict[Objects, None] = {}
     for shape in value.object:
         declares, seen = shape.declares, shape.seen
@@ -41,14 +42,14 @@ def closed(value: Value) -> Value:
 
 
 def close_schema(root: Any) -> Any:
-    """A copy of a schema (2020-12) that says itself that its objects are closed: ``additionalProperties: false``, or where
-    several schemas apply to an object ``unevaluatedProperties: false``, beside the outermost of them.
+    """Return a copy of a schema (2020-12) that itself says that its objects are closed.
 
-    Objects are closed that declare ``properties`` (not none) and do not say otherwise.
+    It says ``additionalProperties: false``, or where several schemas apply to an object ``unevaluatedProperties: false``, beside
+    the outermost of them. Objects are closed that declare ``properties`` (not none) and do not say otherwise.
     """
 
     def declares(schema: Any, met: frozenset[str]) -> bool:
-        """Whether a schema, or one that applies to the same object, has ``properties``."""
+        """Return whether a schema, or one that applies to the same object, has ``properties``."""
         if not isinstance(schema, Mapping):
             return False
         if schema.get("properties"):
@@ -78,7 +79,7 @@ def close_schema(root: Any) -> Any:
 
 
 def pointed(root: Any, ref: str) -> Any:
-    """The target of a JSON pointer within a schema, or ``None``."""
+    """Return the target of a JSON pointer within a schema, or ``None``."""
     found = root
     for step in ref.split("/")[1:] if ref.startswith("#") else ("",):
         found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
@@ -86,9 +87,11 @@ def pointed(root: Any, ref: str) -> Any:
 
 
 def close_types(schema: Any, empty: bool = False) -> Any:
-    """A copy of a schema in which every object with ``properties`` of its own says ``additionalProperties: false``, unless
-    it says something else or is only a part of another: definitions and the alternatives of ``anyOf`` and ``oneOf`` are
-    closed one by one, as is meant where each of them stands for one type. ``empty``: also those with no properties."""
+    """Return a copy of a schema whose objects with ``properties`` say ``additionalProperties: false``.
+
+    Objects that say something else, or are only a part of another one, stay. Definitions and the alternatives of ``anyOf`` and
+    ``oneOf`` are closed one by one, as is right where each stands for one type. ``empty``: also close objects with no properties.
+    """
 
     def close(schema: Any, step: str) -> Any:
         if not isinstance(schema, Mapping):
@@ -102,7 +105,7 @@ def close_types(schema: Any, empty: bool = False) -> Any:
 
 
 def rewritten(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -> dict[str, Any]:
-    """A copy of a schema, those right below it changed by a rule that is also given the keyword that they stand under."""
+    """Return a copy of a schema with each direct subschema replaced by ``rule(subschema, keyword)``."""
     result = dict(schema)
     for step, inner in subschemas(schema):
         key, _, rest = step.partition("/")

@@ -1,4 +1,8 @@
-"""Combinations of schemas at one place: references, ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, dependencies."""
+"""Keywords that combine schemas at one place: references, ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, dependencies.
+
+Each rule returns the values that satisfy its keywords, or without ``sign`` those that violate them. ``tracked`` is that of
+:meth:`.Keywords.value`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str = "$ref") -> Value:
-    """``$ref``, ``$dynamicRef`` and ``$recursiveRef``."""
+    """Apply ``$ref``, ``$dynamicRef`` or ``$recursiveRef``."""
     ref = node.schema[key]
     if key != "$ref" and k.document.is_dynamic(ref, node):
         raise UnsupportedConstraint(f"{key} {ref!r} depends on what refers to it", path=f"{node.path}/{key}")
@@ -31,7 +35,7 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str = "$re
 
 
 def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``allOf``."""
+    """Apply ``allOf``."""
     subs = node.schema["allOf"]
     if sign and (must := node.schema.get("required")):
         subs = [requiring(schema, must) for schema in subs]
@@ -40,14 +44,15 @@ def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def requiring(schema: Any, names: list[str]) -> Any:
-    """A schema with ``oneOf`` asks for the members that must exist anyway: this tells its alternatives apart."""
+    """Return a schema with ``oneOf`` that also requires these names: they tell its alternatives apart.
+    Return other schemas unchanged."""
     if not isinstance(schema, dict) or "oneOf" not in schema or "$ref" in schema:
         return schema
     return schema | {"required": list(dict.fromkeys([*names, *schema.get("required", ())]))}
 
 
 def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """At least one; if ``tracked`` every set of alternatives that may hold together."""
+    """Apply ``anyOf``. If ``tracked``, add each combination of alternatives that evaluates more."""
     subs = list(enumerate(node.schema["anyOf"]))
     parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in subs]
     if not sign:
@@ -62,7 +67,7 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def more_seen(k: Keywords, a: Value, b: Value) -> Value:
-    """The arrays and objects of both values of which both together evaluate more than either does."""
+    """Return the arrays and objects in both values that evaluate more together than either does alone."""
 
     def met(some: Iterable[Any], others: Sequence[Any]) -> tuple[Any, ...]:
         pairs = ((x, y, x.meet(y)) for x in some for y in others)
@@ -75,12 +80,12 @@ def more_seen(k: Keywords, a: Value, b: Value) -> Value:
 
 
 def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """Exactly one: each alternative less the others that it meets."""
+    """Apply ``oneOf``: each alternative without the values of the others."""
     subs = list(enumerate(node.schema["oneOf"]))
     parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in subs]
     if sign:
         found = []
-        # Members that must exist tell alternatives apart that say only what they would be: {"properties": {"kind": ...}}.
+        # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
         must = present(node.schema.get("required", ()), True)
         parts = [meet(must, part) for part in parts]
         for i, part in enumerate(parts):
@@ -94,7 +99,8 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, step: str) -> Value:
-    """The values that are not among the others, which are those of the schema: shapes apart from it stay as they are."""
+    """Return the values that are not in ``other``, the values of ``schema``.
+    Shapes that have no value in common with ``other`` stay as they are."""
     result = []
     for field, shapes in enumerate(value.shapes):
         kept: list[Any] = []
@@ -110,12 +116,12 @@ def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, st
 
 
 def negation(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``not``."""
+    """Apply ``not``."""
     return k.below(node.schema["not"], node, "not", not sign)
 
 
 def condition(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``if`` with ``then`` and ``else``."""
+    """Apply ``if`` with ``then`` and ``else``."""
     schema = node.schema
     if not {"then", "else"} & schema.keys() and not (tracked and sign):
         return EVERYTHING if sign else NOTHING
@@ -125,7 +131,7 @@ def condition(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
-    """``dependentRequired``, ``dependentSchemas``, and ``dependencies``, which was both."""
+    """Apply ``dependentRequired``, ``dependentSchemas``, or ``dependencies``, which has both forms."""
     parts = []
     for name, inner in node.schema[key].items():
         absent, there = present([name], False), only("object", [Objects(required=(name,))], False)
@@ -140,7 +146,7 @@ def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Va
 
 
 def meet_all(k: Keywords, parts: Iterable[Value]) -> Value:
-    """Values of all parts. Where there are many shapes, those that nothing has are left out."""
+    """Return the values in all parts. Where there are many shapes, empty ones are dropped on the way."""
     found = EVERYTHING
     for part in parts:
         found = meet(found, part)

@@ -22,12 +22,12 @@ LARGE = 32
 """The smallest count for which a counter is kept: below it an automaton is as quick."""
 COUNT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 Lengths = tuple[int, int, int | None]
-"""The characters beside a counted repeat, and the fewest and most within it."""
+"""The characters outside a counted repeat, and the fewest and most within it."""
 
 
 @lru_cache(maxsize=1024)
 def pattern_shapes(pattern: str, sign: bool) -> tuple[Strings, ...]:
-    """The strings in which a pattern is found (``sign``), or is not, as shapes whose union they are."""
+    """Return the strings in which a pattern is found, or without ``sign`` is not, as a union of shapes."""
     counted = without_count(pattern)
     if counted is None:
         return (Strings(atoms=frozenset([("pattern", pattern, sign)])),)
@@ -44,7 +44,7 @@ def pattern_shapes(pattern: str, sign: bool) -> tuple[Strings, ...]:
 
 
 def readable(shapes: Sequence[Strings], path: str) -> None:
-    """Raises ``UnsupportedConstraint`` or ``TooManyStates`` with the path for a pattern that cannot be compiled."""
+    """Raise ``UnsupportedConstraint`` or ``TooManyStates`` with the path if a pattern cannot be compiled."""
     for which, sign in {(which, sign) for shape in shapes for _, which, sign in shape.atoms}:
         try:
             matching(which, sign, spelled)
@@ -57,8 +57,8 @@ def readable(shapes: Sequence[Strings], path: str) -> None:
 
 
 def without_count(pattern: str) -> tuple[str, int, int | None] | None:
-    """The pattern with ``*`` for a large count, and the fewest and most characters of its strings; ``None`` where the length
-    of a string does not tell the count."""
+    """Replace a large count by ``*``; return the pattern and the fewest and most characters of its strings.
+    Return ``None`` if the length of a string does not determine the count."""
     large = [match for match in COUNT.finditer(pattern) if max(int(match[1]), int(match[2] or 0)) >= LARGE]
     with suppress(UnsupportedConstraint):
         found = lengths(pattern) if large else None
@@ -74,7 +74,7 @@ def without_count(pattern: str) -> tuple[str, int, int | None] | None:
 
 
 def lengths(pattern: str) -> Lengths | None:
-    """The lengths of a pattern's matches where they are whole strings."""
+    """Return the lengths of a pattern's matches; ``None`` unless they are whole strings."""
     items, flags = parse(translate(pattern), 0)
     if flags & re.MULTILINE or len(items) < 2 or items[0] not in BEGINNINGS or items[-1] not in ENDS:
         return None
@@ -82,7 +82,8 @@ def lengths(pattern: str) -> Lengths | None:
 
 
 def lengths_of(items: Sequence[Item]) -> Lengths | None:
-    """The lengths of a sequence of which one repeat of a character has a variable count; ``None`` for any other."""
+    """Return the lengths of a sequence with at most one repeat of variable count, that of a character.
+    Return ``None`` for any other."""
     beside, repeat = 0, None
     for operation, argument in items:
         if operation in CHARACTER:
@@ -101,7 +102,7 @@ def lengths_of(items: Sequence[Item]) -> Lengths | None:
 
 
 def repeated(operation: object, argument: tuple[int, int, Sequence[Item]]) -> Lengths | None:
-    """The lengths of a group, of a repeat of a character, or of an optional group with a repeat that may be empty."""
+    """Return the lengths of a group, a repeat of a character, or an optional group with a repeat that may be empty."""
     if operation is constants.SUBPATTERN:
         _, added, removed, inner = argument  # type: ignore[misc]
         return None if added or removed else lengths_of(inner)

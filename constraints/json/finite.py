@@ -1,6 +1,7 @@
-"""The finite automaton of a schema: its machines, written out within bounds.
+"""The finite automaton of a schema: its machines expanded within bounds on depth, length and order.
 
-The bounds are lowered step by step until the automaton is small enough. What they leave out is named, with its place.
+The greatest bounds are tried first. If their automaton is too large, the least are taken and raised step by step, as far as the
+automaton stays small enough. What the bounds leave out is reported, with its place in the schema.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ from .shapes import ANY, Need
 from .vocabulary import pointer
 
 MOST_PLACES = 100
-"""Schemas of equal content that are named for one narrowing."""
+"""The most schemas of equal content that are reported for one narrowing."""
 Asked = tuple[int | None, int | None]
-"""The depth and the length that are asked for; ``None`` where as much as fits is."""
+"""The depth and the length that the user chose; ``None``: as much as fits."""
 ANY_VALUE = "any value"
 LENGTH = "an automaton of all of it would be large; max_length sets the bound"
 DEPTH = "no regular language nests without a bound; max_depth sets it"
@@ -40,16 +41,16 @@ DEPTH = "no regular language nests without a bound; max_depth sets it"
 def finite_automaton(
     documents: Sequence[Machines], root: Machine, asked: Asked
 ) -> tuple[Nfa, list[tuple[Narrowing, ...]]]:
-    """The texts of a machine, or some of them, as a finite automaton; and what it lacks of each document.
+    """Expand a machine to a finite automaton; return it with its narrowings by document.
 
     Parameters
     ----------
     documents
-        The machines of the schemas that the root leads to.
+        The machines of the schemas that the root calls.
     root
         The machine.
     asked
-        The depth and the length.
+        The depth and the length that the user chose.
 
     Raises ``TooManyStates``.
     """
@@ -70,7 +71,8 @@ def finite_automaton(
 
 
 def of_automaton(automaton: Nfa, narrowed: tuple[Narrowing, ...]) -> Constraint:
-    """The constraint of such an automaton: where it is deterministic, minimising it would take most of the time."""
+    """Return the constraint of an automaton.
+    A deterministic one is not minimized, which would take most of the time."""
     found = Constraint(automaton, narrowed)
     if automaton.is_deterministic:
         vars(found)["bytes_automaton"] = automaton
@@ -80,8 +82,8 @@ def of_automaton(automaton: Nfa, narrowed: tuple[Narrowing, ...]) -> Constraint:
 def chosen(
     expansion: Callable[[Bounds, int], Expansion], wanted: Callable[[Bounds], Bounds]
 ) -> tuple[Bounds, Expansion]:
-    """The bounds that are taken, and what they give: the greatest, or the least with as much more as there is room for.
-    Raises ``TooManyStates``."""
+    """Choose the bounds; return them with their expansion.
+    They are the greatest if those fit, else the least, each raised as far as there is room. Raises ``TooManyStates``."""
     bounds = wanted(GREATEST)
     with suppress(TooManyStates), attempt(WORK / 3):
         return bounds, expansion(bounds, PART_STATES)
@@ -97,13 +99,13 @@ def chosen(
 
 
 def free_machines(machines: Machines) -> set[Machine]:
-    """The machines of values without a schema."""
+    """Return the machines of values that no schema restricts."""
     objects = machines.objects(ANY)
     return {machines.machine(ANY), *machines.arrays(ANY), *([] if objects is None else [objects])}
 
 
 class Lacking:
-    """The narrowings of the finite automaton of a document."""
+    """The narrowings of a document's finite automaton: what the schema allows and the automaton does not."""
 
     def __init__(self, machines: Machines, expansion: Expansion, bounds: Bounds) -> None:
         self.machines, self.bounds, self.expansion = machines, bounds, expansion
@@ -111,7 +113,7 @@ class Lacking:
         self.is_free_cut = not self.not_entered.isdisjoint(free_machines(machines))
 
     def narrowings(self) -> tuple[Narrowing, ...]:
-        """The narrowings by their paths; those of values without a schema come last."""
+        """Return the narrowings with their paths; those of values without a schema come last."""
         every = merged(*map(self.of_need, self.machines.made))
         if self.is_free_cut and self.machines.keywords.root() == ANY:
             every = (self.free_value(""),)
@@ -120,7 +122,7 @@ class Lacking:
         return merged(each._replace(path=path) for each in cuts for path in places(each.path, MOST_PLACES))
 
     def of_need(self, need: Need) -> Iterator[Narrowing]:
-        """The narrowings of the values of one need."""
+        """Yield the narrowings of the values of one need."""
         machines, reached = self.machines, self.reached
         for string in machines.value(need).string:
             if strings.empty(string):
@@ -148,7 +150,7 @@ class Lacking:
                 yield from self.free_values(need, machine)
 
     def place(self, need: Need, cut: Cut) -> tuple[str, str]:
-        """The path and the keyword of what a machine of a need lacks."""
+        """Return the path and the keyword of what a machine of a need lacks."""
         if cut.keyword == "maxItems":
             return bound(self.machines, need, "Items", cut.asked)
         if cut.keyword == "uniqueItems":
@@ -158,18 +160,18 @@ class Lacking:
     # ------------------------------------------------------------ depth
 
     def too_deep(self, need: Need) -> Narrowing:
-        """A schema within itself that is not entered any more."""
+        """Return the narrowing of a schema within itself: at most ``depth`` levels are entered."""
         depth = self.bounds.depth
         given = f"itself at most {depth} {'level' if depth == 1 else 'levels'} deep"
         return Narrowing(self.machines.where(need), "max_depth", "itself at any depth", given, DEPTH)
 
     def free_value(self, path: str) -> Narrowing:
-        """A value that the schema says nothing about."""
+        """Return the narrowing of a value without a schema: its nesting is bounded."""
         given = f"values whose arrays and objects nest at most {self.bounds.depth} deep"
         return Narrowing(path, "max_depth", ANY_VALUE, given, DEPTH)
 
     def free_values(self, need: Need, machine: Machine) -> Iterator[Narrowing]:
-        """The narrowings of items or members without a schema, in the arrays or objects of a need."""
+        """Yield the narrowings of items or members without a schema, in the arrays or objects of a need."""
         if isinstance(machine, ObjectMachine):
             paths = {path for form in machine.forms for path in self.free_members(need, form)}
             yield from map(self.free_value, sorted(paths))
@@ -183,7 +185,7 @@ class Lacking:
             yield self.free_value(f"{where}/items")
 
     def free_members(self, need: Need, form: Form) -> Iterator[str]:
-        """The places of members of a form without a schema."""
+        """Yield the paths of the members of a form that have no schema."""
         machines, where = self.machines, self.machines.where(need)
         for i in bits(form.live):
             if form.needs[i] == ANY:

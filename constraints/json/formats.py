@@ -50,7 +50,7 @@ HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 
 
 def _groups(least: int, most: int | None = None) -> str:
-    """A pattern for this many groups of an IPv6 address."""
+    """Return a pattern of ``least`` to ``most`` groups of an IPv6 address, or exactly ``least``."""
     some = rf"{_H}(?::{_H}){{{max(least, 1) - 1},{(least if most is None else most) - 1}}}"
     return "" if most == 0 or (most is None and not least) else some if least else f"(?:{some})?"
 
@@ -80,7 +80,8 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
 
 
 def _uri(wide: str, private: str = "") -> tuple[str, str]:
-    """A URI and a relative reference, with further characters allowed everywhere (and some in queries only)."""
+    """Return patterns of a URI and of a relative reference.
+    ``wide``: further characters, allowed everywhere; ``private``: further ones, in queries only."""
     plain = rf"A-Za-z0-9._~{wide}"
     percent = "%[0-9A-Fa-f]{2}"
     some = rf"(?:[{plain}!$&'()*+,;=:@-]|{percent})"
@@ -119,7 +120,7 @@ PATTERNS: dict[str, str] = {
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
 }
 TIMES: dict[str, str | None] = {"time": None, "date-time": rf"{DATE}[Tt]"}
-"""The formats with leap seconds, and what stands before the time: see ``times.py``."""
+"""The formats with leap seconds, with the pattern of what precedes the time: see ``times.py``."""
 IN_UTC, ANYWHERE = ", leap seconds in UTC", ", leap seconds anywhere"
 for _name, _before in TIMES.items():
     PATTERNS[_name + IN_UTC], PATTERNS[_name + ANYWHERE] = (_before or "") + _SOME, (_before or "") + _MORE
@@ -129,29 +130,30 @@ KNOWN = frozenset([*TIMES, *REFUSED, *PATTERNS]) - {
 }
 """The formats of the specification; others are annotations. Those in ``REFUSED`` are not regular or need tables."""
 LEFT_OUT = "left out is the second 60 but at 23:59:60 in UTC"
-"""What a format lacks that is rounded down."""
+"""The strings that a format rounded down lacks, for messages."""
 
 
 def rounded(name: str, up: bool) -> str:
-    """A format of which more (or fewer) strings are, and that has few states: of all others the format itself."""
+    """Return a format of few states that has more strings (``up``) or fewer; other formats unchanged."""
     return name + (ANYWHERE if up else IN_UTC) if name in TIMES else name
 
 
 @lru_cache(maxsize=2)
 def times(name: str) -> TimeText:
-    """The machine of a format with leap seconds."""
+    """Return the machine of a format with leap seconds."""
     before = TIMES[name]
     return TimeText(None if before is None else compiled(before), compiled(ZONE))
 
 
 def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
-    """The insides of strings that match a pattern in full."""
+    """Return the automaton of the string contents that match a pattern in full."""
     return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, alphabet))
 
 
 @metered(maxsize=64)
 def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
-    """The insides of strings that have (or have not) the format, whose characters are written as the alphabet says."""
+    """Return the automaton of the string contents that have (or have not) the format.
+    The alphabet encodes their characters."""
     if not sign:
         return dfa.minimize(dfa.difference(any_text(alphabet), formatted(name, True, alphabet)))
     if name in TIMES:

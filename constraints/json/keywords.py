@@ -1,9 +1,9 @@
-"""What each keyword of JSON Schema allows, and what its negation allows, as sets of values (``values.py``).
+"""The values that satisfy, and those that violate, each keyword of JSON Schema, as sets of values (``values.py``).
 
     V(schema, +) = ∩ V(keyword, +)        V(schema, −) = ∪ V(keyword, −)
 
-Negation is pushed down to the keywords, and into the needs of members and items, so no complement is ever taken of
-something cut off at a depth.
+Negation is pushed down to the keywords and into the needs of members and items. So no complement is ever taken of a set that was
+cut off at a depth.
 """
 
 from __future__ import annotations
@@ -30,21 +30,25 @@ APPLICATORS = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"
 FIRST = (
     *OBJECT,
     "required",
-)  # the order of members is that of the schema itself, then that of what it combines
+)  # members are ordered as in the schema itself, then as in those that it combines
 LATE = ("unevaluatedProperties", "unevaluatedItems")
 
 
 class Circular(UnsupportedConstraint):
-    """The values of a node are asked for while they are being worked out."""
+    """The error of a node whose values are needed to compute themselves."""
 
 
 Keyword = Callable[["Keywords", Node, bool, int], Value]
+"""The rule of a keyword: from a node, the sign and ``tracked`` (see :meth:`Keywords.value`) to values."""
 
 
 class Keywords:
-    """Works out the values of nodes. ``asserts_format``: whether ``format`` does. ``empty`` says whether nothing satisfies
-    a need (it may say no where that is not known). ``rounds_times``: whether leap seconds are known in UTC only, which makes
-    automata of times small. ``tuples``: whether there are tuples beside arrays, which are lists then."""
+    """The values of the nodes of a document, each computed once.
+
+    ``asserts_format``: whether ``format`` asserts something. ``empty``: whether no value satisfies a shape (it may say no if that
+    is not known). ``rounds_times``: whether leap seconds are known in UTC only, which makes automata of times small. ``tuples``:
+    whether the syntax has tuples beside arrays, which are then lists.
+    """
 
     rounds_times = False
 
@@ -58,13 +62,13 @@ class Keywords:
         self.active: set[tuple[int, bool, int]] = set()
 
     def need(self, schema: Any, node: Node, step: str, sign: bool = True) -> Need:
-        """The need to satisfy (``sign``) or violate the schema at a step below a node."""
+        """Return the need to satisfy (``sign``) or violate the schema at a step below a node."""
         if isinstance(schema, bool):
             return ANY if schema == sign else NEVER
         return self.need_of(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign)
 
     def need_of(self, node: Node, sign: bool = True) -> Need:
-        """The need of a node, resolving a bare ``$ref``."""
+        """Return the need of a node, resolving a bare ``$ref``."""
         met = set()
         while "$ref" in node.schema:
             asserting = [
@@ -84,22 +88,24 @@ class Keywords:
         return frozenset([(node.number, sign)])
 
     def root(self) -> Need:
-        """The need of a value that is valid against the whole document."""
+        """Return the need of a value that is valid against the whole document."""
         resource = self.document.root
         if isinstance(resource.root, bool):
             return ANY if resource.root else NEVER
         return self.need_of(self.document.node(resource.root, resource, ""))
 
     def below(self, schema: Any, node: Node, step: str, sign: bool, tracked: int = 0) -> Value:
-        """The values of a schema that applies at the same place as the node."""
+        """Return the values of a schema that applies to the same value as the node."""
         if isinstance(schema, bool):
             return EVERYTHING if schema == sign else NOTHING
         return self.value(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign, tracked)
 
     def value(self, node: Node, sign: bool, tracked: int = 0) -> Value:
-        """The values that satisfy the node (or, if not ``sign``, all that do not). ``tracked``: shapes carry what has
-        been evaluated, and every choice of alternatives is told apart that evaluates something else (0: they do not;
-        otherwise ``TRACKED`` or ``CLOSING`` of ``closed_objects.py``)."""
+        """Return the values that satisfy the node or, without ``sign``, violate it.
+
+        ``tracked``: 0, ``TRACKED`` or ``CLOSING`` of ``closed_objects.py``. If not 0, shapes record which members and items have
+        been evaluated, and alternatives that evaluate different ones stay apart. Raises :class:`Circular`.
+        """
         key = (node.number, sign, tracked)
         if key not in self.memo:
             if key in self.active:
@@ -113,12 +119,12 @@ class Keywords:
         return self.memo[key]
 
     def possible(self, value: Value) -> Value:
-        """The value without the shapes that nothing has."""
+        """Return the values without shapes that are known to be empty."""
         kept = [tuple(shape for shape in shapes if not self.empty(shape)) for shapes in value.shapes]
         return Value(value.null, value.boolean, *kept)
 
     def work_out(self, node: Node, sign: bool, tracked: int) -> Value:
-        """The values of a schema node, or with ``sign=False`` all others. Not cached."""
+        """Compute :meth:`value` from the rules of the keywords."""
         spend(140)
         schema, document = node.schema, self.document
         late = [key for key in LATE if key in schema and document.knows(2019)]
@@ -175,5 +181,6 @@ RULES: dict[str, tuple[tuple[str, ...], int, Keyword]] = {
     "not": ((), 4, negation),
     "if": ((), 7, condition),
 }
-"""By keyword: the keywords that are read together, the first draft, and the rule."""
+"""By keyword: the keywords read together with it, the first draft that has it, and the rule."""
 UNTIL = {"dependencies": 7, "$recursiveRef": 2019}
+"""By keyword: the last draft that has it, if that is not the newest."""

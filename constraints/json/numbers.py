@@ -24,7 +24,7 @@ from .shapes import Numbers, inside
 
 
 def digits(low: int, high: int = 9) -> Nfa:
-    """One digit from ``low`` to ``high``."""
+    """Return the automaton of one digit from ``low`` to ``high``."""
     return byte_ranges([(48 + low, 48 + high)])
 
 
@@ -67,9 +67,12 @@ other writers have them; no ``-0``."""
 
 
 class Notation(NamedTuple):
-    """How numbers are written. ``whole``: integers have no point (in draft 4 ``1.0`` is none); ``plain``: also no ``-0``, no
-    zeros at the end of a fraction but in ``1.0``, and listed integers have no point either; ``digits``: the most before the
-    point, and after it."""
+    """The way in which numbers are written.
+
+    ``whole``: integers have no point (in draft 4 ``1.0`` is not an integer). ``plain``: also no ``-0`` and no zeros at the end of
+    a fraction but in ``1.0``; listed integers have no point. ``digits``: the most digits before the point, and the most after it
+    (``None``: no bound).
+    """
 
     whole: bool = False
     plain: bool = False
@@ -78,7 +81,8 @@ class Notation(NamedTuple):
 
 @metered(maxsize=1024)
 def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B008
-    """The texts of the numbers of a shape. Raises ``TooManyStates`` for steps with too many residues."""
+    """Return the automaton of the texts of a shape's numbers.
+    Raises ``TooManyStates`` for multiples with too many residues."""
     found = values(shape, notation)
     if notation.plain:
         found = intersect(found, NO_ZERO_SIGN if shape.integer else PLAIN_NUMBER)
@@ -91,13 +95,13 @@ def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B00
 
 @metered(maxsize=512)
 def number_automaton(shape: Numbers, notation: Notation) -> Nfa:
-    """:func:`number` as a deterministic automaton without epsilon transitions."""
+    """Return :func:`number` as a deterministic automaton without epsilon transitions."""
     found = number(shape, notation).plain
     return found if found.is_deterministic else minimize(found)
 
 
 def values(shape: Numbers, notation: Notation) -> Nfa:
-    """The texts of the numbers of a shape, of which a plain notation may leave out some."""
+    """Return the texts of a shape's numbers, before :func:`number` restricts them to a plain notation."""
     if shape == Numbers():
         return NUMBER
     whole = PLAIN_INTEGER if notation.whole else INTEGER
@@ -122,7 +126,8 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
 
 
 def same(value: Decimal, plain: bool = False) -> Nfa:
-    """The ways to write one number: as a decimal, and as ``json.dumps`` writes it; ``plain``: an integer without a point."""
+    """Return the texts of one number: as a decimal, and as ``json.dumps`` writes it.
+    ``plain``: an integer has no point."""
     text = f"{abs(value):f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     sign = MINUS if value < 0 else literal(b"") if value else optional(MINUS)
@@ -135,7 +140,7 @@ def same(value: Decimal, plain: bool = False) -> Nfa:
 
 @metered(maxsize=256)
 def at_least(value: Decimal, strict: bool) -> Nfa:
-    """The decimals not below ``value`` (above it if ``strict``)."""
+    """Return the decimals not below ``value`` (above it if ``strict``)."""
     spend(500)
     if value > 0 or (value == 0 and strict):
         return minimize(unsigned_at_least(value, strict))
@@ -144,7 +149,7 @@ def at_least(value: Decimal, strict: bool) -> Nfa:
 
 
 def unsigned_at_least(value: Decimal, strict: bool) -> Nfa:
-    """The decimals without sign not below ``value >= 0`` (above it if ``strict``)."""
+    """Return the decimals without sign not below ``value >= 0`` (above it if ``strict``)."""
     whole, _, tail = f"{value:f}".partition(".")
     tail = tail.rstrip("0")
     # Digits after the point that make more than `tail`: equal up to some place and larger there, or longer.
@@ -158,8 +163,8 @@ def unsigned_at_least(value: Decimal, strict: bool) -> Nfa:
 
 
 def naturals(low: int) -> Nfa:
-    """Whole numbers not below ``low >= 1``, without leading zeros. After i digits: equal so far 3i, less 3i + 1, more
-    3i + 2."""
+    """Return the whole numbers not below ``low >= 1``, without leading zeros.
+    The state after i digits is 3i if they equal those of ``low``, 3i + 1 if they are less, 3i + 2 if more."""
     first = str(low).encode()
     n, rows = len(first), []
     for i, digit in enumerate(first):
@@ -172,15 +177,18 @@ def naturals(low: int) -> Nfa:
 
 
 def automaton(rows: list[tuple[int, int, int, int]], accept: list[int]) -> Nfa:
-    """The automaton of these edges, whose start is 0 and whose last state is the last accepting one."""
+    """Return the automaton of these edges: state 0 is the start, the last of ``accept`` the last state."""
     spend(len(rows) / 2)
     return Nfa(accept[-1] + 1, np.array(rows), np.empty((0, 2), np.int64), np.array([0]), np.array(accept))
 
 
 @metered(maxsize=256)
 def multiples(step: Decimal) -> Nfa:
-    """The decimals that are multiples of ``step``, which is M / 10^s: what the whole digits and s digits of the fraction
-    make is a multiple of M, and only zeros follow. A state is a residue of M and the number of digits after the point."""
+    """Return the decimals that are multiples of ``step``. Raises ``TooManyStates``.
+
+    With ``step`` = M / 10^s: the integer formed by the digits before the point and the first s after it is a multiple of M, and
+    only zeros follow. A state is a residue modulo M and the number of digits after the point.
+    """
     _, parts, exponent = step.normalize().as_tuple()
     assert isinstance(exponent, int)
     shift = max(0, -exponent)
@@ -207,7 +215,8 @@ def multiples(step: Decimal) -> Nfa:
 
 
 def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
-    """The numbers of a shape if they are at most so many, ``None`` otherwise."""
+    """Return the numbers of a shape that lists them, or that has integers in a range of at most ``most``.
+    Return ``None`` for other shapes."""
     if shape.among is not None:
         return sorted(shape.among)
     if not (shape.integer and shape.low and shape.high) or shape.high.value - shape.low.value > most:
@@ -220,5 +229,5 @@ def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
 
 
 def empty(shape: Numbers) -> bool:
-    """Whether no number has the shape, as far as that shows without an automaton."""
+    """Return whether certainly no number has the shape; no automaton is made."""
     return listed(shape) == []

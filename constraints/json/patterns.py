@@ -36,8 +36,8 @@ FLAGS = re.compile(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]")
 
 @metered(maxsize=256, most=limits.WORK)
 def matching(pattern: str, sign: bool, alphabet: Alphabet) -> Nfa:
-    """The insides of strings in which the pattern is (or is not) found, whose characters are written as the alphabet says.
-    Raises ``UnsupportedConstraint``."""
+    """Return the automaton of the string contents in which the pattern is (or is not) found.
+    The alphabet encodes their characters. Raises ``UnsupportedConstraint``."""
     if sign:
         found = compile_pattern(translate(pattern), 0, alphabet, ecma_search=True)
         return dfa.minimize(found, limit=limits.PART_STATES)
@@ -46,15 +46,15 @@ def matching(pattern: str, sign: bool, alphabet: Alphabet) -> Nfa:
 
 @metered(maxsize=16)
 def any_text(alphabet: Alphabet) -> Nfa:
-    """The insides of all strings whose characters are written as the alphabet says."""
+    """Return the automaton of the contents of all strings, whose characters the alphabet encodes."""
     return dfa.minimize(star(alphabet(EVERY)))
 
 
 def translate(pattern: str) -> str:
-    """The pattern for ``compile_pattern`` with ``ecma_search``.
+    """Rewrite a pattern for ``compile_pattern`` with ``ecma_search``.
 
-    ``[]`` matches nothing and ``[^]`` any character, but where that leaves a ``]`` behind, which the flag ``u`` refuses,
-    and Python can read the pattern: there ``]`` is the first member of the class.
+    ``[]`` matches nothing and ``[^]`` any character. The exception is a pattern in which that leaves a lone ``]``, which the flag
+    ``u`` refuses, and which Python can read: there ``]`` is the first member of the class.
     """
     text, is_strict = rewritten(pattern, False)
     if not is_strict and re.search(r"\[\^?\]", pattern) and is_python(pattern):
@@ -63,7 +63,7 @@ def translate(pattern: str) -> str:
 
 
 def is_python(pattern: str) -> bool:
-    """Whether Python's ``re`` can read the pattern."""
+    """Return whether Python's ``re`` can read the pattern."""
     try:
         with warnings.catch_warnings(action="ignore"):
             re.compile(pattern)
@@ -73,8 +73,8 @@ def is_python(pattern: str) -> bool:
 
 
 def rewritten(pattern: str, brackets: bool) -> tuple[str, bool]:
-    """The pattern for Python's parser, and whether every ``]`` ends a class. ``brackets``: whether it may be the first member
-    of one."""
+    """Rewrite a pattern for Python's parser; return it, and whether every ``]`` ends a class.
+    ``brackets``: whether ``]`` may be the first member of a class."""
     out: list[str] = []
     flags, outer = frozenset[str](), list[frozenset[str]]()  # in force here, and outside of each open group
     i, is_strict = 0, True
@@ -109,7 +109,7 @@ def rewritten(pattern: str, brackets: bool) -> tuple[str, bool]:
 
 
 def ranges(points: CodePoints) -> str:
-    """Code points as the inside of a character class."""
+    """Return code points as the inside of a character class."""
     return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in points)
 
 

@@ -16,20 +16,18 @@ ANNOTATIONS = (type, typing.NewType, getattr(typing, "TypeAliasType", type))
 
 
 def is_type(value: Any) -> bool:
-    """Whether a value is a class or a type annotation."""
+    """Return whether a value is a class or a type annotation."""
     return isinstance(value, ANNOTATIONS) or typing.get_origin(value) is not None
 
 
 def type_name(described: Any) -> str:
-    """The name of a type or a function, for messages."""
+    """Return the name of a type or a function, for messages."""
     return str(getattr(described, "__name__", described))
 
 
 def adapter(described: Any) -> Any:
-    """The ``pydantic.TypeAdapter`` of a type or a function.
-
-    Raises ``FormatError`` for what Pydantic cannot describe, and where it is not installed.
-    """
+    """Return the ``pydantic.TypeAdapter`` of a type or a function.
+    Raises ``FormatError`` for what Pydantic cannot describe, and where it is not installed."""
     try:
         from pydantic import TypeAdapter
         from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
@@ -44,7 +42,7 @@ def adapter(described: Any) -> Any:
 
 
 def type_schema(described: Any) -> dict[str, Any]:
-    """The JSON Schema of a type, or of the arguments of a function. Raises ``FormatError``."""
+    """Return the JSON Schema of a type, or of the arguments of a function. Raises ``FormatError``."""
     of = adapter(described)
     try:
         return dict(of.json_schema())
@@ -55,7 +53,8 @@ def type_schema(described: Any) -> dict[str, Any]:
 
 
 def reader(described: Any) -> Callable[[str], Any]:
-    """A function from JSON text to a value of the type; it raises ``FormatError`` for text that the type refuses."""
+    """Return a function from JSON text to a value of the type.
+    It raises ``FormatError`` for text that the type refuses."""
     of = adapter(described)
 
     def read(text: str) -> Any:
@@ -68,6 +67,6 @@ def reader(described: Any) -> Callable[[str], Any]:
 
 
 def undescribed(described: Any, error: Exception) -> FormatError:
-    """The error for a type without a JSON Schema."""
+    """Return the error for a type without a JSON Schema."""
     reason = getattr(error, "message", str(error)).splitlines()[0]
     return FormatError(f"{type_name(described)} has no JSON Schema: {reason}")

@@ -1,4 +1,4 @@
-"""Where a schema says what its automaton lacks: the path of the keyword, also in schemas that it combines."""
+"""The place in a schema of what its automaton lacks: the path of the keyword, also in schemas that it combines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .needs import Needs
 
 MOST_SEARCHED = 200
-"""Schemas that are looked through for the keyword that was cut."""
+"""The most schemas searched for the keyword of one narrowing."""
 
 
 def bound(needs: Needs, need: Need, what: str, most: int | None) -> tuple[str, str]:
-    """The path and the keyword of an upper bound: ``max…``, or ``min…`` where that must not hold."""
+    """Return the path and the keyword of an upper bound: ``max…``, a violated ``min…``, or ``pattern``."""
     found = said(needs, need, f"max{what}", most)
     if found is None and most is not None:
         found = said(needs, need, f"min{what}", most + 1)
@@ -33,13 +33,14 @@ def bound(needs: Needs, need: Need, what: str, most: int | None) -> tuple[str, s
 
 
 def place(needs: Needs, need: Need, keyword: str, value: Any) -> str:
-    """The path of the schema that says something, or else that of the need."""
+    """Return the path of the schema of a need that has this keyword and value, else that of the need."""
     found = said(needs, need, keyword, value)
     return needs.where(need) if found is None else found
 
 
 def said(needs: Needs, need: Need, keyword: str, value: Any) -> str | None:
-    """The path of a schema with a keyword of this value (``None``: any): one of a need, or that such a schema combines."""
+    """Return the path of a schema with a keyword of this value (``None``: any); ``None`` if there is none.
+    Schemas of the need are searched, and those that they combine at the same place."""
     if need == NEVER:
         return None
     queue = [needs.document.nodes[number] for number, _ in sorted(need)]
@@ -55,7 +56,7 @@ def said(needs: Needs, need: Need, keyword: str, value: Any) -> str | None:
 
 
 def in_place(needs: Needs, node: Node) -> Iterator[Node]:
-    """The schemas that a schema combines at its own place."""
+    """Yield the schemas that a schema combines at its own place."""
     document, schema = needs.document, node.schema
     steps = [(key, schema.get(key)) for key in ("not", "if", "then", "else")]
     for key in ("allOf", "anyOf", "oneOf"):

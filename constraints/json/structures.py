@@ -1,4 +1,4 @@
-"""What the keywords of arrays and objects allow, and what their negations allow (``keywords.py``)."""
+"""The values that the keywords of arrays and objects allow, and those that violate them (rules of ``keywords.py``)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from .keywords import Keywords
 
 FULL = float("inf")
+"""The number of evaluated items if all are."""
 
 # ---------------------------------------------------------------- arrays
 
 
 def items(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``prefixItems``, ``items`` and ``additionalItems``, in the spelling of any draft."""
+    """Apply ``prefixItems``, ``items`` and ``additionalItems``, in the spelling of any draft."""
     schema = node.schema
     first, rest = ("prefixItems", "items") if k.document.knows(2020) else ("", "items")
     if isinstance(schema.get("items"), list):
@@ -48,7 +49,7 @@ def items(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def contains(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``contains`` with ``minContains`` and ``maxContains``."""
+    """Apply ``contains`` with ``minContains`` and ``maxContains``."""
     schema, knows = node.schema, k.document.knows(2019)
     if "contains" not in schema:
         return EVERYTHING if sign else NOTHING
@@ -68,7 +69,7 @@ def contains(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``uniqueItems``."""
+    """Apply ``uniqueItems``."""
     if node.schema["uniqueItems"] is False:
         return EVERYTHING if sign else NOTHING
     return only("array", [Arrays(unique=sign)], sign)
@@ -78,7 +79,7 @@ def unique(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``properties``, ``patternProperties`` and ``additionalProperties``."""
+    """Apply ``properties``, ``patternProperties`` and ``additionalProperties``."""
     schema = node.schema
     names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     extra = schema.get("additionalProperties", True)
@@ -112,19 +113,19 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``required``."""
+    """Apply ``required``."""
     return present(node.schema["required"], sign)
 
 
 def present(names: Sequence[str], sign: bool) -> Value:
-    """Objects that have all of the members (or lack one of them)."""
+    """Return the objects that have all of the members, or without ``sign`` those that lack one."""
     if sign:
         return only("object", [Objects(required=tuple(dict.fromkeys(names)))], True)
     return only("object", [Objects(((name, NEVER),)) for name in names], False)
 
 
 def naming(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """``propertyNames``."""
+    """Apply ``propertyNames``."""
     need = k.need(node.schema["propertyNames"], node, "propertyNames", sign)
     if sign:
         return only("object", [Objects(naming=need)], True)
@@ -132,7 +133,8 @@ def naming(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -> Value:
-    """The values whose members (items) satisfy the schema where nothing at this place has evaluated them."""
+    """Apply ``unevaluatedProperties`` or ``unevaluatedItems`` to the values of the other keywords.
+    Members or items that those have not evaluated must satisfy its schema."""
     need = k.need(node.schema[key], node, key)
     done: list[Any] = []
     if key == "unevaluatedProperties":

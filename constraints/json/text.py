@@ -159,12 +159,27 @@ SPELLINGS = {"any": JSON} | {
 class Style:
     """The punctuation of values, and the spellings of their strings. Equality is identity.
 
-    Parameters ---------- comma, colon The separators between members or items, and between a name and its value. blank Whether
-    any white space may surround them. spellings The ways to write a string; short texts use the first. words ``null``, ``false``
-    and ``true``. braces The first and the last byte of an object. opened Whether the first byte of an object is read by the
-    caller, before the object's machine starts. tuples Whether there are tuples beside arrays; integers are then written without a
-    point. indent The indent of one level, if each member and item has a line of its own. ``comma`` then ends with the newline and
-    the indent of its line. depth The nesting level of the value, where there is an indent.
+    Parameters
+    ----------
+    comma, colon
+        The separators between members or items, and between a name and its value.
+    blank
+        Whether any white space may surround them.
+    spellings
+        The ways to write a string; short texts use the first.
+    words
+        ``null``, ``false`` and ``true``.
+    braces
+        The first and the last byte of an object.
+    opened
+        Whether the first byte of an object is read by the caller, before the object's machine starts.
+    tuples
+        Whether there are tuples beside arrays; integers are then written without a point.
+    indent
+        The indent of one level, if each member and item has a line of its own. ``comma`` then ends with the newline and the
+        indent of its line.
+    depth
+        The nesting level of the value, where there is an indent.
     """
 
     comma: bytes

@@ -1,13 +1,13 @@
-"""Times of RFC 3339 as machines: the second 60 is that which is 23:59:60 in UTC.
+"""Times of RFC 3339 as machines: the second 60 is allowed only if the time is 23:59:60 in UTC.
 
     (DATE, state)              the date and T, by a finite automaton
     (CLOCK, i, value)          i bytes of hh:mm:ss are read; value: the first digit, the hour, its tens of minutes, then
                                the minutes by which the time is ahead of 23:59, modulo a day
-    (REST, state)              after the digits that say that this is no leap second: the rest, by a finite automaton
-    (LEAP, minutes, place)     after 60, after the point, after a digit of the fraction
-    (OFFSET, text)             what is left to read of the offset, which the time determines: + by so many minutes, or −
+    (REST, state)              the second is not 60: fraction and offset, by a finite automaton
+    (LEAP, minutes, place)     the second is 60; place: 0 after it, 1 after the point, 2 after a digit of the fraction
+    (OFFSET, text)             the rest of the offset, which the time determines: + by ``minutes``, or − by a day less these
 
-A leap second has the same 1,440 minutes for each offset, so as a finite automaton a time has some 12,000 states.
+A finite automaton would have to remember which of 1,440 minutes of the day a leap second has: it takes some 12,000 states.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Moves = list[tuple[int, int, Local]]
 
 
 def digit(low: int, high: int, local: Local) -> tuple[int, int, Local]:
-    """A move by one of some digits."""
+    """Return a move by the digits ``low`` to ``high``."""
     return (48 + low, 48 + high, local)
 
 
 def offset(minutes: int) -> bytes:
-    """Minutes as ``hh:mm``."""
+    """Return minutes as ``hh:mm``."""
     return b"%02d:%02d" % divmod(minutes, 60)
 
 
 class TimeText(Region):
-    """The times of RFC 3339, after a date if there is an automaton of one. ``zone``: the fractions and offsets of all times."""
+    """The times of RFC 3339, after a date if ``date`` is given. ``zone``: the fractions and offsets of times."""
 
     def __init__(self, date: Nfa | None, zone: Nfa) -> None:
         self.date, self.zone = None if date is None else DfaMachine(date), DfaMachine(zone)
@@ -63,7 +63,7 @@ class TimeText(Region):
         return [(text[0], text[0], (OFFSET, text[1:]))] if text else []
 
     def in_clock(self, i: int, value: int) -> Moves:
-        """The moves within hours, minutes and seconds."""
+        """Return the moves within hours, minutes and seconds."""
         if i in (2, 5):
             return [(58, 58, (CLOCK, i + 1, value))]
         if i == 6:
@@ -81,7 +81,7 @@ class TimeText(Region):
         return [digit(n, n, (CLOCK, *to)) for n, to in enumerate(found)]
 
     def after_sixty(self, minutes: int, place: int) -> Moves:
-        """The moves after the second 60."""
+        """Return the moves after the second 60."""
         fraction: Moves = [(48, 57, (LEAP, minutes, 2))]
         if place == 1:
             return fraction

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 EVER = 9999
+"""The last draft of keywords that are still in use."""
 KEYWORDS: dict[str, tuple[str, int, int]] = {
     "type": ("type", 4, EVER), "enum": ("list", 4, EVER), "const": ("any", 6, EVER),
     "allOf": ("schemas", 4, EVER), "anyOf": ("schemas", 4, EVER), "oneOf": ("schemas", 4, EVER),
@@ -34,11 +35,11 @@ ANNOTATIONS = {
 }  # fmt: skip
 """Keywords that the specification defines and that assert nothing."""
 SILENT = ("title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
-"""Those that nothing else looks at either."""
+"""Those that nothing reads: schemas that differ only in them are equal."""
 
 
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas right below a schema, with the rest of their path."""
+    """Yield the direct subschemas of a schema with their paths relative to it."""
     for key, value in schema.items():
         if key in ("$defs", "definitions"):
             form = "map"
@@ -53,22 +54,22 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def is_schema(value: Any) -> bool:
-    """Whether it can be a schema: an object or a boolean."""
+    """Return whether a value can be a schema: an object or a boolean."""
     return isinstance(value, dict | bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a JSON number."""
+    """Return whether a value is a JSON number."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def all_are(values: Any, test: Any) -> bool:
-    """Whether it is a list whose members pass the test."""
+    """Return whether a value is a list whose members pass the test."""
     return isinstance(values, list) and all(map(test, values))
 
 
 def is_string(value: Any) -> bool:
-    """Whether it is a string."""
+    """Return whether a value is a string."""
     return isinstance(value, str)
 
 
@@ -91,8 +92,9 @@ FORMS: dict[str, Any] = {
         and all(is_schema(x) or isinstance(x, str) or all_are(x, is_string) for x in v.values())
     ),
 }
+"""By name of a form, as in :data:`KEYWORDS`: whether a value has it."""
 
 
 def pointer(name: str) -> str:
-    """A name as a step of a JSON pointer."""
+    """Return a name as a step of a JSON pointer."""
     return name.replace("~", "~0").replace("/", "~1")
