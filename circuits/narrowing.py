@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+TOKEN = "token"
+"""The keyword of a token that was asked for and is given by its text."""
+
 
 class Narrowing(NamedTuple):
     """One place where a constraint accepts less than what was written.
 
     ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
     ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
-    constraint has instead; ``why``: the reason, and what to do where something can be done. The keyword ``numbers`` is about
-    how numbers are written, of which no value is lost.
+    constraint has instead; ``why``: the reason, and what to do where something can be done. Two keywords lose no value:
+    ``numbers`` is about how numbers are written, ``token`` about tokens that a grammar names, which their texts stand for.
 
     Examples
     --------
@@ -31,7 +34,7 @@ class Narrowing(NamedTuple):
     @property
     def loses_values(self) -> bool:
         """Whether some value cannot be written at all; otherwise each can, in fewer ways than were asked for."""
-        return self.keyword != "numbers"
+        return self.keyword not in ("numbers", TOKEN)
 
     def __str__(self) -> str:
         place = self.path or "/" if self.path != self.keyword else ""

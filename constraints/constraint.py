@@ -1,9 +1,9 @@
-"""What the user holds: a set of texts, which composes, answers membership, and compiles for a vocabulary.
+""":class:`Constraint`: a set of texts that can be combined, tested for membership, and compiled for a vocabulary.
 
     c = regex(r"[a-z]+") & ~literal("no")        c.accepts("yes")        fa = c.compile(vocab)
 
-A constraint is a language of Unicode strings; ``~c`` is every other Unicode string. Underneath is a byte-level automaton
-over UTF-8, and compiling lifts it to tokens (``lift.py``).
+A constraint is a language of Unicode strings; ``~c`` is every other Unicode string. Internally it is a byte-level automaton
+over UTF-8, and compiling lifts that to tokens (``lifting/lift.py``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from ..circuits.automaton import Automaton
 from ..circuits.io.summary import html_table
-from ..errors import EmptyLanguage, UnsupportedConstraint
+from ..circuits.narrowing import TOKEN
+from ..errors import EmptyLanguage, UnsupportedConstraint, VocabularyMismatch
 from . import limits, validation
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
@@ -32,24 +33,27 @@ from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
 
 MOST_LIFTED = 50_000
-"""States of an automaton that is not deterministic, up to which all transitions of tokens are written out at once."""
+"""Most states of a nondeterministic byte automaton that is lifted to tokens as it is; a larger one is made deterministic
+first.
+"""
 
 
 class Constraint:
-    """A regular language of texts. Made by ``regex``, ``json_schema``, ``keywords``, ``literal``, ``any_of``, and by
+    """A regular language of texts: made by ``regex``, ``json_schema``, ``keywords``, ``literal``, ``any_of``, and by
+    operators.
 
-    ``a & b`` both; ``a | b`` either; ``~a`` every text not in ``a``; ``a - b`` in ``a`` and not in ``b``;
-    ``a + b`` one after the other;
-    ``a.repeat(low, high)`` between ``low`` and ``high`` times (``high=None``: no upper bound).
+    ``a & b``: both; ``a | b``: either; ``~a``: every text not in ``a``; ``a - b``: in ``a`` and not in ``b``;
+    ``a + b``: a text of ``a`` followed by one of ``b``;
+    ``a.repeat(low, high)``: ``low`` to ``high`` texts of ``a`` in a row (``high=None``: no upper bound).
 
-    Composition and compilation raise ``TooManyStates`` where the automaton would grow beyond reason.
+    Composition and compilation raise ``TooManyStates`` if the automaton would exceed the limits of ``limits.py``.
     """
 
-    is_finite = True  # whether it has its automaton written out
+    is_finite = True  # whether the byte automaton is written out in full
     with_budget: ClassVar[
         staticmethod[[Constraint, int | None, int], Constraint]
-    ]  # given by lazy_constraint.py
-    source: str | None = None  # a name for what it was made from, if that names it: see :func:`kept`
+    ]  # set by lazy_constraint.py
+    source: str | None = None  # digest of the arguments that determine the constraint, if known: see :func:`kept`
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
         self.nfa, self._narrowed = automaton, narrowed
@@ -66,15 +70,15 @@ class Constraint:
     def narrowed(self) -> tuple[Narrowing, ...]:
         """Where fewer texts are accepted than were asked for; empty if the language is exactly what was written.
 
-        Kept by ``&``, ``|``, ``+`` and ``repeat``. The complement of a constraint that lacks values would accept texts that
-        it must not, so ``~`` and ``-`` refuse one. Where only other ways to write numbers are lacking (``numbers``), the
-        complement has no text with an exponent (``1e5``) in it, and says so.
+        ``&``, ``|``, ``+`` and ``repeat`` carry these entries over. ``~`` and ``-`` refuse a constraint that lacks values,
+        since its complement would accept texts that it must not. If only other spellings of numbers are lacking
+        (``numbers``), the complement leaves out all texts with an exponent (``1e5``), and ``narrowed`` says so.
         """
         return self._narrowed
 
     @property
     def finite(self) -> Constraint:
-        """The constraint itself, or its regular part if its automaton is lazy."""
+        """The constraint itself, or a finite-state part of it if its automaton is lazy."""
         return self
 
     def __and__(self, other: Constraint) -> Constraint:
@@ -103,7 +107,7 @@ class Constraint:
         return Constraint(dfa.difference(utf8.text(), nfa.union([self.nfa, exponents()])), (NO_EXPONENTS,))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
-        """Between ``low`` and ``high`` of these texts in a row; no upper bound if ``high`` is ``None``."""
+        """Return the constraint of ``low`` to ``high`` of these texts in a row; ``high=None``: no upper bound."""
         low = validation.count(low, "low")
         high = None if high is None else validation.count(high, "high", low)
         return self._repeated(low, high)
@@ -112,21 +116,21 @@ class Constraint:
         return Constraint(repeat(self.nfa, low, high), self.narrowed)
 
     def tokens(self, at_most: int | None = None, at_least: int = 0) -> Constraint:
-        """These texts, into each of which at least ``at_least`` and at most ``at_most`` tokens go.
+        """Limit the number of tokens that a text of this constraint takes, as a part of a longer text.
 
-        For a part of a longer text: ``thinking.tokens(at_most=200) + answer.tokens(at_most=64)``. Parts may be joined by
-        ``+``, ``|`` and ``repeat`` (each repetition has its own count), and lie in one another. A token goes into a part if
-        it writes at least one byte of it, so one that crosses from a part into the next counts in both. No token goes
-        into an empty text, and EOS goes into no part. Where a text can be divided between parts in several ways, one that
-        obeys all limits is enough.
+        Example: ``thinking.tokens(at_most=200) + answer.tokens(at_most=64)``. Parts may be joined by ``+``, ``|`` and
+        ``repeat`` (each repetition has its own count), and nested. A token counts for a part if it writes at least one byte
+        of that part, so a token that crosses from one part into the next counts for both. An empty text takes no token, and
+        EOS counts for no part. If a text can be divided between parts in several ways, one division that obeys all limits is
+        enough.
 
-        Masks, P-GCD and ``Automaton.accepts_tokens`` obey the limits, together with the budget of the whole: a token is allowed
-        if some completion obeys them all. ``accepts``, ``is_empty`` and ``shortest`` are about the text alone, and so is the
-        guide of P-GCD.
+        Masks, P-GCD and ``Automaton.accepts_tokens`` obey the limits, together with the budget of the whole text: a token is
+        allowed if some completion obeys them all. ``accepts``, ``is_empty``, ``shortest`` and the guide of P-GCD ignore the
+        limits.
 
-        ``compile`` raises ``EmptyLanguage`` where no text obeys the limits with that vocabulary. ``&``, ``-``, ``~``,
-        ``canonical=True`` and what else needs a finite automaton raise ``UnsupportedConstraint``, as do limits that are no
-        whole numbers and ``at_least > at_most``.
+        ``compile`` raises ``EmptyLanguage`` if no text obeys the limits with that vocabulary. ``UnsupportedConstraint`` is
+        raised by ``&``, ``-``, ``~``, ``canonical=True`` and whatever else needs a finite automaton, for limits that are no
+        whole numbers, and for ``at_least > at_most``.
 
         >>> from tractile.constraints import Vocabulary, regex
         >>> vocab = Vocabulary([None, b"a", b"b", b"aa", b"ab"], eos_token_id=0)
@@ -140,8 +144,11 @@ class Constraint:
 
     @cached_property
     def bytes_automaton(self) -> Nfa:
-        """The byte-level automaton that is compiled: a deterministic one, minimal unless it is large, where that is not much
-        larger than the one written down; otherwise that one, reduced where it is small (it may be ambiguous)."""
+        """The trimmed, epsilon-free byte automaton that is compiled.
+
+        Deterministic if subset construction does not grow it too much (and minimal unless it is large). Otherwise
+        nondeterministic, reduced if it is small; it may then be ambiguous.
+        """
         small = self.nfa.plain
         if small.num_states <= dfa.MANY_STATES:
             with limited_to(SIMPLIFYING):
@@ -152,23 +159,25 @@ class Constraint:
         return small if small.is_deterministic else resolved(small)
 
     def accepts(self, text: str | bytes) -> bool:
-        """Whether the text (or its UTF-8 bytes) satisfies the constraint."""
+        """Return whether the text (or its UTF-8 bytes) satisfies the constraint."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
         return self.bytes_automaton.accepts(data)
 
     def is_empty(self) -> bool:
-        """Whether no text satisfies the constraint."""
+        """Return whether no text satisfies the constraint."""
         return self.nfa.is_empty
 
     def shortest(self) -> str:
-        """A text of the fewest UTF-8 bytes that satisfies the constraint. Raises ``EmptyLanguage``."""
+        """Return a text of the fewest UTF-8 bytes that satisfies the constraint. Raise ``EmptyLanguage`` if there is none."""
         word = self.bytes_automaton.shortest()
         if word is None:
             raise EmptyLanguage("no text satisfies the constraint")
         return word.decode()
 
     def lift(self, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
-        """The token-level transitions of :meth:`compile` as plain arrays. Raises ``EmptyLanguage``."""
+        """Return the token-level transitions of :meth:`compile` as plain arrays. Raise ``EmptyLanguage`` if there is no
+        text.
+        """
         vocab = vocabulary_of(vocab)
         if self.bytes_automaton.is_empty:
             raise EmptyLanguage("no text satisfies the constraint")
@@ -183,25 +192,29 @@ class Constraint:
         cache: bool = False,
         canonical: bool = False,
     ) -> Automaton:
-        """The token-level automaton: sequences of tokens whose bytes are an accepted text, then EOS, then only EOS.
+        """Compile to an automaton over tokens that accepts the bytes of a text, then EOS, then only EOS.
 
-        ``vocab`` is a :class:`Vocabulary`, or a tokenizer that :meth:`Vocabulary.from_tokenizer` reads. ``eos_token_id`` is the
-        end token (EOS) where that is not the vocabulary's own. With ``require_eos=False`` a sequence that ends in an accepted
-        text without EOS counts as well. Special tokens are never allowed; EOS only where the text is complete. With
-        ``cache=True`` the result is kept on disk and read from there the next time (``TRACTILE_CACHE`` names the
-        directory), by another process too; one made by ``json_schema`` is then not even built. With ``canonical=True`` each
-        text is accepted only as the tokenizer itself writes it (Berglund et al. 2024): this takes a vocabulary read from a
-        byte-pair tokenizer, all transitions are written out, and ``UnsupportedConstraint`` names what is not read of a
-        tokenizer. Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary,
-        ``TooManyStates``, ``FormatError`` for a tokenizer that is not read.
+        ``vocab`` is a :class:`Vocabulary`, or a tokenizer that :meth:`Vocabulary.from_tokenizer` reads. ``eos_token_id`` is
+        the end token (EOS) if that is not the vocabulary's own. With ``require_eos=False`` a sequence that ends in an
+        accepted text without EOS is accepted too. Special tokens are never allowed; EOS only where the text is complete.
+
+        With ``cache=True`` the result is kept on disk and read from there the next time, by other processes too
+        (``TRACTILE_CACHE`` names the directory); a cached ``json_schema`` is not even built. With ``canonical=True`` each
+        text is accepted only in the tokenizer's own segmentation (Berglund et al. 2024). That needs a vocabulary read from a
+        byte-pair tokenizer and writes out all transitions; ``UnsupportedConstraint`` names a feature of the tokenizer that is
+        not supported.
+
+        Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary;
+        ``TooManyStates``; ``FormatError`` for a tokenizer that is not read.
         """
         vocab = vocabulary_of(vocab, eos_token_id)
+        check_tokens(self.narrowed, vocab)
         automaton = (self._kept if cache else self._compile)(vocab, require_eos, canonical)
         automaton.narrowed = self.narrowed
         return automaton
 
     def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
-        """The automaton from disk, or else compiled and written there."""
+        """Read the automaton from the disk cache, or compile it and write it there."""
         parts: list[Any] = [self.source and self.source.encode()]
         if self.source is None:
             parts = [store.code(), self.nfa.edges, self.nfa.epsilons, self.nfa.start, self.nfa.accept]
@@ -221,7 +234,7 @@ class Constraint:
         return automaton
 
     def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
-        """:meth:`compile`, once: the automaton is kept with the constraint, for the latest four vocabularies."""
+        """Return the result of :meth:`compile`, cached with the constraint for the latest four vocabularies."""
         vocab = vocabulary_of(vocab, eos_token_id)
         automaton = self._compiled.pop(vocab.cache_name, None)
         self._compiled[vocab.cache_name] = automaton = automaton or self.compile(vocab)
@@ -238,7 +251,7 @@ class Constraint:
         if canonical:
             return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
         if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
-            automaton = resolved(automaton, 4 * limits.WORK)  # all transitions of tokens would take more
+            automaton = resolved(automaton, 4 * limits.WORK)  # cheaper than lifting it to tokens as it is
         if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
             return TokenDfa(automaton, vocab, require_eos)
         arrays = self.lift(vocab, require_eos)
@@ -254,6 +267,16 @@ class Constraint:
         ).for_vocabulary(vocab.fingerprint)
 
 
+def check_tokens(narrowed: Iterable[Narrowing], vocab: Vocabulary) -> None:
+    """Raise ``VocabularyMismatch`` if the vocabulary lacks a token that a grammar names."""
+    for text in [each.asked for each in narrowed if each.keyword == TOKEN]:
+        if text.encode() not in vocab.token_bytes:
+            raise VocabularyMismatch(
+                f"the grammar asks for the token {text!r}, and no token of the vocabulary spells it; for a special token: "
+                f"Vocabulary.with_special({{{text!r}: its id}})"
+            )
+
+
 NO_EXPONENTS = Narrowing(
     path="~",
     keyword="complement",
@@ -264,7 +287,7 @@ NO_EXPONENTS = Narrowing(
 
 
 def exponents() -> Nfa:
-    """The texts with an exponent behind a digit somewhere, in a number or not."""
+    """Return the automaton of all texts that contain a digit followed by an exponent, in a number or not."""
     digit, anything = nfa.byte_ranges([(48, 57)]), nfa.star(nfa.byte_ranges([(0, 255)]))
     sign = nfa.optional(nfa.byte_ranges([(43, 43), (45, 45)]))
     return nfa.concat([anything, digit, nfa.byte_ranges([(69, 69), (101, 101)]), sign, digit, anything])
@@ -288,7 +311,7 @@ class Deferred(Constraint):
         self.source, self._build, self._narrowed = source, build, narrowed
 
     def __reduce__(self) -> tuple[type[Constraint], tuple[Nfa, tuple[Narrowing, ...]]]:
-        """As a constraint that is built: what builds it may hold machines, which cannot be copied to another process."""
+        """Pickle as a built constraint: the builder may hold machines, which cannot be copied to another process."""
         return Constraint, (self.nfa, self.narrowed)
 
     @cached_property
@@ -305,7 +328,7 @@ class Deferred(Constraint):
 
 
 def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint:
-    """Build a constraint, or defer that until its automaton is asked for if it was compiled with ``cache=True`` before."""
+    """Build a constraint now, or on first use if an earlier ``cache=True`` compilation of this ``source`` is on disk."""
     name = store.digest([store.code(), *source])
     known = store.read("source", name)
     if known is not None:
@@ -316,7 +339,7 @@ def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint
 
 
 def literal(text: str) -> Constraint:
-    """Exactly this text. Raises ``UnsupportedConstraint`` for a lone surrogate.
+    """Accept exactly this text. Raise ``UnsupportedConstraint`` for a lone surrogate.
 
     Examples
     --------
@@ -328,7 +351,7 @@ def literal(text: str) -> Constraint:
 
 
 def any_of(*options: str | Constraint) -> Constraint:
-    """Any one of the options: texts or constraints.
+    """Accept any one of the options: texts or constraints. Raise ``EmptyLanguage`` if there are none.
 
     Examples
     --------

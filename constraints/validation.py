@@ -1,7 +1,8 @@
-"""Arguments as people give them: texts and whole numbers, or an error that names the argument and says what it should be."""
+"""Checks of arguments: texts and whole numbers, or an error that names the argument and says what it should be."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
@@ -10,8 +11,7 @@ from . import limits
 
 
 def text(value: Any, path: str) -> str:
-    """The text. Raises ``UnsupportedConstraint`` for what is none, or has half of a surrogate pair, which no UTF-8 text
-    has."""
+    """Return ``value``. Raise ``UnsupportedConstraint`` if it is no ``str`` or contains a lone surrogate."""
     if not isinstance(value, str):
         raise UnsupportedConstraint(f"a text is needed, not {short(value)}", path=path)
     if not value.isascii() and (odd := next((c for c in value if "\ud800" <= c <= "\udfff"), None)):
@@ -20,7 +20,7 @@ def text(value: Any, path: str) -> str:
 
 
 def count(value: Any, path: str, least: int = 0, most: int = limits.COUNT) -> int:
-    """The whole number. Raises ``UnsupportedConstraint`` for what is none, or is not in the range."""
+    """Return ``value`` as an ``int``. Raise ``UnsupportedConstraint`` if it is no integer from ``least`` to ``most``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
         raise UnsupportedConstraint(
             f"a whole number from {least:,} to {most:,} is needed, not {short(value)}", path=path
@@ -28,8 +28,25 @@ def count(value: Any, path: str, least: int = 0, most: int = limits.COUNT) -> in
     return int(value)
 
 
+def token_texts(value: Any) -> dict[int, str]:
+    """Return the texts of tokens by number, which JSON writes as a string; none for None.
+
+    Raises ``UnsupportedConstraint`` for anything else.
+    """
+    found = {} if value is None else value
+    if isinstance(found, Mapping):
+        found = {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in found.items()}
+    if not isinstance(found, Mapping) or not all(
+        isinstance(token, int) and isinstance(each, str) and each for token, each in found.items()
+    ):
+        raise UnsupportedConstraint(
+            f"the texts of tokens by number are needed, not {short(value)}", path="tokens"
+        )
+    return found
+
+
 def short(value: Any) -> str:
-    """The value for a message."""
+    """Return a short representation of a value for a message."""
     if isinstance(value, int) and abs(value) > limits.COUNT * limits.COUNT:
         return f"a number of {value.bit_length()} bits"
     shown = repr(value)

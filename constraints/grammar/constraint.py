@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -25,6 +26,7 @@ def grammar(
     *,
     syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
     start: str | None = None,
+    tokens: Mapping[int, str] | None = None,
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
@@ -39,6 +41,10 @@ def grammar(
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
     compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count
     as depth.
+
+    A token that the grammar names (``<|call|>``, ``<think>``, ``<[128]>``) stands for its text; ``tokens`` gives the texts of
+    those named by number. ``compile`` raises ``VocabularyMismatch`` where the vocabulary has no token of that text: special
+    tokens get theirs by :meth:`~tractile.Vocabulary.with_special`. Other tokens that spell the text are allowed beside it.
 
     Lark: as its Earley parser with ``lexer="dynamic_complete"`` reads texts; what the grammar ignores may stand between
     terminals; terminals with lazy repeats end at their first match. Needs the extra ``tractile[grammars]``.
@@ -57,9 +63,10 @@ def grammar(
     chosen = [] if max_depth is None else ["max_depth"]
     if max_depth is not None:
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
-    rules, first, places = read_rules(text, syntax, start)
+    tokens = validation.token_texts(tokens)
+    rules, first, places = read_rules(text, syntax, start, tokens)
     if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
-        lazy = made(unbounded, text, syntax, start)
+        lazy = made(unbounded, text, syntax, start, tokens)
         narrowing.report(lazy.narrowed, on_narrowed)
         return lazy
     found = bounded(rules, first, places, max_depth)
@@ -86,15 +93,17 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
     return Constraint(found, narrowing.merged(rules.narrowed, cut))
 
 
-def unbounded(text: str | os.PathLike[str], syntax: Any, start: str | None) -> LazyConstraint:
+def unbounded(
+    text: str | os.PathLike[str], syntax: Any, start: str | None, tokens: Mapping[int, str]
+) -> LazyConstraint:
     """The constraint of a recursive grammar. Its finite part has the largest depth up to 3 that fits the limits."""
-    automaton, narrowed = lazy_grammar(text, syntax, start)
+    automaton, narrowed = lazy_grammar(text, syntax, start, tokens)
 
     def finite() -> Constraint:
         try:
             with attempt(limits.WORK / 4):
                 return Constraint(explore(automaton, limits.PART_STATES), narrowed)
         except TooManyStates:
-            return bounded(*read_rules(text, syntax, start), None)
+            return bounded(*read_rules(text, syntax, start, tokens), None)
 
     return LazyConstraint(automaton, narrowed, finite, partial(grammar_abstraction, automaton))

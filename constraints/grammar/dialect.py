@@ -7,11 +7,13 @@ parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..narrowing import Narrowing
 from .parameters import Condition, Step, condition, step
 from .statements import (
     PLAIN,
@@ -26,6 +28,7 @@ from .statements import (
     statements,
     tokens,
 )
+from .token_references import narrowings, referred
 
 SIGNS = re.compile(
     r"""%(?:json|regex|lark|llguidance|if)\b|::|&|\{\s*-?\d*\s*,?\s*-?\d*\s*\}|<[^<>\n]*>|@[a-z]|\w-\w|\"\"|~\s*[^\s\d]|\b_*[a-z]\w*[A-Z]|\b_*[A-Z]\w*[a-z]|\\u\{"""
@@ -61,21 +64,22 @@ class Extensions:
     steps: dict[str, tuple[str, Step]] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
     kept: list[str] = field(default_factory=list)  # rules that only declared terminals call
+    narrowed: list[Narrowing] = field(default_factory=list)
 
 
-def extended(text: str) -> Extensions:
+def extended(text: str, tokens: Mapping[int, str]) -> Extensions:
     """The grammar in Lark's own format, and what its declared terminals stand for."""
     if not SIGNS.search(text):
         return Extensions(text)
-    rewriter = Rewriter(text)
+    rewriter = Rewriter(text, tokens)
     return rewriter.extensions if rewriter.changed else Extensions(text)
 
 
 class Rewriter:
     """Rewrites one grammar, statement by statement."""
 
-    def __init__(self, text: str) -> None:
-        self.extensions = Extensions("")
+    def __init__(self, text: str, texts: Mapping[int, str]) -> None:
+        self.extensions, self.texts = Extensions(""), texts
         self.added: list[str] = []
         self.changed = False
         self.names = {token.text for token in tokens(text) if token.kind == "NAME"}
@@ -196,7 +200,10 @@ class Rewriter:
                 self.changed = True
                 self.repeat(found, token, rule)
             elif kind == "TOKEN":
-                raise refused(f"{text} asks for a token of the model, not for text", token)
+                self.changed = True
+                texts = referred(text, self.texts, token.line)
+                self.extensions.narrowed += narrowings(texts, token.line)
+                found.append(f"( {' | '.join(map(quoted, texts))} )")
             elif kind == "GRAMMAR":
                 raise refused(f"{text} refers to another grammar: write its rules in this one", token)
             elif kind == "DIRECTIVE" and text == "%lark":
@@ -232,6 +239,11 @@ class Rewriter:
             self.extensions.kept.append(once)
             self.extensions.repeats[more] = once, low, high
         found[begin:] = [more]
+
+
+def quoted(text: str) -> str:
+    """A text as a string of Lark's."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def last_alternative(pieces: Sequence[str]) -> int:

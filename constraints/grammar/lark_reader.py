@@ -6,7 +6,7 @@ The ``lark`` package reads them; what it has no word for is rewritten first (``d
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -37,11 +37,11 @@ def import_own(do_import: Callable[..., None], path: Sequence[str], base: Any, *
     do_import(path, base, *others)
 
 
-def read_lark(text: str, start: str) -> tuple[Rules, Places]:
+def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, Places]:
     """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
     that depend on what stands beside them."""
     lark = lark_package()
-    extensions = extended(text)
+    extensions = extended(text, tokens)
     written, text = text, extensions.text
     try:
         count_terminals(text, lark.load_grammar)
@@ -62,6 +62,7 @@ def read_lark(text: str, start: str) -> tuple[Rules, Places]:
             f"the grammar cannot be read: {short(error)}", path=place(text, str(error))
         ) from None
     standing_for, narrowed = read_extensions(extensions, {t.name: t.pattern for t in definitions}, lark)
+    narrowed = merged(narrowed, extensions.narrowed)
     named = {s.name for rule in expansions for s in rule.expansion if s.is_term}
     terminals = {
         t.name: terminal(t.pattern, t.name, text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
@@ -28,7 +28,10 @@ from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, reac
 
 
 def lazy_grammar(
-    text: str | os.PathLike[str], syntax: str = "lark", start: str | None = None
+    text: str | os.PathLike[str],
+    syntax: str = "lark",
+    start: str | None = None,
+    tokens: Mapping[int, str] | None = None,
 ) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
     """The texts of a context-free grammar, as a lazy automaton, with what that leaves out.
 
@@ -40,7 +43,7 @@ def lazy_grammar(
     """
     try:
         with limited():
-            rules, first, places = read_rules(text, syntax, start)
+            rules, first, places = read_rules(text, syntax, start, tokens)
             rules, narrowed = regular_differences(rules, first)
             machines = GrammarMachines(Productions(rules, first))
             automaton: StackAutomaton

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
+from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .macros import Macro
+from .token_references import narrowings, referred
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 
 GBNF = r"""
@@ -66,8 +69,11 @@ def lark_package() -> Any:
 # ---------------------------------------------------------------- GBNF and EBNF
 
 
-def read_bnf(text: str, syntax: str) -> Rules:
-    """The rules of a GBNF or EBNF text. Raises ``UnsupportedConstraint`` with the line."""
+def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) -> Rules:
+    """The rules of a GBNF or EBNF text; ``tokens`` are the texts of tokens that it names by number.
+
+    Raises ``UnsupportedConstraint`` with the line.
+    """
     lark = lark_package()
     try:
         tree = bnf_parser(syntax).parse(text)
@@ -75,6 +81,15 @@ def read_bnf(text: str, syntax: str) -> Rules:
         raise UnsupportedConstraint(
             f"the {syntax.upper()} grammar cannot be read: {short(error)}", path=f"line {error.line}"
         ) from None
+    narrowed = list[Narrowing]()
+    for node in tree.find_data("token"):
+        (reference,) = node.children
+        if reference.startswith("!"):
+            raise UnsupportedConstraint(
+                f"{reference} asks for any token but some, which has no text", path=f"line {reference.line}"
+            )
+        node.data, node.children = "texts", referred(reference, tokens or {}, reference.line)
+        narrowed += narrowings(node.children, reference.line)
     rules: dict[str, Expression] = {}
     lines: dict[str, int] = {}
     for rule in tree.children:
@@ -85,7 +100,7 @@ def read_bnf(text: str, syntax: str) -> Rules:
                 f"the rule {name!r} is defined on line {lines[name]} already", path=f"line {head.line}"
             )
         rules[name], lines[name] = expression(body), head.line
-    return Rules(rules, lines)
+    return Rules(rules, lines, merged(narrowed))
 
 
 @lru_cache(maxsize=2)
@@ -116,6 +131,8 @@ def expression(node: Any) -> Expression:
         return Repeat(expression(parts[1]), times, times)
     if kind == "without":
         return Without(expression(parts[0]), expression(parts[1]), node.meta.line)
+    if kind == "texts":
+        return Choice([Text(nfa.literal(text.encode())) for text in parts])
     if kind == "lookahead":  # a hint of what follows the rule: it takes no text away
         return Series([])
     token: Any = parts[0] if parts else None
@@ -141,11 +158,8 @@ def expression(node: Any) -> Expression:
             raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
     if kind == "char_class":
         return Text(utf8.utf8(char_class(token)))
-    if kind == "any_char":
-        return Text(utf8.utf8(utf8.EVERY))
-    raise UnsupportedConstraint(
-        f"{token} asks for a token of the model, not for text", path=f"line {token.line}"
-    )
+    assert kind == "any_char"
+    return Text(utf8.utf8(utf8.EVERY))
 
 
 def value(node: Any) -> Any:

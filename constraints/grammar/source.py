@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import FormatError, UnsupportedConstraint
@@ -15,14 +16,17 @@ from .terminals import Places
 from .tree import Rules, check
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
+OTHER = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
-def read_rules(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
+def read_rules(
+    text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str] | None = None
+) -> tuple[Rules, str, Places]:
     """:func:`read_grammar`, and whether all rules are defined and end."""
     try:
         with limited():
-            rules, first, places = read_grammar(text, syntax, start)
+            rules, first, places = read_grammar(text, syntax, start, tokens or {})
             if first not in rules.rules:
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)
@@ -31,7 +35,9 @@ def read_rules(text: str | os.PathLike[str], syntax: str, start: str | None) -> 
     return rules, first, places
 
 
-def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -> tuple[Rules, str, Places]:
+def read_grammar(
+    text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str]
+) -> tuple[Rules, str, Places]:
     """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
@@ -48,7 +54,12 @@ def read_grammar(text: str | os.PathLike[str], syntax: str, start: str | None) -
     validation.text(text, "text")
     spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
     if syntax == "lark":
-        rules, places = read_lark(text, start or "start")
+        if OTHER.search(text):
+            raise UnsupportedConstraint(
+                'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',
+                path="syntax",
+            )
+        rules, places = read_lark(text, start or "start", tokens)
         return rules, "" if "" in rules.rules else start or "start", places
-    rules = read_bnf(text, syntax)
+    rules = read_bnf(text, syntax, tokens)
     return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules))), Places()

@@ -1,0 +1,52 @@
+"""Token references in grammars, ``<|call|>``, ``<think>``, ``<[128]>``: each stands for the text of its token.
+
+A constraint is a language of texts, so a token that is referred to must spell one: an added token does, a special token where
+the vocabulary is given its text (:meth:`~tractile.Vocabulary.with_special`). Compiling for a vocabulary without such a token is
+refused. Other tokens that spell the same text are allowed beside it, which ``narrowed`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import chain
+
+from ...circuits.narrowing import TOKEN
+from ...errors import UnsupportedConstraint
+from ..narrowing import Narrowing
+
+MOST = 1_000  # tokens that one reference names
+
+
+def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
+    """Return the texts of the tokens that a reference names: its own, or those of the numbers in ``<[1,4-7]>``.
+
+    Raises ``UnsupportedConstraint`` for what is no list of numbers, and for numbers without a text.
+    """
+    inner = reference[1:-1]
+    if not (inner.startswith("[") and inner.endswith("]")):
+        return [reference]
+    ranges = [part.strip().partition("-") for part in inner[1:-1].split(",")]
+    if not all(
+        low.strip().isdecimal() and (not dash or high.strip().isdecimal()) for low, dash, high in ranges
+    ):
+        raise UnsupportedConstraint(
+            f"{reference} names no tokens: write numbers, as in <[7]> or <[7,10-12]>", path=f"line {line}"
+        )
+    spans = [range(int(low), int(high if dash else low) + 1) for low, dash, high in ranges]
+    if sum(map(len, spans)) > MOST:
+        raise UnsupportedConstraint(f"{reference} names more than {MOST} tokens", path=f"line {line}")
+    numbers = list(chain(*spans))
+    if unknown := [number for number in numbers if number not in tokens]:
+        raise UnsupportedConstraint(
+            f"the text of the token {unknown[0]} is not known: grammar(…, tokens={{{unknown[0]}: …}})",
+            path=f"line {line}",
+        )
+    if not numbers:
+        raise UnsupportedConstraint(f"{reference} names no tokens", path=f"line {line}")
+    return [tokens[number] for number in numbers]
+
+
+def narrowings(texts: Iterable[str], line: int) -> list[Narrowing]:
+    """Return what is to be said of tokens that a grammar refers to."""
+    why = "other tokens that spell it are allowed beside it"
+    return [Narrowing(f"line {line}", TOKEN, text, "its text", why) for text in texts]
