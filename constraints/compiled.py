@@ -1,4 +1,4 @@
-"""The token-level automaton of a constraint that is not written out: masks from a lazy automaton, all else on demand."""
+"""The token automaton of a lazy constraint: masks from lazy states, all transitions on demand."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .masks.recording_tokens import RecordingTokens
 from .parts.tokens import LimitedTokens
 
 GUIDE_STATES = 1_000
-"""States of the automaton that an HMM is multiplied with, where the constraint's own is larger."""
+"""Most byte states of the automaton that guides P-GCD; a larger constraint is approximated."""
 
 WRITTEN_OUT = WRITTEN | {"_transitions_by_class", "_steps"}
-"""The attributes of an automaton whose transitions are all written out."""
+"""Attributes of :class:`Automaton` that need all transitions and so build the finite automaton."""
 
 
 class ConstraintAutomaton(Automaton):
-    """An automaton over tokens whose states are made as they are met.
+    """An automaton over tokens whose states are created as decoding reaches them.
 
-    Next-token masks are exact, and ask :attr:`lazy`. What needs all transitions (products, counting, probabilities, drawing
-    at random) asks :attr:`finite`, which is made on first use, and may have to leave texts out: then ``narrowed`` says so,
-    and a warning is logged. P-GCD multiplies the HMM with :meth:`guide`.
+    Next-token masks are exact and come from :attr:`lazy`. Whatever needs all transitions (products, counting, probabilities,
+    random sampling) uses :attr:`finite`. That automaton is built on first use and may accept fewer texts; if so, ``narrowed``
+    lists what is lacking and a warning is logged. P-GCD multiplies the HMM with :meth:`guide`.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ConstraintAutomaton(Automaton):
         return html_table([], [], repr(self))
 
     def __reduce__(self) -> tuple[Callable[..., Automaton], tuple[Callable[[], Automaton]]]:
-        """Compiled again where it is read: its masks hold what they have worked out."""
+        """Pickle only the recipe: the reading process compiles again, since mask caches cannot be copied."""
         if self.made_by is None:
             raise TypeError(
                 "an automaton that was not compiled from a constraint cannot be copied to another process"
@@ -64,7 +64,7 @@ class ConstraintAutomaton(Automaton):
 
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:
-        """Where fewer texts are accepted than were asked for: by the masks, and by :attr:`finite` once that is made."""
+        """Where the masks, or :attr:`finite` once it is built, accept fewer texts than were asked for."""
         written = self.__dict__.get("_finite")
         return self._narrowed if written is None else (*self._narrowed, *written.narrowed)
 
@@ -74,14 +74,18 @@ class ConstraintAutomaton(Automaton):
 
     @property
     def finite(self) -> Automaton:
-        """The automaton with all its states and transitions."""
+        """The automaton with all its states and transitions written out; built on first access."""
         found: Automaton | None = self.__dict__.get("_finite")
         if found is None:
             found = self.__dict__["_finite"] = self._make_finite()
         return found
 
     def guide(self, most_states: int = GUIDE_STATES) -> Automaton:
-        """An automaton of about so many byte states that accepts at least the same texts, and just these where they fit."""
+        """Return an automaton over tokens that accepts at least all texts of the constraint.
+
+        Its byte automaton has at most about ``most_states`` states. It accepts exactly the constraint's texts if that size
+        suffices.
+        """
         if most_states not in self._guides:
             self._guides[most_states] = self._make_guide(most_states)
         return self._guides[most_states]

@@ -1,4 +1,4 @@
-""":class:`Constraint`: a set of texts that can be combined, tested for membership, and compiled for a vocabulary.
+""":class:`Constraint`: a set of texts, to combine, to test for membership and to compile.
 
     c = regex(r"[a-z]+") & ~literal("no")        c.accepts("yes")        fa = c.compile(vocab)
 
@@ -33,15 +33,13 @@ from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
 
 MOST_LIFTED = 50_000
-"""Most states of a nondeterministic byte automaton that is lifted to tokens as it is; a larger one is made deterministic
-first.
-"""
+"""Most states of an NFA that is lifted to tokens as it is; a larger one is determinized first."""
 
 
 class Constraint:
-    """A regular language of texts: made by ``regex``, ``json_schema``, ``keywords``, ``literal``, ``any_of``, and by
-    operators.
+    """A regular language of texts, composed by operators.
 
+    Made by ``regex``, ``json_schema``, ``keywords``, ``literal``, ``any_of``, and by
     ``a & b``: both; ``a | b``: either; ``~a``: every text not in ``a``; ``a - b``: in ``a`` and not in ``b``;
     ``a + b``: a text of ``a`` followed by one of ``b``;
     ``a.repeat(low, high)``: ``low`` to ``high`` texts of ``a`` in a row (``high=None``: no upper bound).
@@ -53,7 +51,7 @@ class Constraint:
     with_budget: ClassVar[
         staticmethod[[Constraint, int | None, int], Constraint]
     ]  # set by lazy_constraint.py
-    source: str | None = None  # digest of the arguments that determine the constraint, if known: see :func:`kept`
+    source: str | None = None  # digest of what it was made from, if known: see :func:`kept`
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
         self.nfa, self._narrowed = automaton, narrowed
@@ -68,7 +66,7 @@ class Constraint:
 
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:
-        """Where fewer texts are accepted than were asked for; empty if the language is exactly what was written.
+        """Where fewer texts are accepted than were written; empty if the language is exact.
 
         ``&``, ``|``, ``+`` and ``repeat`` carry these entries over. ``~`` and ``-`` refuse a constraint that lacks values,
         since its complement would accept texts that it must not. If only other spellings of numbers are lacking
@@ -107,7 +105,7 @@ class Constraint:
         return Constraint(dfa.difference(utf8.text(), nfa.union([self.nfa, exponents()])), (NO_EXPONENTS,))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
-        """Return the constraint of ``low`` to ``high`` of these texts in a row; ``high=None``: no upper bound."""
+        """Accept ``low`` to ``high`` of these texts in a row; ``high=None``: no upper bound."""
         low = validation.count(low, "low")
         high = None if high is None else validation.count(high, "high", low)
         return self._repeated(low, high)
@@ -168,15 +166,19 @@ class Constraint:
         return self.nfa.is_empty
 
     def shortest(self) -> str:
-        """Return a text of the fewest UTF-8 bytes that satisfies the constraint. Raise ``EmptyLanguage`` if there is none."""
+        """Return an accepted text of the fewest UTF-8 bytes.
+
+        Raise ``EmptyLanguage`` if there is none.
+        """
         word = self.bytes_automaton.shortest()
         if word is None:
             raise EmptyLanguage("no text satisfies the constraint")
         return word.decode()
 
     def lift(self, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
-        """Return the token-level transitions of :meth:`compile` as plain arrays. Raise ``EmptyLanguage`` if there is no
-        text.
+        """Return the token-level transitions of :meth:`compile` as arrays.
+
+        Raises ``EmptyLanguage``.
         """
         vocab = vocabulary_of(vocab)
         if self.bytes_automaton.is_empty:
@@ -192,7 +194,7 @@ class Constraint:
         cache: bool = False,
         canonical: bool = False,
     ) -> Automaton:
-        """Compile to an automaton over tokens that accepts the bytes of a text, then EOS, then only EOS.
+        """Compile to a token automaton that accepts the bytes of a text, then EOS, then only EOS.
 
         ``vocab`` is a :class:`Vocabulary`, or a tokenizer that :meth:`Vocabulary.from_tokenizer` reads. ``eos_token_id`` is
         the end token (EOS) if that is not the vocabulary's own. With ``require_eos=False`` a sequence that ends in an
@@ -234,7 +236,7 @@ class Constraint:
         return automaton
 
     def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
-        """Return the result of :meth:`compile`, cached with the constraint for the latest four vocabularies."""
+        """Return :meth:`compile`'s result, kept with the constraint for the latest four vocabularies."""
         vocab = vocabulary_of(vocab, eos_token_id)
         automaton = self._compiled.pop(vocab.cache_name, None)
         self._compiled[vocab.cache_name] = automaton = automaton or self.compile(vocab)
@@ -287,7 +289,7 @@ NO_EXPONENTS = Narrowing(
 
 
 def exponents() -> Nfa:
-    """Return the automaton of all texts that contain a digit followed by an exponent, in a number or not."""
+    """Return the automaton of all texts that have an exponent after a digit somewhere."""
     digit, anything = nfa.byte_ranges([(48, 57)]), nfa.star(nfa.byte_ranges([(0, 255)]))
     sign = nfa.optional(nfa.byte_ranges([(43, 43), (45, 45)]))
     return nfa.concat([anything, digit, nfa.byte_ranges([(69, 69), (101, 101)]), sign, digit, anything])
@@ -311,7 +313,7 @@ class Deferred(Constraint):
         self.source, self._build, self._narrowed = source, build, narrowed
 
     def __reduce__(self) -> tuple[type[Constraint], tuple[Nfa, tuple[Narrowing, ...]]]:
-        """Pickle as a built constraint: the builder may hold machines, which cannot be copied to another process."""
+        """Pickle as a built constraint: the builder may hold machines, which cannot be pickled."""
         return Constraint, (self.nfa, self.narrowed)
 
     @cached_property
@@ -328,7 +330,7 @@ class Deferred(Constraint):
 
 
 def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint:
-    """Build a constraint now, or on first use if an earlier ``cache=True`` compilation of this ``source`` is on disk."""
+    """Build a constraint, or defer that to first use if a compilation of it is in the disk cache."""
     name = store.digest([store.code(), *source])
     known = store.read("source", name)
     if known is not None:
@@ -351,7 +353,9 @@ def literal(text: str) -> Constraint:
 
 
 def any_of(*options: str | Constraint) -> Constraint:
-    """Accept any one of the options: texts or constraints. Raise ``EmptyLanguage`` if there are none.
+    """Accept any one of the options, texts or constraints.
+
+    Raises ``EmptyLanguage`` without options.
 
     Examples
     --------

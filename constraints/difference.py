@@ -1,11 +1,11 @@
-"""How two constraints differ: the shortest text that only one of them accepts, and the number of such texts.
+"""How two constraints differ: shortest texts that only one accepts, and the number of them.
 
-Both automata read the same text together, breadth first. A pair of states stands for all texts that lead to it:
+A breadth-first search of the product automaton. A pair of states stands for all texts that lead to it:
 
     (p, q) --byte--> (p', q'),      q' = NONE where the second automaton cannot go on, and likewise p'
 
-A text is accepted by the first constraint alone if it leads to a pair of which only p accepts. Where finitely many pairs are
-reached, they are an automaton of all such texts, and that counts them.
+A text is accepted by the first constraint alone if it leads to a pair of which only p accepts. If finitely many pairs are
+reachable, they form the automaton of all these texts, in which the texts are counted.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from .lazy_constraint import LazyConstraint
 from .report import number_of_texts
 
 MAX_PAIRS = 50_000
-NONE = -1  # the state of an automaton that cannot go on
-PREFERRED = b"a0A b1,.\"'"  # bytes that a shortest text has where it may have any
+NONE = -1  # the dead state: the automaton has read a byte that it does not allow
+PREFERRED = b"a0A b1,.\"'"  # bytes to write a text with where several are allowed, best first
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What only the first constraint accepts, and what only the second.
+    """The difference of two languages: a text that only the first accepts, and vice versa.
 
-    ``only_first``, ``only_second``: a text of that kind, None if none was found. ``compared``: the number of bytes up to which
-    all texts were compared, None for all texts. A text of this length is a shortest one, a longer one may not be, and longer
-    ones may exist where none was found. ``counts``: the number of texts of each kind of at most ``max_bytes`` bytes, exact up
-    to 2^53, then a float; None where it was not asked for or not all texts were compared.
+    ``only_first``, ``only_second``: a text of that kind, None if none was found. ``compared``: the length in bytes up to
+    which all texts were compared, None if all texts were. A text of at most this length is a shortest one; a longer one need
+    not be, and where none was found, longer ones may exist. ``counts``: the number of texts of each kind of at most
+    ``max_bytes`` bytes, exact up to 2^53, then a float; None if it was not asked for or not all texts were compared.
 
     Examples
     --------
@@ -81,13 +81,13 @@ class Difference:
 def difference(
     a: Constraint, b: Constraint, *, max_bytes: int | None = None, max_pairs: int = MAX_PAIRS
 ) -> Difference:
-    """The shortest texts (in UTF-8 bytes) that one constraint accepts and the other one does not, in both directions.
+    """Find a shortest text (in UTF-8 bytes) that only one constraint accepts, for each of two.
 
-    With ``max_bytes`` the texts of each kind of at most so many bytes are counted. At most ``max_pairs`` pairs of states are
-    visited; where there are more (values nest without end, counters are large), ``Difference.compared`` says up to which
-    length all texts were compared. What is compared is what :meth:`.Constraint.accepts` says: where a constraint is narrowed,
-    the narrowed language. Raises ``UnsupportedConstraint`` for what is no constraint, and ``TooManyStates`` for a finite
-    automaton that is too large to be made deterministic.
+    With ``max_bytes`` the texts of each kind of at most this many bytes are counted. At most ``max_pairs`` pairs of states
+    are visited. If there are more (values nest without end, counters are large), ``Difference.compared`` says up to which
+    length all texts were compared. The languages compared are those of :meth:`.Constraint.accepts`: if a constraint is
+    narrowed, the narrowed language. Raises ``UnsupportedConstraint`` if an argument is no constraint, and ``TooManyStates``
+    for a finite automaton that is too large to be made deterministic.
 
     >>> from tractile.constraints import difference, regex
     >>> found = difference(regex("(ab)*"), regex("(ab){1,}|a"), max_bytes=10)
@@ -112,7 +112,7 @@ def difference(
 
 
 def states_of(constraint: Constraint) -> Numbered | None:
-    """The states of a constraint's deterministic automaton; None if it accepts nothing."""
+    """Return the constraint as a lazy DFA with numbered states; None if it accepts nothing."""
     if constraint.is_empty():
         return None
     automaton: LazyAutomaton
@@ -124,11 +124,11 @@ def states_of(constraint: Constraint) -> Numbered | None:
 
 
 class _Walk:
-    """Pairs of states that are reached, and the first text that leads to each.
+    """A search of the product automaton, with the first text that leads to each pair.
 
-    They are visited in the order of the lengths of these texts, so that texts found are shortest ones. A ``guided`` walk
-    adds the length of a completion to these lengths, and where only one side can go on it ends the text with a completion. It
-    finds longer texts, which need not be the shortest.
+    Pairs are visited in the order of these texts' lengths, so that texts found are shortest ones. A ``guided`` walk orders
+    pairs by length plus the length of a completion (as A* does, but with a bound that may be too large). As soon as only one
+    side can go on, it ends the text with that side's completion. It finds longer texts, which need not be the shortest.
     """
 
     def __init__(
@@ -136,14 +136,17 @@ class _Walk:
     ) -> None:
         self._sides, self._guided, self._all_pairs = sides, guided, all_pairs
         self._number: dict[Pair, int] = {}
-        self._came: list[tuple[int, int]] = []  # the pair before, and the byte
+        self._came: list[tuple[int, int]] = []  # for each pair: the predecessor's number, and the byte read
         self._queue: list[tuple[int, int, int, Pair]] = []  # (priority, number, length of the text, pair)
         self._rows: list[tuple[int, int, int, int]] = []
-        self._accept: tuple[list[int], list[int]] = ([], [])  # the pairs of which only one side accepts
+        self._accept: tuple[list[int], list[int]] = ([], [])  # pairs that only one side accepts, by side
         self.texts: list[bytes | None] = [None, None]
 
     def run(self, most: int) -> int | None:
-        """Visit at most ``most`` pairs. Returns the length up to which all texts were compared, None for all texts."""
+        """Visit at most ``most`` pairs.
+
+        Return the length up to which all texts are compared, or None.
+        """
         p, q = (NONE if side is None else side.start() for side in self._sides)
         if (p, q) != (NONE, NONE):
             self._reach((p, q), -1, 0, 0)
@@ -160,7 +163,7 @@ class _Walk:
         return None
 
     def count(self, side: int, most_bytes: int) -> int | float:
-        """The number of texts of at most so many bytes that only one side accepts, after all pairs were visited."""
+        """Count the texts up to ``most_bytes`` bytes that only one side accepts, after a full visit."""
         edges, size = np.array(self._rows, np.int64).reshape(-1, 4), len(self._number)
         edges = edges[np.lexsort((edges[:, 1], edges[:, 0]))]
         accept = np.array(self._accept[side], np.int64)
@@ -168,13 +171,13 @@ class _Walk:
         return number_of_texts(found.plain, most_bytes) or 0
 
     def _is_wanted(self, pair: Pair) -> bool:
-        """Whether a pair may lead to something that is still looked for: where one side is gone, to texts of the other."""
+        """Return whether the pair can lead to a text still looked for: a live side lacks its text."""
         return self._all_pairs or any(
             text is None and state != NONE for text, state in zip(self.texts, pair, strict=True)
         )
 
     def _reach(self, pair: Pair, before: int, byte: int, length: int) -> int:
-        """The number of a pair; one that is met first is looked at, and put into the queue."""
+        """Return the number of a pair. Record and enqueue it if it is new."""
         found = self._number.get(pair)
         if found is not None:
             return found
@@ -196,7 +199,7 @@ class _Walk:
         return found
 
     def _moves(self, p: int, q: int) -> Iterator[tuple[int, int, Pair]]:
-        """(low, high, the pair after such a byte), for all bytes with which one of both can go on."""
+        """Yield (low, high, next pair) for all byte ranges on which at least one side can go on."""
         a, b = self._sides
         ours = () if p == NONE or a is None else a.moves(p)
         theirs = () if q == NONE or b is None else b.moves(q)
@@ -223,6 +226,6 @@ class _Walk:
 
 
 def preferred_byte(low: int, high: int) -> tuple[int, int]:
-    """(rank, byte): the byte of a range that a text is written with; ranges of lower rank come first."""
+    """Return (rank, byte): the byte of a range to write a text with; low ranks are tried first."""
     found = ((i, byte) for i, byte in enumerate(PREFERRED) if low <= byte <= high)
     return next(found, (len(PREFERRED), min(max(low, 0x20), high)))

@@ -1,4 +1,4 @@
-"""Constraints whose automaton is made as texts are read: no bound on lengths, counts, depth or the order of members."""
+"""Constraints with a lazy automaton: unbounded lengths, counts, depth and orders of members."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from .vocabulary.vocabulary import Vocabulary
 
 
 class LazyConstraint(Constraint):
-    """A language given by a stack automaton. ``finite`` makes a regular part of it, as large as can be written out.
+    """A language given by a stack automaton; ``finite`` is the largest regular subset that fits.
 
-    Masks, ``accepts`` and ``shortest`` are of the whole language, and so are ``|``, ``+`` and ``repeat``. ``&``, ``-`` and
-    ``~`` need a finite automaton: their ``narrowed`` says what that lacks.
+    Masks, ``accepts``, ``shortest``, ``|``, ``+`` and ``repeat`` use the whole language. ``&``, ``-`` and ``~`` need a finite
+    automaton: their ``narrowed`` says what that lacks.
     """
 
     is_finite = False
@@ -46,20 +46,20 @@ class LazyConstraint(Constraint):
     ) -> None:
         self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
         self._abstract = abstract
-        self.limited: Machine | None = None  # the machine with the budgets of its parts, where there are any
+        self.limited: Machine | None = None  # the machine with token budgets of parts, if there are any
         self.made_by: Callable[[], Constraint] | None = None
         self.recording = RecordingAutomaton(automaton)
         self._states = Numbered(self.recording)
 
     def __reduce__(self) -> tuple[Callable[..., Constraint], tuple[Callable[[], Constraint]]]:
-        """Made again where it is read: its machines hold what they have worked out."""
+        """Pickle only the recipe: the reading process makes it again, since its machines hold caches."""
         if self.made_by is None:
             raise TypeError("a constraint of machines made by hand cannot be copied to another process")
         return remade, (self.made_by,)
 
     @cached_property
     def finite(self) -> Constraint:
-        """A constraint of the same texts, or some of them, that has a finite automaton."""
+        """A constraint with a finite automaton that accepts these texts, or a subset of them."""
         found = self._make_finite()
         report(tuple(each for each in found.narrowed if each not in self.narrowed), "warn")
         return found
@@ -146,8 +146,11 @@ class LazyConstraint(Constraint):
         return found
 
     def regular(self, most_states: int) -> Nfa:
-        """A finite automaton that accepts all texts of the constraint: only these where so many states are enough (but items
-        that must differ may be equal), and all texts where none of that size is known."""
+        """Return a finite automaton that accepts at least all texts of the constraint.
+
+        It accepts only these if ``most_states`` states suffice (but items that must differ may be equal). If no automaton of
+        that size is known, it accepts all texts.
+        """
         with suppress(TooManyStates):
             return explore(self.automaton, most_states)
         assert self.automaton.root is not None
@@ -164,26 +167,26 @@ def remade(make: Callable[[], Constraint]) -> Constraint:
 
 
 def made(make: Callable[..., LazyConstraint], *given: Any) -> LazyConstraint:
-    """``make(*given)``, which can be copied to other processes if these can."""
+    """Return ``make(*given)``; it can be copied to other processes if ``make`` and ``given`` can."""
     found = make(*given)
     found.made_by = partial(made, make, *given)
     return found
 
 
 def either(a: Constraint, b: Constraint) -> Constraint:
-    """The texts of both together."""
+    """Return the union of two constraints."""
     return combined(Choice, a, b, lambda: a.finite | b.finite)
 
 
 def joined(a: Constraint, b: Constraint) -> Constraint:
-    """A text of one, and then a text of the other."""
+    """Return the concatenation of two constraints."""
     return combined(Concatenation, a, b, lambda: a.finite + b.finite)
 
 
 def combined(
     kind: Callable[[list[Machine]], Machine], a: Constraint, b: Constraint, finite: Callable[[], Constraint]
 ) -> Constraint:
-    """Two constraints as one: by their machines, or where one has none by their finite automata."""
+    """Combine two constraints by their machines, or by ``finite`` if one of them has no machine."""
     make = partial(either if kind is Choice else joined, a, b)
     if any(isinstance(each, LazyConstraint) and each.limited is not None for each in (a, b)):
         for one, other in ((a, b), (b, a)):
@@ -205,7 +208,9 @@ def combined(
 
 
 def with_budget(constraint: Constraint, at_most: int | None, at_least: int) -> Constraint:
-    """A constraint whose texts take ``at_least`` to ``at_most`` tokens; see :meth:`~.constraint.Constraint.tokens`."""
+    """Limit a constraint to texts that take ``at_least`` to ``at_most`` tokens; see
+    :meth:`~.constraint.Constraint.tokens`.
+    """
     if constraint.is_empty() or (at_most is None and not at_least):
         return constraint
     limits = [f"{name}={value}" for name, value in (("at_most", at_most), ("at_least", at_least)) if value]
@@ -217,7 +222,7 @@ def with_budget(constraint: Constraint, at_most: int | None, at_least: int) -> C
 def with_budgets(
     machine: Machine, narrowed: tuple[Narrowing, ...], make: Callable[[], Constraint]
 ) -> LazyConstraint:
-    """The constraint of a machine that has parts with budgets."""
+    """Return the constraint of a machine that has parts with token budgets."""
 
     def finite() -> Constraint:
         raise UnsupportedConstraint(
@@ -231,8 +236,10 @@ def with_budgets(
 
 
 def machine_with_budgets(constraint: Constraint) -> Machine:
-    """The machine of a constraint, with the budgets of its parts. Raises ``UnsupportedConstraint`` where items must differ
-    that are not listed."""
+    """Return the machine of a constraint, including the token budgets of its parts.
+
+    Raises ``UnsupportedConstraint`` for ``uniqueItems`` over values that are not listed in an enum.
+    """
     if isinstance(constraint, LazyConstraint) and constraint.automaton.may_compare:
         raise UnsupportedConstraint("uniqueItems over values that are not listed, beside budgets of parts")
     if isinstance(constraint, LazyConstraint) and constraint.limited is not None:
@@ -241,7 +248,7 @@ def machine_with_budgets(constraint: Constraint) -> Machine:
 
 
 def machine_of(constraint: Constraint) -> Machine | None:
-    """The machine that reads a constraint's texts; ``None`` where there are none, or only an ambiguous automaton."""
+    """Return the machine that reads the texts; None if there are none, or only an NFA is known."""
     if isinstance(constraint, LazyConstraint):
         automaton = constraint.automaton
         return automaton.root if type(automaton) is StackAutomaton else LazyMachine(automaton)

@@ -1,4 +1,4 @@
-"""The limits on which an answer depends: what lies beyond one of them is refused, narrowed or approximated.
+"""The limits on which an answer depends: what exceeds them is refused or approximated.
 
 Other bounds in this package size a cache, or choose between two ways to the same answer; they stand beside their code.
 
@@ -23,11 +23,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 WORK = 1_350_000
-"""Units of work to make one constraint. A unit takes about a microsecond; work is counted, not timed (`automata/work.py`)."""
+"""Units of work to make one constraint, about a microsecond each.
+
+Work is counted, not timed (`automata/work.py`).
+"""
 
 STATES = 500_000
-"""States of a finite automaton. It may have ten times as many transitions, so that ``(a{1,1000}){1,1000}`` is refused before it
-fills the memory; a subset construction may make a fifth as many subsets."""
+"""States of a finite automaton.
+
+It may have ten times as many transitions, so ``(a{1,1000}){1,1000}`` is refused before it fills the memory. A subset
+construction may make a fifth as many subsets.
+"""
 
 PART_STATES = 30_000
 """States of the automaton of one part: a pattern, a set of strings, the multiples of a number, a group that is referred to."""
@@ -48,16 +54,19 @@ DEPTH = 1_000
 """The largest ``max_depth`` and ``max_digits``."""
 
 POSITIONS = 1_000
-"""The unit in which searches for a distance to acceptance are limited, in positions visited: four of it where a mask asks for one
-token, more for the minimum budget, or where no token would be left. After that an upper bound stands, so a budget that is just
-enough may be refused."""
+"""Unit of the limits on searches for a distance to acceptance, in positions visited.
+
+A mask's search for one token may take four units; searches for the minimum budget, or where no token would be left, more. If
+a search exceeds its limit, an upper bound of the distance is used, so a budget that is just enough may be refused.
+"""
 
 
 class Bounds(NamedTuple):
-    """Bounds within which a finite automaton accepts the values of a schema.
+    """The size of the finite automaton of a schema: it accepts only values within these bounds.
 
-    ``depth``: levels of a schema within itself, or of arrays and objects in values without a schema. ``length``: characters of
-    strings with a ``maxLength``. ``room``: states of an object whose members come in any order; a larger one has a fixed order.
+    ``depth``: nested uses of a schema within itself, or levels of arrays and objects in values without a schema. ``length``:
+    characters of strings with a ``maxLength``. ``room``: states of an object whose members come in any order; an object that
+    needs more gets a fixed order.
     """
 
     depth: int
@@ -65,13 +74,13 @@ class Bounds(NamedTuple):
     room: int
 
     def wanted(self, depth: int | None, length: int | None) -> Bounds:
-        """These bounds with the depth and the length that the user asked for, where they are not ``None``."""
+        """Return these bounds with the user's depth and length; None keeps the present value."""
         depth, length = self.depth if depth is None else depth, self.length if length is None else length
         return Bounds(depth, length, self.room)
 
     @property
     def items(self) -> int:
-        """Items of arrays with a ``maxItems``."""
+        """The most items of arrays with a ``maxItems``."""
         return self.length // 10
 
 
@@ -80,5 +89,7 @@ BOUNDS = (
     ("depth", 1), ("length", 100), ("depth", 2), ("room", 300), ("depth", 3), ("length", 250), ("room", 1_500),
     ("length", 1_000), ("length", 32_768), ("depth", 5), ("depth", 7),
 )  # fmt: skip
-"""A schema's finite automaton has the `GREATEST` bounds if that is small, else the `LEAST` bounds, raised in this order where
-that fits (`json/finite.py`)."""
+"""The order in which a schema's bounds are raised from `LEAST`, as far as the automaton fits.
+
+If the automaton at `GREATEST` is small, it is used at once (`json/finite.py`).
+"""

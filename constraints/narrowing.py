@@ -1,4 +1,4 @@
-"""What a language lacks of what was asked for: a constraint says it, so that none is smaller than asked without a word."""
+"""Records of what a language lacks of what was asked for, with the warning or error for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHOICES = ("warn", "error", "ignore")
 
 
 class Cut(NamedTuple):
-    """A :class:`Narrowing` whose place is not known yet."""
+    """A :class:`Narrowing` without its path, which the caller adds."""
 
     keyword: str
     asked: Any
@@ -30,7 +30,7 @@ class Cut(NamedTuple):
 
 
 def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:
-    """All narrowings of several parts, each once, in order."""
+    """Concatenate narrowings and drop duplicates; the order is kept."""
     found: dict[tuple[str, ...], Narrowing] = {}
     for part in parts:
         for each in part:
@@ -49,11 +49,10 @@ def check_choice(on_narrowed: Any) -> None:
 def report(
     narrowed: tuple[Narrowing, ...], on_narrowed: OnNarrowed, chosen: Collection[str] = frozenset()
 ) -> None:
-    """Log one warning for the whole constraint, raise, or do nothing.
+    """Log one warning for the whole constraint, raise ``UnsupportedConstraint``, or do nothing.
 
-    ``chosen``: keywords of narrowings that the caller has asked for with an option, of which there is no warning.
-    Raises ``UnsupportedConstraint`` at the first narrowing, chosen or not, with ``on_narrowed="error"``. Narrowings that
-    lose no value are passed over.
+    ``chosen``: keywords of narrowings that the caller asked for by an option; they cause no warning. With
+    ``on_narrowed="error"`` the first narrowing raises, chosen or not. Narrowings that lose no value are ignored.
     """
     narrowed = tuple(each for each in narrowed if each.loses_values)
     if narrowed and on_narrowed == "error":
@@ -69,10 +68,10 @@ def report(
 
 
 def to_array(narrowed: Iterable[Narrowing]) -> UInt8[ndarray, " byte"]:
-    """Narrowings as the bytes of JSON text, to be kept on disk."""
+    """Encode narrowings as the bytes of JSON text, for the disk cache."""
     return np.frombuffer(json.dumps([*narrowed]).encode(), np.uint8)
 
 
 def from_array(data: UInt8[ndarray, " byte"]) -> tuple[Narrowing, ...]:
-    """The narrowings of :func:`to_array`."""
+    """Decode the narrowings written by :func:`to_array`."""
     return tuple(Narrowing(*fields) for fields in json.loads(data.tobytes()))

@@ -1,4 +1,4 @@
-"""What a text should become: the constraint of a Python type, and the function that reads a text as a value of it."""
+"""Python types as output formats: a constraint, and a parser from text to value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OutputType(Generic[T]):
-    """A constraint and the values of its texts. ``parse`` raises ``FormatError`` where a validator of the type refuses a text.
+    """A constraint with a parser for its texts.
+
+    ``parse`` raises ``FormatError`` if the type's validator refuses a text.
 
     Examples
     --------
@@ -39,7 +41,7 @@ class OutputType(Generic[T]):
     parse: Callable[[str], T]
 
     def accepts(self, text: str) -> bool:
-        """Whether ``parse`` reads the text, which satisfies the constraint."""
+        """Return whether ``parse`` succeeds on a text that satisfies the constraint."""
         try:
             self.parse(text)
         except FormatError:
@@ -48,7 +50,7 @@ class OutputType(Generic[T]):
 
 
 def output_type(output: Any) -> OutputType[Any]:
-    """The constraint for a Python type, and how its texts are read.
+    """Return the constraint for a Python type, with a parser for its texts.
 
     ===============================================  ====================================  =========================
     ``output``                                       text                                  value
@@ -59,7 +61,7 @@ def output_type(output: Any) -> OutputType[Any]:
     ``TypedDict``, ``int``, ``list[T]``, ``A | B``   closed, integers have no point
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
     a list of tools as dicts                         the JSON call of one                  a :class:`Call`
-    ``re.compile(…)``                                what it matches, the whole of it      the text
+    ``re.compile(…)``                                a full match of the pattern           the text
     a JSON Schema: a dict                            JSON of the schema                    dicts, lists, numbers, …
     a :class:`Constraint`                            what it accepts                       the text
     ===============================================  ====================================  =========================
@@ -67,7 +69,7 @@ def output_type(output: Any) -> OutputType[Any]:
     Raises
     ------
     FormatError
-        ``output`` is none of these, Pydantic cannot describe it, or is not installed.
+        ``output`` is none of these, Pydantic cannot describe it, or Pydantic is not installed.
 
     Examples
     --------
@@ -103,7 +105,10 @@ def output_type(output: Any) -> OutputType[Any]:
 
 
 def choices_of(described: Any) -> dict[str, Any]:
-    """The text of each value of a ``Literal`` or ``Enum``; empty for other types. Raises ``FormatError`` for two of one text."""
+    """Map the text of each value of a ``Literal`` or ``Enum`` to the value; empty for other types.
+
+    Raises ``FormatError`` if two values have the same text.
+    """
     if typing.get_origin(described) is typing.Literal:
         values = [(value, value) for value in typing.get_args(described)]
     elif isinstance(described, type) and issubclass(described, Enum):
@@ -123,7 +128,7 @@ def choices_of(described: Any) -> dict[str, Any]:
 
 
 def chosen(choices: Mapping[str, Any], text: str) -> Any:
-    """The value of a text. Raises ``FormatError`` where it has none."""
+    """Return the value of a text. Raise ``FormatError`` if it has none."""
     if text not in choices:
         raise FormatError(f"{text!r} is none of {', '.join(map(repr, choices))}")
     return choices[text]

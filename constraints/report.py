@@ -1,4 +1,4 @@
-"""What a compiled constraint is like: how long its texts are, how many there are, and some of them."""
+"""Statistics of a compiled constraint: longest sequence, number of texts, random examples."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .automata.arrays import csr_index, ragged_arange
 from .automata.nfa import Nfa, trim
 
 MOST_EXACT = 2**53
-"""Texts up to which they are counted exactly."""
+"""The largest number of texts that is counted exactly."""
 MOST_TEXTS = 1e300
-"""Texts from which on they are not counted."""
+"""The ceiling of counts of texts: larger numbers are cut to it."""
 
 
 def longest_in_tokens(fa: Automaton) -> int | None:
-    """The most tokens of an accepted sequence, EOS counted once; ``None`` if there is no limit.
+    """Return the most tokens of an accepted sequence, with one EOS; None if there is no limit.
 
-    For automata of ``Constraint.compile``: their sink, which loops on EOS, is the one accepting state that may repeat.
+    For automata of ``Constraint.compile``: the accepting sink, which loops on EOS, is their only state that may repeat.
     """
     source, target = fa.edge_source.numpy(), fa.edge_target.numpy()
     keep = source != target if fa.eos_token_id is not None else np.ones(len(source), bool)
@@ -43,10 +43,10 @@ def longest_in_tokens(fa: Automaton) -> int | None:
 
 
 def number_of_texts(automaton: Nfa, most_bytes: int | None = None) -> int | float | None:
-    """How many texts are accepted: all of them, or those of at most ``most_bytes`` bytes.
+    """Count the accepted texts, or only those of at most ``most_bytes`` bytes.
 
-    An ``int`` is the exact number; a ``float`` is about the number where that is beyond 2^53, and never above ``MOST_TEXTS``.
-    ``None`` if the automaton is not deterministic, or if all texts are asked for and there is no end of them.
+    Returns an ``int`` if the number is exact, and an approximate ``float``, at most ``MOST_TEXTS``, beyond 2^53. Returns None
+    if the automaton is not deterministic, or if all texts are to be counted and there are infinitely many.
     """
     if not automaton.is_deterministic:
         return None
@@ -61,7 +61,7 @@ def number_of_texts(automaton: Nfa, most_bytes: int | None = None) -> int | floa
 
 
 def _ways_by_order(automaton: Nfa) -> Float[ndarray, " state"] | None:
-    """How many texts lead to each state, states before those that they lead to; ``None`` if the automaton has a cycle."""
+    """Count the texts that lead to each state, in topological order; None if there is a cycle."""
     source, low, high, target = automaton.edges.T
     ways, done = np.zeros(automaton.num_states), 0
     ways[automaton.start] = 1
@@ -80,7 +80,7 @@ def _ways_by_order(automaton: Nfa) -> Float[ndarray, " state"] | None:
 
 
 def _ways_by_length(automaton: Nfa, most_bytes: int) -> Float[ndarray, " state"]:
-    """How many texts of at most ``most_bytes`` bytes lead to each state."""
+    """Count the texts of at most ``most_bytes`` bytes that lead to each state."""
     source, low, high, target = automaton.edges.T
     letters = high - low + 1
     now = np.zeros(automaton.num_states)
@@ -94,8 +94,11 @@ def _ways_by_length(automaton: Nfa, most_bytes: int) -> Float[ndarray, " state"]
 
 
 def random_texts(automaton: Nfa, count: int, seed: int = 0, most_bytes: int = 80) -> list[str]:
-    """Different accepted texts, at most ``count``, drawn by walks that prefer printable ASCII and head for the end after
-    ``most_bytes`` bytes. Fewer where there are fewer, or where ten times as many walks find no more."""
+    """Draw at most ``count`` different accepted texts by random walks.
+
+    The walks prefer printable ASCII, and take a shortest way to acceptance after ``most_bytes`` bytes. Fewer texts are
+    returned if there are fewer, or if ``10 * count`` walks find no more.
+    """
     rng = random.Random(seed)
     accept = set(automaton.accept.tolist())
     leaving: dict[int, list[list[int]]] = {}
