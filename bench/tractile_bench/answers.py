@@ -18,12 +18,12 @@ from .methods import Method
 
 @dataclass(frozen=True)
 class Answers:
-    """Texts with weights that sum to one, together with the weight ``cut_off`` of those that did not come to an end; all are
-    zero if no particle survived.
+    """The weighted texts of a run. ``weights`` and ``cut_off``, the weight of unfinished texts, sum to one.
 
-    ``log_z``: the estimate of log Z in nats, None if the method makes none. ``alive``: the share of the particles that satisfy
-    the constraint. ``quality``: an estimate of a lower bound on log Z − KL(method ‖ target) in nats (Loula et al. 2025,
-    Appendix D.1). ``tokens`` of all particles; ``draws`` of rejection sampling, whose ``texts`` are one for each acceptance.
+    ``texts`` is empty and ``cut_off`` zero if no particle survived. ``log_z``: the estimate of log Z in nats, None if the method
+    makes none. ``ess``: effective sample size. ``alive``: the share of the particles that satisfy the constraint. ``quality``:
+    an estimate of a lower bound on log Z − KL(method ‖ target) in nats (Loula et al. 2025, Appendix D.1). ``tokens``: their
+    number over all particles. ``draws``: the number of draws of rejection sampling, whose ``texts`` are its accepted draws.
     """
 
     texts: Sequence[str]
@@ -38,16 +38,16 @@ class Answers:
 
     @classmethod
     def none(cls) -> Answers:
-        """No draws yet."""
+        """Make the answers before the first draw of rejection sampling."""
         return cls([], [], 0.0, None, 0.0, 0.0, None, 0)
 
     @property
     def accepted(self) -> int:
-        """The number of samples of rejection sampling."""
+        """The number of accepted draws of rejection sampling."""
         return len(self.texts)
 
     def with_draws(self, post: Posterior, wanted: int) -> Answers:
-        """These and the accepted draws of one round more, until there are ``wanted``."""
+        """Add the draws of one more round of rejection sampling, up to the one that makes ``wanted`` accepted draws."""
         texts, draws = list(self.texts), self.draws
         for text, weight in zip(post.texts, post.log_weights.tolist(), strict=True):
             draws += 1
@@ -56,7 +56,7 @@ class Answers:
                 if len(texts) == wanted:
                     break
         n = len(texts)
-        # Stopping at a success biases accepted / draws; leaving that success out does not.
+        # If drawing stopped at a success, accepted / draws is biased; without that last draw the rate is unbiased.
         stopped = n == wanted and n > 1
         rate = (n - 1) / (draws - 1) if stopped else n / draws
         log_z = math.log(rate) if rate else None
@@ -74,9 +74,9 @@ class Answers:
         )
 
     def line(self, judged: Sequence[tuple[Mapping[str, float], bool]]) -> dict[str, Any]:
-        """What is written: these, the scores of each text, and what is expected of a text drawn by weight.
+        """Make the line of results: the answers, the scores of each text, and the expected scores of a text drawn by weight.
 
-        ``judged`` has the scores of each text, and whether it satisfies the constraint.
+        ``judged``: for each text its scores, and whether it satisfies the constraint.
         """
         if not self.texts and not self.cut_off:
             return {
@@ -106,7 +106,7 @@ class Answers:
 
 
 def answers_of(post: Posterior, method: Method) -> Answers:
-    """Weigh the particles at the end of a run as the method says."""
+    """Collect the answers of a run, the particles weighed by the rules of the method."""
     assert post.log_potentials is not None
     proper = post.log_weights
     alive = ~proper.isneginf()
@@ -137,9 +137,10 @@ def _where(values: Tensor, here: Tensor) -> Tensor:
 
 
 def _quality(proper: Tensor, weights: Tensor) -> float | None:
-    """E[log of (mean proper weight, as it would be if the particle had been chosen by it)], over the choice by ``weights``:
+    """Estimate log Z − KL(method ‖ target) for a particle drawn with probability p_i ∝ exp(``weights[i]``):
 
-    Σ_i p_i · (log proper_i − log weights_i) + log mean weights, which is log Ẑ where the weights are the proper ones.
+    Σ_i p_i · (log proper_i − log weights_i) + log mean weights, which is log Ẑ if the weights are the proper ones. Both
+    arguments are log-weights.
     """
     chosen = weights.softmax(0)
     here = chosen > 0

@@ -44,7 +44,7 @@ from .results import Results
 from .runner import Bench, Settings, choose, fingerprint
 
 SAMPLE = Path(__file__).resolve().parent / "sample"
-"""A few examples of each task, by its name."""
+"""The folder with a few examples of each task, by the task's name."""
 
 bench_app = typer.Typer(
     add_completion=False, help="The papers' tasks: run them with any model, and report the results."
@@ -119,7 +119,7 @@ def bench(
     model: Model = None,
     hmm: Hmm = None,
 ) -> None:
-    """Run a task; :func:`command_of` fills in the parameters that are no options."""
+    """Run a task; :func:`command_of` supplies ``task``, ``name`` and ``options``, the other parameters are options."""
     if (out is None) == (write_prompts is None):
         raise typer.BadParameter("give --out for the results, or --write-prompts")
     chosen, sizes = named(methods), _numbers(particles)
@@ -257,7 +257,7 @@ def command_of(cls: type[Task]) -> Callable[..., None]:
 
 
 def _option(hint: Any) -> Any:
-    """The type of a command-line option: a path, if a parameter may be one."""
+    """Return the type of the command-line option for a parameter: an optional path if it may be a path, else its own."""
     return Path | None if Path in getattr(hint, "__args__", ()) else hint
 
 
@@ -272,7 +272,7 @@ def _numbers(given: str) -> tuple[int, ...]:
 
 
 def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -> HMM:
-    """Load an HMM from a folder, or that of the small model for this task."""
+    """Load an HMM from a folder, or by default the HMM of the small model for this task."""
     if path is not None:
         hmm = HMM.from_pretrained(path)
     else:
@@ -319,6 +319,6 @@ def report_command(
     out: Annotated[Path, typer.Option(help="FILE.md; FILE.html and the figures are written beside it.")],
     title: Annotated[str, typer.Option(help="The heading.")] = "The papers' tasks",
 ) -> None:
-    """The papers' tables and figures from results, theirs beside ours, in Markdown and HTML."""
+    """Write the papers' tables and figures from results, with the published figures beside, in Markdown and HTML."""
     report(folders, out, title)
     console.print(f"{out} and {out.with_suffix('.html')}")

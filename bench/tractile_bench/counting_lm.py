@@ -15,7 +15,7 @@ from tractile.lm.base import Prompt, fingerprint_of
 
 @final
 class CountingLM:
-    """Wraps ``lm`` and counts its work since :meth:`reset`.
+    """A wrapper of ``lm`` that counts its work since :meth:`reset`.
 
     ``calls``: number of calls; ``rows``: batch rows summed over calls; ``started``: ``time.perf_counter`` at the first
     :meth:`start`, or None."""

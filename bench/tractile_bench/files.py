@@ -14,13 +14,13 @@ from tractile.errors import FormatError, TractileError
 
 COMPRESSED = (".zst", ".gz")
 BROKEN = (OSError, EOFError, zlib.error)
-"""What reading a damaged .gz file raises."""
+"""The errors that reading a damaged .gz file raises."""
 
 
 def find(folder: str | Path, *names: str) -> Path:
-    """The first of ``names`` in ``folder`` that exists, as it is or compressed; ``folder`` itself if it is a file.
+    """Find the first of ``names`` in ``folder`` that exists, plain or compressed; return ``folder`` itself if it is a file.
 
-    Raises :class:`FormatError` that says what was looked for.
+    Raises :class:`FormatError`, with the names, if there is none.
     """
     folder = Path(folder)
     if folder.is_file():
@@ -66,7 +66,7 @@ def read_text(path: str | Path) -> str:
 
 
 def read_lines(path: str | Path) -> Iterator[str]:
-    """The lines of a file, or of every file of a folder in order of name, without their ends; nothing is left out."""
+    """Yield all lines of a file, or of every file of a folder in order of name, without line ends."""
     for _, _, line in _numbered(Path(path)):
         yield line
 
@@ -80,10 +80,10 @@ def read_json(path: str | Path) -> Any:
 
 
 def read_jsonl(path: str | Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file with one in each line, or of one that is a JSON array, whatever its name; of a folder, those of
-    all its files with .json in their names, in order. Empty lines are passed over.
+    """Yield the objects of a file with one in each line or with one JSON array, whatever its name; empty lines are skipped.
 
-    Raises :class:`FormatError` with file and line of what is not an object.
+    A folder yields the objects of all its files with .json in their names, in order of name. Raises :class:`FormatError`, with
+    file and line, for anything that is not an object.
     """
     path = Path(path)
     if path.is_dir():
@@ -110,7 +110,7 @@ def _object(item: Any, path: Path, where: str) -> dict[str, Any]:
 
 
 def _numbered(path: Path) -> Iterator[tuple[Path, int, str]]:
-    """(file, number from 1, line) of a file, or of the files of a folder."""
+    """Yield (file, line number from 1, line) for a file, or for the files of a folder."""
     for inside in _inside(path) if path.is_dir() else [path]:
         number = 0
         try:
@@ -129,7 +129,7 @@ def _inside(folder: Path, part: str = "") -> list[Path]:
 
 
 def _unpacked(path: Path) -> BinaryIO:
-    """A .zst file in memory: the reader of zstandard would take a file that is cut off for a whole one."""
+    """Unpack a .zst file into memory; zstandard's own stream reader would not notice a truncated file."""
     try:
         import zstandard
     except ImportError:

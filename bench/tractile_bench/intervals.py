@@ -1,7 +1,7 @@
-"""Means over examples with bootstrapped intervals, correlations, and how far two sets of weighted texts are apart.
+"""Means over examples with bootstrap intervals, correlations, and the total variation of two distributions over texts.
 
-Intervals are percentiles over resampled examples, as both papers give them: what is resampled is the question, not the
-particle, so they say how far the figure would move with other questions of the same kind.
+Intervals are percentiles over resampled examples, as in both papers. Questions are resampled, not particles, so an interval
+shows how far the figure would move with other questions of the same kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESAMPLES = 2000
 
 
 class Interval(NamedTuple):
-    """An estimate, and between which values it lies with the level asked for."""
+    """An estimate (``mean``) and the ends of its bootstrap interval at the level asked for."""
 
     mean: float
     low: float
@@ -32,9 +32,9 @@ def bootstrap(
     level: float = 0.95,
     resamples: int = RESAMPLES,
 ) -> Interval:
-    """The mean of one value for each example. For a difference of two methods give the differences: it is paired then.
+    """Estimate the mean of ``values``, one for each example, with its bootstrap interval.
 
-    Raises :class:`EvidenceError` without an example.
+    For a paired comparison of two methods give their differences. Raises :class:`EvidenceError` without an example.
     """
     values = np.asarray(values, dtype=float)
     if not len(values):
@@ -50,8 +50,9 @@ def correlation(
     level: float = 0.95,
     resamples: int = RESAMPLES,
 ) -> Interval | None:
-    """Pearson's correlation of weight and score over the answers of all examples (Loula et al. 2025, Table 3); both have a
-    list for each example. None where one of them does not vary."""
+    """Compute Pearson's correlation of weight and score over the answers of all examples (Loula et al. 2025, Table 3).
+
+    Both arguments have one list for each example. Returns None if weights or scores do not vary."""
     moments = np.array(
         [
             [len(w), sum(w), sum(s), _dot(w, w), _dot(s, s), _dot(w, s)]
@@ -67,7 +68,7 @@ def correlation(
 
 
 def total_variation(p: Mapping[str, float], q: Mapping[str, float]) -> float:
-    """½ Σ |p(x) − q(x)|, between 0 and 1 if both sum to one."""
+    """Return the total variation ½ Σ |p(x) − q(x)|, between 0 and 1 if both sum to one."""
     return 0.5 * sum(abs(p.get(x, 0.0) - q.get(x, 0.0)) for x in {*p, *q})
 
 
@@ -87,7 +88,7 @@ def _dot(a: Sequence[float], b: Sequence[float]) -> float:
 def _pearson(moments: ndarray) -> float:
     n, w, s, ww, ss, ws = moments
     spread = (n * ww - w * w) * (n * ss - s * s)
-    # What is left of two equal large numbers is rounding, not variance.
+    # A difference this small of two large numbers is rounding error, not variance.
     if n < 2 or n * ww - w * w <= 1e-12 * n * ww or n * ss - s * s <= 1e-12 * n * ss:
         return float("nan")
     return float((n * ws - w * s) / np.sqrt(spread))

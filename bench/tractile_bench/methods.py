@@ -25,8 +25,8 @@
 Names of proposals are those of :func:`tractile.smc`: a method without a preset is ``smc(proposal=name)``, the others are
 ``tractile.inference.smc.PRESETS``.
 
-A text that the budget cuts off is an answer, and a wrong one, where the method itself would give it out: under lcd-unweighted,
-and under lcd and awrs, as Table 1 of the first paper counts. To the others it has weight zero.
+A text that the budget cuts off counts as an answer, and a wrong one, under methods that would return it: lcd-unweighted, and
+lcd and awrs, as in Table 1 of the first paper. Under the other methods it has weight zero.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tractile.inference.smc.settings import PROPOSALS
 
 @dataclass(frozen=True)
 class Method(Preset):
-    """A :class:`~tractile.smc.Preset` with a title, and how its answers are counted.
+    """A :class:`~tractile.smc.Preset` with a title and the rules by which its answers are counted.
 
     ``cut_off``: texts that hit the token budget keep their weights; ``aligned``: particles wait for each other at the task's
     :meth:`~.base.Task.align` before they are resampled.
@@ -73,14 +73,14 @@ class Method(Preset):
 
 
 def _smc(title: str, proposal: str, **settings: Any) -> Method:
-    """A method of paper 1: the defaults of :func:`tractile.smc`."""
+    """Make a method of paper 1, with the defaults of :func:`tractile.smc`."""
     return Method(
         proposal=proposal, title=title, **{"ess_threshold": 0.5, "resampling": "systematic", **settings}
     )
 
 
 def _preset(title: str, name: str) -> Method:
-    """A method of paper 2: a preset of the library."""
+    """Make a method of paper 2 from a preset of the library."""
     preset = PRESETS[name]
     return Method(
         **vars(preset),
@@ -119,7 +119,7 @@ SECOND = (
     "full-smc",
 )
 WITH_GCD = {name: f"gcd-{name.removeprefix('lcd-')}" for name in (*SECOND, "smc-steering")}
-"""Methods of paper 2, and the same with a proposal that knows the budget."""
+"""The methods of paper 2, each with the name of its variant whose proposal knows the budget (GCD)."""
 METHODS |= {
     budgeted: replace(METHODS[name], title=f"{METHODS[name].title} (GCD)", proposal="gcd", cut_off=False)
     for name, budgeted in WITH_GCD.items()
@@ -143,7 +143,7 @@ def named(names: str) -> tuple[str, ...]:
 
 
 def proposal(method: Method, w: float, strength: float | Literal["auto"] = "auto") -> Proposal:
-    """Make a method's proposal; ``w`` is the language model's weight in mixtures, ``strength`` that of the lookahead."""
+    """Make a method's proposal; ``w``: the language model's weight in mixtures, ``strength``: strength of the lookahead."""
     assert isinstance(method.proposal, str)
     made = PROPOSALS[method.proposal]()
     if isinstance(made, LookaheadProposal):
@@ -154,10 +154,13 @@ def proposal(method: Method, w: float, strength: float | Literal["auto"] = "auto
 
 
 def potential(method: Method, of_task: Potential | None) -> Potential | None:
-    """The task's potential as the method uses it; None if it does not. Raises :class:`EvidenceError`."""
+    """Return the task's potential in the form that a method uses; None for a method without one.
+
+    Raises :class:`EvidenceError` if the method needs a potential and the task has none.
+    """
     if not method.potential:
         return None
     if of_task is None:
         raise EvidenceError(f"{method.title} weighs texts by a potential, and the task has none")
-    # What happens before the end has no effect where nothing is resampled: do not pay for it.
+    # Without resampling only the final value counts: do not evaluate the potential before the end.
     return of_task if method.ess_threshold else of_task.at(at_end)

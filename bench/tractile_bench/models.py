@@ -21,8 +21,9 @@ SMALL_HMMS: dict[str, dict[str | None, str]] = {
     "goal-inference": {None: "goals"},
     "molecules": {None: "molecules"},
 }
-"""The folders in :data:`SMALL_HMM_PATH`, by task and syntax. An HMM whose folder holds ``copying.safetensors`` copies from the
-prompt (:class:`tractile.distill.Copying`)."""
+"""The folders of HMMs in :data:`SMALL_HMM_PATH`, by task and syntax.
+
+An HMM whose folder holds ``copying.safetensors`` copies from the prompt (:class:`tractile.distill.Copying`)."""
 
 
 def load_small_lm() -> tuple[Any, Any]:
@@ -31,7 +32,7 @@ def load_small_lm() -> tuple[Any, Any]:
 
 
 def small_hmm_path(task: str, syntax: str | None = None) -> Path:
-    """The folder of the HMM of the small model's answers to ``task``, "function-calling" in ``syntax`` "json" or "python".
+    """Return the folder of the HMM of the small model's answers to ``task``; ``syntax`` is for "function-calling" only.
 
     Raises :class:`ValueError` for a task without an HMM, naming those that have one.
     """

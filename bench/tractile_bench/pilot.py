@@ -1,4 +1,4 @@
-"""The strengths of the lookahead for a task: one for runs of a single particle, one for those of several."""
+"""Find the strength of the lookahead for a task; runs of one particle and of several have one each."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tractile.lm import LanguageModel
 from .prepare import HMM_MEMORY, Prepared, split_by_memory
 
 CALIBRATED = 8
-"""Examples of a pilot."""
+"""The number of examples in a pilot."""
 
 
 def find_strength(
     lm: LanguageModel, prepared: Sequence[Prepared], particles: int, max_new_tokens: int
 ) -> Strength | None:
-    """Find the strength by a pilot on some examples together, or on the first that can be run; None if none can be."""
+    """Find the strength by a pilot on a batch of examples, or on the first single example that runs; None if none does."""
     with keeping(HMM_MEMORY):
         for part in split_by_memory(prepared, max_new_tokens):
             for some in (part, *([one] for one in part)):

@@ -17,12 +17,12 @@ from .base import Example, Task
 from .methods import Method
 
 HMM_MEMORY = 2 << 30
-"""Bytes of backward messages of one batch under methods that use an HMM; such batches are smaller where they need to be."""
+"""The most bytes of backward messages in one batch of methods with an HMM; batches are split to stay below."""
 
 
 @dataclass
 class Prepared:
-    """An example with all that a method needs, or the ``error`` that preparing it raised.
+    """An example with the inputs of all methods, or the ``error`` that preparing it raised.
 
     ``potential_error`` concerns only methods with a potential. ``judged``: for each text scored so far, its scores and
     whether it satisfies the constraint."""
@@ -38,7 +38,7 @@ class Prepared:
     judged: dict[str, tuple[dict[str, float], bool]] = field(default_factory=dict)
 
     def failed(self, method: Method) -> TractileError | None:
-        """The error that keeps a method from this example, or None."""
+        """Return the error that prevents a run of a method on this example, or None."""
         return self.error or (self.potential_error if method.potential else None)
 
 

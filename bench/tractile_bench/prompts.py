@@ -1,7 +1,7 @@
 """Prompts of the tasks: short plain text that ends in a newline; the answer follows.
 
-One format for each task, so that the model that is trained here, a large model and the HMM's training data all see the
-same words. `chat.py` wraps such a prompt in a chat template where a model has one.
+Each task has one format, used alike for the small model, large models and the HMMs' training data. `chat.py` wraps such a
+prompt in a model's chat template.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ CALL_SYNTAXES = {"json": "JSON call:\n", "python": "Python call:\n"}
 
 
 def parameter_type(schema: Mapping[str, Any] | bool) -> str:
-    """A JSON Schema as a short type: ``"a" | "b"``, ``integer``, ``array of string``, ``{x: number, y?: string}``."""
+    """Write a JSON Schema as a short type: ``"a" | "b"``, ``integer``, ``array of string``, ``{x: number, y?: string}``."""
     if isinstance(schema, bool):
         return "any"
     if "enum" in schema:
@@ -31,7 +31,7 @@ def parameter_type(schema: Mapping[str, Any] | bool) -> str:
 
 
 def function_signature(tool: Mapping[str, Any]) -> str:
-    """``name(a: string, b?: 1 | 2): what it does``, of a tool with ``name``, ``description`` and ``parameters``."""
+    """Write a tool with ``name``, ``description`` and ``parameters`` as ``name(a: string, b?: 1 | 2): what it does``."""
     described = str(tool.get("description", "")).strip().split("\n")[0]
     signature = f"{tool['name']}({_fields(tool.get('parameters') or {})})"
     return f"{signature}: {described}" if described else signature
@@ -46,27 +46,27 @@ def _fields(schema: Mapping[str, Any]) -> str:
 
 
 def function_calling(query: str, tools: Sequence[Mapping[str, Any]], syntax: str = "json") -> str:
-    """Functions, one a line; what the user asks; the syntax of the call ("json" or "python")."""
+    """Write a prompt: the functions, one a line; the user's query; the syntax of the call ("json" or "python")."""
     functions = "\n".join(map(function_signature, tools))
     return f"Functions:\n{functions}\nUser: {' '.join(query.split())}\n{CALL_SYNTAXES[syntax]}"
 
 
 def commongen(concepts: Iterable[str]) -> str:
-    """The concepts that a sentence is to contain (Lin et al. 2020)."""
+    """Write a prompt with the concepts that a sentence is to contain (Lin et al. 2020)."""
     return f"Concepts: {' '.join(concepts)}\nSentence:\n"
 
 
 def text_to_sql(question: str, tables: Mapping[str, Sequence[str]]) -> str:
-    """A database's tables with their columns, and a question about it (Yu et al. 2018)."""
+    """Write a prompt with a database's tables and columns, and a question about the database (Yu et al. 2018)."""
     lines = "\n".join(f"{table}({', '.join(columns)})" for table, columns in tables.items())
     return f"Tables:\n{lines}\nQuestion: {' '.join(question.split())}\nSQL:\n"
 
 
 def goal_inference(description: str) -> str:
-    """A planning problem in words; the goal is to be written in PDDL (Zuo et al. 2024)."""
+    """Write a prompt with a planning problem in words, whose goal is to be written in PDDL (Zuo et al. 2024)."""
     return f"Problem: {description.strip()}\nGoal in PDDL:\n"
 
 
 def molecules(examples: Iterable[str]) -> str:
-    """Molecules as SMILES, one a line; another one is to follow (Loula et al. 2025)."""
+    """Write a prompt with molecules as SMILES, one a line; another one is to follow (Loula et al. 2025)."""
     return "Molecules:\n" + "".join(f"{one}\n" for one in examples)

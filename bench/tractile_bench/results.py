@@ -1,7 +1,7 @@
-"""A folder of results: `runs.jsonl`, one line for each run behind a head that says what was run, and `times.jsonl`.
+"""A folder of results: `runs.jsonl`, a head with the settings and one line for each run, and `times.jsonl`.
 
-Lines are only ever added. What is half written, because a run was stopped, is cut off when the folder is opened again, and
-done again. The same command gives the same `runs.jsonl` to the byte, stopped in between or not; times are kept apart.
+Lines are only appended. A last line that is incomplete, because a run was stopped, is removed when the folder is opened again,
+and that run is repeated. The same command gives the same `runs.jsonl` to the byte, interrupted or not; times are kept apart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMER_NAMES = {
     "phi-pgcd-mixture": "pgcd-mixture",
     "full-phi-pgcd": "full-pgcd",
 }
-"""Of methods in results of format 1: what they are called now."""
+"""The present names of methods that results of format 1 call otherwise."""
 
 
 class Key(NamedTuple):
@@ -35,10 +35,10 @@ class Key(NamedTuple):
 
 
 class Results:
-    """The runs in ``folder``, as far as they were made: one that begins with ``head``, or a new one. Runs that used no HMM
-    (a head whose ``hmm`` is null) go with those that use one.
+    """The runs stored in ``folder``, whose head must equal ``head``; a new folder is created with this head.
 
-    Raises :class:`FormatError` if the folder holds something else, and names what differs.
+    ``done``: the keys of the stored runs. Runs without an HMM (a head whose ``hmm`` is null) may share a folder with runs that
+    use one. Raises :class:`FormatError` if the folder holds other results, and names what differs.
     """
 
     def __init__(self, folder: Path, head: Mapping[str, Any]) -> None:
@@ -68,20 +68,20 @@ class Results:
         self.done = {key(line) for line in lines}
 
     def add(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Add runs that are not there yet."""
+        """Append the runs that are not stored yet."""
         new = [line for line in lines if key(line) not in self.done]
         _append(self.folder / "runs.jsonl", new)
         self.done.update(key(line) for line in new)
 
     def strength(self, single: bool) -> float | None:
-        """The strength of the lookahead that was found for these runs of a single particle, or of several."""
+        """Return the stored strength of the lookahead for runs of one particle, or of several; None if there is none."""
         found = self._strengths()
         if "strength" not in found:  # older folders have one strength for both
             found = found.get(_particles(single), {})
         return float(found["strength"]) if found else None
 
     def keep_strength(self, strength: Strength, single: bool) -> None:
-        """Keep the strength that was found, with the pilot's mean log Ẑ."""
+        """Store the strength that a pilot found, with the pilot's mean log Ẑ."""
         found = {"strength": strength.value, "log_evidence": list(strength.log_evidence.items())}
         line = _line({**self._strengths(), _particles(single): found})
         write_atomically(self.folder / "strength.json", line.encode())
@@ -91,18 +91,19 @@ class Results:
         return dict(json.loads(path.read_text())) if path.is_file() else {}
 
     def time(self, line: Mapping[str, Any]) -> None:
-        """Add a line of times."""
+        """Append a line of times."""
         _append(self.folder / "times.jsonl", [line])
 
 
 def key(line: Mapping[str, Any]) -> Key:
-    """Which run a line of results is of."""
+    """Return the key of the run that a line of results describes."""
     return Key(line["example"], line["method"], line["k"], line["seed"])
 
 
 def read(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The head and the runs, methods of format 1 by the names that they have now. Raises :class:`FormatError` for a folder
-    that is none of results; a last line that is cut off is passed over."""
+    """Read (head, runs) of a folder, methods by their present names; an incomplete last line is skipped.
+
+    Raises :class:`FormatError` for a folder without results."""
     path = folder / "runs.jsonl"
     if not path.is_file():
         raise FormatError(f"{folder} holds no results: there is no runs.jsonl in it")
@@ -128,7 +129,7 @@ def read_times(folder: Path) -> list[dict[str, Any]]:
 
 
 def former_names(folder: Path) -> dict[str, str]:
-    """:data:`FORMER_NAMES` if the results in the folder use them, else nothing."""
+    """Return :data:`FORMER_NAMES` if the results in the folder are of format 1, else {}."""
     path = folder / "runs.jsonl"
     head = next(_lines(path), {}) if path.is_file() else {}
     return FORMER_NAMES if head.get("format") == 1 else {}

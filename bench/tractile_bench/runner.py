@@ -1,8 +1,8 @@
 """Run a task: every example by every method with every number of particles, in batches, into a folder of results.
 
 A batch is one method, one number of particles and one seed on many examples, which share the language model's calls. Equal
-constraints are compiled once, and the backward sweep of an automaton serves all methods. A failed run counts: it keeps the
-error's name and scores nothing.
+constraints are compiled once, and all methods share the backward messages of an automaton. A failed run counts: its line has
+the error's name, and it scores zero.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ from .results import Key, Results
 from .stop_at_newline import NewlineStopLM
 
 DRAWS_AT_ONCE = 1024
-"""Of rejection sampling, over all examples: each has its own keys and values in the language model."""
+"""Draws of rejection sampling in one batch, over all its examples: each needs its own keys and values in the model."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is run. ``draws``: how many texts rejection sampling draws for an example at most, and ``wanted``: how many accepted
-    ones it stops at; ``w``: the language model's share in pgcd's mixture; ``strength``: that of the lookahead, "auto" for
-    what pilots on the first examples find, one for a single particle and one for several; ``batch``: examples at once."""
+    """The settings of a run.
+
+    ``draws``: the most texts that rejection sampling draws for an example; ``wanted``: the number of accepted texts at which
+    it stops; ``w``: the language model's weight in pgcd's mixture; ``strength``: strength of the lookahead, "auto": found by
+    pilots on the first examples, one for runs of one particle and one for several; ``batch``: examples at once."""
 
     methods: Sequence[str]
     particles: Sequence[int]
@@ -56,7 +58,7 @@ class Settings:
 
 
 def choose(task: Task, split: str, limit: int | None, seed: int) -> list[Example]:
-    """``limit`` examples chosen by ``seed``, all where it is None; those of a smaller limit are among those of a larger."""
+    """Choose ``limit`` examples at random by ``seed``, None: all; a smaller limit chooses a subset of a larger one."""
     examples = list(task.examples(split))
     random.Random(seed).shuffle(examples)
     return examples[:limit]
@@ -65,7 +67,7 @@ def choose(task: Task, split: str, limit: int | None, seed: int) -> list[Example
 class Bench:
     """A task with a language model; :meth:`run` resumes where the results end.
 
-    ``prompt`` makes the model's prompt of an example (default: its text); ``hmm`` is an HMM or a function of the prompt.
+    ``prompt`` returns the model's prompt for an example (default: its text); ``hmm`` is an HMM or a function of the prompt.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Bench:
     ) -> None:
         self.task, self.settings = task, settings
         self.lm = CountingLM(NewlineStopLM(lm, vocab) if task.one_line else lm)
-        self._strengths = {True: 1.0, False: 1.0}  # of one particle, of several
+        self._strengths = {True: 1.0, False: 1.0}  # for runs of one particle, for runs of several
         self._preparer = Preparer(task, vocab, hmm, prompt)
         for name in settings.methods:
             if METHODS[name].guided and hmm is None:
@@ -93,8 +95,9 @@ class Bench:
     def run(
         self, examples: Sequence[Example], results: Results, tick: Callable[[int], None] = lambda runs: None
     ) -> None:
-        """Every run that ``results`` lack; ``tick`` is told how many are done. Raises :class:`EvidenceError` if two examples
-        have one id."""
+        """Run everything that ``results`` lack; ``tick`` is called with the number of runs just done.
+
+        Raises :class:`EvidenceError` if two examples have the same id."""
         if len({example.id for example in examples}) < len(examples):
             raise EvidenceError(f"{self.task.name}: two examples have the same id")
         if any(METHODS[name].looks_ahead for name in self.settings.methods):
@@ -112,7 +115,7 @@ class Bench:
                 self._chunk(chunk, results, tick)
 
     def _find_strengths(self, examples: Sequence[Example], results: Results) -> None:
-        """Find the strengths of the lookahead that ``results`` lack by pilots on a few examples, and keep them there."""
+        """Set the strengths of the lookahead: as given, from ``results``, or found by pilots and stored in ``results``."""
         prepared = None
         for single in sorted({k == 1 for k in self.settings.particles}):
             if self.settings.strength != "auto":
@@ -130,12 +133,12 @@ class Bench:
             self._strengths[single] = kept
 
     def _sizes(self, name: str) -> list[tuple[int, int]]:
-        """(particles, seed) of a method's runs; rejection sampling has one size, as many as it may draw."""
+        """List (particles, seed) of a method's runs; rejection sampling has one size, its maximal number of draws."""
         sizes = [self.settings.draws] if name == "rs" else self.settings.particles
         return [(k, seed) for k in sizes for seed in self.settings.seeds]
 
     def number(self, examples: Sequence[Example]) -> int:
-        """The number of runs."""
+        """Return the number of runs on these examples."""
         return len(examples) * sum(len(self._sizes(name)) for name in self.settings.methods)
 
     def _chunk(self, chunk: Sequence[Example], results: Results, tick: Callable[[int], None]) -> None:
@@ -177,7 +180,7 @@ class Bench:
     def _batch(
         self, name: str, k: int, seed: int, prepared: Sequence[Prepared]
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Run a batch: (a line of results for each example, times of the batch)."""
+        """Run a batch; return (a line of results for each example, the times of the batch)."""
         self.lm.reset()
         begun, busy = time.perf_counter(), time.process_time()
         setup: list[float] = []
@@ -191,7 +194,7 @@ class Bench:
         try:
             together = self._sample(name, k, seed, ready, setup)
             found |= {id(one): answers for one, answers in zip(ready, together, strict=True)}
-        except TractileError:  # of one: each alone
+        except TractileError:  # one example failed: run each alone
             for one in ready:
                 try:
                     found[id(one)] = self._sample(name, k, seed, [one], setup)[0]
@@ -211,8 +214,9 @@ class Bench:
     def _sample(
         self, name: str, k: int, seed: int, prepared: Sequence[Prepared], setup: list[float]
     ) -> list[Answers]:
-        """Particles of every example; ``setup`` is told the seconds before the language model's first call. Raises what any
-        of them does."""
+        """Sample the particles of every example; append the seconds before the language model's first call to ``setup``.
+
+        Raises the error of any of the examples."""
         if not prepared:
             return []
         begun, self.lm.started = time.perf_counter(), None
@@ -263,7 +267,7 @@ class Bench:
         return found
 
     def _line(self, one: Prepared, answers: Answers | TractileError) -> dict[str, Any]:
-        """The line of results of a run."""
+        """Make the line of results of a run: scores and meanings of its texts, or its error."""
         if isinstance(answers, TractileError):
             return {"error": type(answers).__name__, "message": str(answers)}
         assert one.constraint is not None
@@ -281,9 +285,9 @@ class Bench:
 
 
 def _stream(seed: int, example: str, method: str, number: int = 0) -> int:
-    """The seed of a run's random numbers.
+    """Return the seed of a run, a hash of ``seed`` and the example.
 
-    All methods share it. Rejection sampling ("rs"), which judges them, has one of its own in each round.
+    All methods have the same seed, except rejection sampling ("rs"), their reference, which has another one in each round.
     """
     apart = f"rs{number or ''}" if method == "rs" else ""
     return int.from_bytes(hashlib.sha256(f"{seed}|{example}|{apart}".encode()).digest()[:7])

@@ -10,11 +10,12 @@ def is_train(key: str) -> bool:
 
 
 def bfcl_key(id: str) -> str:
-    """The key of a BFCL case, the same for all cases with one set of functions: ``live_multiple_5-3-0`` (case 5,
-    functions 3, question 0) becomes ``live_multiple_3``; other ids stand for themselves."""
+    """Return the key of a BFCL case, equal for all cases with the same set of functions.
+
+    ``live_multiple_5-3-0`` (case 5, functions 3, question 0) becomes ``live_multiple_3``; other ids are their own keys."""
     return re.sub(r"_\d+-(\d+)-\d+$", r"_\1", id)
 
 
 def planetarium_key(goal: str) -> str:
-    """The key of a Planetarium problem: its goal, ``(and …)`` with single spaces, so that no goal is on both sides."""
+    """Return the key of a Planetarium problem: its goal, ``(and …)`` with single spaces, so that no goal is on both sides."""
     return f"planetarium|{goal}"

@@ -17,9 +17,9 @@ from tractile.lm.base import Prompt, fingerprint_of
 
 @final
 class NewlineStopLM:
-    """Wraps ``lm``: the end token also gets the probability of every white-space token that holds a newline.
+    """A wrapper of ``lm``: the end token also gets the probability of every white-space token that contains a newline.
 
-    Both papers read models that were not trained to end their answers in this way (Loula et al. 2025 ask for one more
+    Both papers treat models that were not trained to end their answers in this way (Loula et al. 2025 ask for one more
     molecule of a list). Raises :class:`EvidenceError` if the model has no end token.
     """
 

@@ -22,12 +22,14 @@ from .results import read, read_times
 
 Line = dict[str, Any]
 ENOUGH = 16
-"""Accepted draws from which on rejection sampling is taken to tell the distribution of an example's texts."""
+"""Accepted draws at which rejection sampling counts as a sample of p_lm(x | C) for an example; fewer are not used."""
 
 
 class Summary:
-    """The results in ``folder``; ``examples`` are those that every method has run with every number of particles, as often as
-    any, the rest (of a run that was stopped) are left out. ``repeats``: how often, "1" or "1 to 3"."""
+    """The results in a folder, by method, number of particles and example.
+
+    ``examples``: those that every method has run equally often with every number of particles; ``left_out``: the number of
+    the others, of an interrupted run, which are ignored. ``repeats``: runs of each, "1" or "1 to 3"."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -52,39 +54,39 @@ class Summary:
         self.repeats = " to ".join(map(str, (repeats[0], repeats[-1])[: len(repeats)]))
 
     def sizes(self, method: str) -> list[int]:
-        """The numbers of particles that a method was run with."""
+        """Return the numbers of particles that a method was run with, ascending."""
         return sorted(k for name, k in self._lines if name == method)
 
     @cached_property
     def particles(self) -> list[int]:
-        """The numbers of particles of the methods that have particles."""
+        """The numbers of particles over all methods except rejection sampling, ascending."""
         return sorted({k for name, k in self._lines if name != "rs"})
 
     def has(self, method: str, k: int) -> bool:
-        """Whether there are results of a method with a number of particles."""
+        """Return whether there are results of a method with a number of particles."""
         return (method, k) in self._lines
 
     def runs(self, method: str, k: int) -> list[list[Line]]:
-        """The runs of each example of a method with a number of particles."""
+        """Return the runs of a method with k particles, one list for each example."""
         by_example = self._lines[method, k]
         return [by_example[example] for example in self.examples]
 
     def values(self, method: str, k: int, of: Callable[[Line], float]) -> Float[ndarray, " examples"]:
-        """A value of each example, the mean of its runs."""
+        """Return the mean of ``of`` over the runs of each example."""
         return np.array([fmean(map(of, runs)) for runs in self.runs(method, k)])
 
     def scores(self, method: str, k: int, name: str | None = None) -> Float[ndarray, " examples"]:
-        """The score (default: the task's metric) of a text drawn by weight; 0 for what failed."""
+        """Return the expected score of a text drawn by weight (default: the task's metric), by example; 0 for failed runs."""
         name = name or self.metric
         return self.values(method, k, lambda line: line.get("expected", {}).get(name, 0.0))
 
     def satisfied(self, method: str, k: int) -> Float[ndarray, " examples"]:
-        """The weight of the texts that satisfy the constraint; of rejection sampling, the share of the draws."""
+        """Return the weight of the texts that satisfy the constraint, by example; for "rs" the share of accepted draws."""
         name = "alive" if method == "rs" else "satisfied"
         return self.values(method, k, lambda line: line.get(name, 0.0))
 
     def errors(self) -> dict[str, Counter[str]]:
-        """How often each error occurred, by method."""
+        """Count the errors of each method by their names; methods without errors are left out."""
         found: dict[str, Counter[str]] = {name: Counter() for name in self.methods}
         for (method, _), by_example in self._lines.items():
             for runs in by_example.values():
@@ -92,7 +94,7 @@ class Summary:
         return {name: counts for name, counts in found.items() if counts}
 
     def answers(self, method: str, k: int) -> tuple[list[list[float]], list[list[float]]]:
-        """Weights and scores of the answers of each run, texts of one meaning together (Loula et al. 2025, §3.3)."""
+        """Return (weights, scores) of the answers of each run; texts of equal meaning are merged (Loula et al. 2025, §3.3)."""
         weights, scores = [], []
         for runs in self.runs(method, k):
             for line in runs:
@@ -109,13 +111,13 @@ class Summary:
     def divergences(
         self, methods: Sequence[str]
     ) -> tuple[int, dict[tuple[str, int], Float[ndarray, " some"]]]:
-        """Estimates of upper bounds on KL(method ‖ target) in nats, of methods of one target, by method and number of
-        particles; and over how many examples (Loula et al. 2025, Figure 3 and Appendix D).
+        """Estimate upper bounds on KL(method ‖ target) in nats, for methods with one target (Loula et al. 2025, Appendix D).
 
-        A run that dies makes the bound infinite, and there is none for its method and number of particles; the others are
-        over all examples. Where runs of every unbiased method died, the examples are those in which none did. log Z is taken
-        from all unbiased runs together that have the most particles, so a small bound may come out negative; without any
-        there is nothing.
+        Returns the number of examples and, by (method, number of particles), the bound of each example. A run that dies (all
+        weights zero) makes the bound infinite: its (method, number of particles) is left out, the others are over all
+        examples. If runs of every properly weighted method died, only the examples in which no run died are used. log Z is
+        estimated from all properly weighted runs with the most particles, so a small bound may come out negative; without
+        such runs the result is (0, {}).
         """
         cells = [(name, k) for name in methods for k in self.particles if self.has(name, k)]
         runs = {cell: self.runs(*cell) for cell in cells}
@@ -140,12 +142,13 @@ class Summary:
         return len(lived), found
 
     def died(self, method: str, k: int) -> int:
-        """In how many examples a run died, so that log Ẑ is −∞."""
+        """Count the examples in which some run died, so that log Ẑ is −∞."""
         return sum(any(line.get("quality") is None for line in lines) for lines in self.runs(method, k))
 
     def divergence_differences(self, method: str, other: str, k: int) -> Float[ndarray, " some"]:
-        """Bounds of a method less those of another with the same target, in nats, for each example in which no run of the two
-        died: log Z, which need not be known, cancels out."""
+        """Return bound of ``method`` − bound of ``other`` in nats, for each example in which no run of the two died.
+
+        Both have the same target, so the unknown log Z cancels."""
         found = []
         for lines, against in zip(self.runs(method, k), self.runs(other, k), strict=True):
             if all(line.get("quality") is not None for line in (*lines, *against)):
@@ -156,12 +159,12 @@ class Summary:
 
     @cached_property
     def together(self) -> tuple[int, dict[str, dict[tuple[str, int], float]]]:
-        """Corpus-level metrics, as :func:`.read_corpus_metrics` has them."""
+        """The corpus-level metrics, as :func:`.read_corpus_metrics` returns them."""
         return read_corpus_metrics(self.folder)
 
     @cached_property
     def truth(self) -> dict[str, list[str]]:
-        """The accepted draws of rejection sampling, of the examples that have enough of them."""
+        """The accepted draws of rejection sampling, for the examples with at least ``ENOUGH`` of them."""
         found = {}
         for k in self.sizes("rs"):
             for example, runs in zip(self.examples, self.runs("rs", k), strict=True):
@@ -171,8 +174,10 @@ class Summary:
         return found
 
     def distances(self, method: str, k: int) -> Float[ndarray, " examples"]:
-        """Total variation between a run's texts and the second half of the accepted draws of rejection sampling, of each
-        example that has enough. Also of k draws of the first half (method "rs"): what exact sampling would show."""
+        """Return the total variation between a run's texts and exact draws, for each example in :attr:`truth`.
+
+        The exact draws are the second half of the accepted draws of rejection sampling. The method "rs" stands for k draws of
+        the first half: the distance that exact sampling would have."""
         found = []
         for example, runs in zip(self.examples, self._of(method, k), strict=True):
             if example in self.truth:
@@ -182,7 +187,7 @@ class Summary:
                     found.append(total_variation(_shares(draws[: min(k, len(draws) // 2)]), target))
                     continue
                 texts = [dict(zip(r.get("texts", []), r.get("weights", []), strict=True)) for r in runs]
-                # What the texts lack of 1 is mass on no text at all.
+                # Weights may sum to less than 1: the rest is mass on no text.
                 found.append(fmean(total_variation(t, target) + (1 - sum(t.values())) / 2 for t in texts))
         return np.array(found)
 
@@ -191,7 +196,7 @@ class Summary:
 
     @cached_property
     def latency(self) -> dict[tuple[str, int], list[float]]:
-        """Milliseconds for each token of each particle, one figure for each batch, without compiling and sweeps."""
+        """The milliseconds for a token of a particle in each batch, without compilation and backward messages."""
         found: dict[tuple[str, int], list[float]] = defaultdict(list)
         for line in read_times(self.folder):
             if "method" in line and line["tokens"]:
@@ -199,7 +204,7 @@ class Summary:
         return dict(found)
 
     def setup(self) -> tuple[float, float]:
-        """Seconds for each example: to compile its constraint, and to make the tables of the HMM's queries."""
+        """Return the seconds for an example: to compile its constraint, and to compute the tables of the HMM's queries."""
         times = read_times(self.folder)
         compiled = [line for line in times if "compile" in line]
         examples = sum(line["examples"] for line in compiled)
