@@ -1,5 +1,5 @@
-"""Byte automata: the one form in which every regular language is kept, and the algorithms on it.
+"""Automata over bytes, which keep every language here, and the algorithms on them.
 
 ``Nfa`` with epsilon transitions, ``dfa`` (subset construction, minimisation, products, complements), reduction by
-simulation, UTF-8, and the account of work that bounds them (``work``).
+simulation, UTF-8, ``lazy`` and ``stack`` automata, and the account of work that bounds constructions (``work``).
 """

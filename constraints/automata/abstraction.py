@@ -1,8 +1,8 @@
-"""A finite automaton that accepts at least what a stack automaton accepts: its abstraction.
+"""Abstraction of a stack automaton: a finite automaton that accepts all its texts, or more.
 
-Two things are forgotten. Registers: each machine gives way to a coarser one (:meth:`~.stack.Machine.coarse`). And the stack:
-only the ``depth`` frames above the current one are kept; where a machine ends whose caller was forgotten, every caller that
-it may have had goes on. With depth 0 this is the recursive transition network read as a finite automaton (Nederhof 2000,
+Two things are forgotten. Registers: each machine gives way to a coarser one (:meth:`~.region.Machine.coarse`). And the stack:
+only the ``depth`` frames above the current one are kept; a machine whose caller was forgotten returns to every caller that it
+may have had. With depth 0 this is the recursive transition network read as a finite automaton (Nederhof 2000,
 "Practical experiments with regular approximation of context-free languages", section 5).
 """
 
@@ -22,16 +22,16 @@ from .subsets import determinize
 from .work import attempt
 
 CHOICES = ((3, 0), (3, 1), (3, 2), (2, 1), (2, 2), (1, 1), (1, 2), (0, 2))
-"""Frames of the stack that are kept, and the level of the machines, tried in this order."""
+"""(frames of the stack that are kept, level of :meth:`~.region.Machine.coarse`), tried in this order."""
 
 Frame = tuple[Machine, Local]
 Node = tuple[Machine, Local, tuple[Frame, ...]]
 
 
 def abstraction(root: Machine, most_states: int) -> Nfa:
-    """A deterministic, minimal automaton of at most about ``most_states`` states that accepts all texts of a machine.
+    """Return a minimal DFA of at most ``most_states`` states that accepts all texts of ``root``.
 
-    As much of the stack is kept as fits. Raises ``TooManyStates`` where so many states are too few even with nothing of it.
+    It keeps as much of the stack as fits. Raises ``TooManyStates`` if no pair of :data:`CHOICES` gives so small a DFA.
     """
     for depth, level in CHOICES:
         with suppress(TooManyStates):
@@ -46,7 +46,7 @@ def abstraction(root: Machine, most_states: int) -> Nfa:
 
 @dataclass
 class Approximation:
-    """The nodes (machine, local state, frames above it that are kept), and how they follow one another."""
+    """The NFA of an abstraction. A node is (machine, local state, callers' frames that are kept)."""
 
     depth: int
     level: int
@@ -59,7 +59,7 @@ class Approximation:
     callers: dict[tuple[Machine, tuple[Frame, ...]], list[int]] = field(default_factory=dict)
 
     def node(self, machine: Machine, local: Local, frames: tuple[Frame, ...]) -> int:
-        """The number of a node, new ones at the end."""
+        """Return the number of a node; add a new one at the end."""
         key = (machine, local, frames)
         found = self.number.get(key)
         if found is None:
@@ -68,7 +68,7 @@ class Approximation:
         return found
 
     def explore(self, root: Machine, limit: int) -> None:
-        """Find all nodes. Raises ``TooManyStates``."""
+        """Find all nodes that the root reaches. Raises ``TooManyStates`` beyond ``limit`` nodes."""
         outermost: tuple[Frame, ...] = ()
         self.node(root, root.start(), outermost)
         for here, (machine, local, frames) in enumerate(self.nodes):
@@ -98,7 +98,7 @@ class Approximation:
         self.epsilons.update((here, back) for back in self.callers.get((machine, frames), ()))
 
     def automaton(self) -> Nfa:
-        """The finite automaton of the nodes found, with epsilon transitions."""
+        """Return the NFA of the nodes found; calls and returns are epsilon transitions."""
         return Nfa(
             len(self.nodes),
             np.array(self.edges, np.int64).reshape(-1, 4),

@@ -1,7 +1,7 @@
-"""How many accepting paths a word may have: one, a bounded number, a polynomial or an exponential one in its length.
+"""The number of accepting paths of a word: one, bounded, polynomial or exponential.
 
-An automaton multiplied with itself reads a word on two paths at once; with a third copy it tells how they part (Weber and
-Seidl 1991; Allauzen, Mohri and Rastogi 2011):
+It is measured against the word's length. The product of an automaton with itself reads a word on two paths at once; a third
+copy tells polynomial growth from none (Weber and Seidl 1991; Allauzen, Mohri and Rastogi 2011):
 
     exponential   some q has two different ways back to q on one word:     (q, q) and (p, p'), p ≠ p', lead to each other
     polynomial    some p ≠ q with a word from p to p, from p to q and from q to q, and not exponential
@@ -23,18 +23,18 @@ Ambiguity = Literal["unambiguous", "finite", "polynomial", "exponential"]
 
 
 def is_unambiguous(nfa: Nfa) -> bool:
-    """Whether no word has two accepting paths: no useful pair of different states in the product with itself.
+    """Return whether no word has two accepting paths. Raises :class:`TooManyStates`.
 
-    Raises :class:`TooManyStates`.
+    This holds if the product with itself has no useful pair of different states.
     """
     plain = nfa.plain
     return plain.is_deterministic or intersect(plain, plain).num_states == plain.num_states
 
 
 def ambiguity(nfa: Nfa) -> Ambiguity:
-    """The growth of the number of accepting paths with the length of the word, of the automaton without its epsilon transitions.
+    """Classify how the number of accepting paths grows with the length of the word.
 
-    Raises :class:`TooManyStates`: the product has up to n³ states for n states.
+    Epsilon transitions are removed first. Raises :class:`TooManyStates`: the product has up to n³ states for n states.
     """
     plain = nfa.plain
     if is_unambiguous(plain):
@@ -50,7 +50,7 @@ def ambiguity(nfa: Nfa) -> Ambiguity:
     parted, together = (
         (p * n + q) * n + q,
         (p * n + p) * n + q,
-    )  # an edge back makes the way there a component
+    )  # a path from (p, p, q) to (p, q, q) and this edge make a cycle
     for part in components(np.concatenate([triples, np.column_stack([parted, together])])):
         if any(
             end in part and begin in part
@@ -61,8 +61,10 @@ def ambiguity(nfa: Nfa) -> Ambiguity:
 
 
 def product(nfa: Nfa, start: Int[ndarray, " start"], copies: int) -> Int[ndarray, "move 2"]:
-    """The moves (from, to) of so many copies that read the same bytes, from the start tuples on; a tuple is a number in
-    base n."""
+    """Return the moves (source, target) of ``copies`` copies of an automaton that read alike.
+
+    They begin at the ``start`` tuples. A tuple of states is a number in base n, the number of states.
+    """
     n, rows = nfa.num_states, nfa.transitions
     classes = int(nfa.byte_class.max()) + 1
     pointer, _ = csr_index(rows[:, 0] * classes + rows[:, 1], n * classes)
@@ -88,7 +90,7 @@ def product(nfa: Nfa, start: Int[ndarray, " start"], copies: int) -> Int[ndarray
 
 
 def components(moves: Int[ndarray, "move 2"]) -> list[set[int]]:
-    """The strongly connected components of more than one tuple, or of one that leads to itself."""
+    """Return the strongly connected components of two tuples or more."""
     import networkx as nx
 
     graph = nx.DiGraph(moves.tolist())

@@ -1,4 +1,4 @@
-"""Small tools for arrays that stand for graphs: ragged ranges, groups, distinct rows, reachability."""
+"""Array tools for graphs: ragged ranges, groups, distinct rows, reachability."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 UNREACHED = -9999
 FEW_STATES = 300
 FEW_PAIRS = 3_000
-"""Up to here they are gone through one by one: a graph of scipy takes longer to make."""
+"""With at most so many pairs and :data:`FEW_STATES` states a search runs in Python: a SciPy graph takes longer to make."""
 MANY_PAIRS = 10_000
-"""Up to here a breadth-first search does without scipy: it takes longer to import than such a search."""
+"""With at most so many pairs a breadth-first search runs in Python: SciPy takes longer to import."""
 
 
 def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
@@ -30,17 +30,17 @@ def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[n
 
 
 def csr_index(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1"], Int[ndarray, " n"]]:
-    """(pointer, order): the positions where ``key == k`` are ``order[pointer[k]:pointer[k + 1]]``."""
+    """Return (pointer, order): ``order[pointer[k]:pointer[k + 1]]`` are the positions of key k."""
     pointer = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(key, minlength=size), out=pointer[1:])
     short = (
         key.astype(np.uint16) if size <= 1 << 16 else key
-    )  # of these numpy sorts 16 bits by digits, much faster
+    )  # NumPy sorts 16-bit integers by radix, much faster
     return pointer, np.argsort(short, kind="stable")
 
 
 def distinct(values: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
-    """The distinct values, ascending: quicker than ``np.unique``, which hashes, where most of them are."""
+    """Return the distinct values, ascending; ``np.unique`` hashes, slower if most are distinct."""
     values = np.sort(values)
     keep = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=keep[1:])
@@ -48,14 +48,14 @@ def distinct(values: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
 
 
 def values_of(numbers: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
-    """The distinct values of whole numbers from 0 on that are small, such as states, ascending. Nothing is sorted."""
+    """Return the distinct values, ascending, of small non-negative integers without sorting."""
     seen = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
     seen[numbers] = True
     return np.flatnonzero(seen)
 
 
 def mapped(numbers: Int[ndarray, " n"], function: Callable[[int], T], dtype: type) -> Shaped[ndarray, " n"]:
-    """The values of a function at numbers as :func:`values_of` takes them; it is called once for each distinct one."""
+    """Apply a function to small non-negative integers; it is called once for each distinct one."""
     values = values_of(numbers)
     if not len(values):
         return np.empty(0, dtype)
@@ -65,7 +65,7 @@ def mapped(numbers: Int[ndarray, " n"], function: Callable[[int], T], dtype: typ
 
 
 def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:
-    """The distinct rows in lexicographic order (much faster than ``np.unique(axis=0)``). Entries are not negative."""
+    """Return the distinct rows in lexicographic order. Entries must not be negative."""
     if len(rows) < 2:
         return rows
     width = [int(w) + 1 for w in rows.max(axis=0)]
@@ -82,7 +82,7 @@ def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:
 def reachable(
     pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
 ) -> Bool[ndarray, " state"]:
-    """The states reachable from ``start`` over ``pairs`` (source, target)."""
+    """Mark the states reachable from ``start`` over ``pairs`` (source, target), of ``n`` states."""
     seen = np.zeros(n, bool)
     if n > FEW_STATES or len(pairs) > FEW_PAIRS:
         seen[breadth_first(pairs, start, n)[0]] = True
@@ -93,7 +93,7 @@ def reachable(
     stack = start.tolist()
     found = set(stack)
     while stack:
-        fresh = set(onward[stack.pop()]) - found  # each once, however many pairs lead there
+        fresh = set(onward[stack.pop()]) - found  # each state enters the stack once
         found.update(fresh)
         stack += fresh
     seen[list(found)] = True
@@ -103,8 +103,11 @@ def reachable(
 def breadth_first(
     pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
 ) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-    """(states reachable from ``start`` over ``pairs`` (source, target), nearest first; for each of all ``n`` states the one
-    before it on a shortest way: ``n`` for those at the start, negative for those not reachable)."""
+    """Search ``n`` states breadth first from ``start`` over ``pairs`` (source, target).
+
+    Return (reached states, nearest first; by state the one before it on a shortest path: ``n`` for those in ``start``,
+    negative for those not reached).
+    """
     pointer, order = csr_index(pairs[:, 0], n)
     if len(pairs) <= MANY_PAIRS:
         return _one_by_one(pairs[order, 1].tolist(), pointer.tolist(), start.tolist(), n)
@@ -124,7 +127,7 @@ def breadth_first(
 def _one_by_one(
     targets: list[int], pointer: list[int], start: list[int], n: int
 ) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-    """:func:`breadth_first` with the targets of state ``k`` at ``pointer[k]`` to ``pointer[k + 1]``."""
+    """Run :func:`breadth_first` in Python, from the two arrays of :func:`csr_index`."""
     before, reached = [UNREACHED] * n, list(dict.fromkeys(start))
     for state in reached:
         before[state] = n
@@ -137,11 +140,11 @@ def _one_by_one(
 
 
 def check_limit(states: int, limit: int = limits.STATES) -> None:
-    """Raises :class:`TooManyStates` beyond ``limit``."""
+    """Raise :class:`TooManyStates` if there are more than ``limit`` states."""
     if states > limit:
         raise TooManyStates(limit=limit)
 
 
 def check_transitions(transitions: int) -> None:
-    """Raises :class:`TooManyStates` beyond ten transitions for each of the states that an automaton may have."""
+    """Raise :class:`TooManyStates` beyond ten transitions for each of ``limits.STATES``."""
     check_limit(transitions, 10 * limits.STATES)

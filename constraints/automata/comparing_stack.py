@@ -1,6 +1,6 @@
-"""Stack automata some of whose machines compare the texts that they call: arrays of distinct items.
+"""Stack automata with machines that compare what they call: arrays of distinct items.
 
-The texts are recorded beside the stack, so that the stacks, and their masks, are those of the automaton without comparisons.
+Item texts are recorded beside the stack, so stacks and their masks are those of the automaton without comparisons.
 
     configuration  =  a configuration of the stack automaton             where no comparing machine is open
                    |  a set of readings: (stack, a record for each open comparing machine)
@@ -19,7 +19,7 @@ from .region import Local
 from .stack import Stack, StackAutomaton, stacks_of
 
 LOG = logging.getLogger("tractile.constraints")
-MOST_KEPT = 1 << 14  # readings of which it is kept whether they can be completed
+MOST_KEPT = 1 << 14  # readings whose completion is cached
 Values = frozenset[Hashable]
 
 
@@ -27,21 +27,26 @@ class Comparing(Protocol):
     """A machine that calls others in turn, each for an item, and compares the items."""
 
     def value(self, text: bytes) -> Hashable:
-        """The value of an item with this text; items are distinct if their values are."""
+        """Return the value of an item with this text; two items are equal if their values are."""
 
     def towards(self, text: bytes, value: Hashable) -> bytes | None:
-        """Bytes among which are all those with which an item goes on towards a value; ``None`` if it cannot become that."""
+        """Return a superset of the bytes that may continue an item towards a value.
+        ``None`` if the item cannot get that value."""
 
     def ending(self, local: Local, seen: Values) -> bytes | None:
-        """A text from a local state to the end, after items of some values; ``None`` if there is none."""
+        """Return a text from a local state to the end; ``seen`` are the values of the items so far.
+        ``None`` if there is none."""
 
     def may_end(self, local: Local) -> bool:
-        """Whether no further item is needed, whatever items there were."""
+        """Return whether no further item is needed, whatever the items so far."""
 
 
 class Record(NamedTuple):
-    """The record of one open comparing machine: the frames below it, the values of its items, the text of the item that is
-    being read (``None`` between items), and the values that this item may still equal."""
+    """The record of one open comparing machine.
+
+    ``depth``: the number of frames below the machine. ``seen``: the values of its complete items. ``text``: the bytes of the
+    current item so far, ``None`` between items. ``rivals``: the values in ``seen`` that the current item may still get.
+    """
 
     depth: int
     seen: Values
@@ -54,11 +59,11 @@ Reading = tuple[Stack, Records]
 
 
 class Readings(frozenset[Reading]):
-    """The ways to understand a text so far."""
+    """A configuration with records: parses of the text so far, each a stack with its records."""
 
 
 class RecordingAutomaton:
-    """The texts of a stack automaton that its comparing machines allow."""
+    """The lazy automaton of the texts of a stack automaton that its comparing machines allow."""
 
     def __init__(self, plain: StackAutomaton) -> None:
         self.plain = plain
@@ -67,20 +72,20 @@ class RecordingAutomaton:
     # ------------------------------------------------------------ configurations
 
     def configuration(self, readings: Iterable[Reading]) -> Configuration | None:
-        """Some readings as a configuration, those that cannot be completed left out; ``None`` if none is left."""
+        """Return a configuration of the readings that can be completed; ``None`` if none can."""
         live = [reading for reading in readings if self.is_live(reading)]
         if any(records for _, records in live):
             return Readings(live)
         return plain_configuration([stack for stack, _ in live])
 
     def readings(self, configuration: Configuration) -> Iterable[Reading]:
-        """The readings of a configuration."""
+        """Return the readings of a configuration."""
         if isinstance(configuration, Readings):
             return configuration
         return [(stack, opened(stack, ())) for stack in stacks_of(configuration)]
 
     def after(self, reading: Reading, byte: int) -> Iterator[Reading]:
-        """The readings after one byte, before it is known whether they can be completed."""
+        """Yield the readings after one byte, without a check that they can be completed."""
         stack, records = reading
         tops, _ = self.plain.active(stack)
         for top in tops:
@@ -93,7 +98,7 @@ class RecordingAutomaton:
                 yield target, opened(target, [read(top, record, byte) for record in kept])
 
     def all_after(self, readings: Iterable[Reading], text: bytes) -> set[Reading]:
-        """The readings after a text, of which some may not be completed."""
+        """Return the readings after a text, without a check that they can be completed."""
         now = set(readings)
         for byte in text:
             now = {after for reading in now for after in self.after(reading, byte)}
@@ -106,7 +111,7 @@ class RecordingAutomaton:
         return None if first is None else self.configuration(self.readings(first))
 
     def step(self, configuration: Configuration, byte: int) -> Configuration | None:
-        """The configuration after one byte, ``None`` if it may not come."""
+        """Return the configuration after one byte, ``None`` if it may not come."""
         if not isinstance(configuration, Readings):
             after = self.plain.step(configuration, byte)
             if after is None or not is_recorded(after):
@@ -149,7 +154,7 @@ class RecordingAutomaton:
     # ------------------------------------------------------------ what can be completed
 
     def is_free(self, reading: Reading) -> bool:
-        """Whether comparisons cannot matter for the shortest text from here to acceptance."""
+        """Return whether comparisons cannot affect the shortest text from here to acceptance."""
         stack, records = reading
         return all(
             not record.rivals and frame.machine.may_end(frame.local)
@@ -157,11 +162,11 @@ class RecordingAutomaton:
         )
 
     def is_live(self, reading: Reading) -> bool:
-        """Whether some text leads to acceptance."""
+        """Return whether a text to acceptance is found."""
         return self.is_free(reading) or self.completed(reading) is not None
 
     def completed(self, reading: Reading) -> bytes | None:
-        """A short text from a reading to acceptance, ``None`` if there is none."""
+        """Return a short text from a reading to acceptance (cached), ``None`` if none is found."""
         if reading not in self._completions:
             if len(self._completions) >= MOST_KEPT:
                 self._completions.clear()
@@ -186,7 +191,8 @@ class RecordingAutomaton:
         return out
 
     def _end(self, record: Record, frame: Stack, item: bytes) -> bytes | None:
-        """The end of a machine's text, after the rest of the item that is being read."""
+        """Return the end of a comparing machine's text, given the rest of its current item.
+        ``None`` if that item repeats an earlier one, or the machine has no end."""
         machine: Any = frame.machine
         seen = record.seen
         if record.text is not None:
@@ -198,7 +204,7 @@ class RecordingAutomaton:
         return found
 
     def _other(self, reading: Reading, at: int) -> bytes | None:
-        """A text by another end of the item than the shortest, found by a search; ``at``: the record of the machine."""
+        """Search for a text to acceptance with another end of the item of record ``at``."""
         stack, records = reading
         if records[at].text is None:
             return None
@@ -233,7 +239,7 @@ class RecordingAutomaton:
 
 
 def frames(stack: Stack) -> list[Any]:
-    """The frames of a stack that compare, the lowest first."""
+    """Return the frames of a stack that compare, the lowest first."""
     found = []
     frame: Stack | None = stack
     while frame is not None and frame.recorded:
@@ -244,25 +250,26 @@ def frames(stack: Stack) -> list[Any]:
 
 
 def is_recorded(configuration: Configuration) -> bool:
-    """Whether a comparing machine is open in a configuration of a stack automaton."""
+    """Return whether a comparing machine is open in a configuration of a stack automaton."""
     return any(stack.recorded for stack in stacks_of(configuration))
 
 
 def plain_configuration(stacks: Iterable[Stack]) -> Configuration | None:
-    """Stacks as a configuration of the stack automaton."""
+    """Return stacks as a configuration of the stack automaton, ``None`` if there are none."""
     found = frozenset(stacks)
     return None if not found else next(iter(found)) if len(found) == 1 else found
 
 
 def plain_part(configuration: Configuration) -> Configuration:
-    """The configuration of the stack automaton."""
+    """Return a configuration of the stack automaton: a configuration without its records."""
     if isinstance(configuration, Readings):
         return plain_configuration([stack for stack, _ in configuration])
     return configuration
 
 
 def ended(top: Stack, records: Iterable[Record]) -> list[Record] | None:
-    """The records when a frame reads the next byte: the item above it has ended. ``None`` if that was seen before."""
+    """Return the records after ``top`` has read on, which ends the item above it.
+    ``None`` if that item repeats an earlier one."""
     found = []
     for record in records:
         if record.depth == top.depth and record.text is not None:
@@ -276,7 +283,8 @@ def ended(top: Stack, records: Iterable[Record]) -> list[Record] | None:
 
 
 def read(top: Stack, record: Record, byte: int) -> Record:
-    """A record after a byte that a frame reads."""
+    """Return a record after frame ``top`` has read a byte.
+    The byte belongs to the current item if ``top`` is above the comparing machine."""
     if record.depth >= top.depth:
         return record
     rivals, text = record.rivals, (record.text or b"") + bytes([byte])
@@ -292,7 +300,7 @@ def read(top: Stack, record: Record, byte: int) -> Record:
 
 
 def opened(stack: Stack, records: Sequence[Record]) -> Records:
-    """The records of the machines that are open in a stack."""
+    """Return the records of the open machines of a stack, empty ones for those just begun."""
     if len(stack.recorded) == len(records) and (not records or records[-1].depth == stack.recorded[-1]):
         return tuple(records)
     known = {record.depth: record for record in records}

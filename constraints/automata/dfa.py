@@ -2,8 +2,8 @@
 
     intersect:  (a, b) --k--> (a', b')
 
-Byte classes ``k`` take the place of bytes throughout. The automata that come in may have epsilons; those that come out are
-plain (no epsilon transitions, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
+Products work on ranges of bytes, complement and minimisation on byte classes. Arguments may have epsilon transitions; results
+are plain (no epsilon transitions, no useless states). Only :func:`determinize` can be exponential, and it has a limit.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def from_classes(
     accept: Int[ndarray, " accept"],
     classes: int,
 ) -> Nfa:
-    """The trimmed automaton of rows (source, byte class, target)."""
+    """Build the trimmed automaton of rows (source, byte class, target)."""
     spend(50 + len(rows) / 8)
     found = reachable(unique_rows(rows[:, [0, 2]]), start, num_states)
     rows = rows[found[rows[:, 0]]]
@@ -41,9 +41,10 @@ def from_classes(
 
 
 def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
-    """Words of both. Deterministic if both are. Raises :class:`TooManyStates`.
+    """Return the automaton of the words of both, deterministic if both are.
 
-    Edges are met range by range: states within a UTF-8 character read many classes of bytes in few ranges.
+    Edges are paired range by range: states within a UTF-8 character read many classes of bytes in few ranges. Raises
+    :class:`TooManyStates`.
     """
     a, b = a.plain, b.plain
     if not a.num_states or not b.num_states:
@@ -52,7 +53,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
     right = b.edges[np.argsort(b.edges[:, 0] * 256 + b.edges[:, 1], kind="stable")]
     by_left, _ = csr_index(left[:, 0], a.num_states)
     bottom = right[:, 0] * 256 + right[:, 1]
-    top = np.maximum.accumulate(right[:, 0] * 256 + right[:, 2])  # of the edges of a state so far
+    top = np.maximum.accumulate(right[:, 0] * 256 + right[:, 2])  # running maximum by state
     width = b.num_states
     new = np.unique((a.start[:, None] * width + b.start[None, :]).ravel())
     start, found, total = new, [], 0
@@ -85,7 +86,7 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
 
 
 def complement(nfa: Nfa) -> Nfa:
-    """All byte strings that are not accepted. Raises :class:`TooManyStates`."""
+    """Return the automaton of all other byte strings. Raises :class:`TooManyStates`."""
     dfa = determinize(nfa)
     n, byte_class = dfa.num_states, dfa.byte_class
     classes = int(byte_class.max()) + 1
@@ -100,16 +101,16 @@ def complement(nfa: Nfa) -> Nfa:
 
 
 def difference(a: Nfa, b: Nfa) -> Nfa:
-    """Words of ``a`` that are not words of ``b``. Raises :class:`TooManyStates`."""
+    """Return the automaton of the words of ``a`` but not ``b``. Raises :class:`TooManyStates`."""
     return intersect(a, complement(b))
 
 
 def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
-    """The smallest deterministic automaton of the same language. Raises :class:`TooManyStates`.
+    """Return the minimal DFA of the language. Raises :class:`TooManyStates`.
 
-    Partition refinement: states are told apart by the blocks that their transitions lead to, compared through 64-bit
-    sums of random weights; only predecessors of states that changed block are looked at again. A last exact check
-    guards against two different sums that happen to be equal.
+    Partition refinement: states are told apart by the blocks of their targets, compared through 64-bit sums of random weights;
+    only predecessors of states that changed block are looked at again. A last exact check guards against equal sums of different
+    states.
     """
     dfa = determinize(nfa, limit)
     spend(200 + dfa.num_rows / 4)
@@ -136,17 +137,17 @@ def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
 
 
 def first_matches(texts: Nfa) -> Nfa:
-    """The texts of which no shorter beginning is one: acceptance leads nowhere."""
+    """Return the automaton of the accepted texts that have no accepted proper prefix."""
     found = minimize(texts)
     rest = found.edges[~np.isin(found.edges[:, 0], found.accept)]
     return minimize(Nfa(found.num_states, rest, found.epsilons, found.start, found.accept))
 
 
 def simplify(nfa: Nfa) -> Nfa:
-    """The minimal deterministic automaton if it is not much larger than the plain one, otherwise that one.
+    """Return the minimal DFA, or the plain automaton if the DFA would be much larger.
 
-    One that is deterministic and large already, as counted repeats are, is left as it is: merging states there costs
-    seconds and saves little.
+    A deterministic automaton of more than :data:`MANY_STATES` states, as of counted repeats, stays as it is: minimising it
+    costs seconds and saves little.
     """
     plain = nfa.plain
     if plain.num_states > MANY_STATES and plain.is_deterministic:
@@ -160,7 +161,7 @@ def simplify(nfa: Nfa) -> Nfa:
 def refine(
     n: int, rows: Int[ndarray, "row 3"], accept: Int[ndarray, " accept"], classes: int, seed: int
 ) -> Int[ndarray, " state"]:
-    """The block of each state in the coarsest partition that acceptance and transitions respect (up to hashing)."""
+    """Return the block of each state in the coarsest stable partition (up to hashing)."""
     rng = np.random.default_rng(seed)
     source, target = rows[:, 0], rows[:, 2]
     factor = (rng.integers(1, 2**63, size=classes, dtype=np.uint64) | np.uint64(1))[rows[:, 1]]

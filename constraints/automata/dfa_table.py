@@ -10,7 +10,7 @@ from .nfa import Nfa
 
 
 class Dfa:
-    """A deterministic automaton with its edges by source and lowest byte."""
+    """A DFA with its edges sorted by source and lowest byte, for look-ups of single bytes."""
 
     def __init__(self, nfa: Nfa) -> None:
         edges = nfa.edges if nfa.by_byte is None else nfa.edges[nfa.by_byte]
@@ -20,13 +20,13 @@ class Dfa:
         self._low, self._high, self._target = (np.ascontiguousarray(column).data for column in columns)
 
     def after(self, state: int, byte: int) -> int:
-        """The state after a byte, −1 if there is none."""
+        """Return the state after a byte, −1 if there is none."""
         begin = self._begin[state]
         edge = bisect_right(self._low, byte, begin, self._begin[state + 1]) - 1
         return self._target[edge] if edge >= begin and self._high[edge] >= byte else -1
 
     def run(self, state: int, word: bytes) -> int:
-        """The state after a word, −1 if there is none."""
+        """Return the state after a word, −1 if there is none."""
         for byte in word:
             state = self.after(state, byte)
             if state < 0:

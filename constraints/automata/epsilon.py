@@ -1,6 +1,6 @@
-"""Skips and useless states: each is removed for all states of an automaton at the same time.
+"""Epsilon removal and trimming, each for all states of an automaton at once.
 
-skip-free:  q --a--> r   for every   q --skip--> … --skip--> p --a--> r
+epsilon-free:  q --a--> r   for every   q --ε--> … --ε--> p --a--> r
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ NO_EPSILONS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
 
 
 def remove_epsilons(nfa: Nfa) -> Nfa:
-    """The language without epsilon transitions: each state takes over the edges of its epsilon closure."""
+    """Remove epsilon transitions: each state takes over the edges of its epsilon closure."""
     if not len(nfa.epsilons):
         return nfa
     n = nfa.num_states
     accepting = np.zeros(n, bool)
     accepting[nfa.accept] = True
     epsilons = nfa.epsilons[nfa.epsilons[:, 0] != nfa.epsilons[:, 1]]
-    # A state that can do nothing but skip to one other is that other: this keeps the closure below linear where many states meet.
+    # Merge a state whose only transition is one epsilon into its target: closures stay small where many states meet.
     idle = (np.bincount(epsilons[:, 0], minlength=n) == 1) & (np.bincount(nfa.edges[:, 0], minlength=n) == 0)
     merge = epsilons[idle[epsilons[:, 0]] & (~accepting[epsilons[:, 0]] | accepting[epsilons[:, 1]])]
     same = np.arange(n)
@@ -52,7 +52,7 @@ def remove_epsilons(nfa: Nfa) -> Nfa:
     onward, bounds = epsilons[order, 1].tolist(), pointer.tolist()
     anchors = distinct(np.concatenate([start, edges[:, 3]]))
     anchors = anchors[pointer[anchors + 1] > pointer[anchors]]
-    far = np.zeros(n, bool)  # whether a state epsilons to one that epsilons
+    far = np.zeros(n, bool)  # states with a path of two epsilons
     far[epsilons[pointer[epsilons[:, 1] + 1] > pointer[epsilons[:, 1]], 0]] = True
     near = anchors[~far[anchors]]
     count = pointer[near + 1] - pointer[near]
@@ -87,14 +87,15 @@ def remove_epsilons(nfa: Nfa) -> Nfa:
 
 
 def trim(nfa: Nfa) -> Nfa:
-    """Drop the states that no accepted word visits. The automaton must have no epsilon transitions."""
+    """Drop the states that no accepted word visits, then sort and merge the edges.
+    The automaton must have no epsilon transitions."""
     spend(150 + len(nfa.edges) / 4)
     small = only(nfa, useful(nfa))
     return plain(replace(small, edges=merge_ranges(small.edges)))
 
 
 def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
-    """The states that some accepted word visits, where there are no epsilon transitions."""
+    """Mark the states that some accepted word visits. There must be no epsilon transitions."""
     found = reachable(nfa.edges[:, [0, 3]], nfa.start, nfa.num_states)
     if nfa.num_states <= FEW_STATES:
         return np.asarray(found & reachable(nfa.edges[:, [3, 0]], nfa.accept, nfa.num_states))
@@ -102,7 +103,7 @@ def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
 
 
 def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
-    """Without the other states, edges in their order. The automaton must have no epsilon transitions."""
+    """Keep the marked states alone, edges in their order. There must be no epsilon transitions."""
     number = np.cumsum(keep) - 1
     rows = keep[nfa.edges[:, 0]] & keep[nfa.edges[:, 3]]
     edges = nfa.edges[rows]
@@ -111,20 +112,20 @@ def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
     small = replace(
         nfa, num_states=int(keep.sum()), edges=edges, epsilons=NO_EPSILONS, start=start, accept=accept
     )
-    if "to_accept" in vars(nfa):  # which is the same for those that are left
+    if "to_accept" in vars(nfa):  # unchanged for the states that are left
         (reached, after), number = nfa.to_accept, np.append(number, small.num_states)
         vars(small)["to_accept"] = number[reached[keep[reached]]], number[after[keep]]
     return small
 
 
 def plain(nfa: Nfa) -> Nfa:
-    """The automaton, which has no epsilon transitions and no useless states, as its own plain form."""
+    """Mark an automaton without epsilon transitions and useless states as its own plain form."""
     object.__setattr__(nfa, "trimmed", True)
     return nfa
 
 
 def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
-    """Sorted edges in which the ranges of one (source, target) neither touch nor overlap."""
+    """Sort edges and merge those of one (source, target) whose ranges touch or overlap."""
     if not len(edges):
         return edges
     key = (edges[:, 0] * (int(edges[:, 3].max()) + 1) + edges[:, 3]) * 256 + edges[:, 1]
@@ -147,7 +148,7 @@ def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:
 def ranged(
     rows: Int[ndarray, "row 3"], byte_class: Int[ndarray, " 256"], classes: int
 ) -> Int[ndarray, "edge 4"]:
-    """The edges of rows (source, byte class, target): one for each run of bytes of the class."""
+    """Return the edges of rows (source, byte class, target): one for each run of bytes."""
     first = np.concatenate([[0], np.flatnonzero(np.diff(byte_class)) + 1])
     last = np.concatenate([first[1:] - 1, [255]])
     pointer, order = csr_index(byte_class[first], classes)

@@ -1,13 +1,13 @@
-"""A finite automaton of machines that call one another: each call gives way to a copy of what is called.
+"""Expand machines that call one another into one finite automaton, by copying what is called.
 
     size(machine, left) = local states + Σ over (called, state after) size(called, left after the call)
 
-Machines that may call themselves again form *knots*, the strongly connected parts of the graph of calls. In each, some *heads*
-break all cycles. On the way down the heads of a knot are entered so many times, and further calls are left out. The size is
-known before anything is copied.
+Machines that may call themselves again form *knots*, the strongly connected components of the call graph. In each, a few
+*heads* lie on all cycles. ``left`` counts how often heads may still be entered on the way down; further calls are left out.
+The size is known before anything is copied.
 
-Machines whose texts have an indent by their depth are never called again. They belong to the knots of the machines of the same
-values without it.
+A machine whose texts are indented by their depth is never called again. It belongs to the knot of the machine of the same
+values without indentation.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from .subsets import resolved
 
 
 class Expansion:
-    """The finite automaton of a machine.
+    """The expansion of a machine into a finite automaton.
 
     Parameters
     ----------
     root
         The machine.
     bounded
-        The machine that is copied in place of each one.
+        Gives the machine that is copied in place of a machine.
     entries
-        How often the heads of a knot are entered, by one of its machines.
+        Gives how often the heads of a knot are entered, from one of its machines.
     limit
         The most states.
     graphs
@@ -65,7 +65,7 @@ class Expansion:
         self.size = self._size(root, self._first)
 
     def graph(self, machine: Machine) -> Graph:
-        """The graph of what is copied in place of a machine."""
+        """Return the graph of the machine that is copied in place of a machine."""
         bounded = self.bounded(machine)
         found = self.graphs.get(bounded)
         if found is None:
@@ -95,7 +95,7 @@ class Expansion:
                 self.entries[i] = entries(some)
 
     def _find_heads(self) -> None:
-        """A few machines without which no cycle is left, of those that read something themselves: always one on most ways."""
+        """Choose machines that read bytes and lie on all cycles of the knots, the busiest first."""
         import networkx as nx
 
         calls = nx.DiGraph()
@@ -115,7 +115,7 @@ class Expansion:
             parts += nx.strongly_connected_components(part.subgraph(set(part) - {head}))
 
     def _inner(self, machine: Machine) -> Iterator[Machine]:
-        """The machines of its knot that a machine calls, past those that read nothing themselves."""
+        """Yield the machines of its knot that a machine calls, also through those that read no byte."""
         seen, stack = {machine}, [machine]
         while stack:
             for _, called, _ in self.graph(stack.pop()).calls:
@@ -134,7 +134,7 @@ class Expansion:
         return self.entries[self.knot[root]] - (root in self.heads) if root in self.knot else 0
 
     def _left(self, machine: Machine, left: int, called: Machine) -> int:
-        """The depth left in a machine that is called; negative where the call is left out."""
+        """Return how often heads may be entered in a called machine; negative if the call is left out."""
         machine, called = unindented(machine), unindented(called)
         knot = self.knot.get(called)
         if knot is None:
@@ -144,7 +144,7 @@ class Expansion:
     # ------------------------------------------------------------ states
 
     def _size(self, machine: Machine, left: int) -> int:
-        """The states of a machine and of all copies in it. Raises ``TooManyStates``."""
+        """Return the states of a machine and of all copies in it. Raises ``TooManyStates``."""
         if left < 0:
             return 0
         found = self._sizes.get((machine, left))
@@ -158,13 +158,13 @@ class Expansion:
                 found += self._size(called, below)
                 if found > self.limit:
                     raise TooManyStates("the automaton has too many states", limit=self.limit)
-            if lost:  # with what only these calls lead to
+            if lost:  # the automaton also drops what only these calls reach
                 found = self._automaton(machine, left).num_states
             self._sizes[machine, left] = found
         return found
 
     def automaton(self) -> Nfa:
-        """The finite automaton: without epsilon transitions and useless states, deterministic where that is cheap."""
+        """Return the finite automaton, trimmed, epsilon-free, deterministic where that is cheap."""
         return self._automaton(self.root, self._first)
 
     def _automaton(self, machine: Machine, left: int) -> Nfa:
@@ -176,7 +176,7 @@ class Expansion:
         return found
 
     def _copied(self, machine: Machine, left: int) -> Nfa:
-        """The graph of a machine with the automata of what it calls."""
+        """Return the graph of a machine with each call replaced by the called automaton."""
         here = self.graph(machine)
         sources: dict[tuple[Machine, int], list[int]] = {}
         for source, called, after in here.calls:
@@ -200,5 +200,5 @@ class Expansion:
 
 
 def unindented(machine: Machine) -> Machine:
-    """The machine of the same values without an indent by their depth."""
+    """Return the machine of the same values without indentation by depth; itself if it has none."""
     return machine.unindented or machine

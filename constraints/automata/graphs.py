@@ -1,4 +1,4 @@
-"""All local states of a machine at once, where finitely many are wanted."""
+"""The graph of a machine: all of its local states, where they are finitely many."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from .region import Local, Machine
 
 Call = tuple[int, Any, int]
-"""The state that calls, the machine that is called, the state after it."""
+"""(calling state, called machine, state after the call)."""
 
 
 class Graph(NamedTuple):
-    """The local states of a machine: their number, the first, moves, calls, final states."""
+    """The local states of a machine, numbered: how many, the start, moves, calls, final states."""
 
     size: int
     start: int
@@ -31,12 +31,12 @@ class Graph(NamedTuple):
 
 
 def of_automaton(nfa: Nfa) -> Graph:
-    """The graph of an automaton with one start and no epsilon transitions."""
+    """Return the graph of an automaton with one start and no epsilon transitions."""
     return Graph(nfa.num_states, int(nfa.start[0]), nfa.edges, (), tuple(nfa.accept.tolist()))
 
 
 def useful(graph: Graph) -> Graph:
-    """The graph without the states that no text of the machine visits, whatever is called."""
+    """Drop the states that no text of the machine visits, whatever the called machines read."""
     calls = np.array([(source, after) for source, _, after in graph.calls], np.int64).reshape(-1, 2)
     steps = np.concatenate([graph.edges[:, [0, 3]], calls])
     found = reachable(steps, np.array([graph.start]), graph.size)
@@ -58,7 +58,7 @@ def useful(graph: Graph) -> Graph:
 
 
 def explored(machine: Machine, most: int) -> Graph:
-    """The graph of a machine, state by state. Raises ``TooManyStates``."""
+    """Explore a machine state by state. Raises ``TooManyStates`` beyond ``most`` local states."""
     order: list[Local] = []
     number: dict[Local, int] = {}
 

@@ -1,4 +1,4 @@
-"""Lazy automata: deterministic byte automata whose states are made as they are met.
+"""Lazy automata: deterministic byte automata whose states are created when they are met.
 
 A state is a *configuration*: any hashable value, such as a control state with registers (how many letters a string may still
 have, which members an object has seen) on top of a stack. A lazy automaton is trimmed: from each of its configurations some
@@ -39,8 +39,11 @@ Moves = tuple[Move, ...]
 
 @dataclass(frozen=True, eq=False)
 class Letters:
-    """The letters that free text is made of, as a byte automaton: a letter is a path from state 0 back to state 0 that does
-    not visit it in between. No letter begins another one. Equality is identity: tables of a vocabulary are kept by it."""
+    """The units of free text, such as the characters of a JSON string, as a byte automaton.
+
+    A letter is a path from state 0 back to state 0 that does not visit it in between. No letter is a prefix of another.
+    Equality is identity, and token sets are cached by it.
+    """
 
     nfa: Nfa  # deterministic; state 0 is its start and its only accepting state
     name: str = ""
@@ -56,16 +59,15 @@ class Letters:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """What a configuration in free text says of the letters that may follow.
+    """Free text at a configuration: the letters that may follow, and where they lead.
 
-    Any ``k`` letters with ``k <= most`` (``None``: any number) lead to ``after(k)``, but for those that begin with a byte of
+    Any ``k`` letters with ``k <= most`` (``None``: any number) lead to ``after(k)``, unless the first begins with a byte of
     ``exceptions``, whose moves lead elsewhere. Every move that is neither an exception nor the beginning of a letter leaves
     the text. From ``after(1)`` on there are no exceptions; ``after(k)`` is the same for all ``k >= settled``. ``settled`` is
-    ``None`` for a counter: with each letter the completion becomes no longer, and no byte that leaves the text is lost or
-    leads elsewhere.
+    ``None`` for a counter: then no letter makes the completion longer, and each keeps all moves that leave the text.
 
-    ``within``: after an exception, too, any letters may follow, and some letter leads to where it would be without the
-    exception: the exceptions only tell apart texts, such as names, that are treated in their own way when they end.
+    ``within``: after an exception, too, any letters may follow, and some letter leads to the configuration without the
+    exception. Such exceptions only track texts, such as names, that are treated in their own way when they end.
     """
 
     letters: Letters
@@ -78,10 +80,10 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class PatternTable:
-    """The transitions of a deterministic automaton that reads letters; equality is identity.
+    """The transitions of a DFA that reads letters; equality is identity.
 
-    ``after[state, byte]``: the state after a byte, the number of states for none; the last row stands for that. ``between``: by
-    state, whether it lies between two letters.
+    ``after[state, byte]``: the state after a byte; the number of states if there is none, also the index of the last, dead row.
+    ``between``: by state, whether it lies between two letters.
     """
 
     after: Int32[ndarray, "state 256"]
@@ -90,12 +92,11 @@ class PatternTable:
 
 @dataclass(frozen=True, eq=False)
 class Pattern:
-    """What a configuration within a pattern says: free text that a deterministic automaton restricts, and a counter.
+    """Free text at a configuration that a DFA restricts, besides a counter of letters.
 
-    ``state``: that of the automaton, between two letters. ``leaves``: the only byte that may come after the pattern; no other
-    machine reads any byte of it. The functions take states of the automaton and numbers of letters that have been read since:
-    ``live``: from which of them the pattern can be completed (``None``: all); ``final``: where it may end; ``to``: the
-    configuration.
+    ``state``: of the DFA, between two letters. ``leaves``: the only byte that may follow the pattern; no other machine reads any
+    byte of the pattern. The functions take DFA states and the numbers of letters read since: ``live`` says from which of them the
+    pattern can be completed (``None``: all), ``final`` where it may end, ``to`` gives the configuration.
     """
 
     table: PatternTable
@@ -111,33 +112,34 @@ class LazyAutomaton(Protocol):
     """A deterministic, trimmed byte automaton with configurations for states."""
 
     def start(self) -> Configuration | None:
-        """The first configuration; ``None`` if no text is accepted."""
+        """Return the first configuration; ``None`` if no text is accepted."""
 
     def moves(self, configuration: Configuration) -> Moves:
-        """The configuration after each byte that may come next."""
+        """Return the moves of a configuration, one for each range of bytes that may come next."""
 
     def accepting(self, configuration: Configuration) -> bool:
-        """Whether the text read so far is accepted."""
+        """Return whether the text read so far is accepted."""
 
     def completion(self, configuration: Configuration) -> bytes:
-        """A text from here to acceptance: short, the shortest where that is cheap to know."""
+        """Return a short text from here to acceptance, the shortest where that is cheap to find."""
 
     def completions(self, configuration: Configuration) -> Sequence[bytes]:
-        """A text to acceptance for each parse of the text so far."""
+        """Return a text to acceptance for each parse of the text so far."""
 
     def body(self, configuration: Configuration) -> Body | None:
-        """The free text that a configuration is in, at the beginning of a letter; ``None`` elsewhere."""
+        """Return the free text at a configuration, at the beginning of a letter; ``None`` elsewhere."""
 
     def view(self, configuration: Configuration, reach: int) -> Hashable:
-        """A key under which token masks are kept; ``reach`` is the number of bytes of the longest token.
+        """Return a cache key for token masks; ``reach`` is the number of bytes of the longest token.
 
         Configurations with equal keys can read the same next ``reach`` bytes, and may end after the same ones. Reading them
-        also changes their completions in the same way: if one completion becomes n new bytes and then an end of the old one,
-        so does the other, with the same n and an end that begins at the same place."""
+        also changes their completions alike: if one completion becomes n new bytes and then a suffix of the old one, so does the
+        other, with the same n and a suffix that begins at the same place.
+        """
 
 
 class Numbered:
-    """A lazy automaton with numbers for the configurations that have been met: 0, 1, 2, …; −1 stands for none."""
+    """A lazy automaton whose configurations are numbered as they are met, from 0; −1: none."""
 
     def __init__(self, automaton: LazyAutomaton) -> None:
         self.automaton = automaton
@@ -151,7 +153,7 @@ class Numbered:
         self._after: dict[int, int] = {}  # by 256 · state + byte
 
     def number(self, configuration: Configuration) -> int:
-        """The number of a configuration."""
+        """Return the number of a configuration."""
         found = self._number.get(configuration)
         if found is None:
             found = self._number[configuration] = len(self.configurations)
@@ -160,12 +162,12 @@ class Numbered:
         return found
 
     def start(self) -> int:
-        """The state of the empty text, −1 if no text is accepted."""
+        """Return the state of the empty text, −1 if no text is accepted."""
         first = self.automaton.start()
         return -1 if first is None else self.number(first)
 
     def moves(self, state: int) -> tuple[tuple[int, int, int], ...]:
-        """(low, high, state after such a byte), in the order of the bytes."""
+        """Return (low, high, state after such a byte), in the order of the bytes."""
         found = self._moves[state]
         if found is None:
             moves = self.automaton.moves(self.configurations[state])
@@ -173,7 +175,7 @@ class Numbered:
         return found
 
     def after(self, state: int, byte: int) -> int:
-        """The state after a byte."""
+        """Return the state after a byte, −1 if it may not come."""
         known, key = self._after, state << 8 | byte
         found = known.get(key)
         if found is None and self._moves[state] is None and self._step is not None:
@@ -189,14 +191,15 @@ class Numbered:
         return found
 
     def alone(self, state: int, text: bytes, at: int) -> tuple[int, int]:
-        """The state after some bytes of a text from a position on, at least one, and the position after them."""
+        """Read one byte or more of ``text`` from ``at`` on, as long as one machine reads alone.
+        Return (state, position) after them."""
         if self._alone is None:
             return self.after(state, text[at]), at + 1
         configuration, at = self._alone(self.configurations[state], text, at)
         return -1 if configuration is None else self.number(configuration), at
 
     def run(self, state: int, text: bytes) -> int:
-        """The state after a text."""
+        """Return the state after a text, −1 if it may not come."""
         for byte in text:
             state = self.after(state, byte)
             if state < 0:
@@ -204,11 +207,11 @@ class Numbered:
         return state
 
     def accepting(self, state: int) -> bool:
-        """Whether the text may end here."""
+        """Return whether the text may end here."""
         return self.automaton.accepting(self.configurations[state])
 
     def accepts(self, text: bytes) -> bool:
-        """Whether a text is accepted."""
+        """Return whether a text is accepted."""
         state = self.start()
         if state >= 0:
             state = self.run(state, text)
@@ -216,7 +219,7 @@ class Numbered:
 
 
 def explore(automaton: LazyAutomaton, limit: int) -> Nfa:
-    """Write out a lazy automaton as a deterministic finite one. Raises ``TooManyStates`` beyond ``limit`` configurations."""
+    """Write out a lazy automaton as a DFA. Raises ``TooManyStates`` beyond ``limit`` states."""
     states = Numbered(automaton)
     edges: list[tuple[int, int, int, int]] = []
     state, start = 0, states.start()

@@ -1,4 +1,4 @@
-"""Machines that read a finite automaton's language, a text, or one machine after another."""
+"""Basic machines: a DFA, a text, a lazy automaton; choices, sequences and repeats of machines."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class DfaMachine(Region):
 
 
 def shortest_words(moves: dict[int, list[tuple[int, int, int]]], ends: frozenset[int]) -> dict[int, bytes]:
-    """The shortest text from each state to an accepting one, found backwards, all states of one length at a time."""
+    """Return the shortest text from each state to an accepting one, by a backward search."""
     before: dict[int, list[tuple[int, int]]] = {}
     for source, found in moves.items():
         for low, _, target in found:
@@ -149,7 +149,7 @@ class Caller(Region):
 
 
 class Choice(Caller):
-    """The texts of any one of some machines."""
+    """The union of the texts of some machines; the local state is 0 before and 1 after one."""
 
     def __init__(self, options: Sequence[Machine]) -> None:
         self.options = tuple(options)
@@ -167,7 +167,7 @@ class Choice(Caller):
 
 
 class Concatenation(Caller):
-    """The texts of some machines, one after another; the local state is how many have ended."""
+    """The texts of some machines in a row; the local state counts those that have ended."""
 
     def __init__(self, parts: Sequence[Machine]) -> None:
         self.parts = tuple(parts)
@@ -184,7 +184,10 @@ class Concatenation(Caller):
 
 
 class Repetition(Caller):
-    """Between ``low`` and ``high`` texts of a machine in a row (``None``: any number); the local state is their number."""
+    """Between ``low`` and ``high`` texts of a machine in a row (``None``: any number).
+
+    The local state counts the texts read; without ``high`` it stops at ``low``.
+    """
 
     def __init__(self, part: Machine, low: int, high: int | None) -> None:
         self.part, self.low, self.high = part, low, high
@@ -206,7 +209,7 @@ class Repetition(Caller):
 
 
 class LazyMachine(Region):
-    """The texts of a lazy automaton as a machine; its local states are the automaton's configurations."""
+    """A lazy automaton as a machine; its configurations are the local states."""
 
     def __init__(self, automaton: LazyAutomaton) -> None:
         self.automaton = automaton

@@ -4,7 +4,7 @@
 
 An edge is a row ``(source, low, high, target)``: it reads any one byte in ``low..high``. An epsilon transition is a row
 ``(source, target)``: it reads nothing. Everything is built from one operation, :func:`network`: a graph whose arcs are
-automata themselves. Epsilon transitions are removed once, when an answer is wanted (:attr:`Nfa.plain`), for all states together.
+automata themselves. Epsilon transitions are removed for all states together, on first use of :attr:`Nfa.plain`.
 Intersection, determinisation and minimisation are in ``dfa.py``.
 """
 
@@ -34,11 +34,11 @@ class Nfa:
     epsilons: Int[ndarray, "skip 2"]  # source, target
     start: Int[ndarray, " start"]
     accept: Int[ndarray, " accept"]
-    trimmed: bool = field(default=False, init=False)  # whether it is its own plain form
+    trimmed: bool = field(default=False, init=False)  # whether it is its own plain form, see `plain`
 
     @property
     def plain(self) -> Nfa:
-        """This language by a trimmed automaton without epsilon transitions, its edges sorted and merged."""
+        """The language as a trimmed, epsilon-free automaton, its edges sorted and merged."""
         return self if self.trimmed else self._plain
 
     @cached_property
@@ -47,7 +47,8 @@ class Nfa:
 
     @cached_property
     def byte_class(self) -> Int[ndarray, " 256"]:
-        """Bytes that no edge tells apart share a class; classes are numbered by their smallest byte."""
+        """The class of each byte: bytes that no edge tells apart share one.
+        Classes are numbered by their smallest byte."""
         rng = np.random.default_rng(0)
         weight = rng.integers(1, 2**63, size=len(self.edges), dtype=np.uint64)
         change = np.zeros(257, np.uint64)
@@ -60,7 +61,7 @@ class Nfa:
 
     @property
     def _classes_of_edges(self) -> tuple[Int[ndarray, " edge"], Int[ndarray, " edge"]]:
-        """The first byte class of each edge, and how many there are."""
+        """The first byte class of each edge, and how many classes it spans."""
         _, representative = np.unique(self.byte_class, return_index=True)
         before = np.searchsorted(
             representative, np.arange(257)
@@ -70,12 +71,12 @@ class Nfa:
 
     @cached_property
     def num_rows(self) -> int:
-        """How many rows ``transitions`` has, without writing them out."""
+        """The number of rows of :attr:`transitions`, without writing them out."""
         return int(self._classes_of_edges[1].sum())
 
     @cached_property
     def transitions(self) -> Int[ndarray, "row 3"]:
-        """Rows (source, byte class, target), sorted: the edges of a plain automaton, ranges written out by class."""
+        """Rows (source, byte class, target), sorted: edges written out by class. For plain automata."""
         low, count = self._classes_of_edges
         klass = ragged_arange(low, count)
         source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
@@ -84,7 +85,8 @@ class Nfa:
 
     @cached_property
     def is_deterministic(self) -> bool:
-        """At most one start, and at most one target for each state and byte. For plain automata."""
+        """Whether there is at most one start, and at most one target for each state and byte.
+        The automaton must be plain."""
         if len(self.start) > 1:
             return False
         source, low, high = (self.edges[:, column] for column in range(3))
@@ -94,14 +96,17 @@ class Nfa:
 
     @cached_property
     def by_byte(self) -> Int[ndarray, " edge"] | None:
-        """The edges in the order of their sources and lowest bytes, None if they are in it already."""
+        """The permutation that sorts edges by source and lowest byte, ``None`` if they are sorted."""
         key = self.edges[:, 0] * 256 + self.edges[:, 1]
         return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")  # nearly sorted
 
     @cached_property
     def to_accept(self) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-        """(states from which acceptance can be reached, nearest first; the next state on a shortest way there: the number of
-        states where it is reached, negative where it is not). For automata without epsilon transitions."""
+        """Shortest paths to acceptance, of an automaton without epsilon transitions.
+
+        A pair: the states from which acceptance can be reached, nearest first; and by state the next one on a shortest path, the
+        number of states for accepting ones, negative where acceptance cannot be reached.
+        """
         return breadth_first(self.edges[:, [3, 0]], self.accept, self.num_states)
 
     @cached_property
@@ -115,7 +120,7 @@ class Nfa:
         return self._steps[state]
 
     def accepts(self, data: bytes) -> bool:
-        """Whether the automaton accepts these bytes."""
+        """Return whether the automaton accepts these bytes."""
         plain = self.plain
         states = set(plain.start.tolist())
         for byte in data:
@@ -130,7 +135,7 @@ class Nfa:
         return self.plain.num_states == 0
 
     def shortest(self) -> bytes | None:
-        """A shortest accepted string, ``None`` if there is none."""
+        """Return a shortest accepted string, ``None`` if there is none."""
         plain = self.plain
         if not plain.num_states:
             return None
@@ -151,7 +156,7 @@ class Nfa:
         raise AssertionError("a trimmed automaton reaches acceptance")
 
     def reverse(self) -> Nfa:
-        """The language read backwards."""
+        """Return the automaton of the reversed language."""
         return Nfa(
             self.num_states, self.edges[:, [3, 1, 2, 0]], self.epsilons[:, ::-1], self.accept, self.start
         )
@@ -161,9 +166,9 @@ class Nfa:
 
 
 def network(nodes: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, accept: int) -> Nfa:
-    """The automaton of all paths from node ``start`` to node ``accept``, where an arc reads a word of its automaton.
+    """Join automata as the arcs of a graph; accept what paths from ``start`` to ``accept`` read.
 
-    An arc ``(i, None, j)`` reads nothing. Raises :class:`TooManyStates`.
+    An arc ``(i, nfa, j)`` reads a word of its automaton, ``(i, None, j)`` nothing. Raises :class:`TooManyStates`.
     """
     parts, ends, states = list[Nfa](), list[tuple[int, int, int]](), nodes
     free: list[tuple[int, int]] = []
@@ -183,7 +188,7 @@ def network(nodes: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int,
     first, source, target = np.array(ends).T
 
     def moved(rows: Sequence[Int[ndarray, "..."]]) -> tuple[Int[ndarray, "..."], Int[ndarray, " row"]]:
-        """The rows of all parts, and the part of each."""
+        """Return the rows of all parts in one array, and the part of each row."""
         return np.concatenate(rows), np.repeat(np.arange(len(parts)), [len(some) for some in rows])
 
     edges, part = moved([nfa.edges for nfa in parts])
@@ -202,7 +207,7 @@ def network(nodes: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int,
 
 
 def literal(word: bytes) -> Nfa:
-    """Exactly this word."""
+    """Return the automaton of exactly this word."""
     data = np.frombuffer(word, np.uint8).astype(np.int64)
     position = np.arange(len(word))
     edges = np.column_stack([position, data, data, position + 1])
@@ -210,7 +215,7 @@ def literal(word: bytes) -> Nfa:
 
 
 def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
-    """Words of ``len(sequence)`` bytes, the i-th within one of the ranges (low, high) of ``sequence[i]``."""
+    """Return the automaton of words whose i-th byte is in a range of ``sequence[i]``: (low, high)."""
     edges = [(i, low, high, i + 1) for i, ranges in enumerate(sequence) for low, high in ranges]
     size = len(sequence)
     return Nfa(
@@ -219,7 +224,7 @@ def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
 
 
 def sequences(options: Iterable[Sequence[Sequence[tuple[int, int]]]]) -> Nfa:
-    """``union([byte_ranges(*option) for option in options])``, made at once. Options have one byte at least."""
+    """Return the union of ``byte_ranges(*option)``, each of one byte or more, in one step."""
     edges, size = [], 2
     for *begin, end in options:
         here = 0
@@ -232,30 +237,30 @@ def sequences(options: Iterable[Sequence[Sequence[tuple[int, int]]]]) -> Nfa:
 
 
 def empty() -> Nfa:
-    """No word at all."""
+    """Return the automaton of the empty language."""
     return Nfa(0, np.empty((0, 4), np.int64), NO_EPSILONS, np.empty(0, np.int64), np.empty(0, np.int64))
 
 
 def union(parts: Iterable[Nfa]) -> Nfa:
-    """The union of the languages of some automata."""
+    """Return the union of the languages of some automata."""
     return network(2, ((0, part, 1) for part in parts), 0, 1)
 
 
 def concat(parts: Sequence[Nfa]) -> Nfa:
-    """The concatenation of the languages of some automata."""
+    """Return the concatenation of the languages of some automata."""
     return network(len(parts) + 1, ((i, part, i + 1) for i, part in enumerate(parts)), 0, len(parts))
 
 
 def star(nfa: Nfa) -> Nfa:
-    """The Kleene star: any number of words, one after another."""
+    """Return the Kleene star: any number of words, one after another."""
     return network(1, [(0, nfa, 0)], 0, 0)
 
 
 def plus(nfa: Nfa) -> Nfa:
-    """One word or more, one after another."""
+    """Return the Kleene plus: one word or more, one after another."""
     return network(2, [(0, nfa, 1), (1, None, 0)], 0, 1)
 
 
 def optional(nfa: Nfa) -> Nfa:
-    """A word, or the empty text."""
+    """Return the automaton of the language and the empty text."""
     return network(2, [(0, nfa, 1), (0, None, 1)], 0, 1)

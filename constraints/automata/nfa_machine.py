@@ -1,4 +1,4 @@
-"""A machine that reads a finite automaton which need not be deterministic, by subsets that are made as they are met."""
+"""A machine that reads an NFA by the subset construction, on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .region import Local, Region
 
 
 class NfaMachine(Region):
-    """The language of a trimmed byte automaton without epsilon transitions; the local state is a set of states."""
+    """A trimmed, epsilon-free byte automaton as a machine; a local state is a set of states."""
 
     def __init__(self, nfa: Nfa) -> None:
         self.nfa, self._ends = nfa, frozenset(nfa.accept.tolist())

@@ -1,10 +1,10 @@
-"""Smaller automata of the same language without determinising, by simulation.
+"""Reduce automata without determinising them, by simulation.
 
     p ⪯ q :  if p accepts so does q,  and every  p --k--> p'  has a  q --k--> q'  with  p' ⪯ q'
 
-States that simulate each other are one; of two transitions or starts that differ in the target alone, one to a smaller
-target is left out; the same for the reversed automaton; and again while anything changes (Bustan and Grumberg 2003,
-Clemente and Mayr 2013). Every step keeps the language. Paths are not kept: a word may have more or fewer of them than
+Merge states that simulate each other. Of two transitions that differ in the target alone, drop the one to the smaller target;
+likewise of two starts. Do the same to the reversed automaton, and repeat while anything changes (Bustan and Grumberg 2003,
+Clemente and Mayr 2013). Every step keeps the language, but not the paths: a word may have more or fewer of them than
 before, so what counts paths (a product with an HMM, ``count``) still needs an unambiguous automaton (``ambiguity.py``).
 """
 
@@ -23,11 +23,11 @@ from .nfa import Nfa, trim
 from .work import spend
 
 MOST_STATES = 4_000
-"""Simulation keeps a bit for every pair of states."""
+"""The most states of a simulation, which keeps a flag for every pair of states."""
 
 
 def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
-    """``[p, q]``: whether q simulates p: the largest such relation of a plain automaton, by refinement.
+    """Compute the largest simulation of a plain automaton: ``[p, q]`` is whether q simulates p.
 
     Raises :class:`TooManyStates` beyond :data:`MOST_STATES`.
     """
@@ -56,11 +56,10 @@ def simulation(nfa: Nfa) -> Bool[ndarray, "state state"]:
 
 
 def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
-    """The block of each state of a plain automaton in the coarsest partition such that states of a block accept alike and
-    reach the same blocks with every byte.
+    """Return the block of each state of a plain automaton in the coarsest bisimulation.
 
-    Blocks are split by 64-bit sums of random weights, and the result is checked exactly: quick for any size, but for long
-    chains, which take a round for each state.
+    States of a block accept alike and reach the same blocks with every byte. Blocks are split by 64-bit sums of weights, drawn
+    anew in each round, so up to hashing. It is quick for any size, but for long chains, which take a round for each state.
     """
     n, rows = nfa.num_states, nfa.transitions
     rng = np.random.default_rng(5)
@@ -81,14 +80,14 @@ def bisimulation(nfa: Nfa) -> Int[ndarray, " state"]:
 
 
 def merge(nfa: Nfa, block: Int[ndarray, " state"]) -> Nfa:
-    """The automaton whose states are the blocks."""
+    """Return the quotient automaton, whose states are the blocks."""
     edges = np.column_stack([block[nfa.edges[:, 0]], nfa.edges[:, 1:3], block[nfa.edges[:, 3]]])
     start, accept = np.unique(block[nfa.start]), np.unique(block[nfa.accept])
     return trim(Nfa(int(block.max(initial=-1)) + 1, edges, nfa.epsilons, start, accept))
 
 
 def by_simulation(nfa: Nfa) -> Nfa:
-    """One round of merging and leaving out, for a plain automaton. Raises :class:`TooManyStates`."""
+    """Merge states and drop transitions once, by simulation. Raises :class:`TooManyStates`."""
     below = simulation(nfa)
     _, block = np.unique(below & below.T, axis=0, return_inverse=True)
     block = np.asarray(block).reshape(-1)
@@ -113,9 +112,9 @@ def by_simulation(nfa: Nfa) -> Nfa:
 
 
 def reduce(nfa: Nfa) -> Nfa:
-    """A plain automaton of the same language with no more states; not the smallest, which would be hard to find.
+    """Return a plain automaton of the same language with no more states; not the smallest.
 
-    Where simulation is too much work only bisimilar states are merged, where bisimulation is too much none.
+    If simulation is too much work only bisimilar states are merged, if bisimulation is too much, none.
     """
     nfa = nfa.plain
     for once in (bisimilar, by_simulation):
@@ -131,5 +130,5 @@ def reduce(nfa: Nfa) -> Nfa:
 
 
 def bisimilar(nfa: Nfa) -> Nfa:
-    """The automaton with bisimilar states merged."""
+    """Merge bisimilar states."""
     return merge(nfa, bisimulation(nfa))

@@ -1,4 +1,4 @@
-"""Machines: each reads one region of a text, such as a string, an object, or a rule of a grammar.
+"""Machines: each reads one region of a text, such as a string, an object, or a grammar rule.
 
 A machine's *local* state is hashable and holds its registers. :mod:`.stack` makes machines that call one another one lazy
 automaton.
@@ -13,11 +13,11 @@ from .graphs import Graph, explored
 from .lazy import Letters, Pattern
 
 Local = Any
-"""Hashable."""
+"""A local state: any hashable value."""
 
 
 class LocalBody(NamedTuple):
-    """What a local state in free text says of the letters that may follow: see :class:`~.lazy.Body`.
+    """Free text at a local state: the fields of :class:`~.lazy.Body` without ``after``.
 
     The local state after ``k`` letters is :meth:`Machine.after_letters`; it stays the same from ``settled`` letters on.
     """
@@ -30,9 +30,11 @@ class LocalBody(NamedTuple):
 
 
 class ToCome(NamedTuple):
-    """Texts that must still be read, one apart from the other, in any order. Each is a pair of machines: of the text as it is
-    followed by another one, and as it is the last; both have ``begins_after``, the bytes that may stand before it. One of
-    ``may_be_begun`` may have been read in part."""
+    """Disjoint texts that must all still be read, in any order.
+
+    Each is a pair of machines: of the text when another one follows, and when it is the last. Their ``begins_after`` are the
+    bytes that may stand before it. At most one text of ``may_be_begun`` may have been read in part.
+    """
 
     whole: Sequence[tuple[Machine, Machine]]
     may_be_begun: Sequence[tuple[Machine, Machine]]
@@ -41,10 +43,10 @@ class ToCome(NamedTuple):
 class Machine(Protocol):
     """A region of a text. Trimmed: from each local state some text leads to a final one.
 
-    ``ends_with``: the bytes that its texts may end with, ``None`` where that is not known. ``begins_after``: the bytes that may
-    stand before its texts, where it is one of those that :meth:`to_come` names. ``compares``: whether it allows only some of the
-    texts that it reads, by what it calls: it is a :class:`~.recording.Comparing` machine. ``unindented``: the machine of the same
-    values with any white space, where the texts have an indent by their depth.
+    ``ends_with``: the bytes that its texts may end with, ``None`` if unknown. ``begins_after``: the bytes that may stand before
+    its texts, for the machines in :meth:`to_come`. ``compares``: whether it allows only some of the texts that it reads,
+    depending on what it calls: then it is a :class:`~.comparing_stack.Comparing` machine. ``unindented``: the machine of the
+    same values with any white space, if its texts are indented by their depth.
     """
 
     @property
@@ -56,119 +58,141 @@ class Machine(Protocol):
     unindented: Machine | None
 
     def start(self) -> Local:
-        """The local state at the beginning."""
+        """Return the local state at the beginning."""
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        """(low, high, local state after such a byte): disjoint ranges in the order of the bytes."""
+        """Return (low, high, local state after): disjoint ranges in the order of the bytes."""
 
     def first_bytes(self, local: Local) -> Sequence[tuple[int, int]]:
-        """The bytes that :meth:`moves` has, and perhaps others, as ranges."""
+        """Return ranges of bytes that contain those of :meth:`moves`, and perhaps others."""
 
     def step(self, local: Local, byte: int) -> Local | None:
-        """The local state after one byte, ``None`` if it may not come."""
+        """Return the local state after one byte, ``None`` if it may not come."""
 
     def reads(self, local: Local) -> bool:
-        """Whether there are any moves."""
+        """Return whether there are any moves."""
 
     def pattern(self, local: Local) -> Pattern | None:
-        """The pattern that a local state is in; its ``to`` gives local states. See :class:`~.lazy.Pattern`."""
+        """Return the pattern that a local state is in, if any; its ``to`` gives local states.
+        See :class:`~.lazy.Pattern`."""
 
     def forced(self, local: Local) -> tuple[bytes, Local] | None:
-        """Bytes of which each is the only one that may come, with no way to end or call before the last of them, and the local
-        state after them; ``None`` where there are none, or it is not known."""
+        """Return bytes that are each the only one possible, and the local state after them.
+
+        ``None`` if none are known. The machine can neither end nor call before the last of them.
+        """
 
     def words(self, local: Local) -> Sequence[tuple[bytes, int]] | None:
-        """Texts of which one must come, none of them empty, with no way to end or call before the last byte: each with a number
-        for :meth:`after_word`. ``None`` where that is not known."""
+        """Return non-empty texts of which one must come, numbered for :meth:`after_word`.
+
+        ``None`` if unknown. The machine can neither end nor call before the last byte of one.
+        """
 
     def after_word(self, local: Local, which: int) -> Local | None:
-        """The local state after one of :meth:`words`, ``None`` if it may not come after all."""
+        """Return the local state after a text of :meth:`words`, ``None`` if that may not come."""
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
-        """The machines that may begin here, each with the local state after it."""
+        """Return the machines that may be called here, each with the local state after the call."""
 
     def final(self, local: Local) -> bool:
-        """Whether the region may end here."""
+        """Return whether the region may end here."""
 
     def completion(self, local: Local) -> bytes:
-        """A short text from here to a final state."""
+        """Return a short text from here to a final state."""
 
     def completion_size(self, local: Local) -> int:
-        """The bytes of :meth:`completion`."""
+        """Return the length of :meth:`completion` in bytes."""
 
     def essential(self) -> Machine:
-        """A machine of some of its texts, short ones among them, with the same local states: upper bounds of distances are
-        found in it. From a local state that it cannot leave there is no bound."""
+        """Return a machine with the same local states and some of the texts, short ones among them.
+
+        Upper bounds of distances are found in it. From a local state that it cannot leave there is no bound.
+        """
 
     def divided(self) -> Machine:
-        """An equal machine with the same local states that calls parts of its text which recur: distances are found in it."""
+        """Return an equal machine, same local states, that calls its recurring parts: for distances."""
 
     def forgetting(self, repeats: bool) -> Machine:
-        """As :meth:`divided`, but it does not remember the names that it reads, which would make a state of each.
+        """Return :meth:`divided` without registers for names, each of which would make a state.
 
         With ``repeats`` the names that it forgets may come again: it reads at least the same texts. Without, their first
-        bytes must differ: it reads at most the same texts. The machine ``forgets`` if it may differ."""
+        bytes must differ: it reads at most the same texts. ``forgets`` of the result is whether it may differ.
+        """
 
     def wider(self, local: Local) -> Local | None:
-        """A local state from which all texts are accepted that are from this one, and more; ``None`` if none is known."""
+        """Return a local state that accepts all texts of this one, and more; ``None`` if unknown."""
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
-        """Texts that must still be read, for each way to read what precedes: lower bounds of distances."""
+        """Return the texts that must still be read, by parse so far: for lower bounds of distances."""
 
     def body(self, local: Local) -> LocalBody | None:
-        """The free text that a local state is in; see :class:`~.lazy.Body`."""
+        """Return the free text that a local state is in, if any; see :class:`~.lazy.Body`."""
 
     def after_letters(self, local: Local, count: int) -> Local:
-        """The local state after so many letters, where :meth:`body` is not ``None``."""
+        """Return the local state after ``count`` letters, where :meth:`body` is not ``None``."""
 
     def forgetful(self, local: Local) -> Local:
-        """A local state from which the same tokens may come, but for those that hold two names, with fewer registers."""
+        """Return a local state with fewer registers that the same tokens may follow.
+
+        Only tokens that hold two names may be told apart wrongly.
+        """
 
     def view(self, local: Local, reach: int) -> Hashable:
-        """A key: local states with equal keys differ only in what is more than ``reach`` bytes away."""
+        """Return a key: equal ones differ only in what is more than ``reach`` bytes away."""
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Hashable:
-        """A key of a local state: see :mod:`~.sharing`. It determines all moves from the local states that it covers.
-        ``prefixes``: the beginnings of the tokens that are read."""
+        """Return a key that fixes all moves from the local states that it covers: :meth:`covers`.
+
+        ``prefixes``: the trie of the tokens that are read. ``reach``: the bytes of the longest. See :mod:`~.sharing`.
+        """
 
     def frame_key(self, local: Local, prefixes: Any, reach: int) -> Hashable | None:
-        """The same for machines of all automata: local states of two machines with equal keys read the same, and lead to such
-        again. ``None``: no other machine reads the same."""
+        """Return a key as :meth:`short` does, but comparable across machines and automata.
+
+        Two machines in local states with equal keys read the same, and lead to equal keys again. ``None``: no other machine reads
+        the same.
+        """
 
     def alike(self, local: Local, prefixes: Any) -> Local:
-        """A local state with the same key from which walks are shorter."""
+        """Return a local state with the same key from which walks down a trie are shorter."""
 
     @property
     def forgets(self) -> bool:
-        """Whether it is one that :meth:`forgetting` gives and may differ."""
+        """Whether :meth:`forgetting` gave this machine and its texts may differ."""
 
     @property
     def covers_all(self) -> bool:
         """Whether :meth:`covers` always holds."""
 
     def covers(self, origin: Local, local: Local) -> bool:
-        """Whether the key of one local state determines the moves, calls and ends of those others that follow it and have this
-        first entry: ``local`` is a tuple of it alone."""
+        """Return whether the key of ``origin`` also determines how a later local state behaves.
+
+        That is, its moves, calls and ends. ``local`` is a tuple of the first entry of the later state alone.
+        """
 
     @property
     def longest(self) -> int | None:
-        """The most bytes from any local state that is reached to a final one, by the shortest way, or somewhat more than
-        that; ``None`` where that is not known."""
+        """An upper bound, in bytes, on the way from any reached local state to an end.
+        ``None`` if unknown."""
 
     def coarse(self, level: int) -> Machine:
-        """A machine that reads at least the same texts with fewer local states, for abstractions. Level 0 is the machine
-        itself, level 1 forgets all counters, level 2 all registers."""
+        """Return a machine of at least the same texts with fewer local states, for abstractions.
+
+        Level 0 is the machine itself, level 1 forgets all counters, level 2 all registers.
+        """
 
     def bounded(self, bounds: Any) -> Machine:
-        """A machine that reads at most the same texts with fewer local states, for finite automata: the same one each time.
-        ``bounds`` are those of the constraint that the machine is made for."""
+        """Return a machine of at most the same texts with fewer local states, for finite automata.
+
+        It is the same object each time. ``bounds`` are those of the constraint that the machine is made for.
+        """
 
     def graph(self, most: int) -> Graph:
-        """All local states. Raises ``TooManyStates`` beyond ``most``."""
+        """Return the graph of all local states. Raises ``TooManyStates`` beyond ``most``."""
 
 
 class Region:
-    """The base of machines, with the defaults of most: no calls of other machines, no free text, no register forgotten."""
+    """The base class of machines, with defaults: no calls, no free text, no register to forget."""
 
     ends_with: bytes | None = None
     begins_after: bytes = b""

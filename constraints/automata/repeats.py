@@ -1,10 +1,10 @@
-"""Counted repeats: one copy of the automaton for each word, without the paths that another path makes superfluous.
+"""Counted repeats: a copy of the automaton for each word, without superfluous paths.
 
     (i, q): i words are read, and q is the state within the next one
 
 Where a word may end or go on by the same character, as in ``(\\w+\\s?){1,50}``, both ways are paths, and a state is
-reached with every count. Once enough words are read, what begins a new word too early is no gain: whatever can be read
-from there can be read from the state that went on. Such edges are left out, which often makes the automaton
+reached with every count. Once enough words are read, to begin a new word early gains nothing: whatever can be read
+from there can be read from the state that stayed in the word. Such edges are dropped, which often makes the automaton
 deterministic. ("Pruning" by simulation: Clemente and Mayr 2013, where the larger of two targets is kept.)
 """
 
@@ -22,13 +22,14 @@ from .nfa import Nfa, concat, empty, literal, optional, plus, star
 from .work import metered, spend
 
 MOST_WORK = 100_000_000
-"""Comparisons of two states on a class of bytes; beyond, a state is compared with itself alone."""
+"""The most comparisons (pairs of states times byte classes); beyond, each state is compared with itself alone."""
 SMALL = 3_000
-"""Edges in all copies, up to which repeats are kept: an address, say, repeats one digit many times."""
+"""Edges in all copies up to which repeats are cached: an address, say, repeats one digit many times."""
 
 
 def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
-    """Between ``low`` and ``high`` words (``None``: no upper bound). Raises :class:`TooManyStates`."""
+    """Return the automaton of ``low`` to ``high`` words in a row (``None``: any number).
+    Raises :class:`TooManyStates`."""
     if high is None:
         if low <= 1:
             return plus(nfa) if low else star(nfa)
@@ -41,7 +42,8 @@ def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
 
 
 def counted(nfa: Nfa, low: int, high: int) -> Nfa:
-    """Between ``low`` and ``high`` words, ``high`` at least 2. Raises :class:`TooManyStates`."""
+    """Return the automaton of ``low`` to ``high`` words in a row, ``high`` at least 2.
+    Raises :class:`TooManyStates`."""
     if high * (len(nfa.edges) + len(nfa.epsilons)) > SMALL:
         return copied(nfa, low, high)
     arrays = nfa.edges, nfa.epsilons, nfa.start, nfa.accept
@@ -50,17 +52,17 @@ def counted(nfa: Nfa, low: int, high: int) -> Nfa:
 
 @metered(maxsize=512)
 def known(num_states: int, arrays: tuple[bytes, ...], low: int, high: int) -> Nfa:
-    """:func:`copied` of an automaton given by the bytes of its arrays, which can be cached."""
+    """Call :func:`copied` on an automaton given by its arrays' bytes, so that it can be cached."""
     edges, epsilons, start, accept = (np.frombuffer(array, np.int64) for array in arrays)
     return copied(Nfa(num_states, edges.reshape(-1, 4), epsilons.reshape(-1, 2), start, accept), low, high)
 
 
 def copied(nfa: Nfa, low: int, high: int) -> Nfa:
-    """One copy of the automaton for each word, without superfluous edges between copies."""
+    """Chain one copy of the automaton for each word, without superfluous edges between copies."""
     one = smaller(nfa.plain)
-    if np.isin(one.start, one.accept).any():  # fewer words do as well, so none needs to be empty
+    if np.isin(one.start, one.accept).any():  # empty words count, so no other is needed
         low = 0
-    one = fresh_start(one)  # which loses the empty word, and no edge leads to its start
+    one = fresh_start(one)  # without the empty word and edges to its start
     if not one.num_states:
         return empty() if low else literal(b"")
     n, classes = one.num_states, int(one.byte_class.max()) + 1
@@ -73,7 +75,7 @@ def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     into_next = np.array([0, 0, 0, n])
     every = merge_ranges(ranged(crossing, one.byte_class, classes)) + into_next
     useful = merge_ranges(ranged(crossing[~superfluous(one, crossing)], one.byte_class, classes)) + into_next
-    early = min(max(low - 1, 0), high - 1)  # so many words are not enough
+    early = min(max(low - 1, 0), high - 1)  # crossings after which words are still missing
     check_transitions(high * len(one.edges) + early * len(every) + (high - early) * len(useful))
     spend(300 + high * (len(one.edges) + len(every)) / 10)
     parts = [one.edges] * high + [every] * early + [useful] * (high - 1 - early)
@@ -84,7 +86,7 @@ def copied(nfa: Nfa, low: int, high: int) -> Nfa:
 
 
 def smaller(nfa: Nfa) -> Nfa:
-    """The minimal deterministic automaton if it is no larger."""
+    """Return the minimal DFA if it has no more states, otherwise the automaton itself."""
     try:
         small = dfa.minimize(nfa, limit=nfa.num_states + 50)
     except TooManyStates:
@@ -93,7 +95,7 @@ def smaller(nfa: Nfa) -> Nfa:
 
 
 def fresh_start(nfa: Nfa) -> Nfa:
-    """The words but the empty one, from starts that no edge leads to."""
+    """Drop the empty word, and copy the starts so that no edge leads to one."""
     copy = nfa.edges[np.isin(nfa.edges[:, 0], nfa.start)]
     copy[:, 0] = nfa.num_states + np.searchsorted(nfa.start, copy[:, 0])
     start = nfa.num_states + np.arange(len(nfa.start))
@@ -102,7 +104,7 @@ def fresh_start(nfa: Nfa) -> Nfa:
 
 
 def superfluous(one: Nfa, crossing: Int[ndarray, "row 3"]) -> Bool[ndarray, " row"]:
-    """Whether each row (end of a word, class, state in the next word) is no gain over staying in the word."""
+    """Mark rows (end of a word, class, state in the next word) that gain nothing over staying."""
     n, classes = one.num_states, int(one.byte_class.max()) + 1
     if not one.is_deterministic or 4 * n * n * classes > MOST_WORK:
         key = (one.transitions[:, 0] * classes + one.transitions[:, 1]) * n + one.transitions[:, 2]
@@ -116,10 +118,10 @@ def superfluous(one: Nfa, crossing: Int[ndarray, "row 3"]) -> Bool[ndarray, " ro
 def simulation(
     table: Int[ndarray, "state class"], accept: Int[ndarray, " accept"], begin: Int[ndarray, " class"]
 ) -> Bool[ndarray, "state state"]:
-    """Whether state p with more words read can do no more than state q with fewer, by a greatest fixpoint.
+    """Compute whether state p with more words read does no more than state q with fewer.
 
-    A move of p within its word is met by a move of q within its word, or, where q may end its word, by the beginning of
-    the next one, which costs q its lead: then the two are compared at the same count.
+    This is a greatest fixpoint. A move of p within its word is met by a move of q within its word, or, where q may end its
+    word, by the beginning of the next one, which costs q its lead: then the two are compared at the same count.
     """
     dead = len(table) - 1
     accepting = np.zeros(dead + 1, bool)

@@ -1,7 +1,7 @@
-"""Limits on the constraints of one request: work, seconds and bytes, and a way to stop a construction from outside.
+"""Limits on one request's constraints: work, seconds and bytes, and a way to stop them.
 
-Constructions are stopped where they count their work (`work.py`). Work is counted, so the same constraint always meets that limit
-or never does; seconds depend on the machine and are a last resort.
+Constructions are stopped where they count their work (`work.py`). Work is counted, so the same constraint always meets that
+limit or never does; seconds depend on the machine and are a last resort.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ T = TypeVar("T")
 class Limits:
     """What the constraints of one request may take while they are built and compiled.
 
-    ``work``: units for one constraint, at most and by default those that any constraint may take (`constraints/limits.py`); a
-    unit is about a microsecond. ``seconds``: of wall-clock time for all that is done in one call of :meth:`run`. ``bytes``: of
-    the text that describes the constraint, checked by :meth:`check_size`, and by the serving path. The defaults are meant for
-    constraints from strangers. Raises ``UnsupportedConstraint`` for limits that are not positive numbers.
+    ``work``: units for one constraint, about a microsecond each; by default and at most what any constraint may take
+    (`constraints/limits.py`). ``seconds``: wall-clock time of one call of :meth:`run`. ``bytes``: length of the text that
+    describes the constraint, checked by :meth:`check_size` and in serving. The defaults are meant for constraints from
+    strangers. Raises ``UnsupportedConstraint`` for limits that are not positive numbers.
 
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
@@ -60,7 +60,7 @@ class Limits:
                 )
 
     def check_size(self, text: str) -> None:
-        """Raise ``UnsupportedConstraint`` where the text has more than ``bytes`` in UTF-8."""
+        """Raise ``UnsupportedConstraint`` if the text has more than ``bytes`` bytes in UTF-8."""
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > self.bytes:
             raise UnsupportedConstraint(
@@ -70,14 +70,14 @@ class Limits:
     def run(self, make: Callable[[], T], stop: threading.Event | None = None) -> T:
         """Return what ``make`` returns, within these limits; another thread may ``stop`` it.
 
-        Limits around these stay in force. Raises ``TooManyStates`` where the work does not suffice, ``ConstructionStopped`` where
-        the seconds do not or ``stop`` was set, and what ``make`` raises.
+        Limits around these stay in force. Raises ``TooManyStates`` if the work runs out, ``ConstructionStopped`` if the seconds
+        run out or ``stop`` is set, and what ``make`` raises.
         """
         with self._applied(stop):
             return make()
 
     async def run_async(self, make: Callable[[], T]) -> T:
-        """:meth:`run` in a worker thread, so that the event loop goes on; it is stopped if the task is cancelled."""
+        """Call :meth:`run` in a worker thread; cancelling the task stops it."""
         stop = threading.Event()
         try:
             return await asyncio.to_thread(self.run, make, stop)
@@ -95,7 +95,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Running:
-    """Limits in force, since when, and those around them."""
+    """Limits in force, since when, and the limits around them."""
 
     limits: Limits
     stop: threading.Event | None
@@ -118,14 +118,14 @@ _current: ContextVar[_Running | None] = ContextVar("limits", default=None)
 
 
 def check() -> None:
-    """Raise ``ConstructionStopped`` where what runs now should stop."""
+    """Raise ``ConstructionStopped`` if a request's seconds have passed or its ``stop`` is set."""
     running = _current.get()
     if running is not None:
         running.check()
 
 
 def allowed_work(units: float) -> float:
-    """These units of work, or what the limits in force allow where that is less."""
+    """Return these units of work, or what the limits in force allow if that is less."""
     running = _current.get()
     while running is not None:
         units, running = min(units, running.limits.work), running.outer

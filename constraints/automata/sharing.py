@@ -1,10 +1,11 @@
-"""Frames as keys: what a token can meet from a stack is kept by the frames that it can reach, not by the stack.
+"""Cache keys of stack frames: masks are cached by the frames that a token can reach.
 
-The key of a frame has what the next few moves can depend on: of an object between two members, whether it may end and
-whether another member may come, not which. Where machines of several automata read the same, so do their frames.
+The key of a frame holds what the next few moves can depend on: for an object between two members, whether it may end and
+whether another member may come, not which. Frames of machines of several automata that read the same have equal keys.
 
-A walk from one stack is as good for another whose top frames have equal keys, as long as it only moves on from frames above
-these, from these, and from local states of their machines that the keys *cover*. Where it goes further, it strays.
+A walk down the trie from one stack holds for another stack whose top frames have equal keys, as long as it only moves on from
+frames above these, from these, and from local states of their machines that the keys *cover*. A walk that goes further
+*strays*, and holds for its own stack alone.
 """
 
 from __future__ import annotations
@@ -18,36 +19,39 @@ from .lazy import Configuration
 from .region import Local, Machine
 from .stack import NEVER, Stack, StackAutomaton, stacks_of
 
-MAX_NUMBERED = 1 << 15  # keys whose number is kept
+MAX_NUMBERED = 1 << 15  # keys that have a number
 _serials: WeakKeyDictionary[Machine, int] = WeakKeyDictionary()
 _numbered: dict[Hashable, int] = {}
 _numbers = itertools.count()
 
 
 class Prefixes(Protocol):
-    """The beginnings of the tokens of a vocabulary, as a trie with node 0 for the root."""
+    """The trie of the tokens of a vocabulary, with node 0 for the root."""
 
     def children(self, node: int) -> Mapping[int, int]:
-        """The children of a node by their bytes."""
+        """Return the children of a node as a mapping from byte to node."""
 
 
 class Reach(NamedTuple):
-    """How far a walk from a stack goes. ``frames``: how many frames below the top it moves on from. ``passed``: (frames below the
-    top, beginning of a local state) that it moves on from, where keys do not cover all local states."""
+    """How far down a stack a walk from it moves on.
+
+    ``frames``: the number of frames below the top that it moves on from. ``passed``: where keys do not cover all local states,
+    the (frames below the top, first entry of a local state) that it moves on from.
+    """
 
     frames: int
     passed: frozenset[tuple[int, Local]]
 
 
 class Sharing:
-    """The frames of one automaton as keys."""
+    """The cache keys of the frames of one automaton."""
 
     def __init__(self, automaton: StackAutomaton, prefixes: Prefixes, reach: int) -> None:
         self.automaton, self.prefixes, self.reach = automaton, prefixes, reach
-        self._own = new_number() if automaton.may_compare else 0  # it has to meet all machines itself
+        self._own = new_number() if automaton.may_compare else 0  # such an automaton shares no keys
 
     def key(self, stack: Stack) -> Hashable:
-        """The key of the top frame."""
+        """Return the key of the top frame, which is kept on the stack."""
         if stack.key is None:
             machine, local = stack.machine, stack.local
             found = machine.frame_key(local, self.prefixes, self.reach)
@@ -57,14 +61,14 @@ class Sharing:
         return stack.key
 
     def alike(self, stack: Stack) -> Stack:
-        """A stack with the same keys from which walks are shorter."""
+        """Return a stack with the same keys from which walks are shorter."""
         machine, local = stack.machine, stack.local
         other = machine.alike(local, self.prefixes)
         return stack if other is local else self.automaton.stack(machine, other, stack.parent)
 
 
 class Passed:
-    """The frames of a stack that walks from it have moved on from; ``reach`` is ``None`` once they have strayed."""
+    """The record of the frames of a stack that walks from it have moved on from."""
 
     def __init__(self, automaton: StackAutomaton, origin: Stack) -> None:
         self.automaton, self.origin = automaton, origin
@@ -72,11 +76,11 @@ class Passed:
 
     @property
     def reach(self) -> Reach | None:
-        """How far they have gone."""
+        """How far the walks have gone, ``None`` once one of them has strayed."""
         return None if self.strays else Reach(self.frames, frozenset(self.passed))
 
     def add(self, configurations: Iterable[Configuration]) -> None:
-        """Configurations that a walk has moved on from."""
+        """Record the configurations that a walk has moved on from."""
         origin, depth, reached = self.origin, self.origin.depth, self.automaton.reached
         for configuration in configurations:
             for stack in reached(configuration):
@@ -89,7 +93,7 @@ class Passed:
                         self._cover(frame, depth - stack.depth, stack.local[:1])
 
     def add_reach(self, stack: Stack, reach: Reach | None) -> None:
-        """A stack that a walk has met, and how far those go that begin there."""
+        """Record a stack that a walk has met, and the reach of walks that begin there."""
         if reach is None:
             self.strays = True
             return
@@ -107,8 +111,10 @@ class Passed:
             self.strays |= not frame.machine.covers(frame.local, local)
 
     def extra(self, configuration: Configuration) -> int:
-        """The most bytes to acceptance after a configuration, less those of the origin: see ``StackAutomaton.longest``. Origins
-        whose frames have the same keys agree in it."""
+        """Return an upper bound, in bytes, from a configuration to acceptance, less the origin's.
+
+        The bound is ``StackAutomaton.longest``. Origins whose frames have the same keys agree in the difference.
+        """
         return min([self._extra(stack) for stack in stacks_of(configuration)])
 
     def _extra(self, stack: Stack) -> int:
@@ -127,12 +133,12 @@ class Passed:
 
 
 def new_number() -> int:
-    """A number that nothing else has."""
+    """Return a number that has not been given out before."""
     return next(_numbers)
 
 
 def number_of(key: Hashable) -> int:
-    """The number of a key."""
+    """Return the number of a key, a new one for a key without a number."""
     found = _numbered.get(key)
     if found is None:
         if len(_numbered) >= MAX_NUMBERED:
@@ -142,7 +148,7 @@ def number_of(key: Hashable) -> int:
 
 
 def serial(machine: Machine) -> int:
-    """A number of a machine that no other one ever has."""
+    """Return a number of a machine that no other machine ever has."""
     found = _serials.get(machine)
     if found is None:
         found = _serials[machine] = new_number()
@@ -150,7 +156,7 @@ def serial(machine: Machine) -> int:
 
 
 def frame_at(stack: Stack, depth: int) -> Stack:
-    """The frame of a stack with so many frames below it."""
+    """Return the frame of a stack that has ``depth`` frames below it."""
     while stack.depth > depth:
         assert stack.parent is not None
         stack = stack.parent

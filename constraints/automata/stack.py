@@ -1,8 +1,8 @@
 """Stack automata: machines that call one another, as one lazy automaton.
 
-A machine (:mod:`.region`) reads one region of a text. Where a value may begin it calls another machine, and goes on when that
-one is final. A configuration is a stack of (machine, local state), or a set of stacks where the text read so far can be
-understood in several ways.
+They are recursive transition networks. A machine (:mod:`.region`) reads one region of a text. Where a value may begin it calls
+another machine, and goes on when that one is final. A configuration is a stack of (machine, local state), or a set of stacks
+where the text read so far has several parses.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ NEVER = 1 << 62
 
 
 class Stack:
-    """One machine in a local state, and the stack that goes on when it is final. Made once: equality is identity."""
+    """A call stack: a machine in a local state on top, and the stack that goes on after it.
+
+    An automaton creates each of its stacks once, so equality is identity.
+    """
 
     __slots__ = (
         "active",
@@ -47,7 +50,7 @@ class Stack:
         )  # depths of machines that compare
         if machine.compares:
             self.recorded += (self.depth,)
-        self.reached: tuple[Stack, ...] = ()  # once `active` is known: all on the way to these
+        self.reached: tuple[Stack, ...] = ()  # set with `active`: all stacks on the way to these
         self.longest = -1
         self.key: Hashable = None  # see `sharing.py`
 
@@ -57,13 +60,13 @@ class Stack:
 
 
 class StackAutomaton:
-    """The texts of one machine, with all that it calls, as a lazy automaton. ``None``: no text at all."""
+    """A root machine, with all that it calls, as a lazy automaton. Root ``None``: accept nothing."""
 
     def __init__(self, root: Machine | None) -> None:
         self.root = root
         self._stacks: dict[tuple[int, Local, int], Stack] = {}
         self._views: dict[Hashable, int] = {}
-        self._machines: dict[int, Machine] = {}  # kept alive: stacks are known by their identity
+        self._machines: dict[int, Machine] = {}  # kept alive: `_stacks` has their ids in its keys
         self.compares = False  # whether a machine that compares has been met: see `comparing_stack.py`
         self.may_compare = False  # whether there are such machines
         self.needs_distinct = False  # whether one of them may need several items
@@ -71,7 +74,7 @@ class StackAutomaton:
     # ------------------------------------------------------------ the stacks
 
     def stack(self, machine: Machine, local: Local, parent: Stack | None) -> Stack:
-        """The stack with this on top; a machine that can only end does not stay."""
+        """Return the stack with this frame on top; one that can only end is left out."""
         if (
             parent is not None
             and machine.final(local)
@@ -88,7 +91,8 @@ class StackAutomaton:
         return found
 
     def active(self, configuration: Configuration) -> tuple[list[Stack], bool]:
-        """The stacks that can read a byte without another machine beginning or ending; whether the text may end."""
+        """Return the stacks that read the next byte, and whether the text may end.
+        Calls and returns that come before that byte are done."""
         if not isinstance(configuration, Stack):
             return self._active(stacks_of(configuration))
         if configuration.active is None:
@@ -98,7 +102,7 @@ class StackAutomaton:
         return configuration.active
 
     def reached(self, configuration: Configuration) -> Iterable[Stack]:
-        """The stacks that can be reached without reading a byte."""
+        """Return the stacks that are reached by calls and returns alone, without reading a byte."""
         if not isinstance(configuration, Stack):
             seen = set[Stack]()
             self._active(stacks_of(configuration), seen)
@@ -108,7 +112,7 @@ class StackAutomaton:
         return configuration.reached
 
     def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
-        """:meth:`active`, not cached; ``seen`` collects the stacks reached without reading a byte."""
+        """Compute :meth:`active`; ``seen`` collects the stacks reached without reading a byte."""
         found: dict[Stack, None] = {}
         seen = set() if seen is None else seen
         todo, ends = [(stack, 0) for stack in stacks], False
@@ -156,7 +160,7 @@ class StackAutomaton:
         return merged(arcs)
 
     def step(self, configuration: Configuration, byte: int) -> Configuration | None:
-        """The configuration after one byte, ``None`` if it may not come: what :meth:`moves` says, for one byte."""
+        """Return the configuration after one byte, ``None`` if it may not come."""
         active, _ = self.active(configuration)
         found = []
         for top in active:
@@ -167,8 +171,10 @@ class StackAutomaton:
         return None if not to else found[0] if len(to) == 1 else to
 
     def forced(self, configuration: Configuration) -> tuple[bytes, Configuration] | None:
-        """Bytes of which each is the only one that may come, and the configuration after them; ``None`` where that is not
-        known. The frames stay the same until after the last of them."""
+        """Return bytes that are each the only one possible, and the configuration after them.
+
+        ``None`` if none are known. The frames stay the same until after the last of them.
+        """
         active, ends = self.active(configuration)
         if len(active) != 1 or ends:
             return None
@@ -177,18 +183,18 @@ class StackAutomaton:
         return None if found is None else (found[0], self.stack(top.machine, found[1], top.parent))
 
     def words(self, configuration: Configuration) -> Sequence[tuple[bytes, int]] | None:
-        """Texts of which one must come, where one machine reads it: see ``Machine.words``."""
+        """Return texts of which one must come, where one machine reads it: see ``Machine.words``."""
         active, ends = self.active(configuration)
         return None if len(active) != 1 or ends else active[0].machine.words(active[0].local)
 
     def after_word(self, configuration: Configuration, which: int) -> Configuration | None:
-        """The configuration after one of :meth:`words`, ``None`` if it may not come after all."""
+        """Return the configuration after a text of :meth:`words`, ``None`` if it may not come."""
         (top,), _ = self.active(configuration)
         local = top.machine.after_word(top.local, which)
         return None if local is None else self.stack(top.machine, local, top.parent)
 
     def pattern(self, configuration: Configuration) -> Pattern | None:
-        """The pattern that all stacks are in; ``None`` elsewhere."""
+        """Return the pattern that all stacks are in; ``None`` elsewhere."""
         active, _ = self.active(configuration)
         if not active or any(
             s.machine is not active[0].machine or s.local != active[0].local for s in active
@@ -206,8 +212,11 @@ class StackAutomaton:
         return replace(found, to=to)
 
     def alone(self, configuration: Configuration, text: bytes, at: int) -> tuple[Configuration | None, int]:
-        """The configuration after the bytes of a text from a position on that are read by one machine, which neither calls nor
-        ends between them: at least one of them. The position after them."""
+        """Read one byte or more of ``text`` from ``at`` on, until the machine may call or end.
+
+        Return the configuration after that, ``None`` if a byte may not come, and the position. If several stacks read the first
+        byte, only that byte is read.
+        """
         active, _ = self.active(configuration)
         if len(active) != 1:
             return self.step(configuration, text[at]), at + 1
@@ -240,8 +249,10 @@ class StackAutomaton:
         return [self._completion(s) for s in stacks_of(configuration)]
 
     def longest(self, configuration: Configuration) -> int:
-        """At least as many bytes as there are in the shortest text from here to acceptance, and the same for all local
-        states of the frames; ``NEVER`` where that is not known."""
+        """Return an upper bound, in bytes, of the way to acceptance, ``NEVER`` if unknown.
+
+        It depends on the machines of the frames, not on their local states.
+        """
         return min([self._longest(stack) for stack in stacks_of(configuration)])
 
     def _longest(self, stack: Stack) -> int:
@@ -257,7 +268,7 @@ class StackAutomaton:
         return stack.longest
 
     def forgetful(self, configuration: Configuration) -> Configuration:
-        """See :meth:`Machine.forgetful`."""
+        """Replace the top local state by a forgetful one: see :meth:`Machine.forgetful`."""
         if not isinstance(configuration, Stack):
             return configuration
         local = configuration.machine.forgetful(configuration.local)
@@ -280,7 +291,7 @@ class StackAutomaton:
         return Body(found.letters, found.most, after, found.exceptions, found.settled, found.within)
 
     def _common_body(self, active: Sequence[Stack]) -> Body | None:
-        """The free text of several stacks, where all of them are in text of the same letters or read no letter at all."""
+        """Return the free text of several stacks; the others may read no first byte of a letter."""
         bodies = [(top, found) for top in active if (found := top.machine.body(top.local)) is not None]
         if not bodies or any(found.letters is not bodies[0][1].letters for _, found in bodies):
             return None
@@ -316,7 +327,7 @@ class StackAutomaton:
         return frozenset([self._view(s, reach) for s in stacks_of(configuration)])
 
     def _view(self, stack: Stack, reach: int) -> int:
-        """The number of a view: the same as that of another stack exactly if all frames look alike."""
+        """Return the number of a view, equal for two stacks exactly if all their frames look alike."""
         for frame in upwards(stack, reach):
             if frame.view is None or frame.view[0] != reach:
                 below = -1 if frame.parent is None or frame.parent.view is None else frame.parent.view[1]
@@ -327,7 +338,7 @@ class StackAutomaton:
 
 
 def upwards(stack: Stack, reach: int | None = None) -> Iterator[Stack]:
-    """The frames from the lowest whose answer is not kept yet (the completion, or the view for a reach) to the top."""
+    """Iterate over frames that lack a completion, or a view if ``reach`` is given, lowest first."""
     frames: list[Stack] = []
     frame: Stack | None = stack
     while frame is not None and (
@@ -339,12 +350,12 @@ def upwards(stack: Stack, reach: int | None = None) -> Iterator[Stack]:
 
 
 def stacks_of(configuration: Configuration) -> Iterable[Stack]:
-    """The stacks of a configuration: itself, or those of a set."""
+    """Return the stacks of a configuration: itself, or the members of a set."""
     return (configuration,) if isinstance(configuration, Stack) else configuration  # type: ignore[return-value]
 
 
 def merged(arcs: list[tuple[int, int, Stack]]) -> Moves:
-    """Moves to sets of stacks, from arcs whose ranges may overlap: one step of the subset construction."""
+    """Merge arcs with overlapping ranges into moves to sets of stacks: a subset construction."""
     cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
     found: list[Move] = []
     for low, end in pairwise(cuts):

@@ -1,4 +1,4 @@
-"""Subset construction of byte-level automata, by ranges of bytes, all new sets of a round at once.
+"""Subset construction of byte-level automata by ranges of bytes, in rounds of all new sets.
 
     {q, r} --a--> {s, t}  becomes a state of its own, and so do the sets that it leads to, until each is one state again
 
@@ -21,15 +21,15 @@ from .arrays import check_limit, csr_index, distinct, ragged_arange
 from .nfa import Nfa, trim
 from .work import SIMPLIFYING, attempt, spend
 
-MOST_TIMES = 3  # as many sets as states
-WIDTH = 257  # byte ends of a state: 0 to 256
+MOST_TIMES = 3  # sets for each state that `resolved` allows
+WIDTH = 257  # possible ends of a range of one state: 0 to 256
 
 
 def determinize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
-    """The deterministic automaton of the same language. Raises :class:`TooManyStates` beyond ``limit`` subsets of more
-    than one state, or about a hundred times as much work.
+    """Return the DFA of the same language.
 
-    First the sets are followed that any state leads to. Where that is too much, only those that a word reaches.
+    Raises :class:`TooManyStates` beyond ``limit`` subsets of more than one state, or about a hundred times as much work. First
+    the sets are followed that any state leads to. Where that is too much, only those that a word reaches.
     """
     nfa = nfa.plain
     if nfa.is_deterministic:
@@ -40,8 +40,10 @@ def determinize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
 
 
 def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
-    """Determinize, unless that takes more than ``units`` of work or more than three times the states: then the automaton as
-    it is. It must have no epsilon transitions."""
+    """Determinize, or return the automaton as it is if that takes too much.
+
+    Too much is more than ``units`` of work or about three times the states. There must be no epsilon transitions.
+    """
     if nfa.is_deterministic:
         return nfa
     with suppress(TooManyStates), attempt(units):
@@ -50,8 +52,10 @@ def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
 
 
 def followed(nfa: Nfa, limit: int, taken: Bool[ndarray, " state"]) -> Nfa:
-    """The deterministic automaton; ``taken`` are the states whose edges are taken as they are, if they do not overlap.
-    Raises ``TooManyStates``."""
+    """Run the subset construction. States in ``taken`` keep their edges unless these overlap.
+
+    Raises ``TooManyStates``.
+    """
     edges = nfa.edges
     spend(200 + len(edges) / 10)
     if nfa.by_byte is not None:
@@ -70,22 +74,22 @@ def followed(nfa: Nfa, limit: int, taken: Bool[ndarray, " state"]) -> Nfa:
 
 
 class Sets:
-    """The sets of states that are followed, numbered after all states; and the states."""
+    """The sets of states that the subset construction has met, numbered after the single states."""
 
     def __init__(self, nfa: Nfa, limit: int, taken: Bool[ndarray, " state"]) -> None:
         self.n = self.size = nfa.num_states
         self.limit, self.left = limit, 100 * (limit + 10_000) + len(nfa.edges)
         self.taken = taken.copy()
         self.weight = np.random.default_rng(1).integers(1, 2**63, size=(2, self.n), dtype=np.uint64)
-        self.numbers: dict[int, int] = {}  # by a sum of weights
-        self.checks: UInt64[ndarray, " set"] = np.empty(0, np.uint64)  # another one, of each set
+        self.numbers: dict[int, int] = {}  # hash of a set -> its number
+        self.checks: UInt64[ndarray, " set"] = np.empty(0, np.uint64)  # a second hash of each set
         self.accepting = np.zeros(self.n, bool)
         self.accepting[nfa.accept] = True
         self.accept: list[Int[ndarray, " accept"]] = []
         self.queue: list[tuple[Int[ndarray, " pair"], Int[ndarray, " pair"]]] = []  # (sets, members)
 
     def follow(self, edges: Int[ndarray, "edge 4"]) -> Iterator[Int[ndarray, "edge 4"]]:
-        """The edges of all sets, whichever lead to new ones next. Raises ``TooManyStates``."""
+        """Yield the edges of all queued sets, and of those they lead to. Raises ``TooManyStates``."""
         pointer, _ = csr_index(edges[:, 0], self.n)
         while self.queue:
             owner, member = (np.concatenate(part) for part in zip(*self.queue, strict=True))
@@ -121,7 +125,7 @@ class Sets:
             yield np.column_stack([owner[begin], low[begin], cuts[piece[end] + 1] % WIDTH - 1, to[begin]])
 
     def number(self, head: Int[ndarray, " set"], member: Int[ndarray, " member"]) -> Int[ndarray, " set"]:
-        """The numbers of sets of members, each from its head on; new ones are put in the queue."""
+        """Return the numbers of sets of members, each from its ``head`` on; queue new ones."""
         to: Int[ndarray, " set"] = member[head].copy()
         size = np.diff(np.append(head, len(member)))
         one = to[size == 1]

@@ -1,4 +1,4 @@
-"""The transitions of a deterministic automaton as an array that grows with the states that are asked about."""
+"""The transitions of a DFA as an array that grows with the states that are queried."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import numpy as np
 from jaxtyping import Int, Int32
 from numpy import ndarray
 
-MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256
-FEW_BYTES = 4  # bytes of a state that are asked for one by one
+MAX_ROWS = 1 << 13  # states whose transitions are kept as rows of 256 targets
+FEW_BYTES = 4  # queries of a state without a row that are answered one by one
 
 
 class Transitions:
-    """``moves(state)`` gives (low, high, state after such a byte), ``after(state, byte)`` one of them."""
+    """A transition table with rows filled on demand.
+
+    ``moves(state)`` gives (low, high, state after such a byte), ``after(state, byte)`` one of them.
+    """
 
     def __init__(
         self, moves: Callable[[int], Iterable[tuple[int, int, int]]], after: Callable[[int, int], int]
@@ -24,7 +27,7 @@ class Transitions:
         self._used = 0
 
     def after(self, state: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """The state after each byte, −1 for none."""
+        """Return the state after each byte, −1 for none."""
         if not len(state):
             return np.empty(0, np.int64)
         if self._used > MAX_ROWS:

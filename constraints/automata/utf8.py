@@ -21,7 +21,7 @@ EVERY: CodePoints = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 
 
 def normalize(ranges: Iterable[tuple[int, int]]) -> CodePoints:
-    """The ranges sorted, joined where they touch, surrogates removed."""
+    """Sort the ranges, join those that touch, and remove surrogates."""
     cut = [piece for low, high in ranges for piece in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high))]
     result: list[tuple[int, int]] = []
     for low, high in sorted((low, high) for low, high in cut if low <= high):
@@ -33,14 +33,14 @@ def normalize(ranges: Iterable[tuple[int, int]]) -> CodePoints:
 
 
 def negate(points: CodePoints) -> CodePoints:
-    """Every other character."""
+    """Return the set of all other characters."""
     edges = [0, *(end for low, high in points for end in (low - 1, high + 1)), 0x10FFFF]
     gaps = zip(edges[::2], edges[1::2], strict=True)
     return normalize((low, high) for low, high in gaps if low <= high)
 
 
 def within(points: CodePoints, window: CodePoints) -> CodePoints:
-    """The characters of both sets."""
+    """Return the characters of both sets."""
     pieces = ((max(a, c), min(b, d)) for a, b in points for c, d in window)
     return normalize((low, high) for low, high in pieces if low <= high)
 
@@ -48,9 +48,9 @@ def within(points: CodePoints, window: CodePoints) -> CodePoints:
 def digit_ranges(
     low: Sequence[int], high: Sequence[int], least: int, most: int
 ) -> list[list[tuple[int, int]]]:
-    """Sequences of digit ranges that together cover the numbers ``low..high``, written with ``len(low)`` digits each.
+    """Return sequences of digit ranges that together cover the numbers ``low..high``.
 
-    Digits run from ``least`` to ``most``: decimal and hexadecimal numbers, and the bytes of UTF-8.
+    Numbers have ``len(low)`` digits from ``least`` to ``most``: decimal and hexadecimal numbers, and the bytes of UTF-8.
     """
     if len(low) == 1:
         return [[(low[0], high[0])]]
@@ -75,7 +75,7 @@ def digit_ranges(
 
 @metered(maxsize=512)
 def utf8(points: CodePoints) -> Nfa:
-    """The UTF-8 encodings of the characters in the set: a minimal deterministic automaton."""
+    """Return a minimal DFA of the UTF-8 encodings of the characters in the set."""
     found = []
     for low, high in points:
         for end in (0x7F, 0x7FF, 0xFFFF, 0x10FFFF):
@@ -89,10 +89,10 @@ def utf8(points: CodePoints) -> Nfa:
 
 @lru_cache(maxsize=1)
 def text() -> Nfa:
-    """Every text: all valid UTF-8."""
+    """Return the automaton of every text: all valid UTF-8."""
     return minimize(star(utf8(EVERY)))
 
 
 def string(word: str, alphabet: Alphabet = utf8) -> Nfa:
-    """Exactly this word, each character as the alphabet writes it."""
+    """Return the automaton of exactly this word, each character as the alphabet writes it."""
     return concat([alphabet(((ord(c), ord(c)),)) for c in word])

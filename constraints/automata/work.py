@@ -1,7 +1,7 @@
-"""How much work one constraint may take. It is counted, not timed: an input is always refused or never.
+"""The work that one constraint may take. It is counted: an input always passes or never does.
 
-The operations on automata count what they do, and so do the steps of reading a schema. Results that are kept for later
-cost what they cost the first time (:func:`metered`), so what was compiled before changes nothing.
+The operations on automata count what they do, and so do the steps of reading a schema. A cached result costs each constraint
+what it cost the first time (:func:`metered`), so what was compiled before changes nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +28,12 @@ R = TypeVar("R")
 
 @dataclass
 class Account:
-    """The units spent, how many there are, and what was paid once for what is kept, by its key. ``own``: the other units.
-    ``outer``: the account of what this is a part of, where something is made that will be kept."""
+    """The units of work of one construction.
+
+    ``limit``: the units it may take. ``outer``: the account that this is a part of, while a result is made that will be cached.
+    ``spent``: the units taken, without what ``outer`` has paid. ``paid``: the units of cached results, by key. ``own``: all
+    other units.
+    """
 
     limit: float
     outer: Account | None = None
@@ -38,7 +42,7 @@ class Account:
     paid: dict[Hashable, float] = field(default_factory=dict)
 
     def has_paid(self, key: Hashable) -> bool:
-        """Whether something was paid here or further out."""
+        """Return whether this account or one further out has paid for a key."""
         return key in self.paid or (self.outer is not None and self.outer.has_paid(key))
 
 
@@ -47,8 +51,10 @@ _account: ContextVar[Account | None] = ContextVar("account", default=None)
 
 @contextmanager
 def limited(units: float | None = None) -> Iterator[None]:
-    """Let what is done inside spend so many units (default: ``limits.WORK``), or what is left of those of something larger
-    that it is a part of; never more than the limits of a request (`request_limits.py`)."""
+    """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits.
+
+    Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`.
+    """
     if _account.get() is not None:
         yield
         return
@@ -59,8 +65,11 @@ def limited(units: float | None = None) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Let the collector of cyclic garbage wait: hardly any is made, and it would go again and again through all that is kept,
-    for a third of the time."""
+    """Switch the collector of cyclic garbage off inside.
+
+    Hardly any such garbage is made, and the collector would go through all cached objects again and again, for a third of the
+    time.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -72,7 +81,7 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
-    """Let what is done inside spend so many units, whatever it is a part of."""
+    """Limit the work inside to ``units``, in an account of its own."""
     account = Account(units, outer)
     token = _account.set(account)
     try:
@@ -83,8 +92,10 @@ def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
 
 @contextmanager
 def attempt(units: float, share: float = 0.5) -> Iterator[None]:
-    """Let what is done inside spend so many units, or this share of what is left where that is less. They count, but where
-    they do not suffice, the rest is left for another way. Raises ``TooManyStates``."""
+    """Limit the work inside to ``units``, or to this share of what is left if that is less.
+
+    The units also count outside, but where they do not suffice, the rest is left for another way. Raises ``TooManyStates``.
+    """
     outer = _account.get()
     left = math.inf if outer is None else outer.limit - outer.spent
     with limited_to(min(units, share * left), outer) as account:
@@ -108,8 +119,10 @@ def at(path: str) -> Iterator[None]:
 
 
 def spend(units: float, once: Hashable = None) -> None:
-    """Count work; work with a key ``once`` is counted the first time that the constraint asks for it. Raises
-    ``TooManyStates``, and ``ConstructionStopped`` where the limits of a request say so."""
+    """Count work; work with a key ``once`` counts only once for each constraint.
+
+    Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
+    """
     request_limits.check()
     account = _account.get()
     if account is None or once in account.paid:
@@ -128,8 +141,11 @@ def spend(units: float, once: Hashable = None) -> None:
 
 
 def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """``lru_cache`` for what takes work: its units are counted once for each constraint that asks, kept or not, and so are
-    those of what it asked for. Its ``TooManyStates`` are kept too. ``most``: the units that it may take by itself."""
+    """Cache a function like ``lru_cache``, and charge each constraint once for a result's work.
+
+    The work of cached results that it used is charged likewise. Its ``TooManyStates`` are cached too. ``most``: the units that
+    one call may take.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @lru_cache(maxsize)

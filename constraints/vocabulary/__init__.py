@@ -1,1 +1,1 @@
-"""What tokens are: the bytes of each, a trie of them, and how a tokenizer is read."""
+"""Vocabularies: the bytes of each token, their prefix tree, and the reading of tokenizers."""

@@ -1,4 +1,4 @@
-"""The vocabulary of whatever stands for one: a :class:`.Vocabulary`, or a tokenizer, which is read once."""
+"""Get a :class:`.Vocabulary` from a vocabulary or a tokenizer; each tokenizer is read once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _read: WeakKeyDictionary[Any, dict[tuple[Hashable, ...], Vocabulary]] = WeakKeyD
 
 
 def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
-    """The vocabulary itself, or that of a tokenizer; a text ends with ``eos_token_id`` where that is given.
+    """Return a vocabulary as it is, or read that of a tokenizer.
 
-    A tokenizer that has been changed (tokens added, another end token) is read again. Raises ``FormatError`` for a
-    tokenizer that :meth:`.Vocabulary.from_tokenizer` does not read, ``EvidenceError`` for what is none.
+    ``eos_token_id``, if given, replaces the end token. Results are cached by tokenizer; one whose number of tokens or end token
+    has changed is read again. Raises ``FormatError`` for a tokenizer that :meth:`.Vocabulary.from_tokenizer` does not read,
+    ``EvidenceError`` if ``source`` is ``None``, text, a number, a list, a tuple or a dict.
     """
     if isinstance(source, Vocabulary):
         if eos_token_id is None or eos_token_id == source.eos_token_id:
@@ -34,7 +35,7 @@ def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
     key = _state(source), eos_token_id
     try:
         known = _read.setdefault(source, {})
-    except TypeError:  # of a class that has no weak references
+    except TypeError:  # its class allows no weak references: nothing is cached
         known = {}
     if key not in known:
         known[key] = Vocabulary.from_tokenizer(source, eos_token_id=eos_token_id)
@@ -42,7 +43,7 @@ def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
 
 
 def _state(tokenizer: Any) -> Hashable:
-    """A key that changes when the tokens of a tokenizer do."""
+    """Return a cache key: the number of tokens and, if the tokenizer names one, the end token."""
     if isinstance(tokenizer, Tokenizer):
         return tokenizer.get_vocab_size()
     return len(tokenizer) if isinstance(tokenizer, Sized) else 0, getattr(tokenizer, "eos_token_id", None)

@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from numpy import ndarray
 
-Range = tuple[int, int]  # of ranks
+Range = tuple[int, int]  # (low, high) of ranks, high excluded
 
 
 class Views(NamedTuple):
-    """See :attr:`Trie.views`."""
+    """Arrays of a :class:`Trie` as memory views, which are fast to read one entry at a time."""
 
     first: memoryview[int]
     own: memoryview[int]
@@ -29,9 +29,11 @@ class Views(NamedTuple):
 
 
 class Trie:
-    """All prefixes of all tokens: the root is node 0, level d is ``bounds[d] .. bounds[d + 1]``.
+    """The prefix tree of a vocabulary, its nodes numbered level by level.
 
-    ``node[t]`` is the node at which token t ends, −1 for tokens without bytes. ``order[r]`` is the token of rank r.
+    Node 0 is the root; the nodes at depth d are ``bounds[d] .. bounds[d + 1]``. ``parent[i]`` and ``byte[i]``: the parent of
+    node i and the byte on the edge to it. ``node[t]``: the node at which token t ends, −1 for tokens without bytes.
+    ``order[r]``: the token of rank r.
     """
 
     def __init__(
@@ -46,7 +48,7 @@ class Trie:
 
     @classmethod
     def of(cls, token_bytes: Sequence[bytes | None]) -> Trie:
-        """The tree of these tokens; ``None`` and empty ones are left out."""
+        """Build the tree of these tokens; ``None`` and empty ones are left out."""
         ids = sorted((i for i, b in enumerate(token_bytes) if b), key=lambda i: token_bytes[i] or b"")
         words = [token_bytes[i] or b"" for i in ids]
         data = np.frombuffer(b"".join(words), np.uint8)
@@ -78,14 +80,14 @@ class Trie:
         return {k: v for k, v in self.__dict__.items() if k not in ("views", "letters", "_children")}
 
     def arrays(self) -> dict[str, Int[ndarray, " n"]]:
-        """The arrays of the tree and of its first derived attributes, for :meth:`from_arrays`."""
+        """Return the arrays of the tree and of its main derived attributes, for :meth:`from_arrays`."""
         names = ("parent", "byte", "node", "order", "first", "own", "low", "high")
         small = {name: getattr(self, name).astype(np.int32) for name in names}
         return {**small, "byte": self.byte, "bounds": np.array(self.bounds)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, Int[ndarray, " n"]]) -> Trie:
-        """The tree of :meth:`arrays`."""
+        """Rebuild a tree from its :meth:`arrays`."""
         wide = {k: v if k == "byte" else v.astype(np.int64) for k, v in arrays.items()}
         trie = cls(wide["parent"], wide["byte"], wide["bounds"].tolist(), wide["node"], wide["order"])
         trie.__dict__.update(
@@ -95,7 +97,7 @@ class Trie:
 
     @cached_property
     def first(self) -> Int[ndarray, " node+1"]:
-        """The children of node i are the nodes ``first[i] .. first[i + 1]``."""
+        """Child ranges: the children of node i are the nodes ``first[i] .. first[i + 1]``."""
         return np.searchsorted(self.parent[1:], np.arange(len(self.parent) + 1)) + 1
 
     @cached_property
@@ -105,12 +107,12 @@ class Trie:
 
     @cached_property
     def low(self) -> Int[ndarray, " node"]:
-        """The first rank below each node; those below it are ``low[i] .. high[i]``, those at it the first ``own[i]``."""
+        """The first rank of each subtree: node i has ranks ``low[i] .. high[i]``, its own first."""
         return self._ranks[0]
 
     @cached_property
     def high(self) -> Int[ndarray, " node"]:
-        """One past the last rank below each node."""
+        """One past the last rank of each subtree."""
         return self._ranks[1]
 
     @cached_property
@@ -120,7 +122,7 @@ class Trie:
             np.add.at(size, self.parent[low:high], size[low:high])
         begin = np.zeros(len(size), np.int64)
         for low, high in itertools.pairwise(self.bounds[1:]):
-            before = np.cumsum(size[low:high]) - size[low:high]  # of all nodes on this level up to here
+            before = np.cumsum(size[low:high]) - size[low:high]  # ranks of the earlier nodes of this level
             parent = self.parent[low:high]
             begin[low:high] = begin[parent] + self.own[parent] + before - before[self.first[parent] - low]
         return begin, begin + size
@@ -130,7 +132,7 @@ class Trie:
         return {}
 
     def children(self, node: int) -> dict[int, int]:
-        """The children of a node by their bytes."""
+        """Return the children of a node as a dict from byte to node (cached)."""
         found = self._children.get(node)
         if found is None:
             a, b = self.views.first[node], self.views.first[node + 1]
@@ -143,25 +145,28 @@ class Trie:
         return np.asarray(self.parent[1:] * 256 + self.byte[1:])
 
     def child(self, node: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """The child of each node by its byte, −1 for none."""
+        """Look up the child of each node by its byte, −1 for none."""
         want = node * 256 + byte
         at = np.minimum(np.searchsorted(self._key, want), max(0, len(self._key) - 1))
         return np.where(self._key[at] == want, at + 1, -1) if len(self._key) else np.full(len(node), -1)
 
     @cached_property
     def views(self) -> Views:
-        """The arrays as they are quick to read one entry at a time."""
+        """Memory views of the arrays ``first``, ``own``, ``low``, ``high`` and ``order``."""
         arrays = (self.first, self.own, self.low, self.high, self.order)
         return Views(*(np.ascontiguousarray(a, np.int64).data for a in arrays))
 
     @cached_property
     def letters(self) -> bytes:
-        """``byte`` as it is quick to search."""
+        """``byte`` as a ``bytes`` object, for bisection."""
         return self.byte.tobytes()
 
     @cached_property
     def of_two_names(self) -> list[tuple[int, bytes]]:
-        """The tokens that may end the name of a member and hold the whole name of the next one, and their bytes."""
+        """(token id, bytes) of the tokens with three quotes or more and a comma.
+
+        In JSON these may end the name of one member and hold the whole name of the next.
+        """
         quotes = np.zeros(len(self.parent), np.int64)
         for low, high in itertools.pairwise(self.bounds[1:]):
             quotes[low:high] = quotes[self.parent[low:high]] + (self.byte[low:high] == ord('"'))
@@ -169,7 +174,7 @@ class Trie:
         return [(token, text) for token in some if b"," in (text := self.text(self.node[token]))]
 
     def text(self, node: int) -> bytes:
-        """The bytes that lead to a node."""
+        """Return the bytes on the path from the root to a node."""
         out = bytearray()
         while node:
             out.append(int(self.byte[node]))
@@ -178,19 +183,19 @@ class Trie:
 
     @property
     def num_bytes(self) -> int:
-        """The bytes of a set of tokens, a bit for each, in whole words of 32 bits."""
+        """The size in bytes of a packed token set: a bit for each token, in words of 32 bits."""
         return -(-len(self.node) // 32) * 4
 
 
 class Ranges:
-    """Disjoint ranges of ranks."""
+    """A union of disjoint ranges of ranks."""
 
     def __init__(self, pieces: list[Range]) -> None:
         self.pieces = sorted(pieces)
         self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
 
     def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
-        """Whether each rank lies in none of them."""
+        """Return whether each rank lies in none of the ranges."""
         if self._ends is None:
             return np.ones(len(ranks), bool)
         at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
@@ -198,7 +203,7 @@ class Ranges:
 
 
 def put(packed: UInt8[ndarray, " bytes"], tokens: Int[ndarray, " some"], value: bool) -> None:
-    """Set or clear the bits of some tokens."""
+    """Set or clear the bits of some tokens in a packed token set, in place."""
     if len(tokens) <= 16:
         bits = packed.data
         for token in tokens.tolist():

@@ -27,15 +27,15 @@ from ..masks.item_tokens import ItemTokens
 from ..masks.texts import Texts
 from .trie import Trie
 
-KEPT_FROM = 10_000  # tokens
+KEPT_FROM = 10_000  # tokens from which on the trie is cached on disk
 
 
 class Vocabulary:
     """The bytes of each token by id, and which token ends the text.
 
-    ``token_bytes[i]`` is ``None`` for a special token. Tokens of no bytes at all are treated as special: they would let a text
-    of any length go on for ever without a letter. Raises ``ShapeError`` if ``eos_token_id`` is not an id and
-    ``FormatError`` for tokens that are no bytes: what a text among them spells would be a guess.
+    ``token_bytes[i]`` is ``None`` for a special token. A token without bytes is treated as special, since a text could repeat it
+    for ever. Raises ``ShapeError`` if ``eos_token_id`` is not an id and ``FormatError`` if a token is neither ``bytes`` nor
+    ``None``.
 
     Examples
     --------
@@ -66,10 +66,10 @@ class Vocabulary:
         self.token_bytes[eos_token_id] = None
         self.eos_token_id: int = int(eos_token_id)
         self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
-        self._special: dict[str, int] = {}  # special tokens that spell a text
+        self._special: dict[str, int] = {}  # text -> the special token that spells it
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made on first use."""
+        """Leave out what is recomputed on first use; the fingerprint is kept."""
         own = ("token_bytes", "eos_token_id", "tokenizer", "_special", "fingerprint")
         return {name: value for name, value in self.__dict__.items() if name in own}
 
@@ -86,9 +86,10 @@ class Vocabulary:
     ) -> Vocabulary:
         """Read a tokenizer of transformers (fast), tokenizers, mistral-common (tekken) or tiktoken.
 
-        ``eos_token_id`` defaults to the tokenizer's own; ``size`` (default: the tokenizer's) is that of the language
-        model's output where it is padded with unused ids. Raises ``FormatError`` for families whose tokens are not
-        plain pieces of text (WordPiece, slow tokenizers) and where encoding a sample does not give its bytes back.
+        ``eos_token_id`` defaults to the tokenizer's own. ``size`` is the width of the language model's output if it is padded
+        with unused ids (default: the number of tokens). Raises ``ShapeError`` if ``size`` is less than that, ``FormatError`` for
+        families whose tokens are not plain pieces of text (WordPiece, slow tokenizers), if the tokens of a sample text do not
+        spell it, or if there is no end token.
         """
         tokens, eos, source = token_bytes.read(tokenizer)
         eos = eos if eos_token_id is None else eos_token_id
@@ -101,10 +102,10 @@ class Vocabulary:
         return vocab
 
     def with_special(self, text_of: Mapping[str, int]) -> Vocabulary:
-        """This vocabulary with special tokens that spell a text: ``{"<|call|>": 200012}``. A constraint may then ask for them.
+        """Return this vocabulary with text for special tokens: ``{"<|call|>": 200012}``.
 
-        Ordinary tokens that spell the same text are allowed beside them. The fingerprint stays that of the tokenizer. Raises
-        ``ShapeError`` for ids that are not special, or are the end token.
+        A constraint may then ask for that text. Ordinary tokens that spell it are allowed beside them. The fingerprint stays
+        that of the tokenizer. Raises ``ShapeError`` for ids that are not special, or are the end token.
         """
         tokens = list(self.token_bytes)
         for text, token in text_of.items():
@@ -125,7 +126,7 @@ class Vocabulary:
 
     @cached_property
     def trie(self) -> Trie:
-        """The prefix tree of all tokens, made on first use; a large one is kept on disk (``store.py``)."""
+        """The prefix tree of all tokens, made on first use; cached on disk from 10,000 tokens on."""
         if len(self) < KEPT_FROM:
             return Trie.of(self.token_bytes)
         kept = store.read("trie", self.cache_name)
@@ -145,21 +146,21 @@ class Vocabulary:
 
     @cached_property
     def cache_name(self) -> str:
-        """The name of what is kept on disk for it: by its fingerprint and its size."""
+        """The name of its cache files: a digest of the fingerprint, size and special texts."""
         special = repr(sorted(self._special.items())).encode() if self._special else b""
         return store.digest([self.fingerprint.encode(), b"%d" % len(self), special])
 
     @cached_property
     def text_tokens(self) -> Texts:
-        """The tokens that stay within free text, by its letters; made on first use."""
+        """Token sets for free text, shared by all automata of a vocabulary; made on first use."""
         return Texts(self.trie)
 
     @cached_property
     def item_tokens(self) -> ItemTokens:
-        """The tokens in which an item of an array may end and another one go on, found on first use."""
+        """The tokens that may end one item of an array and go on with the next, found on first use."""
         return ItemTokens(self.token_bytes, self.trie.num_bytes)
 
     @cached_property
     def token_dag(self) -> TokenDag:
-        """The trie with equal subtrees shared, as a directed acyclic graph."""
+        """The trie with equal subtrees merged, as a directed acyclic graph."""
         return TokenDag(self.trie)
