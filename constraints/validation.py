@@ -1,4 +1,7 @@
-"""Checks of arguments: texts and whole numbers, or an error that names the argument and says what it should be."""
+"""Checks of arguments: texts and whole numbers.
+
+The errors name the argument and what it should be.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ from . import limits
 
 
 def text(value: Any, path: str) -> str:
-    """Return ``value``. Raise ``UnsupportedConstraint`` if it is no ``str`` or contains a lone surrogate."""
+    """Return ``value``.
+
+    Raise ``UnsupportedConstraint`` if it is no text or has a lone surrogate.
+    """
     if not isinstance(value, str):
         raise UnsupportedConstraint(f"a text is needed, not {short(value)}", path=path)
     if not value.isascii() and (odd := next((c for c in value if "\ud800" <= c <= "\udfff"), None)):
@@ -20,7 +26,10 @@ def text(value: Any, path: str) -> str:
 
 
 def count(value: Any, path: str, least: int = 0, most: int = limits.COUNT) -> int:
-    """Return ``value`` as an ``int``. Raise ``UnsupportedConstraint`` if it is no integer from ``least`` to ``most``."""
+    """Return ``value`` as an ``int``, an integer from ``least`` to ``most``.
+
+    Raises ``UnsupportedConstraint`` for anything else.
+    """
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
         raise UnsupportedConstraint(
             f"a whole number from {least:,} to {most:,} is needed, not {short(value)}", path=path
@@ -33,14 +42,15 @@ def token_texts(value: Any) -> dict[int, str]:
 
     Raises ``UnsupportedConstraint`` for anything else.
     """
-    found = {} if value is None else value
-    if isinstance(found, Mapping):
-        found = {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in found.items()}
-    if not isinstance(found, Mapping) or not all(
-        isinstance(token, int) and isinstance(each, str) and each for token, each in found.items()
-    ):
+    if not isinstance(value, Mapping | None):
         raise UnsupportedConstraint(
             f"the texts of tokens by number are needed, not {short(value)}", path="tokens"
+        )
+    items = () if value is None else value.items()
+    found = {int(k) if isinstance(k, str) and k.isdecimal() else k: v for k, v in items}
+    if not all(isinstance(token, int) and isinstance(each, str) and each for token, each in found.items()):
+        raise UnsupportedConstraint(
+            f"the texts of tokens by number are needed, not {short(found)}", path="tokens"
         )
     return found
 
