@@ -1,7 +1,9 @@
-"""The arguments of tools as machines: the schema of each argument is read once, however many tools have it.
+"""Machines for the arguments of tools.
 
-An argument is a document of its own, with what its tool defines. The object of all arguments is put together from the
-machines of these documents when its tool is first called.
+Equal schemas of different arguments are compiled once.
+
+The schema of an argument, with the definitions of its tool, is a document of its own. The machine of the object of all
+arguments is put together from the documents' machines when its tool is first called.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from .tools import Tool, json_text, with_definitions
 
 
 class Values(NamedTuple):
-    """The values of one schema: its machines, what satisfies its root, and what they lack of it."""
+    """The values of one schema: its machines, the obligation of its root, and where they fall short of the schema."""
 
     machines: Machines
     root: Need
@@ -34,18 +36,19 @@ class Values(NamedTuple):
 
     @property
     def shortest(self) -> bytes | None:
-        """A short text, ``None`` if there is none."""
+        """A short text of a value; None if there is no value."""
         return self.machines.shortest(self.root)
 
     def machine(self) -> Machine:
-        """The machine of the texts; there is one."""
+        """Return the machine of the texts. The schema must allow at least one value."""
         return self.machines.machine(self.root)
 
 
 class Called:
-    """A tool that may be called: its name as a JSON string, and the machine that reads its arguments.
+    """A tool that may be called: its name as bytes, and the machine that reads its arguments.
 
-    ``shortest`` is a text of its arguments, to complete calls with. The machine is made when it is first asked for.
+    ``name`` is a JSON string, or in Python syntax the bare name with the opening bracket. ``shortest`` is a short text of the
+    arguments, used to complete calls. The machine is built on first access.
     """
 
     def __init__(self, name: bytes, shortest: bytes, make: Callable[[], Machine]) -> None:
@@ -53,14 +56,14 @@ class Called:
 
     @cached_property
     def machine(self) -> Machine:
-        """The machine of the arguments."""
+        """The machine that reads the arguments."""
         return self._make()
 
 
 class Arguments(Machines):
-    """The schemas of arguments, each by its number: to an object of arguments they are what its members need.
+    """The distinct schemas of arguments, by number; an object of arguments refers to them as the obligations of its members.
 
-    ``style`` is how the object is written, ``inner`` how its values are.
+    ``style`` is the surface syntax of the object, ``inner`` that of its values.
     """
 
     def __init__(self, style: Style, inner: Style, order: str) -> None:
@@ -73,10 +76,11 @@ class Arguments(Machines):
         ] = {}  # of each document: the places of the arguments that it is the schema of
 
     def read(self, schema: Schema, path: str, plain: bool = False) -> tuple[int, tuple[Narrowing, ...]]:
-        """The number of a schema, and what its values lack, with their places. All that it says is looked at. ``plain``: integers
-        are written without a point.
+        """Return the number of a schema, and its narrowings with their paths.
 
-        Raises ``UnsupportedConstraint`` with the place, ``TooManyStates``.
+        The whole schema is checked.
+
+        ``plain``: integers are written without a point. Raises ``UnsupportedConstraint`` with the path, ``TooManyStates``.
         """
         text = json.dumps([schema, plain])
         number = self.number.get(text)
@@ -93,11 +97,14 @@ class Arguments(Machines):
         return number, placed_at([path], self.documents[number].narrowed)
 
     def lacking(self, number: int, narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
-        """The narrowings of a document, once for each argument that has it as its schema."""
+        """Return the narrowings of document ``number``, once for each argument that has this schema."""
         return placed_at(self.paths[number], narrowed)
 
     def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:
-        """A tool, ``None`` if no arguments satisfy its schemas, and what they lack. ``whole``: they are one schema."""
+        """Return a tool that may be called, or None if no arguments satisfy its schemas, with its narrowings.
+
+        ``whole``: the arguments are read by one schema of the whole object, not each by its own.
+        """
         name = self.name(tool.name)
         if whole:
             number, narrowed = self.read(tool.schema(), path, tool.plain)
@@ -117,11 +124,11 @@ class Arguments(Machines):
         return Called(name, shortest, partial(self.object, tuple(members), tuple(texts))), tuple(cuts)
 
     def name(self, name: str) -> bytes:
-        """The name of a tool, up to the text of its arguments or what stands before it."""
+        """Return the bytes of a tool's name: a JSON string, or in Python syntax the name and the opening bracket."""
         return name.encode() + self.style.braces[0] if self.style.opened else json_text(name)
 
     def called(self, name: bytes, values: Values, path: str) -> Called | None:
-        """A tool whose arguments are one schema, ``None`` if no arguments satisfy it."""
+        """Return a tool whose arguments are one schema; None if no arguments satisfy it."""
         if self.style is self.inner:
             shortest = values.shortest
             return None if shortest is None else Called(name, shortest, values.machine)
@@ -132,19 +139,19 @@ class Arguments(Machines):
         return None if shortest is None else Called(name, shortest, lambda: machine)
 
     def object(self, members: tuple[tuple[str, Need], ...], required: tuple[str, ...]) -> Machine:
-        """The machine of the objects of these members and no others."""
+        """Return the machine of objects with these members and no others."""
         names = frozenset(name for name, _ in members)
         return ObjectMachine(self, [Objects(members, required, others=((Others(names), NEVER),))])
 
     def anything(self) -> Called:
-        """Any arguments of a tool, for abstractions."""
+        """Return a tool without a name that takes any arguments, for abstractions."""
         number, _ = self.read({"type": "object"}, "")
         values, (opening, end) = self.documents[number], self.style.braces
         if self.style is self.inner:
             return Called(b"", opening + end, values.machine)
         return Called(b"", end, lambda: ObjectMachine(values.machines, [Objects()], self.style))
 
-    # ------------------------------------------------------------ what an object asks
+    # ------------------------------------------------------------ called by ObjectMachine
 
     def machine(self, need: Need) -> Machine:
         ((number, _),) = need
@@ -163,7 +170,7 @@ class Arguments(Machines):
 
 
 def placed_at(paths: Iterable[str], narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
-    """The narrowings of one schema, once for each path at which a tool has it."""
+    """Prefix the narrowings of one schema with each path at which a tool uses the schema."""
     return tuple(
         each._replace(path=path + each.path) if each.loses_values else each
         for path in paths
@@ -173,7 +180,7 @@ def placed_at(paths: Iterable[str], narrowed: tuple[Narrowing, ...]) -> tuple[Na
 
 @contextmanager
 def placed(path: str) -> Iterator[None]:
-    """Put the place of a schema before the places in it that errors name."""
+    """Prefix ``path`` to the path of any error raised in the block."""
     try:
         yield
     except RecursionError:

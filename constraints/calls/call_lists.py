@@ -1,6 +1,6 @@
-"""Lists of calls as machines: the register is the number of calls so far.
+"""Machines of lists of calls, ``[ call , call … ]``.
 
-[ call , call … ]
+The register is the number of calls so far.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ BEGIN, OPEN, NEXT, COMMA, ITEM, CLOSED = range(6)
 
 
 class CallsMachine(Region):
-    """Lists of ``low`` to ``high`` calls (``None``: any number). Raises ``TooManyStates`` where even the shortest is too long."""
+    """Lists of ``low`` to ``high`` calls (``high=None``: any number).
+
+    Raises ``TooManyStates`` if even the shortest list exceeds the limit of a text's length.
+    """
 
     ends_with = b"]"
 
@@ -47,13 +50,13 @@ class CallsMachine(Region):
         return with_blanks(found, local) if self.style.blank and kind != CLOSED else found
 
     def in_comma(self, count: int, at: int) -> tuple[int, int, Local]:
-        """The move within what separates calls."""
+        """Return the transition on byte ``at`` of the separator between calls."""
         comma = self.style.comma
         after = (COMMA, count, at + 1) if at + 1 < len(comma) else (ITEM, count)
         return comma[at], comma[at], after
 
     def more(self, count: int) -> bool:
-        """Whether another call may come."""
+        """Return whether another call may follow."""
         return self.call is not None and (self.high is None or count < self.high)
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
@@ -102,7 +105,7 @@ class CallsMachine(Region):
 
 
 class FewestCalls(CallsMachine):
-    """Lists that end as soon as they may."""
+    """The lists of a :class:`CallsMachine` that end at the fewest calls, for upper bounds of distances."""
 
     def __init__(self, whole: CallsMachine) -> None:
         self.__dict__.update(whole.__dict__)
@@ -123,7 +126,7 @@ class FewestCalls(CallsMachine):
 def calls_machine(
     tools: Sequence[Called], arguments: Arguments, number: tuple[int, int | None], keys: tuple[str, str]
 ) -> Machine | None:
-    """The machine of one call (``number`` is below 0), or of a list of them; ``None`` if there is no text."""
+    """Return the machine of one call (if ``number`` is negative) or of a list of calls; None if there is no text."""
     low, high = number
     named = json_text(keys[0]), json_text(keys[1])
     call = CallMachine(tools, named, arguments.style, arguments.anything) if tools else None

@@ -2,8 +2,8 @@
 
     {"name":  a name of the tools  , "arguments":  its machine  }        a name of the tools (  its machine
 
-All names are read together: a state is the range of names, in the order of their bytes, that begin with what was read. So
-many tools cost no more than few, and the machine of a tool is made when its name has been written.
+The sorted names are read together: a local state is the range of names that start with the bytes read so far. So the cost
+does not grow with the number of tools, and the machine of a tool is built only when its name has been read.
 """
 
 from __future__ import annotations
@@ -25,16 +25,19 @@ from .python_syntax import NAMES, bare
 
 HEAD, NAME, TAIL, ARGUMENTS, CLOSE, END = range(6)
 FEW_TOOLS = 30
-"""Tools up to which an abstraction reads the arguments of each by their own schema."""
+"""Most tools whose arguments a coarse machine reads each by their own schema."""
 MANY_TOOLS = 200
-"""Tools beyond which an abstraction does not even try to read all of them exactly."""
+"""Most tools whose machines an abstraction reads exactly at level 0."""
 FEW_BYTES = 600
-"""Bytes of all names up to which an abstraction tells them apart."""
+"""Most bytes of all names together for which a coarse machine still tells the names apart."""
 
 
 class CallMachine(Region):
-    """One call. ``keys``: the names of its two members, not read where the name of the tool opens the arguments.
-    ``anything``: any arguments, for abstractions."""
+    """The machine of one call.
+
+    ``keys``: the JSON names of the two members, unused in Python syntax. ``anything``: makes a tool with any arguments, for
+    abstractions.
+    """
 
     def __init__(
         self, tools: Sequence[Called], keys: tuple[bytes, bytes], style: Style, anything: Callable[[], Called]
@@ -53,7 +56,7 @@ class CallMachine(Region):
 
     @property
     def shortest(self) -> bytes:
-        """A short text."""
+        """A short text of a call."""
         return self.completion(self.start())
 
     def start(self) -> Local:
@@ -66,10 +69,10 @@ class CallMachine(Region):
         return found
 
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        """The moves, anew."""
+        """Compute the transitions of a local state, which :meth:`moves` caches."""
         kind, *rest = local
         found: list[tuple[int, int, Local]] = []
-        at_edge = kind in (ARGUMENTS, CLOSE) and bool(self.end)  # between two tokens
+        at_edge = kind in (ARGUMENTS, CLOSE) and bool(self.end)  # where white space may stand
         if kind == HEAD:
             piece, at = rest
             at_edge = piece > 0 and at == 0
@@ -88,17 +91,17 @@ class CallMachine(Region):
     def onward(
         self, state: tuple[int, ...], pieces: Sequence[bytes], piece: int, at: int, then: Local
     ) -> tuple[int, int, Local]:
-        """The move within the pieces of a text, or to what comes after it."""
+        """Return the transition on byte ``at`` of piece ``piece``; after the last piece it leads to ``then``."""
         byte = pieces[piece][at]
         piece, at = (piece, at + 1) if at + 1 < len(pieces[piece]) else (piece + 1, 0)
         return byte, byte, (*state, piece, at) if piece < len(pieces) else then
 
     def first_name(self) -> Local:
-        """The place before the name."""
+        """Return the local state before the name."""
         return (NAME, 0, len(self.names), 0)
 
     def in_name(self, low: int, high: int, at: int) -> Sequence[tuple[int, int, Local]]:
-        """The moves where the names from ``low`` to ``high`` are possible, of which ``at`` bytes have been read."""
+        """Return the transitions if the names ``low`` to ``high`` - 1 are possible and ``at`` bytes of them are read."""
         found: list[tuple[int, int, Local]] = []
         for byte, group in groupby(self.names[low:high], key=lambda name: name[at]):
             end = low + sum(1 for _ in group)
@@ -108,15 +111,15 @@ class CallMachine(Region):
         return found
 
     def named(self, tool: int) -> Local:
-        """The place behind the name of a tool."""
+        """Return the local state after the name of a tool."""
         return (TAIL, self.kind(tool), 0, 0) if self.tail else (ARGUMENTS, self.kind(tool))
 
     def kind(self, tool: int) -> int:
-        """What is remembered of a tool."""
+        """Return the part of a tool's index that the local state stores (a coarse machine stores none)."""
         return tool
 
     def called(self, kind: int) -> Called:
-        """The arguments that may come."""
+        """Return the tool whose arguments may follow, by the index stored in the local state."""
         return self.tools[kind]
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
@@ -146,7 +149,7 @@ class CallMachine(Region):
         return b"".join(self.head[piece:])[at:] + self.completion(self.first_name())
 
     def best(self, low: int, high: int) -> int:
-        """The tool with the shortest call, of some."""
+        """Return the tool with the shortest call among ``low`` to ``high`` - 1."""
         return min(
             range(low, high), key=lambda i: len(self.names[i]) + len(self.called(self.kind(i)).shortest)
         )
@@ -159,8 +162,10 @@ class CallMachine(Region):
         return ShortestCall(self)
 
     def coarse(self, level: int) -> Machine:
-        """Level 0 is the machine itself but for many tools: so many have no abstraction of useful size, and making all their
-        machines takes long."""
+        """Return a coarser machine if there are many tools; at level 0 only beyond :data:`MANY_TOOLS`.
+
+        An exact abstraction of so many tools would be too large, and building all their machines takes long.
+        """
         few = FEW_TOOLS if level else MANY_TOOLS
         return self if len(self.tools) <= few else self._coarse
 
@@ -172,12 +177,12 @@ class CallMachine(Region):
 
 
 def pieces(*parts: bytes, style: Style) -> tuple[bytes, ...]:
-    """The parts between which white space may stand."""
+    """Return the parts between which white space may stand, or all of them joined if none may."""
     return parts if style.blank else (b"".join(parts),)
 
 
 class ShortestCall(CallMachine):
-    """The calls of the tool that can be called with the fewest bytes, of those that are possible."""
+    """For each local state only the tool with the fewest bytes among those still possible, for upper bounds."""
 
     def __init__(self, whole: CallMachine) -> None:
         self.__dict__.update(whole.__dict__)
@@ -189,7 +194,7 @@ class ShortestCall(CallMachine):
 
 
 class CallOfAnything(CallMachine):
-    """The names of tools with any arguments."""
+    """The names of the tools, each with any arguments."""
 
     def __init__(self, exact: CallMachine) -> None:
         super().__init__(exact.tools, exact.keys, exact.style, exact.anything)
@@ -226,6 +231,6 @@ class CallOfAnyName(CallOfAnything):
 
     @cached_property
     def _any_name(self) -> Machine:
-        """Any names with dots, and the bracket behind them."""
+        """The machine of a name that may contain dots, and the bracket after it."""
         name = plus(union([bare(NAMES), literal(b".")]))
         return DfaMachine(minimize(concat([name, literal(self.style.braces[0])])))

@@ -1,10 +1,10 @@
-"""Function calls as constraints: the texts that call one of a list of tools, or several.
+"""Function calls as constraints: texts that call one of a list of tools, or several.
 
     json      {"name": "get_weather", "arguments": {"city": "Oslo", "days": 3}}        parallel: [{…}, {…}]
     python    get_weather(city="Oslo", days=3)                                        parallel: [f(…), g(…)]
 
-Arguments stand in the order declared, or in any order; those that are not required may be left out, and no others come
-in. In Python syntax a value is a literal (``python_syntax.py``).
+Arguments stand in the declared order, or in any order. Optional arguments may be left out; undeclared ones are not allowed.
+In Python syntax a value is a literal (``python_syntax.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .python_syntax import ARGUMENTS, LITERALS
 from .tools import Tool, read_tools, with_references
 
 ONE = -1, -1
-"""One call, not in a list."""
+"""The bounds that stand for a single call outside a list."""
 
 
 def function_calls(
@@ -44,22 +44,23 @@ def function_calls(
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The texts that call one of the tools, or with ``parallel`` a list of calls (``True``: one or more; or from, to).
+    """Accept a call of one of the tools, or with ``parallel`` a list of calls.
 
-    ``tools`` are dicts in the spelling of OpenAI, BFCL or xLAM; Python functions and classes, by their signature (Pydantic
-    reads them); JSON text, or the path of a JSON or JSON Lines file. ``order`` is that of the arguments within a call.
-    ``whitespace`` is what stands between tokens: after each comma and colon a space, or nothing, or anything. ``references``
-    is a pattern for strings that may stand in place of every argument, item and property, such as ``r"\\$var\\d+\\$"`` for
-    the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python syntax numbers are written
-    as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
+    ``tools`` are dicts in the format of OpenAI, BFCL or xLAM; Python functions and classes, by their signature (Pydantic
+    reads them); JSON text, or the path of a JSON or JSON Lines file. ``parallel`` is True for a list of one or more calls, or
+    (fewest, most) with None for no upper bound. ``order`` is the order of the arguments within a call. ``whitespace``:
+    "space" writes a space after each comma and colon, "none" writes nothing, "flexible" allows any white space.
+    ``references`` is a pattern for strings that may stand in place of every argument, item and property, such as
+    ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python
+    syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
 
-    Nothing bounds lengths, counts and how deep values nest, but where ``max_depth`` is given.
+    Lengths, counts and nesting depth are unbounded unless ``max_depth`` is given.
 
     ``narrowed`` of the constraint names each argument of which fewer values are accepted than its schema allows. With
-    ``on_narrowed="warn"`` a warning is logged for the constraint (but for what a given ``max_depth`` cuts), "error" raises
-    ``UnsupportedConstraint``, "ignore" does nothing.
+    ``on_narrowed="warn"`` a warning is logged for the constraint (but not for what a given ``max_depth`` cuts), "error"
+    raises ``UnsupportedConstraint``, "ignore" does nothing.
 
-    Raises ``FormatError`` for what cannot be read, ``UnsupportedConstraint`` with the place of what is not supported (an
+    Raises ``FormatError`` for tools that cannot be read, ``UnsupportedConstraint`` with the path of what is not supported (an
     unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
 
     Examples
@@ -100,7 +101,7 @@ def function_calls(
 
 
 def counts(parallel: Any) -> tuple[int, int | None]:
-    """The fewest and the most calls of a list (``None``: any number); −1, −1 where one call stands by itself."""
+    """Return the fewest and the most calls of a list (None: no upper bound); :data:`ONE` for a single call."""
     if parallel is False:
         return ONE
     if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
@@ -113,7 +114,7 @@ def counts(parallel: Any) -> tuple[int, int | None]:
 
 
 class Calls(NamedTuple):
-    """The schemas of the arguments, the machine of the calls, what they lack of the schemas."""
+    """The schemas of the arguments, the machine of the calls, their narrowings, and the units of work allowed."""
 
     arguments: Arguments
     machine: Machine | None
@@ -129,8 +130,10 @@ class Calls(NamedTuple):
         written: tuple[str, str],
         keys: tuple[str, str],
     ) -> Calls:
-        """A tool's schemas are looked at now, its machine is made when it is called. ``written``: the syntax and
-        the white space."""
+        """Check all schemas now; the machine of a tool is built when the tool is called.
+
+        ``written``: the syntax and the white space.
+        """
         syntax, whitespace = written
         inner = (LITERALS if syntax == "python" else STYLES)[whitespace]
         outer = ARGUMENTS[whitespace] if syntax == "python" else inner
@@ -146,7 +149,7 @@ class Calls(NamedTuple):
         return cls(arguments, calls_machine(called, arguments, number, keys), merged(cuts), work)
 
     def written(self, max_depth: int | None = None) -> Constraint:
-        """The constraint by a finite automaton. Raises ``TooManyStates``."""
+        """Return the constraint with a finite automaton. Raises ``TooManyStates``."""
         if self.machine is None:
             return Constraint(empty(), self.narrowed)
         documents = [values.machines for values in self.arguments.documents]
@@ -163,7 +166,7 @@ def lazy_calls(
     written: tuple[str, str],
     keys: tuple[str, str],
 ) -> LazyConstraint:
-    """The constraint of the calls."""
+    """Return the constraint of the calls with a lazy automaton."""
     calls = Calls.read(tools, number, order, written, keys)
     automaton = StackAutomaton(calls.machine)
     documents = [each.machines.distinct for each in calls.arguments.documents]
@@ -173,7 +176,10 @@ def lazy_calls(
 
 
 def is_whole(tool: Tool, order: str, path: str) -> bool:
-    """Whether the arguments of a tool are read by one schema of them all. Raises ``UnsupportedConstraint``."""
+    """Return whether one schema must read all arguments of a tool.
+
+    Raises ``UnsupportedConstraint`` if ``order`` is "any".
+    """
     said = tool.together()
     if said is not None and order == "any":
         raise UnsupportedConstraint(f"{said!r} with the arguments in any order is not supported", path=path)
@@ -181,7 +187,7 @@ def is_whole(tool: Tool, order: str, path: str) -> bool:
 
 
 def check_names(tool: Tool, path: str) -> None:
-    """Raise ``UnsupportedConstraint`` where a tool or an argument has a name that Python does not read."""
+    """Raise ``UnsupportedConstraint`` if the tool or an argument has a name that is no Python identifier."""
     for name in [*tool.name.split("."), *tool.arguments]:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UnsupportedConstraint(f"{name!r} in {tool.name!r} is no name in Python", path=path)

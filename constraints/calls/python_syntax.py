@@ -1,8 +1,9 @@
-"""Python literals as a surface syntax: the texts that ``ast.literal_eval`` reads as the values of JSON, and tuples.
+"""Python literals as a surface syntax: what ``ast.literal_eval`` reads as JSON values and tuples.
 
 Strings stand in ``'`` or ``"``. A character stands for itself where Python allows that; quotes, backslashes and control
-characters have their short escapes, and those beyond ASCII also ``\\xXX``, ``\\uXXXX`` or ``\\UXXXXXXXX``. Numbers are written as
-JSON writes them, integers without a point. The arguments of a call are an object with bare names.
+characters have their short escapes, and control characters and those beyond ASCII also ``\\xXX``, ``\\uXXXX`` or
+``\\UXXXXXXXX``. Numbers are written as JSON writes them, integers without a point. The arguments of a call are an object
+with bare names.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from ..json.text import BACKSLASH, STYLES, Spelling, Ways, choices, escape
 SHORT = {ord(c): e for c, e in zip("\\'\"\a\b\f\n\r\t\v", b"\\'\"abfnrtv", strict=True)}
 ESCAPED = ((0, 0x1F), (0x7F, 0x10FFFF))
 NUMBERED = ((b"x", 2, 0xFF), (b"u", 4, 0xFFFF), (b"U", 8, 0x10FFFF))
-"""The escapes by number: letter, digits, the last character."""
+"""The numeric escapes: letter, number of hexadecimal digits, largest code point."""
 NAMES = normalize([(48, 57), (65, 90), (95, 95), (97, 122), (0x80, 0x10FFFF)])
-"""The characters of names, and other characters beyond ASCII."""
+"""The code points allowed in names: letters, digits and underscore, and all characters beyond ASCII."""
 
 
 @metered(maxsize=512)
 def spelled(quote: int, points: CodePoints) -> Nfa:
-    """The ways to write a character of the set inside a string that ``quote`` ends."""
+    """Return the automaton of all ways to write a character of the set in a string delimited by ``quote``."""
     raw = negate(normalize((c, c) for c in (0, 10, 13, ord("\\"), quote)))
     escapes = [[BACKSLASH, [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]]]
     for low, high in within(points, ESCAPED):
@@ -41,7 +42,7 @@ def spelled(quote: int, points: CodePoints) -> Nfa:
 
 @lru_cache(maxsize=8192)
 def ways(quote: int, char: str) -> Ways:
-    """The ways to write one character inside a string that ``quote`` ends. A surrogate has none."""
+    """Return all ways to write one character in a string delimited by ``quote``; none for a surrogate."""
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
         return ()
@@ -55,7 +56,7 @@ def ways(quote: int, char: str) -> Ways:
 
 
 def plain(quote: int, text: str) -> bytes:
-    """A short text of a string, between its quotes."""
+    """Encode a string in a short way, without its quotes."""
     found = []
     for char in text:
         code = ord(char)
@@ -68,7 +69,7 @@ def plain(quote: int, text: str) -> bytes:
 
 @lru_cache(8192)
 def read(quote: int, text: bytes) -> str | None:
-    """The string that is written so between quotes; ``None`` if the text ends within a character."""
+    """Decode the text between quotes; None if the text ends within a character."""
     mark = bytes((quote,))
     try:
         return str(ast.literal_eval((mark + text + mark).decode()))
@@ -77,14 +78,14 @@ def read(quote: int, text: bytes) -> str | None:
 
 
 def quoted(mark: bytes) -> Spelling:
-    """Strings between two of the quotes."""
+    """Return the spelling of strings delimited by this quote."""
     of: list[Callable[..., object]] = [partial(each, mark[0]) for each in (spelled, ways, plain, read)]
     return Spelling(mark, mark[0], *of)  # type: ignore[arg-type]
 
 
 @lru_cache(512)
 def bare(points: CodePoints) -> Nfa:
-    """The characters of names, as they are."""
+    """Return the automaton of the characters of the set that a name may have, unescaped."""
     return utf8.utf8(within(points, NAMES))
 
 
@@ -97,14 +98,14 @@ NAME = Spelling(
     plain=str.encode,
     read=partial(bytes.decode, errors="replace"),
 )
-"""The name of an argument: what Python calls an identifier, ended by the sign of equality."""
+"""The name of an argument: an identifier, ended by the equals sign."""
 LITERALS = {
     name: replace(style, spellings=(DOUBLE, SINGLE), words=(b"None", b"False", b"True"), tuples=True)
     for name, style in STYLES.items()
 }
-"""Literals by white space."""
+"""The styles of Python literals, by white space."""
 ARGUMENTS = {
     name: replace(style, spellings=(NAME,), colon=b"", braces=(b"(", b")"), opened=True)
     for name, style in LITERALS.items()
 }
-"""The arguments of a call, behind its opening bracket."""
+"""The styles of a call's arguments after the opening bracket, by white space."""

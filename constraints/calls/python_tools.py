@@ -1,7 +1,7 @@
-"""Python functions and classes as tools, by signature and docstring; and calls that can be made.
+"""Python functions and classes as tools, by signature and docstring, and calls that can be executed.
 
-A function's parameters are its arguments, with the types annotated; those with defaults may be left out. A class's fields are.
-Pydantic reads both.
+The arguments of a function are its parameters with the annotated types; those with defaults may be left out. The arguments
+of a class are its fields. Pydantic reads both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..json.python_types import is_type, reader, type_schema
 
 
 def is_tool(value: Any) -> bool:
-    """Whether a value is a function or a class that stands for a tool."""
+    """Return whether a value is a function or a class that can be a tool."""
     return callable(value) or is_type(value)
 
 
@@ -55,7 +55,7 @@ def tool_schemas(tools: Any) -> list[dict[str, Any]]:
 
 
 def described(tool: Any) -> dict[str, Any]:
-    """One function or class in OpenAI's spelling."""
+    """Describe one function or class in OpenAI's format."""
     name = tool_name(tool)
     parameters = type_schema(tool)
     if "$ref" in parameters:  # a class that has itself as a field
@@ -71,7 +71,10 @@ def described(tool: Any) -> dict[str, Any]:
 
 
 def tool_name(tool: Any) -> str:
-    """The name of a function or class. Raises ``FormatError`` for what has none, such as ``lambda``."""
+    """Return the name of a function or class.
+
+    Raises ``FormatError`` if it has none, as a ``lambda``.
+    """
     name = getattr(tool, "__name__", "")
     if not name.isidentifier():
         raise FormatError(f"{tool!r} has no name; a tool is a function made by `def`, or a class")
@@ -80,10 +83,11 @@ def tool_name(tool: Any) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool. Calling it makes the call: the function is run, or the class made.
+    """A call of a tool.
 
-    ``arguments`` of a function have the types that it annotates, its defaults included. Those of a class or a dict are JSON
-    values.
+    Calling this object runs the function, or returns the instance of the class.
+
+    ``arguments`` of a function have their annotated types, defaults included. Those of a class or a dict are JSON values.
 
     Examples
     --------
@@ -98,16 +102,20 @@ class Call:
     _run: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
 
     def __call__(self) -> Any:
-        """The result of the function, or the object of the class. Raises ``FormatError`` for a tool that is a dict."""
+        """Return the result of the function, or the instance.
+
+        Raise ``FormatError`` for a tool that is a dict.
+        """
         if self._run is None:
             raise FormatError(f"{self.name} was described by a dict; give the Python function to call it")
         return self._run()
 
 
 def call_reader(tools: Sequence[Any]) -> Callable[[str], Call]:
-    """A function from the JSON text of a call, as ``function_calls`` has it, to the :class:`Call`.
+    """Return a parser from the JSON text of a call of ``function_calls`` to a :class:`Call`.
 
-    It raises ``FormatError`` for arguments that a type refuses."""
+    The parser raises ``FormatError`` for arguments that a type refuses.
+    """
     known = {tool_name(tool): (tool, reader(recorder(tool))) for tool in tools if is_tool(tool)}
 
     def read(text: str) -> Call:
@@ -125,7 +133,7 @@ def call_reader(tools: Sequence[Any]) -> Callable[[str], Call]:
 
 
 def recorder(tool: Any) -> Any:
-    """A function with the signature of another that returns its arguments by name; a type is left as it is."""
+    """Return a function with the tool's signature that returns its arguments by name; a type is returned as it is."""
     if is_type(tool):
         return tool
     signature = inspect.signature(tool)

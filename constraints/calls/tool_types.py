@@ -1,5 +1,4 @@
-"""Schemas as tools have them → JSON Schema's own words: types by many names, also as Python writes them, and what stands beside
-them in other words."""
+"""Normalize the schemas of tools to JSON Schema: other names of types, Python annotations, and keywords used loosely."""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ ANNOTATIONS = frozenset(
         "unit",
     ]
 )
-"""Keys of a schema that say nothing about which values are allowed."""
+"""Keywords that do not restrict the values allowed."""
 ONE = (
     "not",
     "if",
@@ -63,13 +62,16 @@ OTHER_FORMS = {
     **dict.fromkeys(SEVERAL, ("list",)),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
 }  # fmt: skip
-"""The forms of values that JSON Schema's keywords have here, where they are others than ``FORMS`` has."""
+"""Forms of a keyword's value that tool schemas may have, where they differ from JSON Schema's ``FORMS``."""
 OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"])
-"""Keywords that say of null, too, whether it is allowed."""
+"""Keywords beside ``type`` that may exclude null."""
 
 
 def normal(schema: Any, path: str, tuples: bool) -> Schema:
-    """The schema with types by their JSON Schema names and annotations removed."""
+    """Return the schema with JSON Schema's names of types and without annotations.
+
+    Raises ``FormatError`` with the path.
+    """
     if isinstance(schema, bool):
         return schema
     if not isinstance(schema, Mapping):
@@ -84,7 +86,7 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
     for key in ONE:
         if isinstance(result.get(key), Mapping):
             result[key] = normal(result[key], f"{path}.{key}", tuples)
-    more = result.pop("additionalItems", None)  # beside a list of schemas, and without one of no effect
+    more = result.pop("additionalItems", None)  # has an effect only beside a list of schemas in "items"
     if isinstance(items := result.get("items"), list):
         result["prefixItems"] = items
         del result["items"]
@@ -100,7 +102,7 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
             inner = {n: normal(s, f"{path}.{key}.{n}", tuples) for n, s in result[key].items()}
             result[key] = inner
     if isinstance(result.get("required"), bool):
-        del result["required"]  # said of the property itself: see with_required
+        del result["required"]  # a boolean belongs to the property: see with_required
     with_required(result, schema)
     if result.get("uniqueItems") is False:
         del result["uniqueItems"]
@@ -112,14 +114,14 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
         result.update(own)
     choices = result.get("enum")
     if result.get("type") in ("array", "tuple") and choices and not any(isinstance(c, list) for c in choices):
-        # Said of the array, meant of its items: no array is among these values.
+        # No value of the enum is an array, so the enum is meant for the items.
         items = result.get("items", {})
         result["items"] = {**(items if isinstance(items, dict) else {}), "enum": result.pop("enum")}
     return or_null(result) if nullable else result
 
 
 def with_required(result: dict[str, Any], schema: Mapping[str, Any]) -> None:
-    """Add the properties that say ``required: true`` themselves to those that the object requires."""
+    """Add the properties with ``required: true`` of their own to the required ones of the object."""
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return
@@ -130,7 +132,7 @@ def with_required(result: dict[str, Any], schema: Mapping[str, Any]) -> None:
 
 
 def or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the same values, and null."""
+    """Return the schema that also allows null."""
     types = schema.get("type")
     if types is None or schema.keys() & OTHER_THAN_TYPE:
         return {"anyOf": [schema, {"type": "null"}]}
@@ -139,7 +141,7 @@ def or_null(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_types(types: Any, path: str, tuples: bool) -> dict[str, Any]:
-    """The schema of a type, or of any of a list of types."""
+    """Return the schema of a type name, or of any of a list of type names."""
     if isinstance(types, list):
         parts = [of_types(one, path, tuples) for one in types]
         if all(part.keys() == {"type"} and isinstance(part["type"], str) for part in parts):
@@ -155,7 +157,7 @@ def of_types(types: Any, path: str, tuples: bool) -> dict[str, Any]:
 
 
 def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
-    """The schema of a type written in Python: ``List[int]``, ``Dict[str, float]``, ``int | None``, ``Literal["a"]``."""
+    """Return the schema of a Python type: ``List[int]``, ``Dict[str, float]``, ``int | None``, ``Literal["a"]``."""
 
     def inner(part: ast.expr) -> dict[str, Any]:
         return of_node(part, path, tuples)
@@ -204,7 +206,10 @@ def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
 
 
 def constant(node: ast.expr, path: str) -> Any:
-    """A value of ``Literal[…]``. Raises ``UnsupportedConstraint`` for what JSON has not."""
+    """Return a value of ``Literal[…]``.
+
+    Raises ``UnsupportedConstraint`` if JSON has no such value.
+    """
     try:
         value = ast.literal_eval(node)
     except ValueError:

@@ -1,14 +1,14 @@
-"""Tools as people write them → names and arguments with JSON Schemas.
+"""Read tools in their usual formats as names and arguments with JSON Schemas.
 
-Three spellings are read, and told apart by their shape:
+Three formats are read, and told apart by their shape:
 
     OpenAI   {"type": "function", "function": {"name", "description", "parameters": a JSON Schema}}
     BFCL     {"name", "description", "parameters": a JSON Schema with types "dict", "float", "tuple", "any", …}
     xLAM     {"name", "description", "parameters": {argument: {"type": "List[int], optional", "description", …}}}
 
 Python functions and classes are read by signature and docstring (``python_tools.py``).
-``input_schema`` and ``inputSchema`` are read for ``parameters`` too. Types may be named in Python's, JSON Schema's or
-Java's way. Objects that declare properties are closed unless they say otherwise.
+``input_schema`` and ``inputSchema`` are accepted in place of ``parameters``. Types may have their names in Python, JSON
+Schema or Java. Objects that declare properties are closed unless they say otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .tool_types import Schema, normal
 
 @dataclass(frozen=True)
 class Tool:
-    """A function that may be called: its arguments by name, in the order declared, and the names of those required.
+    """A function that may be called: its arguments by name in the declared order, and the required names.
 
     ``definitions`` are the schemas that the arguments refer to; ``rest`` are the assertions about all arguments together.
     ``plain``: integers are written without a point, as for Python functions and classes.
@@ -43,7 +43,7 @@ class Tool:
     plain: bool = False
 
     def schema(self) -> dict[str, Any]:
-        """One JSON Schema of all arguments."""
+        """Return one JSON Schema of the object of all arguments."""
         required = [name for name in self.arguments if name in self.required]
         closed = {} if "unevaluatedProperties" in self.rest else {"additionalProperties": False}
         return {
@@ -52,19 +52,21 @@ class Tool:
         }  # fmt: skip
 
     def together(self) -> str | None:
-        """What is said of all arguments together, or of one by the place of another: then no argument has a schema of its
-        own. ``None``: nothing."""
+        """Return a keyword or reference that keeps the arguments from being read each by its own schema.
+
+        That is an assertion about all arguments together, or a ``$ref`` to another argument. Returns None if there is none.
+        """
         said = sorted(self.rest) + [ref for ref in references_of(self.arguments) if not_a_definition(ref)]
         return said[0] if said else None
 
 
 def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
-    """The tools, from a list of dicts, functions and classes, JSON text or a JSON (or JSON Lines) file.
+    """Read tools from a list of dicts, functions and classes, JSON text, or a JSON (or JSON Lines) file.
 
-    Arrays stand for tuples if not ``tuples``.
+    Unless ``tuples``, tuple types are read as arrays.
 
-    Raises ``FormatError`` for what is not a list of tools, ``UnsupportedConstraint`` with the place for a tool without
-    a name, a name that occurs twice, an unknown type; ``EmptyLanguage`` for no tools.
+    Raises ``FormatError`` for what is not a list of tools; ``UnsupportedConstraint`` with the path for a tool without a name,
+    a name that occurs twice, an unknown type; ``EmptyLanguage`` for no tools.
     """
     found: list[Tool] = []
     names: set[str] = set()
@@ -80,7 +82,7 @@ def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
 
 
 def load(tools: Any) -> list[Any]:
-    """The list of tools as Python values."""
+    """Load the list of tools as Python values."""
     try:
         if isinstance(tools, os.PathLike) or (isinstance(tools, str) and tools.endswith((".json", ".jsonl"))):
             tools = Path(tools).read_text(encoding="utf-8")
@@ -131,7 +133,7 @@ def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
 
 
 def is_schema(parameters: Mapping[str, Any]) -> bool:
-    """Whether the parameters are a JSON Schema, rather than arguments by name."""
+    """Return whether the parameters are a JSON Schema rather than arguments by name."""
     if isinstance(parameters.get("type"), str | list):
         return True
     properties = parameters.get("properties")
@@ -139,8 +141,10 @@ def is_schema(parameters: Mapping[str, Any]) -> bool:
 
 
 def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The JSON Schema of arguments by name, each with a type such as ``"str, optional"``. Those without a default that
-    are not called optional are required."""
+    """Return the JSON Schema of arguments by name, each with a type such as ``"str, optional"``.
+
+    An argument is required unless it has a default or is marked optional; a boolean ``required`` overrides that.
+    """
     properties, required = {}, []
     for name, argument in parameters.items():
         if not isinstance(argument, Mapping):
@@ -158,14 +162,14 @@ def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def with_definitions(schema: Schema, definitions: dict[str, Any]) -> Schema:
-    """The schema of an argument as a document of its own, with what the tool defines."""
+    """Return the schema of an argument as a document of its own that includes the tool's definitions."""
     if isinstance(schema, bool) or not definitions:
         return schema
     return schema | {key: {**schema.get(key, {}), **inner} for key, inner in definitions.items()}
 
 
 def references_of(value: Any) -> Iterator[str]:
-    """The references (``$ref``) in a schema and its subschemas."""
+    """Yield the references (``$ref``) in a schema and its subschemas."""
     if isinstance(value, Mapping):
         if isinstance(value.get("$ref"), str):
             yield value["$ref"]
@@ -177,12 +181,12 @@ def references_of(value: Any) -> Iterator[str]:
 
 
 def not_a_definition(pointer: str) -> bool:
-    """Whether a ``$ref`` leads to arguments, which only a schema of them all has in its place."""
+    """Return whether a ``$ref`` points outside the definitions, for example to another argument."""
     return not pointer.startswith(("#/$defs/", "#/definitions/"))
 
 
 def with_references(tool: Tool, pattern: str) -> Tool:
-    """The tool with strings of the pattern allowed in place of every argument and every item and property in it."""
+    """Allow strings that match the pattern in place of every argument, item and property of a tool."""
     reference = {"type": "string", "pattern": f"^(?:{pattern})$"}
 
     def wrapped(schema: Schema) -> Schema:
@@ -200,5 +204,5 @@ def with_references(tool: Tool, pattern: str) -> Tool:
 
 
 def json_text(text: str) -> bytes:
-    """A string as ``json.dumps`` writes it."""
+    """Encode a string as ``json.dumps`` does, without escapes for non-ASCII characters."""
     return json.dumps(text, ensure_ascii=False).encode()

@@ -1,4 +1,4 @@
-"""Parts of a text as machines, and the stack automaton that reads one token with them.
+"""Parts with token budgets as machines, and the stack automaton that reads the bytes of one token with them.
 
 A part is a machine that calls the machine of its texts. Its local state, the *mark*, says what one token may do:
 
@@ -7,9 +7,9 @@ A part is a machine that calls the machine of its texts. Its local state, the *m
     OPEN    it may end before and after the next byte
     HELD    it may not end in this token: more tokens are needed
     DUE     it may end after the next byte, not before it
-    FULL    it may end now; no token more may go into it
+    FULL    it may end now; no further token may write into it
 
-Marks hold for one token. :class:`Limits` sets them again before the next one.
+Marks hold for one token. :meth:`PartAutomaton.marked` sets them again before the next one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Counts = tuple[int, ...]
 
 
 class Part(Caller):
-    """The texts of a machine, into which ``at_least`` to ``at_most`` tokens go (``None``: any number)."""
+    """The texts of a machine that take ``at_least`` to ``at_most`` tokens (``at_most=None``: no upper bound)."""
 
     def __init__(self, part: Machine, at_least: int, at_most: int | None, name: str) -> None:
         self.part, self.at_least, self.at_most, self.name = part, at_least, at_most, name
@@ -43,20 +43,20 @@ class Part(Caller):
         return self.part.completion(self.part.start()) if local == BEFORE else b""
 
     def mark(self, count: int) -> int:
-        """The mark before a token, where so many have gone into the part."""
+        """Return the mark before a token if ``count`` tokens are in the part so far."""
         if count == self.at_most:
             return FULL
         return OPEN if count >= self.at_least else DUE if count + 1 == self.at_least else HELD
 
     def after_byte(self, mark: int) -> int | None:
-        """The mark once a byte of the part is read; ``None`` if none may be."""
+        """Return the mark after a byte of the part is read; None if no byte may be read."""
         if mark == FRESH:
             return None if self.at_most == 0 else NEW
         return None if mark == FULL else OPEN if mark == DUE else mark
 
 
 class Strand(NamedTuple):
-    """A stack, and the tokens in each of its open parts, the outermost first."""
+    """A stack, and the number of tokens in each of its open parts, the outermost first."""
 
     stack: Stack
     counts: Counts
@@ -70,7 +70,10 @@ class PartAutomaton(StackAutomaton):
         self._read: dict[Stack, Stack | None] = {}
 
     def stack(self, machine: Machine, local: Local, parent: Stack | None) -> Stack:
-        """The stack with this on top; a part stays until its limits are known to hold."""
+        """Push a frame.
+
+        A part's frame is kept until its limits are known to hold, even if the part could return.
+        """
         if not isinstance(machine, Part):
             return super().stack(machine, local, parent)
         key = (id(machine), local, id(parent))
@@ -86,7 +89,7 @@ class PartAutomaton(StackAutomaton):
         return list(dict.fromkeys(stack for stack in taken if stack is not None)), ends
 
     def _after_byte(self, stack: Stack) -> Stack | None:
-        """The stack with the marks that its parts have once a byte is read; ``None`` if one of them is full."""
+        """Return the stack with the marks of its parts after one byte; None if one of the parts is full."""
         new: list[Stack] = []
         frame: Stack | None = stack
         while frame is not None and frame not in self._read:
@@ -103,7 +106,7 @@ class PartAutomaton(StackAutomaton):
         return below
 
     def marked(self, strand: Strand) -> Stack:
-        """The stack of a strand with the marks that its counts make."""
+        """Return the stack of a strand with its parts marked by their token counts."""
         counts, below = iter(strand.counts), None
         for frame in frames(strand.stack):
             local = frame.local
@@ -114,7 +117,7 @@ class PartAutomaton(StackAutomaton):
         return below
 
     def after_token(self, stack: Stack, counts: Counts) -> Strand:
-        """The strand after a token that led to a stack, from the counts before the token."""
+        """Return the strand after a token that led to ``stack``; ``counts`` are those before the token."""
         found = list[int]()
         for frame in frames(stack):
             part, mark = frame.machine, frame.local
@@ -126,7 +129,7 @@ class PartAutomaton(StackAutomaton):
 
 
 def frames(stack: Stack) -> Iterator[Stack]:
-    """The frames of a stack, the lowest first."""
+    """Iterate over the frames of a stack, the lowest first."""
     found: list[Stack] = []
     frame: Stack | None = stack
     while frame is not None:
@@ -136,24 +139,27 @@ def frames(stack: Stack) -> Iterator[Stack]:
 
 
 def parts_from_before(stack: Stack) -> int:
-    """The open parts of a stack that were open before the last token."""
+    """Count the open parts of a stack that were open before the last token."""
     found = [f.local for f in frames(stack) if isinstance(f.machine, Part) and f.local != BEFORE]
     return len(found) - found.count(NEW)
 
 
 def lacks_tokens(frame: Stack) -> bool:
-    """Whether a frame is a part that needs more tokens."""
+    """Return whether a frame is a part that needs more tokens."""
     return isinstance(frame.machine, Part) and frame.local in (HELD, DUE)
 
 
 class Twins:
-    """The machines without their parts' limits: what the bytes alone say. Machines that have no parts are their own twins."""
+    """The machines without token budgets, which read the bytes alone.
+
+    A machine without parts is its own twin.
+    """
 
     def __init__(self) -> None:
         self._of: dict[int, tuple[Machine, Machine]] = {}
 
     def of(self, machine: Machine) -> Machine:
-        """The machine of the same texts without limits, with the same local states where it is no part itself."""
+        """Return the machine without budgets; local states are unchanged unless the machine itself is a part."""
         found = self._of.get(id(machine))
         if found is None:
             found = self._of[id(machine)] = machine, self._made(machine)
@@ -172,12 +178,12 @@ class Twins:
         return type(machine)(twins)
 
     def has_parts(self, machine: Machine) -> bool:
-        """Whether a machine, or one that it calls, has a token budget of its own."""
+        """Return whether a machine, or one that it calls, has a token budget of its own."""
         return self.of(machine) is not machine
 
 
 def called(machine: Machine) -> Sequence[Machine]:
-    """The machines that one made by ``+``, ``|``, ``repeat`` or ``tokens`` calls; those that others call have no parts."""
+    """Return the machines that one made by ``+``, ``|``, ``repeat`` or ``tokens`` calls; no other machine calls parts."""
     if isinstance(machine, Choice):
         return machine.options
     if isinstance(machine, Concatenation):
@@ -186,7 +192,7 @@ def called(machine: Machine) -> Sequence[Machine]:
 
 
 def parts_of(machine: Machine) -> list[Part]:
-    """All parts of a machine, inner ones before those around them."""
+    """Return all parts of a machine, inner ones before those around them."""
     found = dict[Part, None]()
     for each in called(machine):
         found |= dict.fromkeys(parts_of(each))

@@ -1,11 +1,12 @@
-"""What follows a stretch of text: the tokens of the parts to come, and lower bounds over all texts.
+"""Bounds of the tokens to the end of a part or text, from distances that ignore budgets.
 
-Upper bounds are of texts in which tokens end where parts do. Such a text falls into stretches that know no limit, so
+A *stretch* is a piece of text that is read by machines without budgets. Upper bounds are those of texts in which a token
+ends at each end of a stretch:
 
     tokens to leave a part  =  those of the stretch on top  +  the fewest of each stretch between it and the part's end
 
-Lower bounds are of all texts, with only one limit at a time: the fewest tokens that write a byte before the end of a part,
-the last of which may go beyond it. Both ask the search of :mod:`~..lifting.lazy_distances`, which knows no parts.
+Lower bounds cover all texts but one limit at a time: the fewest tokens that write all bytes up to the end of a part, where
+the last token may go beyond it. Both use the search of :mod:`~..lifting.lazy_distances`, which ignores budgets.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Part, Twins, frames
 from .top_frames import Stretches
 
-BOUNDS, SEARCHES, LONG_SEARCHES = range(3)  # how exactly the fewest tokens of stretches to come are found
+BOUNDS, SEARCHES, LONG_SEARCHES = range(3)  # how exactly the distances of later stretches are computed
 
 
 class Layout(NamedTuple):
-    """A stack as a stretch on top and what follows it.
+    """A stack divided into the stretch on top and the frames below.
 
-    ``parts``: the open ones, the outermost first; ``leave[i]``: tokens that are enough from the end of the stretch to the end
-    of part i; ``end``: to the end of the text, EOS apart. ``last``: nothing may follow the stretch. ``on_part``: the stretch
-    ends where the innermost part does.
+    ``parts``: the open parts, the outermost first. ``leave[i]``: an upper bound of the tokens from the end of the stretch to
+    the end of part i; ``end``: to the end of the text, without EOS. ``last``: nothing can follow the stretch. ``on_part``:
+    the stretch ends where the innermost part ends.
     """
 
     stretch: Stack | None
@@ -46,17 +47,23 @@ class Layout(NamedTuple):
 
 
 class Layouts:
-    """The layouts of stacks; ``search`` finds the tokens of a part whose own fewest are not among those it may take."""
+    """The layouts of stacks, cached.
+
+    ``search`` finds the tokens of a part if the fewest tokens of its text miss its budget.
+    """
 
     def __init__(self, stretches: Stretches, search: Callable[[Part], int]) -> None:
         self.stretches, self.twins, self._search = stretches, stretches.twins, search
         self._least: dict[int, int] = {}
         self._found: dict[Stack, Layout] = {}
-        self._starts: dict[int, Stack] = {}  # of machines that know no parts
+        self._starts: dict[int, Stack] = {}  # initial stacks of machines without budgets
         self.sharpness = BOUNDS
 
     def sharpen(self) -> bool:
-        """Find the fewest tokens of stretches to come more exactly from now on; ``False`` if there is nothing more to do."""
+        """Compute the distances of later stretches more exactly from now on.
+
+        Return False if that is not possible.
+        """
         if self.sharpness == LONG_SEARCHES:
             return False
         self.sharpness += 1
@@ -65,7 +72,7 @@ class Layouts:
         return True
 
     def _fewest(self, machine: Machine) -> int:
-        """The fewest tokens of a stretch from its beginning, as exactly as is asked for."""
+        """Return the fewest tokens of a stretch from its beginning, as exactly as ``sharpness`` asks."""
         start = self._starts.setdefault(id(machine), Stack(machine, machine.start(), None))
         if self.sharpness == BOUNDS and (found := self.stretches.bound(start)) < UNREACHABLE:
             return found
@@ -74,7 +81,7 @@ class Layouts:
         return self.stretches.fewest(start)
 
     def of(self, stack: Stack) -> Layout:
-        """The layout of a stack."""
+        """Return the layout of a stack."""
         found = self._found.get(stack)
         if found is None:
             found = self._found[stack] = self._of(stack)
@@ -96,7 +103,7 @@ class Layouts:
         return Layout(stretch, tuple(reversed(parts)), tuple(reversed(leave)), cost, last, on_part)
 
     def _rest(self, machine: Machine, at: int) -> int:
-        """The tokens of what a machine that knows parts still has to call."""
+        """Return an upper bound of the tokens of the calls that a machine has yet to make."""
         if isinstance(machine, Concatenation):
             return min(UNREACHABLE, sum([self.least(each) for each in machine.parts[at:]]))
         if isinstance(machine, Repetition):
@@ -107,10 +114,10 @@ class Layouts:
         return self.least(machine)
 
     def least(self, machine: Machine) -> int:
-        """Tokens that are enough for a text of a machine, from its beginning; ``UNREACHABLE`` where none is known to do."""
+        """Return a number of tokens that suffices for a text of a machine; ``UNREACHABLE`` if none is known."""
         found = self._least.get(id(machine))
         if found is None:
-            self._least[id(machine)] = UNREACHABLE  # while it is being found
+            self._least[id(machine)] = UNREACHABLE  # the value seen by recursive calls
             if not self.twins.has_parts(machine):
                 found = self._fewest(machine)
             elif isinstance(machine, Part):
@@ -124,7 +131,7 @@ class Layouts:
 
 
 class LowerBounds:
-    """Tokens that are needed, whatever all other limits are; ``plain`` reads the bytes without any."""
+    """Tokens that are necessary, with one limit considered at a time; ``plain`` reads the bytes without limits."""
 
     def __init__(self, plain: StackAutomaton, vocab: Vocabulary, require_eos: bool, twins: Twins) -> None:
         self.twins, self._plain = twins, plain
@@ -135,11 +142,11 @@ class LowerBounds:
 
     @property
     def given_up(self) -> int:
-        """The searches that took too long."""
+        """The number of searches that were abandoned at their limit."""
         return self._whole.given_up + self._leaving.given_up
 
     def _without_limits(self, stack: Stack) -> tuple[Stack | None, ...]:
-        """The stack without budgets, cut at the end of each open part (innermost first), and whole."""
+        """Return the stack without budgets, cut at the end of each open part (innermost first), then whole."""
         known = self._stacks.get(stack)
         if known is not None:
             return known
@@ -154,9 +161,11 @@ class LowerBounds:
         return self._stacks.setdefault(stack, tuple(found))
 
     def exceed(self, stack: Stack, leave: Sequence[int], end: int) -> bool:
-        """Whether more tokens than these are needed: to leave each open part, the outermost first, or to end, with EOS.
+        """Return whether more tokens are necessary than a part or the text has left.
 
-        ``UNREACHABLE`` is no limit."""
+        ``leave[i]``: tokens left to the end of the i-th open part, the outermost first; ``end``: to the end of the text, with
+        EOS. ``UNREACHABLE`` is no limit.
+        """
         *parts, whole = self._without_limits(stack)
         for part, most in zip(parts, reversed(leave), strict=True):
             if part is not None and most < UNREACHABLE and self._leaving.exceeds(part, most):
@@ -167,12 +176,12 @@ class LowerBounds:
 
 
 class Leaving(Search):
-    """The fewest tokens that write a byte before the end of a stack; the last of them may go beyond it."""
+    """The fewest tokens that write all bytes up to the end of a stack; the last of them may go beyond it."""
 
     given_up, ends_with_token = 0, False
 
     def exceeds(self, stack: Stack, most: int) -> bool:
-        """Whether it takes more than so many tokens; not, if that is not found out."""
+        """Return whether the distance is above ``most`` tokens; False if the search is abandoned."""
         try:
             return self.distance(stack, most, limits.POSITIONS) > most
         except Exhausted:

@@ -1,7 +1,7 @@
-"""Masks far from all limits: every token that can be read may come.
+"""Masks where no limit is near: every token that the bytes allow may follow.
 
-How far is far enough is found once for each marked stack, whatever the counts are: first from the text on top, where no token
-leaves it; else from what all tokens lead to.
+The number of tokens that is far enough is computed once for each marked stack, whatever the counts are. If no token leaves
+the stretch on top, it is computed from that stretch, otherwise from the targets of all tokens.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ from .automaton import Strand, parts_from_before
 from .bounds import Layout
 from .search import Strands
 
-MAX_WORDS = 1 << 10  # masks that are kept
+MAX_WORDS = 1 << 10  # masks in the cache
 
 
 class Ample(NamedTuple):
-    """``leave[i]`` more tokens may have to go into the i-th open part after the next one, ``end`` may have to follow in all.
+    """Numbers of tokens that suffice after any next token, for a marked stack.
 
-    Where tokens are lacking in a part, ``more`` or more can come on top of both, in steps of ``step``."""
+    ``leave[i]``: tokens into the i-th open part; ``end``: tokens to the end of the text. If a part still lacks tokens, a
+    completion can be longer by ``more`` tokens or more, in steps of ``step``.
+    """
 
     leave: tuple[int, ...]
     end: int
@@ -36,7 +38,7 @@ class Ample(NamedTuple):
 
 
 class Far:
-    """The masks of strands as if no limit were near, and the tokens left from which on they are right."""
+    """The masks of strands as if no limit were near, and the numbers of tokens left from which they are exact."""
 
     def __init__(self, strands: Strands) -> None:
         self.strands = strands
@@ -45,7 +47,10 @@ class Far:
         self._words: OrderedDict[int, Words] = OrderedDict()
 
     def mask(self, strand: Strand, number: int) -> tuple[Words, int]:
-        """The tokens that can be read, and with how many left all of them may come; ``UNREACHABLE`` where a limit is near."""
+        """Return the tokens that can be read, and the tokens left from which all of them may follow.
+
+        The second is ``UNREACHABLE`` if the limit of a part is near.
+        """
         layout = self.strands.layouts.of(strand.stack)
         if number not in self._ample and self._stays_in_text(strand, number, layout):
             for tokens in self._ample_in_text(layout):
@@ -70,10 +75,10 @@ class Far:
                 return UNREACHABLE
         return ample.end + more
 
-    # ------------------------------------------------------------ from the text on top
+    # ------------------------------------------------------------ from the stretch on top
 
     def _stays_in_text(self, strand: Strand, number: int, layout: Layout) -> bool:
-        """Whether no token leaves the text on top of a stack."""
+        """Return whether no token leaves the stretch on top of a stack."""
         found = self._stays.get(number)
         if found is None:
             found = layout.last
@@ -84,14 +89,14 @@ class Far:
         return self._stays[number]
 
     def _ample_in_text(self, layout: Layout) -> Iterator[int]:
-        """Tokens that are enough to end the text on top after any token that stays in it: nearer and nearer ones."""
+        """Yield numbers of tokens that suffice to end the stretch after any token that stays in it, ever tighter."""
         tokens, state = self.strands.stretches.tokens, self.strands.stretches.number(layout.stretch)
         for ample in (tokens.enough, tokens.ample, tokens.ample_in_tokens):
             if (found := ample(state)) < UNREACHABLE:
                 yield found
 
     def _words_of(self, layout: Layout, number: int) -> Words:
-        """The tokens of the text on top, and EOS if the whole may end."""
+        """Return the tokens of the stretch on top, and EOS if the whole text may end."""
         assert layout.stretch is not None
         words, eos = self.strands.stretches.words(layout.stretch), self.strands.tokens.eos_token_id
         may_end = self.strands.tokens.states.accepting(number)
@@ -117,7 +122,7 @@ class Far:
         return Ample(tuple(leave), end, more, step)
 
     def _after(self, stack: Stack) -> Ample:
-        """The counts that one target needs in the parts that were open before the token."""
+        """Return what one target needs: tokens for the parts that were open before the token, and for the whole."""
         strands, layout, old = self.strands, self.strands.layouts.of(stack), parts_from_before(stack)
         own = list(zip(layout.parts, layout.leave, strict=True))[old:]
         tokens = strands.tokens_of(layout, max([part.at_least - 1 - leave for part, leave in own], default=0))

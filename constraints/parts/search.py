@@ -1,11 +1,12 @@
-"""Whether a strand can be completed within the limits of its parts and the tokens left.
+"""Decide whether a strand can be completed within the limits of its parts and the tokens left.
 
-Bounds answer nearly always. Between them a search by tokens decides, the strands first that seem to be nearest to the end:
+Bounds decide nearly always. Otherwise a best-first search over tokens does, which expands the strand with the fewest
+estimated tokens to the end:
 
     within(s, n)  =  enough(s) <= n   or   some token leads to s' with within(s', n - 1)
 
-It is exact unless it has been given up after :data:`MOST_STRANDS` strands; then a strand counts as one that cannot be
-completed. So what is allowed can always be completed.
+The result is exact unless the search is abandoned after :data:`MOST_STRANDS` strands. Then the strand counts as one that
+cannot be completed, so whatever is allowed can always be completed.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from .automaton import BEFORE, Counts, Part, PartAutomaton, Strand, Twins
 from .bounds import BOUNDS, Layout, Layouts, LowerBounds
 from .top_frames import Stretches
 
-MOST_STRANDS = limits.POSITIONS // 3  # that one search looks at
-MOST_GIVEN_UP = 2  # searches within it that took too long
-MAX_EDGES = 1 << 12  # stacks whose edges are kept
-MAX_STRANDS = 1 << 16  # of which it is kept whether they can be completed
+MOST_STRANDS = limits.POSITIONS // 3  # strands that one search visits
+MOST_GIVEN_UP = 2  # abandoned searches of bounds, beyond which a search is abandoned too
+MAX_EDGES = 1 << 12  # stacks whose edges are cached
+MAX_STRANDS = 1 << 16  # strands whose answers are cached
 Edges = list[tuple[int, Int[ndarray, " token"]]]
 
 
 class Strands:
-    """The strands of a machine with parts: what tokens lead to, and which can be completed.
+    """The strands of a machine with parts: their successors by token, and which can be completed.
 
-    ``tokens`` reads one token, by the numbers of marked stacks. ``given_up`` counts the searches that took too long,
-    ``looked_at`` the strands that all searches have looked at.
+    ``tokens`` reads one token, by the numbers of marked stacks. ``given_up`` counts the searches that were abandoned at their
+    limit, ``looked_at`` the strands that all searches visited.
     """
 
     def __init__(self, root: Machine, vocab: Vocabulary, require_eos: bool) -> None:
@@ -51,23 +52,23 @@ class Strands:
         self.layouts = Layouts(self.stretches, self._least)
         self.lower = LowerBounds(plain, vocab, require_eos, self.twins)
         self._edges: OrderedDict[int, Edges] = OrderedDict()
-        self._enough: dict[Strand, int] = {}  # tokens with which a strand can be completed
-        self._too_few: dict[Strand, int] = {}  # and with which it cannot
+        self._enough: dict[Strand, int] = {}  # numbers of tokens that suffice to complete a strand
+        self._too_few: dict[Strand, int] = {}  # numbers of tokens that do not suffice
 
     def start(self) -> Strand:
-        """The strand of the empty text."""
+        """Return the strand of the empty text."""
         root = self.automaton.root
         assert root is not None
         return Strand(self.automaton.stack(root, root.start(), None), ())
 
     def number(self, strand: Strand) -> int:
-        """The number of the stack of a strand."""
+        """Return the number of a strand's stack."""
         return self.tokens.states.number(strand.stack)
 
     # ------------------------------------------------------------ steps
 
     def edges(self, number: int) -> Edges:
-        """The tokens that can be read from a stack, EOS apart, by the configuration that they lead to."""
+        """Return the tokens that can be read from a stack, EOS apart, grouped by the configuration they lead to."""
         found = self._edges.get(number)
         if found is None:
             found = list(self.tokens.masks.edges(number).items())
@@ -75,41 +76,44 @@ class Strands:
         return found
 
     def after(self, configuration: int, counts: Counts) -> list[Strand]:
-        """The strands after a token that led to a configuration."""
+        """Return the strands after a token that led to a configuration; ``counts`` are those before the token."""
         stacks = stacks_of(self.tokens.states.configurations[configuration])
         return [self.automaton.after_token(stack, counts) for stack in stacks]
 
-    # ------------------------------------------------------------ the way to the end
+    # ------------------------------------------------------------ distances to the end
 
     @property
     def given_up(self) -> int:
-        """The searches that took too long."""
+        """The number of searches that were abandoned at their limit."""
         return self._given_up + self.stretches.given_up + self.lower.given_up
 
     def within(self, strand: Strand, left: int) -> bool:
-        """Whether a strand can be completed with so many tokens, EOS among them where it must be there."""
+        """Return whether a strand can be completed with ``left`` tokens, EOS included if it is required."""
         known = self._answer(strand, left)
         return self._search(strand, left) if known is None else known
 
     def surely_within(self, strand: Strand, left: int) -> bool:
-        """Whether :meth:`within` is known at once."""
+        """Return whether upper bounds at hand already prove :meth:`within`, without a search."""
         layout = self.layouts.of(strand.stack)
         needed, allowed = self._range(layout, strand.counts, left)
         known = self._enough.get(strand, UNREACHABLE)
         return known <= min(left, UNREACHABLE - 1) or self.tokens_of(layout, needed) <= allowed
 
     def searched(self, strand: Strand, left: int) -> bool:
-        """:meth:`within`, with a long search in the text that a strand is in."""
+        """Return whether :meth:`within` follows from a long search in the stretch on top."""
         layout = self.layouts.of(strand.stack)
         needed, allowed = self._range(layout, strand.counts, left)
         return not needed and self.stretches.searched(layout.stretch, allowed)
 
     def enough(self, strand: Strand) -> int:
-        """A number of tokens with which a strand can be completed, ``UNREACHABLE`` where none is known."""
+        """Return a number of tokens that suffices to complete a strand; ``UNREACHABLE`` if none is known."""
         return self._enough[strand] if self.within(strand, UNREACHABLE) else UNREACHABLE
 
     def starts_within(self, left: int) -> bool:
-        """:meth:`within` of the empty text; before it is refused, what parts need is searched for longer."""
+        """Return :meth:`within` of the empty text.
+
+        Before it says no, the distances of parts are sharpened.
+        """
         if self.within(self.start(), left):
             return True
         while self.layouts.sharpen():
@@ -119,7 +123,9 @@ class Strands:
         return False
 
     def tokens_of(self, layout: Layout, needed: int) -> int:
-        """A number of tokens that the stretch on top can take, ``needed`` or more, found at once; ``UNREACHABLE`` for none."""
+        """Return a number of tokens, ``needed`` or more, that the stretch on top can take; ``UNREACHABLE`` if none is
+        known.
+        """
         found = self.stretches.bound(layout.stretch)
         if found >= needed:
             return found
@@ -127,12 +133,12 @@ class Strands:
         return least if least >= needed else least - (least - needed) // step * step
 
     def tokens_left(self, strand: Strand) -> int:
-        """The tokens to the end of the text where no limit matters, or some more than that."""
+        """Return an upper bound of the tokens to the end of the text if there were no limits."""
         layout = self.layouts.of(strand.stack)
         return self.stretches.bound(layout.stretch) + layout.end
 
     def _range(self, layout: Layout, counts: Counts, left: int) -> tuple[int, int]:
-        """The fewest and the most tokens that the stretch on top may take, if tokens end where it does."""
+        """Return the fewest and the most tokens that the stretch on top may take, if a token ends at its end."""
         needed, allowed = 0, min(left, UNREACHABLE - 1) - self.eos - layout.end
         for part, count, leave in zip(layout.parts, counts, layout.leave, strict=True):
             needed = max(needed, part.at_least - count - leave)
@@ -141,7 +147,7 @@ class Strands:
         return needed, allowed
 
     def _answer(self, strand: Strand, left: int) -> bool | None:
-        """:meth:`within`, where bounds answer."""
+        """Return :meth:`within` if bounds decide it; None otherwise."""
         if self._enough.get(strand, UNREACHABLE) <= min(left, UNREACHABLE - 1):
             return True
         if left <= self._too_few.get(strand, -1):
@@ -167,17 +173,20 @@ class Strands:
         return None
 
     def _may_take(self, stretch: Stack | None, needed: int, allowed: int) -> bool:
-        """Whether the fewest tokens of a stretch are ``needed`` to ``allowed``."""
+        """Return whether the fewest tokens of a stretch are between ``needed`` and ``allowed``."""
         within = self.stretches.within
         return needed <= allowed and within(stretch, allowed) and not within(stretch, needed - 1)
 
     def _is_too_short(self, layout: Layout, counts: Counts) -> bool:
-        """Whether the innermost part lacks more tokens than its longest text has bytes, where that is seen at once."""
+        """Return whether the innermost part lacks more tokens than its longest text has bytes, if that is known."""
         lacking = layout.parts[-1].at_least - counts[-1] if layout.on_part else 0
         return lacking > 0 and lacking > self.stretches.room(layout.stretch).most
 
     def _exceeds(self, strand: Strand, layout: Layout, left: int) -> bool:
-        """Whether a lower bound is above the tokens left in the whole or in a part; only those are asked for that may be."""
+        """Return whether a lower bound exceeds the tokens left in the text or a part.
+
+        Limits that the stretch on top obeys by its upper bound are not checked.
+        """
         room, within = list[int](), self.stretches.within
         for part, count, leave in zip(layout.parts, strand.counts, layout.leave, strict=True):
             most = UNREACHABLE if part.at_most is None else part.at_most - count
@@ -186,7 +195,7 @@ class Strands:
         return self.lower.exceed(strand.stack, room, UNREACHABLE if enough else left)
 
     def _search(self, start: Strand, left: int) -> bool:
-        """:meth:`within` by going through what tokens lead to."""
+        """Decide :meth:`within` by a best-first search over the successors of a strand."""
         visited: dict[Strand, int] = {start: left}
         before: dict[Strand, Strand] = {}
         queue: list[tuple[int, int, Strand]] = [(0, 0, start)]
@@ -216,7 +225,7 @@ class Strands:
         return False
 
     def _found(self, last: Strand, before: dict[Strand, Strand], start: Strand) -> None:
-        """Note what all strands on a way need that can be completed."""
+        """Record a sufficient number of tokens for each strand on the path to ``last``."""
         tokens = self._enough[last]
         while last != start:
             last, tokens = before[last], tokens + 1
@@ -231,6 +240,6 @@ class Strands:
         kept[strand] = tokens
 
     def _least(self, part: Part) -> int:
-        """Tokens that are enough for a text of a part."""
+        """Return a number of tokens that suffices for a text of a part."""
         start = Strand(self.automaton.stack(part, BEFORE, None), ())
         return self._enough[start] - self.eos if self._search(start, UNREACHABLE) else UNREACHABLE

@@ -1,7 +1,7 @@
-"""The token-level automaton of a constraint with budgets of parts: steps and masks.
+"""The token automaton of a constraint with budgets of parts: transitions and masks.
 
-A token is in a mask exactly if one of the strands that it leads to can be completed. Far from all limits that is every
-token which can be read (``far.py``).
+A token is in a mask exactly if one of the strands that it leads to can be completed. Where no limit is near, that is every
+token that the bytes allow (``far.py``).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .automaton import Counts, Strand, frames, lacks_tokens, parts_of
 from .far import Far
 from .search import MOST_STRANDS, Strands
 
-MAX_MASKS = 1 << 10  # masks near a limit that are kept
-MOST_GIVEN_UP = 1  # searches of one mask; from then on what is known at once is enough
-MOST_TRIED = 8  # targets that are searched for long where no token is left
+MAX_MASKS = 1 << 10  # masks near a limit in the cache
+MOST_GIVEN_UP = 1  # abandoned searches of one mask, after which only bounds decide
+MOST_TRIED = 8  # tokens' targets that are searched for longer if the mask would be empty
 State = frozenset[Strand]
 
 
 class LimitedTokens(Steps):
-    """States by tokens of a machine with parts: sets of strands, made as they are met.
+    """A lazy token automaton whose states are sets of strands of a machine with parts.
 
-    States are numbers; ``SINK`` follows EOS. ``given_up``: see :class:`~.search.Strands`. Raises ``EmptyLanguage`` where no
-    text obeys the limits.
+    States are numbers; ``SINK`` follows EOS. ``given_up``: see :class:`~.search.Strands`. Raises ``EmptyLanguage`` if no text
+    obeys the limits.
     """
 
     def __init__(self, root: Machine, vocab: Vocabulary, require_eos: bool = True) -> None:
@@ -54,11 +54,11 @@ class LimitedTokens(Steps):
 
     @property
     def given_up(self) -> int:
-        """The searches that took too long, and the masks for which too much was searched."""
+        """The number of searches that were abandoned, and of masks for which too much was searched."""
         return self.strands.given_up + self._cut_short
 
     def _reason(self, root: Machine) -> str:
-        """Why nothing obeys the limits."""
+        """Return the message that says why no text obeys the limits."""
         strands = self.strands
         for part in parts_of(root):
             if strands.layouts.least(part) == UNREACHABLE:
@@ -100,13 +100,13 @@ class LimitedTokens(Steps):
         )
 
     def accepting(self, state: int) -> bool:
-        """Whether the text may end in this state as it is."""
+        """Return whether the text may end in this state without a further token."""
         return state == SINK or (not self.require_eos and self._may_end(state))
 
     # ------------------------------------------------------------ budgets
 
     def within(self, state: int, left: int) -> bool:
-        """Whether a state is at most so many tokens from acceptance."""
+        """Return whether a state is at most ``left`` tokens from acceptance."""
         if state < 0:
             return state == SINK and left >= 0
         if state == self.start_state:
@@ -114,13 +114,13 @@ class LimitedTokens(Steps):
         return any(self.strands.within(strand, left) for strand in self._states[state])
 
     def bound(self, state: int) -> int:
-        """An upper bound of the tokens from a state to acceptance."""
+        """Return an upper bound of the tokens from a state to acceptance."""
         if state < 0:
             return 0 if state == SINK else UNREACHABLE
         return min([self.strands.enough(strand) for strand in self._states[state]])
 
     def fewest(self, state: int) -> int:
-        """The fewest tokens from a state to acceptance."""
+        """Return the fewest tokens from a state to acceptance."""
         most = self.bound(state)
         while 0 < most < UNREACHABLE and self.within(state, most - 1):
             most -= 1
@@ -129,28 +129,30 @@ class LimitedTokens(Steps):
     # ------------------------------------------------------------ masks
 
     def words_from(self, state: int) -> Words:
-        """The tokens that may follow a state, EOS too, as bits; not to be written to."""
+        """Return the tokens that may follow a state, EOS included, as a bit mask; not to be written to."""
         return self.words_within(state, UNREACHABLE)
 
     def words_within(self, state: int, left: int) -> Words:
-        """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
+        """Return the tokens that may follow a state if ``left`` tokens suffice after each; a bit mask, not to be written
+        to.
+        """
         if state < 0:
             return self.strands.tokens.words_from(state)
         words = [self._mask(strand, left)[0] for strand in self._states[state]]
         return words[0] if len(words) == 1 else np.bitwise_or.reduce(words)
 
     def enough(self, state: int) -> int:
-        """A number of tokens that is enough after each token that may follow a state."""
+        """Return a number of tokens that suffices after each token that may follow a state."""
         if state < 0:
             return 0
         return max([self._mask(strand, UNREACHABLE)[1] for strand in self._states[state]])
 
     def ample(self, state: int) -> int:
-        """:meth:`enough`."""
+        """Return :meth:`enough`."""
         return self.enough(state)
 
     def _mask(self, strand: Strand, left: int) -> tuple[Words, int]:
-        """The tokens that may follow a strand, and with how many left it is these."""
+        """Return the mask of a strand, and the number of tokens left from which it does not grow."""
         number = self.strands.number(strand)
         words, enough = self._far.mask(strand, number)
         if enough < UNREACHABLE and enough <= left:
@@ -161,7 +163,7 @@ class LimitedTokens(Steps):
         return found
 
     def _near(self, strand: Strand, number: int, left: int) -> tuple[Words, int]:
-        """:meth:`_mask`, target by target."""
+        """Compute :meth:`_mask` near a limit: check the targets of each token."""
         strands, enough, given_up = self.strands, 0, self.strands.given_up + MOST_GIVEN_UP
         looked_at = strands.looked_at + MOST_STRANDS
         out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
@@ -179,7 +181,7 @@ class LimitedTokens(Steps):
             if allowed:
                 put(out, tokens, True)
                 enough = max(enough, min([strands.enough(target) for target in allowed]))
-        if not out.any() and strands.given_up >= given_up:  # one token is enough to go on
+        if not out.any() and strands.given_up >= given_up:  # one token suffices to go on
             edges.sort(key=lambda edge: min([strands.tokens_left(target) for target in edge[0]]))
             for targets, tokens in edges[:MOST_TRIED]:
                 if any(strands.searched(target, left) for target in targets):
@@ -189,7 +191,7 @@ class LimitedTokens(Steps):
 
 
 def smallest(strands: list[Strand]) -> State:
-    """The strands without those that have a twin with lower counts, where no part needs more tokens."""
+    """Drop dominated strands: another has the same stack and no higher count, and no part needs more tokens."""
     if len(strands) < 2:
         return frozenset(strands)
     by_stack: dict[Stack, list[Counts]] = {}

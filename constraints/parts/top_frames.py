@@ -1,4 +1,4 @@
-"""The text on top of a stack that knows no parts: the tokens to its end, and how much longer it can be made."""
+"""Stretches: the frames on top of a stack that have no budgets, with the distance to their end and their lengths."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from ..masks.token_masks import Words
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import Twins, frames
 
-NEARBY = 64  # states that are looked at for how long a text can become
+NEARBY = 64  # states visited to find out how long a text can become
 
 
 class Room(NamedTuple):
-    """The text can take ``least`` tokens, ``least + step``, ``least + 2 step`` and so on (``UNREACHABLE``: none is known); its
-    longest text has ``most`` bytes, ``UNREACHABLE`` where that is not known."""
+    """The lengths that the rest of a stretch can have.
+
+    It can take ``least`` tokens, ``least + step``, ``least + 2 step`` and so on (``least`` is ``UNREACHABLE`` if none is
+    known). Its longest text has ``most`` bytes, ``UNREACHABLE`` if that is not known.
+    """
 
     least: int
     step: int
@@ -25,9 +28,9 @@ class Room(NamedTuple):
 
 
 class Stretches:
-    """The frames on top of stacks up to the first that knows parts, as stacks of their own; ``None``: there are none.
+    """The frames above the topmost machine with budgets, as stacks of their own; None if there are none.
 
-    Tokens end where a stretch does.
+    Distances are those of texts in which a token ends at the end of the stretch.
     """
 
     def __init__(self, vocab: Vocabulary, twins: Twins) -> None:
@@ -39,11 +42,11 @@ class Stretches:
 
     @property
     def given_up(self) -> int:
-        """The searches that took too long."""
+        """The number of searches that were abandoned at their limit."""
         return self._distances.given_up
 
     def on(self, stack: Stack) -> Stack | None:
-        """The stretch on top of a stack."""
+        """Return the stretch on top of a stack."""
         own = None
         for frame in frames(stack):
             if self.twins.has_parts(frame.machine):
@@ -53,35 +56,35 @@ class Stretches:
         return own
 
     def number(self, stretch: Stack | None) -> int:
-        """The number of a stretch."""
+        """Return the number of a stretch; -1 for None."""
         return -1 if stretch is None else self._states.number(stretch)
 
     def words(self, stretch: Stack) -> Words:
-        """The tokens that stay in a stretch, as bits; not to be written to."""
+        """Return the tokens that stay in a stretch as a bit mask; not to be written to."""
         return self.tokens.words_from(self._states.number(stretch))
 
     def bound(self, stretch: Stack | None) -> int:
-        """An upper bound of :meth:`fewest`, found quickly."""
+        """Return an upper bound of :meth:`fewest`, without a search."""
         return 0 if stretch is None else self._distances.bound(self._states.number(stretch))
 
     def fewest(self, stretch: Stack | None) -> int:
-        """The fewest tokens to the end."""
+        """Return the fewest tokens to the end of a stretch."""
         return 0 if stretch is None else self._distances.fewest(self._states.number(stretch))
 
     def within(self, stretch: Stack | None, most: int) -> bool:
-        """Whether the end is at most so many tokens away."""
+        """Return whether the end is at most ``most`` tokens away."""
         if stretch is None or most < 0:
             return most >= 0
         return self._distances.within(self._states.number(stretch), most)
 
     def searched(self, stretch: Stack | None, most: int) -> bool:
-        """:meth:`within`, with a long search."""
+        """Return :meth:`within`, decided by a search with a hundred times the usual limit."""
         if stretch is None or most < 0:
             return most >= 0
         return self._distances.searched(self._states.number(stretch), most, 100 * limits.POSITIONS)
 
     def room(self, stretch: Stack | None) -> Room:
-        """How far a stretch can be made longer."""
+        """Return the lengths that the rest of a stretch can have."""
         if stretch is None:
             return Room(UNREACHABLE, 1, 0)
         found = self._room.get(stretch)
@@ -90,8 +93,8 @@ class Stretches:
         return found
 
     def _found_room(self, start: int) -> Room:
-        """Look at the states nearby: whether bytes lead from one back to it, and how far all go where they are few."""
-        before: dict[int, int] = {start: -1}  # on a shortest path of bytes that are tokens
+        """Search nearby states for a cycle of single-byte tokens, and for the longest text if the states are few."""
+        before: dict[int, int] = {start: -1}  # predecessors on shortest paths of single-byte tokens
         queue, least, step = [start], UNREACHABLE, UNREACHABLE
         for state in queue:
             for low, high, target in self._states.moves(state):
@@ -108,7 +111,7 @@ class Stretches:
         return Room(min(UNREACHABLE, least), 1 if step >= UNREACHABLE else step, most)
 
     def _longest(self, states: list[int]) -> int:
-        """The bytes of the longest path from the first of some states, which are all that can be reached."""
+        """Return the bytes of the longest path from the first state; ``states`` are all that can be reached."""
         longest = dict.fromkeys(states, 0)
         for _ in states:
             before = dict(longest)
@@ -121,7 +124,10 @@ class Stretches:
 
 
 def steps_back(before: dict[int, int], state: int, target: int) -> int:
-    """The length of the cycle that a step from a state to one on its path would close, ``UNREACHABLE`` where it is not on it."""
+    """Return the length of the cycle that an edge from ``state`` back to ``target`` closes on the path to ``state``.
+
+    Returns ``UNREACHABLE`` if ``target`` is not on that path.
+    """
     length = 1
     while state != target:
         state, length = before.get(state, -1), length + 1

@@ -6,7 +6,7 @@ llama       {"name": "f", "parameters": {…}}                                  
 mistral     [TOOL_CALLS]f[ARGS]{…}                                                    tokenizers of version 11 and later
 mistral_v3  [TOOL_CALLS][{"name": "f", "arguments": {…}}]                             versions 3 to 7
 deepseek    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜><｜tool▁calls▁end｜>      V3.1
-deepseek_v3 the same with function<｜tool▁sep｜>f\\n```json\\n{…}\\n``` in each call       V3, R1
+deepseek_v3 as deepseek, with function<｜tool▁sep｜>f\\n```json\\n{…}\\n``` in each call    V3, R1
 glm         <tool_call>f\\n<arg_key>x</arg_key>\\n<arg_value>1</arg_value>\\n</tool_call>     GLM-4.5; GLM-4.7 without \\n
 harmony     <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>    gpt-oss
 """
@@ -28,9 +28,10 @@ from .tags import closed, dispatched, in_a_row, sections, tag
 
 
 class Family(NamedTuple):
-    """How calls are written: ``begin`` (with the name as ``{name}``), the arguments, ``end``.
+    """The format of calls: ``begin`` (with the name as ``{name}``), the arguments, ``end``.
 
-    ``opening`` and ``closing`` stand around all calls; ``between`` two of them. ``trigger``: what a call begins with in text.
+    ``opening`` and ``closing`` enclose the list of calls; ``between`` separates two. ``trigger``: the text that starts a call
+    within free text.
     """
 
     trigger: str
@@ -42,7 +43,7 @@ class Family(NamedTuple):
     style: Parameters | None = None  # None: JSON
 
     def call(self, tool: Tool, on_narrowed: OnNarrowed) -> Constraint:
-        """A call of one tool, without the opening."""
+        """Return the constraint of a call of one tool, without the opening."""
         schema = tool.schema()
         if self.style is None:
             arguments = json_schema(schema, numbers="plain", on_narrowed=on_narrowed)
@@ -94,7 +95,7 @@ def tool_calls(
     parallel: bool = True,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The answers of a language model that may call tools, as its family writes them.
+    """Accept the answers of a language model that may call tools, in the format of its family.
 
     Args:
         tools: as for :func:`~tractile.constraints.function_calls`.
@@ -102,7 +103,7 @@ def tool_calls(
         choice: "auto": free text, in which calls may stand; "required": calls and nothing else.
         parallel: whether there may be several calls.
 
-    Where the marks of the family are special tokens of the tokenizer, give the vocabulary their texts
+    If the family's markers are special tokens of the tokenizer, give the vocabulary their texts
     (:meth:`~.Vocabulary.with_special`). Reasoning before the answer is a section of its own:
     ``free(until="</think>") + tool_calls(…)``; "harmony" has it in the analysis channel.
 
@@ -134,7 +135,7 @@ def tool_calls(
 
 
 def harmony(tools: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrowed) -> Constraint:
-    """The channels of gpt-oss after ``<|start|>assistant``: analysis, then a final text or calls."""
+    """Accept the channels of gpt-oss after ``<|start|>assistant``: analysis, then a final text or calls."""
     header = "<|start|>assistant"
     analysis = tag("<|channel|>analysis<|message|>", None, "<|end|>") + literal(header)
     style = Family("", "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>", "<|call|>")

@@ -1,6 +1,6 @@
-"""The arguments of a call as XML parameters: ``<parameter=city>Oslo</parameter>``, one after another.
+"""Call arguments as XML parameters, one after another: ``<parameter=city>Oslo</parameter>``.
 
-A string stands for itself, up to the first closing tag. Any other value is JSON.
+A string is written without quotes or escapes, up to the first closing tag. Any other value is JSON.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from ..words.free_text import until_first
 from .tags import choice
 
 BOUNDS = ("minLength", "maxLength", "pattern", "format")
-"""Keywords of strings that free text cannot have."""
+"""Keywords of strings that are not supported here, since strings are free text."""
 
 
 SPACE = r"[ \n\r\t]*"
 
 
 class Parameters(NamedTuple):
-    """How a parameter is written: ``begin`` (with ``{name}``, ``{type}``, ``{between}`` for white space), the value, ``end``."""
+    """The format of a parameter: ``begin`` (with ``{name}``, ``{type}``, and ``{between}`` for white space), the value,
+    ``end``.
+    """
 
     begin: str
     end: str
@@ -38,7 +40,7 @@ class Parameters(NamedTuple):
     whitespace: Literal["space", "flexible"] = "space"  # in values that are no strings
 
     def relaxed(self) -> Parameters:
-        """The same with any white space between and around."""
+        """Return this format with any white space between parameters and around values."""
         return self._replace(between=SPACE, around=SPACE, after=SPACE, whitespace="flexible")
 
 
@@ -63,16 +65,16 @@ STYLES: dict[str, Parameters] = {
         types=dict(zip(JSON_TYPES, JSON_TYPES, strict=True)) | {"integer": "number"},
     ).relaxed(),
 }
-"""The styles of ``json_schema`` in structural tags whose parameters stand one after another."""
+"""The values of ``style`` for ``json_schema`` formats in structural tags that write XML parameters."""
 
 
 def parameters(
     schema: Mapping[str, Any], style: Parameters = QWEN, path: str = "", on_narrowed: OnNarrowed = "warn"
 ) -> Constraint:
-    """The arguments that a JSON Schema of an object allows, in the order that it declares, optional ones left out or not.
+    """Accept the arguments of an object's JSON Schema in the declared order; optional ones may be left out.
 
-    Raises ``UnsupportedConstraint`` for what is said of all members together (``minProperties``, ``anyOf`` at the root, …), and
-    for strings with a pattern, a format or a length.
+    Raises ``UnsupportedConstraint`` for keywords about all members together (``minProperties``, ``anyOf`` at the root, …),
+    and for strings with a pattern, a format or a length.
     """
     known = {"type", "properties", "required", "additionalProperties", "$defs", "definitions"}
     if extra := sorted(set(schema) - known - {"title", "description", "$schema", "strict"}):
@@ -101,7 +103,10 @@ def parameters(
 def parameter(
     name: str, schema: Mapping[str, Any], style: Parameters, path: str, on_narrowed: OnNarrowed
 ) -> Constraint:
-    """One parameter. A value that may be a string or something else is free text, unless its type is written."""
+    """Return the constraint of one parameter.
+
+    If the format writes no type, a value that may be a string or something else is free text.
+    """
     if style.types is None:
         return written(name, schema, style, path, on_narrowed)
     return choice(
@@ -120,7 +125,7 @@ def written(
     on_narrowed: OnNarrowed,
     kind: str = "",
 ) -> Constraint:
-    """One parameter whose type is written as ``kind``."""
+    """Return the constraint of one parameter, with ``kind`` written as its type."""
     before, *rest = style.begin.split("{between}")
     begin = literal(before.format(name=name, type=kind))
     for each in rest:
@@ -139,13 +144,13 @@ def written(
         value = json_schema(
             dict(schema), whitespace=style.whitespace, numbers="plain", on_narrowed=on_narrowed
         )
-    text = style.types is not None and json_type(schema.get("const")) == "string"  # only its type says so
+    text = style.types is not None and json_type(schema.get("const")) == "string"  # no space around a string
     around = regex("" if text else style.around)
     return begin + around + value + around + literal(style.end)
 
 
 def of_each_type(schema: Mapping[str, Any], path: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """The types of values that a schema allows, each with the schema of its values."""
+    """Split a schema by the JSON type of its values: (type, schema of these values)."""
     if "enum" in schema or "const" in schema:
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         found: list[tuple[str, Mapping[str, Any]]] = [
@@ -166,7 +171,7 @@ def of_each_type(schema: Mapping[str, Any], path: str) -> list[tuple[str, Mappin
 
 
 def json_type(value: Any) -> str:
-    """The name of the type of a JSON value."""
+    """Return the name of the type of a JSON value."""
     match value:
         case bool():
             return "boolean"
@@ -181,7 +186,7 @@ def json_type(value: Any) -> str:
 
 
 def is_string(schema: Mapping[str, Any]) -> bool:
-    """Whether a value may be a string: then its text says nothing of its type."""
+    """Return whether a value may be a string; its text then does not tell its type."""
     kinds = schema.get("type")
     if isinstance(kinds, str):
         return kinds == "string"

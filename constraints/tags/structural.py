@@ -1,9 +1,10 @@
-"""Structural tags, as XGrammar, vLLM and SGLang read them: a JSON tree of formats → a constraint.
+"""Structural tags in the format of XGrammar, vLLM and SGLang: a JSON tree of formats → a constraint.
 
     {"type": "structural_tag", "format": {"type": "triggered_tags", "triggers": ["<function="], "tags": [
-        {"type": "tag", "begin": "<function=f>", "content": {"type": "json_schema", "json_schema": {…}}, "end": "</function>"}]}}
+        {"type": "tag", "begin": "<function=f>", "content": {"type": "json_schema", "json_schema": {…}}, "end":
+        "</function>"}]}}
 
-The end strings of a tag end the free text that is last in it, where they first occur.
+If the content of a tag ends in free text, the first occurrence of one of the tag's end strings ends that free text.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from .parameters import STYLES, parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
 
 Ends = list[str] | None
-"""The strings of which the first occurrence ends a format, and is part of it; ``None``: nothing ends it."""
+"""The strings whose first occurrence ends a format; the format includes that string.
+
+None: nothing ends it.
+"""
 FORMATS = (
     "const_string", "regex", "grammar", "json_schema", "qwen_xml_parameter", "any_text", "sequence", "or", "optional", "plus",
     "star", "repeat", "tag", "tags_with_separator", "triggered_tags", "dispatch", "token", "exclude_token", "any_tokens",
@@ -38,16 +42,16 @@ def structural_tag(
     tokens: Mapping[int, str] | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The texts of a structural tag: a dict or JSON text, in the form of XGrammar 0.2 or the older one of vLLM.
+    """Accept the texts of a structural tag: a dict or JSON text, as in XGrammar 0.2 or in vLLM's older form.
 
     JSON values may have any white space and their members any order; objects have no members but those that their schema
-    names. ``max_tokens`` is a budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for the
-    texts of the tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`).
+    names. ``max_tokens`` is a token budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for
+    the texts of the tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`).
 
     Args:
         tokens: the texts of the tokens that the formats name by number.
 
-    Raises ``FormatError`` for what is not a structural tag, ``UnsupportedConstraint`` with the place of what is not supported.
+    Raises ``FormatError`` for what is not a structural tag, ``UnsupportedConstraint`` with the path of what is not supported.
 
     Examples
     --------
@@ -85,7 +89,10 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def get(spec: Any, key: str, path: str) -> Any:
-    """A member that a format must have. Raises ``FormatError``."""
+    """Return a required member of a format.
+
+    Raises ``FormatError`` if it is missing or of a wrong type.
+    """
     if not isinstance(spec, Mapping) or key not in spec:
         raise FormatError(f"{path or 'the structural tag'} has no {key!r}")
     value = spec[key]
@@ -95,13 +102,16 @@ def get(spec: Any, key: str, path: str) -> Any:
 
 
 class Reader:
-    """Formats → constraints. Each method takes a format, its place, and what ends it."""
+    """A recursive translator of formats to constraints.
+
+    Each method takes a format, its path, and the strings that end it.
+    """
 
     def __init__(self, on_narrowed: OnNarrowed, tokens: Mapping[int, str]) -> None:
         self.on_narrowed, self.texts = on_narrowed, tokens
 
     def read(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        """Any format."""
+        """Translate any format."""
         kind = get(spec, "type", path)
         if not isinstance(kind, str) or kind not in FORMATS:
             raise FormatError(f"{path}: {kind!r} is no format of a structural tag")
@@ -192,7 +202,7 @@ class Reader:
         return closed(self.begun(spec, path, ""), ends)
 
     def begun(self, spec: Any, path: str, read: str) -> Constraint:
-        """A tag, of whose begin a part has been read."""
+        """Translate a tag whose prefix ``read`` the caller has already read."""
         begin, end = self.mark(spec, "begin", path), self.mark(spec, "end", path)
         stops: list[str] = [end] if isinstance(end, str) else list(end)
         if not isinstance(begin, str) or not all(isinstance(stop, str) for stop in stops) or not stops:
@@ -208,7 +218,7 @@ class Reader:
         return closed(in_a_row(one, get(spec, "separator", path), least, several), ends)
 
     def tags(self, spec: Any, path: str) -> list[Constraint]:
-        """The tags of a format."""
+        """Translate the tags of a format."""
         listed: Sequence[Any] = get(spec, "tags", path)
         return [self.begun(each, f"{path}/tags/{i}", "") for i, each in enumerate(listed)]
 
@@ -245,7 +255,7 @@ class Reader:
         grouped([Tag(pattern, None) for pattern in rules], list(rules))
         return closed(self.dispatched(rules, spec.get("loop", True), spec, path, None, None), ends)
 
-    # ------------------------------------------------------------ formats of single tokens: of their texts
+    # ------------------------------------------------------------ formats of single tokens, by their texts
 
     def _token(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return closed(literal(self.text(get(spec, "token", path), f"{path}/token")), ends)
@@ -272,20 +282,23 @@ class Reader:
         return self._dispatch({**spec, "rules": rules, "excludes": self.excluded(spec, path)}, path, ends)
 
     def mark(self, spec: Any, key: str, path: str) -> Any:
-        """What begins or ends a tag: a text, or the text of a token."""
+        """Return a tag's ``begin`` or ``end``: a text, or the text of a token."""
         if isinstance(spec, Mapping) and isinstance(token := spec.get(key), Mapping):
             return self.text(get(token, "token", f"{path}/{key}"), f"{path}/{key}")
         return get(spec, key, path)
 
     def excluded(self, spec: Any, path: str) -> list[str]:
-        """The texts of the tokens that a format excludes."""
+        """Return the texts of the tokens that a format excludes."""
         named = spec.get("exclude_tokens", [])
         if not isinstance(named, list | tuple):
             raise FormatError(f"{path}/exclude_tokens: {named!r:.60} is no list of tokens")
         return [self.text(token, f"{path}/exclude_tokens") for token in named]
 
     def text(self, token: Any, path: str) -> str:
-        """The text of a token. Raises ``FormatError``, ``UnsupportedConstraint`` for a number without a text."""
+        """Return the text of a token, given by text or number.
+
+        Raises ``FormatError`` for anything else, ``UnsupportedConstraint`` for a number whose text is not known.
+        """
         if isinstance(token, bool) or not isinstance(token, int | str) or token == "":
             raise FormatError(f"{path}: {token!r:.60} is no token: a text or a number")
         if isinstance(token, str):
@@ -306,7 +319,9 @@ class Reader:
         ends: Ends,
         first: Constraint | None,
     ) -> Constraint:
-        """Free text in which the patterns of the rules begin their contents; ``first``: what the text begins with instead."""
+        """Return free text in which each pattern of ``rules`` starts its content; ``first`` replaces the initial free
+        text.
+        """
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
         bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)

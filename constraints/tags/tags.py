@@ -1,9 +1,10 @@
 """Tags, and free text that triggers them.
 
-    triggered    (U · T)* · F        U: free text up to the first trigger, T: the rest of a tag that begins with it, F: free text
+    triggered    (U · T)* · F        U: free text up to the first trigger, T: the rest of a tag that begins with it, F: free
+    text
     separated    T (s T)*
 
-A content that is free text itself ends at the first end string of its tag.
+If the content of a tag is free text, the first occurrence of an end string ends it.
 """
 
 from __future__ import annotations
@@ -18,21 +19,27 @@ from ..words.free_text import strings, until_first, without_any
 
 
 class Tag(NamedTuple):
-    """``begin`` · ``content`` · one of ``end``. ``content=None`` is free text: it ends at the first end string."""
+    """``begin`` · ``content`` · one of ``end``.
+
+    ``content=None``: free text up to the first end string.
+    """
 
     begin: str
     content: Constraint | None
     end: str | Sequence[str] = ""
 
     def after(self, begun: str = "") -> Constraint:
-        """What follows after a beginning of ``begin``."""
+        """Return the rest of the tag after ``begun``, a prefix of ``begin``."""
         found = literal(self.begin[len(begun) :]) if len(begun) < len(self.begin) else None
         rest = ended(self.content, self.end)
         return rest if found is None else found + rest
 
 
 def ended(content: Constraint | None, end: str | Sequence[str]) -> Constraint:
-    """A content and what ends it. Raises ``UnsupportedConstraint`` for free text that nothing ends."""
+    """Append the end strings to a content.
+
+    Raises ``UnsupportedConstraint`` for free text without an end string.
+    """
     if content is None:
         stops = strings(end, "end")
         return until_first(stops, stops)
@@ -40,12 +47,14 @@ def ended(content: Constraint | None, end: str | Sequence[str]) -> Constraint:
 
 
 def closed(content: Constraint, ends: Sequence[str] | None) -> Constraint:
-    """A content followed by one of the ends, if there are any."""
+    """Append one of the end strings to a content, if there are any."""
     return content if ends is None or list(ends) == [""] else content + any_of(*ends)
 
 
 def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -> Constraint:
-    """``begin`` · ``content`` · ``end`` (or one of several ends). ``content=None``: free text up to the first end string.
+    """Accept ``begin`` · ``content`` · ``end`` (or one of several ends).
+
+    ``content=None``: free text up to the first end string.
 
     >>> from tractile.constraints import regex, tag
     >>> tag("<n>", regex("[0-9]+"), "</n>").accepts("<n>42</n>")
@@ -55,7 +64,9 @@ def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -
 
 
 def sections(*parts: Constraint | str) -> Constraint:
-    """One part after another; a string stands for itself. Budgets of parts go with each: ``part.tokens(at_most=200)``.
+    """Concatenate parts; a string stands for itself.
+
+    Each part may have a token budget: ``part.tokens(at_most=200)``.
 
     Raises ``EmptyLanguage`` for no parts.
 
@@ -81,7 +92,7 @@ def triggered(
     without: str | Iterable[str] = (),
     until: str | Sequence[str] | None = None,
 ) -> Constraint:
-    """Free text in which a trigger begins a tag, any number of times.
+    """Accept free text in which a trigger starts a tag, any number of times.
 
     Args:
         tags: (begin, content, end) of each tag; exactly one trigger is a prefix of ``begin``.
@@ -124,13 +135,13 @@ def dispatched(
     ends: Sequence[str] | None,
     first: Constraint | None = None,
 ) -> Constraint:
-    """Free text in which each pattern of the rules is followed by what its rule says.
+    """Return free text in which each pattern of ``rules`` is followed by its content.
 
     Args:
-        loop: whether free text goes on after a rule.
+        loop: whether free text goes on after a content.
         without: strings that do not occur in the free text.
-        ends: the first of these in the free text ends all; ``None``: it may end anywhere.
-        first: what the text begins with instead of free text.
+        ends: the first occurrence of one of these in the free text ends the whole; ``None``: it may end anywhere.
+        first: a constraint for the beginning, in place of free text.
     """
     events = [*rules, *(ends or [])]
     one = choice([until_first([pattern], events, without) + content for pattern, content in rules.items()])
@@ -148,11 +159,11 @@ def separated(
     at_least_one: bool = False,
     stop_after_first: bool = False,
 ) -> Constraint:
-    """Tags with a separator between them, and nothing else.
+    """Accept tags with a separator between them, and nothing else.
 
     Args:
         tags: (begin, content, end) of each tag.
-        separator: what stands between two tags; it may be empty.
+        separator: the text between two tags; it may be empty.
         at_least_one: there is a tag. Otherwise the text may be empty.
         stop_after_first: there is one tag at most.
 
@@ -169,13 +180,18 @@ def separated(
 
 
 def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool) -> Constraint:
-    """One text or several with a separator between them; none, if not ``at_least_one``."""
+    """Return texts of ``one`` with a separator between them: just one unless ``several``; also none unless
+    ``at_least_one``.
+    """
     some = one + (literal(separator) + one if separator else one).repeat(0) if several else one
     return some if at_least_one else some | literal("")
 
 
 def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, list[Tag]]:
-    """The tags by their triggers. Raises ``UnsupportedConstraint``."""
+    """Group tags by their triggers.
+
+    Raises ``UnsupportedConstraint`` if a trigger contains another, or not exactly one trigger starts a tag.
+    """
     for a in triggers:
         for b in triggers:
             if a != b and a in b[:-1]:
@@ -192,7 +208,7 @@ def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, list[Tag]
 
 
 def choice(options: Sequence[Constraint]) -> Constraint:
-    """Any one of some constraints. Raises ``EmptyLanguage`` for none."""
+    """Return the union of the options. Raises ``EmptyLanguage`` for none."""
     if not options:
         raise EmptyLanguage("no tags to choose from")
     found = options[0]
