@@ -45,9 +45,9 @@ Keyword = Callable[["Keywords", Node, bool, int], Value]
 class Keywords:
     """The values of the nodes of a document, each computed once.
 
-    ``asserts_format``: whether ``format`` asserts something. ``empty``: whether no value satisfies a shape (it may say no if that
-    is not known). ``rounds_times``: whether leap seconds are known in UTC only, which makes automata of times small. ``tuples``:
-    whether the syntax has tuples beside arrays, which are then lists.
+    ``asserts_format``: whether ``format`` asserts something. ``empty``: whether a shape has no value (False if that is not
+    known). ``rounds_times``: whether leap seconds are accepted in UTC only, for small automata of times. ``tuples``: whether the
+    syntax has tuples beside arrays, which are then lists.
     """
 
     rounds_times = False

@@ -1,7 +1,7 @@
-"""Arrays as machines: the registers are the number of items so far, and how many there are of each kind that is counted.
+"""Arrays as machines: the registers are the number of items so far, and the count of items for each ``contains``.
 
-An item that is counted from below may be of the kind, or anything; the array takes both ways. One that is counted from
-above is of the kind or not.
+An item that counts towards a minimum may satisfy the need that is counted, or be anything; the array tries both (nondeterminism).
+For a maximum, the item satisfies the need or violates it.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
 START, OPEN, AFTER, COMMA, ITEM, END, TRAIL = range(7)
 Counts = tuple[int, ...]
 COARSE_DEPTH = 3
-"""The depth from which abstractions forget indents."""
+"""The nesting depth from which abstractions forget indents."""
 MOST_REGISTERS = 100
-"""Numbers of items with counts, up to which the needs of all items are looked at."""
+"""The most values of the registers up to which the needs of all items are collected."""
 
 
 def negated(need: Need) -> list[Need]:
-    """The needs of which one is satisfied by all that does not satisfy this one."""
+    """Return needs whose union is the complement of this need."""
     if need == NEVER:
         return [ANY]
     return [frozenset([(node, not sign)]) for node, sign in sorted(need)]
 
 
 class Items:
-    """What the items of an array may be: by the registers, each way on."""
+    """The transitions of an array over its items, by the registers."""
 
     def __init__(self, machines: Machines, shape: Arrays) -> None:
         self.machines, self.shape = machines, shape
         starts = (c.start for c in shape.contains)
-        apart = 2 * (shape.kind == "tuple")  # a tuple of one item is written in its own way
+        apart = 2 * (shape.kind == "tuple")  # a tuple of one item has a comma at the end
         self.steady = max(
             [len(shape.prefix), shape.least, apart, *starts]
         )  # positions from here on are alike
@@ -53,15 +53,16 @@ class Items:
 
     @property
     def start(self) -> Counts:
-        """The counts of no items."""
+        """The counts before the first item."""
         return (0,) * len(self.shape.contains)
 
     def after(self, n: int) -> int:
-        """The number of items after one more, as far as it matters."""
+        """Return the number of items after one more, as far as it matters."""
         return n + 1 if self.shape.most is not None else min(n + 1, self.steady)
 
     def ways(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
-        """What the next item may be, and the counts after it; whether items of the need exist is not looked at."""
+        """Return the needs that the next item may satisfy, each with the counts after it.
+        Some of these needs may be empty."""
         key = (min(n, self.steady), counts)
         if key not in self._ways:
             found: list[tuple[Need, Counts]] = [(self.shape.at(n), ())]
@@ -71,7 +72,7 @@ class Items:
         return self._ways[key]
 
     def split(self, c: Contains, n: int, count: int, need: Need, so_far: Counts) -> list[tuple[Need, Counts]]:
-        """The ways of an item to be of a kind or not."""
+        """Return the ways in which an item may be counted by one ``contains`` or not."""
         if n < c.start or (c.most is None and count >= c.least):
             return [(need, (*so_far, count))]
         ways = []
@@ -82,13 +83,13 @@ class Items:
         return [way for way in ways if way[0] != NEVER]
 
     def done(self, n: int, counts: Counts) -> bool:
-        """Whether the array may end."""
+        """Return whether the array may end."""
         return n >= self.shape.least and all(
             count >= c.least for c, count in zip(self.shape.contains, counts, strict=True)
         )
 
     def left(self, n: int, counts: Counts, look: Look | None = None) -> int | None:
-        """How many more items there must be at least; ``None`` if there is no way to end."""
+        """Return the fewest items still to come; ``None`` if the array cannot end."""
         if not counts and look is None:
             return self.plain_left(n)
         known = self._left if look is None else {}
@@ -99,7 +100,7 @@ class Items:
         return known[key]
 
     def plain_left(self, n: int) -> int | None:
-        """The same where no kind is counted."""
+        """Return :meth:`left` for arrays without ``contains``."""
         if self.shape.most is not None and n > self.shape.most:
             return None
         must = self.shape.least - n
@@ -107,7 +108,7 @@ class Items:
 
     @cached_property
     def solid(self) -> int:
-        """The positions from the first on, up to the least number of items, that some value may have."""
+        """The number of leading positions, up to the fewest items, whose need some value satisfies."""
         empty, shape = self.machines.is_empty, self.shape
         for n in range(min(shape.least, len(shape.prefix) + 1)):
             if empty(shape.at(n)):
@@ -115,7 +116,7 @@ class Items:
         return shape.least
 
     def search(self, n: int, counts: Counts, look: Look | None = None) -> list[Need] | None:
-        """The fewest items to an end: their needs."""
+        """Return the needs of the fewest items to an end, found breadth first; ``None`` if there is no end."""
         look = look or self.machines.shortest
         start = (n, counts)
         came: dict[tuple[int, Counts], tuple[tuple[int, Counts], Need] | None] = {start: None}
@@ -139,7 +140,8 @@ class Items:
         return None
 
     def all_needs(self) -> set[Need] | None:
-        """What items may need, whatever came before them; ``None`` where there are more than :data:`MOST_REGISTERS`."""
+        """Return the needs that items may have, whatever precedes them.
+        Return ``None`` if there are more than :data:`MOST_REGISTERS` values of the registers."""
         queue, found = [(0, self.start)], set[Need]()
         seen = set(queue)
         for n, counts in queue:
@@ -153,7 +155,7 @@ class Items:
         return found
 
     def live(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
-        """The ways of the next item from which the array can end."""
+        """Return the :meth:`ways` after which the array can still end."""
         most = self.shape.most
         if most is not None and n >= most:
             return []
@@ -167,7 +169,7 @@ class Items:
 
 
 class ArrayMachine(Region):
-    """The texts of the arrays of one shape. ``machines`` are those of the items, ``style`` is how the array is written."""
+    """The texts of the arrays of one shape. ``machines``: those of the items; ``style``: how the array is written."""
 
     brackets = b"[]"
     ends_with: bytes
@@ -181,7 +183,7 @@ class ArrayMachine(Region):
         self._live: dict[tuple[int, Counts], list[tuple[Need, Counts]]] = {}
 
     def ways(self, n: int, counts: Counts) -> list[tuple[Need, Counts]]:
-        """What the next item may be."""
+        """Return the needs that the next item may satisfy, each with the counts after it."""
         key = (n, counts)
         if self.shape.most is not None and not counts:
             key = (n if n < self.items.steady else -(n < self.shape.most) - 1, counts)
@@ -215,12 +217,12 @@ class ArrayMachine(Region):
         return with_blanks(found, local) if self.style.blank else found
 
     def trailing(self, bracket: int, at: int) -> tuple[int, int, Local]:
-        """The move on the next byte of what stands before the last bracket, or on the bracket."""
+        """Return the move on byte ``at`` of the text before the closing bracket, or on the bracket."""
         trail = self.style.trail
         return (trail[at],) * 2 + ((TRAIL, at + 1),) if at < len(trail) else (bracket, bracket, (END,))
 
     def onward(self, n: int, counts: Counts, at: int) -> Local:
-        """Within a comma, or after it."""
+        """Return the state after ``at`` bytes of a comma, or after all of it."""
         return (COMMA, n, counts, at) if at < len(self.style.comma) else (ITEM, n, counts)
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
@@ -246,12 +248,12 @@ class ArrayMachine(Region):
 
     @cached_property
     def uncounted(self) -> Machine:
-        """The arrays with the items of the shape, any number of them, of which some may be alike."""
+        """The arrays of any number of items of the shape, which need not be distinct."""
         wider = replace(self.shape, least=0, most=None, contains=(), unique=None)
         return self.of(wider)
 
     def of(self, shape: Arrays) -> ArrayMachine:
-        """The machine of the arrays of another shape, of which some items may be alike."""
+        """Return the machine of another shape of arrays whose items need not be distinct."""
         return ArrayMachine(self.machines, shape, self.style)
 
     def bounded(self, bounds: Bounds) -> Machine:
@@ -299,7 +301,7 @@ class ArrayMachine(Region):
         shape, around = self.shape, 2 + len(self.style.lead) + len(self.style.trail)
         if (
             shape.contains
-        ):  # in a shortest end each item is at a position that is not like the others, or counts
+        ):  # each item of a shortest completion has a position below ``steady``, or is counted
             needs, items = (
                 self.items.all_needs(),
                 self.items.steady + sum(kind.least for kind in shape.contains),
@@ -314,7 +316,8 @@ class ArrayMachine(Region):
         return first + max(0, shape.least - len(shape.prefix)) * lengths[-1] + max(lengths) + around
 
     def shortest(self, look: Look) -> bytes | None:
-        """A short text of an array, ``None`` if there is none. Raises ``TooManyStates`` where it is very long."""
+        """Return a short text of an array, ``None`` if there is none.
+        Raises ``TooManyStates`` if it is very long."""
         if self.shape.least > limits.LENGTH:
             raise TooManyStates(
                 f"arrays of at least {self.shape.least} items are too long", limit=limits.LENGTH
@@ -323,8 +326,8 @@ class ArrayMachine(Region):
         return None if text is None else self.brackets[:1] + text
 
     def rest(self, n: int, counts: Counts, look: Look, first: bool, one: bool = False) -> bytes | None:
-        """The items to come and the end. ``first``: there are none before. ``one``: at least one comes, and what stands before it
-        does not."""
+        """Return the text of the items to come and the end, ``None`` if there is none.
+        ``first``: no item precedes. ``one``: at least one item comes, and the separator before it has been read."""
         needs: list[Need] | None = []
         if one:
             ways = []
@@ -345,13 +348,13 @@ class ArrayMachine(Region):
         return self.written([value or b"" for value in values], first, self.end(n + len(values)))
 
     def written(self, items: Sequence[bytes], first: bool, end: bytes) -> bytes:
-        """Items with what stands before, between and behind them."""
+        """Return items with the text before, between and after them."""
         style = self.style
         before = b"" if not items else style.lead if first else style.comma
         return before + style.comma.join(items) + (b"" if first and not items else style.trail) + end
 
     def end(self, items: int) -> bytes:
-        """The end after so many items."""
+        """Return the text that ends an array of this number of items."""
         return self.ends_with
 
     def completion(self, local: Local) -> bytes:
@@ -370,7 +373,7 @@ class ArrayMachine(Region):
 
 
 class TupleMachine(ArrayMachine):
-    """The texts of the tuples of one shape: a comma follows the only item."""
+    """The texts of the tuples of one shape: if there is one item, a comma follows it."""
 
     brackets = b"()"
 
@@ -393,7 +396,7 @@ class TupleMachine(ArrayMachine):
         return with_blanks(found, local) if self.style.blank else found
 
     def ends_here(self, local: Local) -> bool:
-        """Whether the tuple may end behind the comma of its only item."""
+        """Return whether the tuple may end after the comma of its only item."""
         kind, *rest = local
         behind = (kind == ITEM and len(self.style.comma) == 1) or (kind == COMMA and rest[-1] == 1)
         return behind and rest[0] == 1 and self.items.done(1, rest[1])

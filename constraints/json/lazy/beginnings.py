@@ -1,4 +1,4 @@
-"""Whether a JSON text that has begun can still become a value, and with which bytes it goes on."""
+"""Whether the beginning of a JSON text can still become a given value, and with which bytes it goes on."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ EVERY = bytes(range(256))
 NUMBER = re.compile(rb"[-+0-9.eE]+")
 LITERALS = {None: b"null", (True,): b"true", (False,): b"false"}
 Rest = tuple[int, bytes]
-"""Where a value ends in a text, and nothing; or −1 and the bytes that may follow where the text ends within it."""
+"""The end of the value in the text and no bytes; or −1 and the bytes that may follow if the text ends within the value."""
 
 
 class Differs(Exception):
-    """The text is not the beginning of a text of the value."""
+    """The error of a text that does not begin a text of the value."""
 
 
 def onward(text: bytes, value: Hashable) -> bytes | None:
-    """Bytes among which are all those with which a text goes on towards a value; ``None`` if it cannot become the value.
-
-    The value is one of :func:`~.distinct.frozen`.
-    """
+    """Return a superset of the bytes with which a text goes on towards a value.
+    Return ``None`` if it cannot become the value, which is one of :func:`~.distinct.frozen`."""
     try:
         end, following = read(text, 0, value)
         if end >= 0 and text[end:].strip(BLANKS):
@@ -38,7 +36,8 @@ def onward(text: bytes, value: Hashable) -> bytes | None:
 
 
 def read(text: bytes, at: int, value: Any) -> Rest:
-    """Compare the text from a position on with a JSON value. Raises :class:`Differs` where it cannot become the value."""
+    """Compare the text from a position on with a JSON value.
+    Raises :class:`Differs` if it cannot become the value."""
     at = after_blanks(text, at)
     if isinstance(value, str):
         return read_string(text, at, [value])[:2]
@@ -52,7 +51,7 @@ def read(text: bytes, at: int, value: Any) -> Rest:
 
 
 def after_blanks(text: bytes, at: int) -> int:
-    """The position after white space."""
+    """Return the position after white space."""
     while at < len(text) and text[at] in BLANKS:
         at += 1
     return at
@@ -67,7 +66,7 @@ def read_literal(text: bytes, at: int, word: bytes) -> Rest:
 
 
 def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, str]:
-    """Read one of some strings; which of them, where it ends in the text."""
+    """Read one of some strings; return, after the two parts of :data:`Rest`, the string if it ends in the text."""
     if at == len(text):
         return -1, b'"', ""
     if text[at] != 34:
@@ -91,12 +90,12 @@ def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, st
 
 
 def first_byte(word: str) -> int:
-    """The first byte of a word as it is."""
+    """Return the first byte of a word, unescaped."""
     return word[0].encode("utf-8", "surrogatepass")[0]
 
 
 def decoded(text: bytes) -> tuple[str, bool]:
-    """The whole letters of the beginning of a string, and whether there is nothing after them."""
+    """Return the whole letters of the beginning of a string, and whether nothing follows them."""
     for size in range(len(text), 0, -1):
         try:
             found = str(json.loads(text[:size] + b'"', strict=False))
@@ -130,7 +129,7 @@ def read_number(text: bytes, at: int, value: Decimal) -> Rest:
 
 
 def digits(number: str) -> str:
-    """The digits of a number from the first that is not zero on."""
+    """Return the digits of a number from the first that is not zero on."""
     return number.lstrip("-").replace(".", "").lstrip("0")
 
 
@@ -172,7 +171,8 @@ def read_object(text: bytes, at: int, members: dict[str, Any]) -> Rest:
 
 
 def expect(text: bytes, at: int, byte: bytes) -> int:
-    """The position after a byte, −1 where the text has ended."""
+    """Return the position after a byte, −1 if the text has ended.
+    Raises :class:`Differs` for another byte."""
     if at >= len(text):
         return -1
     if text[at : at + 1] != byte:

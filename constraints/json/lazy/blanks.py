@@ -12,7 +12,7 @@ BLANKS = ((9, 10), (13, 13), (32, 32))
 
 
 def with_blanks(moves: list[tuple[int, int, Local]], here: Local) -> list[tuple[int, int, Local]]:
-    """The moves, and white space that leads back."""
+    """Return the moves, and loops on white space."""
     return sorted([*moves, *((low, high, here) for low, high in BLANKS)], key=lambda move: move[0])
 
 

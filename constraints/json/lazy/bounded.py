@@ -1,8 +1,8 @@
-"""Objects of which finitely many states remember enough: for finite automata.
+"""Objects with finitely many states, for finite automata.
 
-Members stand in any order, or as declared, or as declared with undeclared ones behind them. Names of undeclared members are
-not remembered. JSON lets a name be written twice, and then the last one counts. So undeclared members count as one for
-``minProperties``, and after one that must exist no other follows that may have its name, unless it would do as well.
+Members stand in any order, or as declared, or as declared with undeclared ones behind them. Names of undeclared members are not
+remembered. JSON lets a name be written twice; the last one then counts. So undeclared members count as one for ``minProperties``.
+After a member that must exist, no other follows that may have its name, unless that one would provide the same.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from .objects import ObjectMachine
 from .texts import shortened
 
 LETTERS = 24
-"""States of any name."""
+"""The room that undeclared names of one class take, in states."""
 TWICE = "JSON lets a name be written twice, and then the last one counts"
 
 
 class BoundedForm(Form):
-    """A form that remembers no names: ``size`` of a run counts declared members, ``more`` undeclared ones, and ``held`` says
-    which of ``possible`` had to exist."""
+    """A form that remembers no names.
+
+    ``size`` of a run counts declared members, ``more`` undeclared ones; ``held``: the indices of the classes in ``possible`` that
+    provide members that must exist.
+    """
 
     def __init__(self, form: Form, classes: tuple[Strings, ...], ordered: bool, behind: bool) -> None:
         self.__dict__.update(form.__dict__)
@@ -41,37 +44,37 @@ class BoundedForm(Form):
 
     @property
     def remembers(self) -> bool:
-        """Whether the names of undeclared members ever matter."""
+        """False: no names are remembered."""
         return False
 
     def tracks(self, run: Run) -> bool:
-        """Whether the names of undeclared members matter."""
+        """Return False: no names are remembered."""
         return False
 
     def total(self, run: Run) -> Run:
-        """The run with all members counted."""
+        """Return the run with undeclared members added to ``size``."""
         return run._replace(size=run.size + run.more)
 
     def allowed(self, run: Run) -> int:
-        """The alternatives that may come next, as bits."""
+        """Return the alternatives that may come next, as bits."""
         found = super().allowed(self.total(run)) & (1 << len(self.names)) - 1
         for each, _ in self.undeclared(run):
             found |= 1 << each.bit
         return found
 
     def done(self, run: Run) -> bool:
-        """Whether the object may end."""
+        """Return whether the object may end."""
         return super().done(run._replace(size=run.size + min(1, run.more)))
 
     def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
-        """The runs after a member, with what its value needs."""
+        """Yield the runs after a member, each with the need of its value."""
         if mark < len(self.names):
             yield from super().after(run, mark, name)
         else:
             yield from ((each.need, after) for each, after in self.undeclared(run) if each.bit == mark)
 
     def undeclared(self, run: Run) -> Iterator[tuple[Other, Run]]:
-        """The undeclared members that may come next, with the runs after them."""
+        """Yield the undeclared members that may come next, each with the run after it."""
         if self.last and self.required & ~run.seen:
             return
         held = [each for i, each in enumerate(self.possible) if i in run.held]
@@ -93,18 +96,19 @@ class BoundedForm(Form):
 
     @property
     def excludes(self) -> bool:
-        """Whether a member that must exist keeps another from following it."""
+        """Whether a member that must exist prevents another from following it."""
         pairs = product((each for each in self.possible if each.does), self.possible)
         return any(not one.does <= other.does and not self.differ(one, other) for one, other in pairs)
 
     def differ(self, a: Other, b: Other) -> bool:
-        """Whether undeclared members of two classes never have the same name."""
+        """Return whether undeclared members of two classes never have the same name."""
         one, other = (self.classes[each.bit - len(self.names)] for each in (a, b))
         return one.meet(other) is None
 
 
 class BoundedObjects(ObjectMachine):
-    """The objects of a machine, with bounds on what is remembered."""
+    """An object machine with finitely many states, which reads at most the same texts.
+    ``ordered``: members come as declared. ``behind``: undeclared ones come after the others."""
 
     def __init__(
         self, whole: ObjectMachine, classes: tuple[Strings, ...], ordered: bool, behind: bool
@@ -123,7 +127,7 @@ class BoundedObjects(ObjectMachine):
 
     @property
     def few(self) -> int:
-        """The room that all forms together may take, before they are read one by one."""
+        """The room of all forms together up to which they are simulated together, not one by one."""
         return max(1_500, 8 * sum(form.live.bit_count() + LETTERS for form in self.forms))
 
     @cached_property
@@ -138,7 +142,7 @@ class BoundedObjects(ObjectMachine):
         return found
 
     def lacking(self, whole: ObjectMachine, forms: list[BoundedForm]) -> Iterator[Cut]:
-        """What there is less than in the whole machine."""
+        """Yield what the machine lacks of the whole machine."""
         ordered = whole.machines.order == "declared"
         if self.ordered > ordered or self.behind:
             asked = "undeclared members anywhere" if ordered else "members in any order"
@@ -157,8 +161,8 @@ class BoundedObjects(ObjectMachine):
                 yield Cut("additionalProperties", asked, given, TWICE)
 
     def fits(self, room: int) -> bool:
-        """Whether there is room for all that may come next: a value for each member and each state after it, and the letters of
-        undeclared names."""
+        """Return whether the states of the machine fit into ``room``.
+        They are estimated: one for each member, need and subset after it, and ``LETTERS`` for undeclared names."""
         if room > self._searched:
             self._searched, self._room = room, self.taken(room)
         return self._room <= room
@@ -167,7 +171,7 @@ class BoundedObjects(ObjectMachine):
     _room = 0
 
     def taken(self, most: int) -> int:
-        """The room that is taken, or more than ``most``."""
+        """Return the estimated states, or some number above ``most``."""
         for form in self.forms:
             members = form.live.bit_count()
             if not form.orders and form.most is None and members and members << members > 2 * most:
@@ -200,7 +204,7 @@ class FormObjects(BoundedObjects):
 
 
 class Ways:
-    """The ways in which the members of one machine may stand, the freest first; each is made once."""
+    """The bounded machines of one object machine, those with fewer restrictions on order first; each is made once."""
 
     def __init__(self, whole: ObjectMachine) -> None:
         self.whole = whole
@@ -211,7 +215,7 @@ class Ways:
         self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
 
     def made(self, *way: Any) -> BoundedObjects:
-        """The objects in one way: classes of names, and two answers as in :data:`WAYS`."""
+        """Return the machine with these classes of names, ``ordered`` and ``behind`` as in :data:`WAYS`."""
         if way not in self._made:
             found = self._made[way] = BoundedObjects(self.whole, *way)
             if isinstance(self.whole.unindented, ObjectMachine):
@@ -219,7 +223,8 @@ class Ways:
         return self._made[way]
 
     def within(self, bounds: Bounds) -> Machine:
-        """The freest that there is room for, or else the last. Raises ``TooManyStates`` where the names alone are too many."""
+        """Return the machine with the fewest restrictions for which there is room, or else the last.
+        Raises ``TooManyStates`` if the names alone are too many."""
         check_limit(len(self.whole.keys.trie.children), limits.STATES)
         classes = tuple([shortened(kind, bounds.length) for kind in self.whole.classes])
         for ordered, behind in self.order:
@@ -232,4 +237,4 @@ class Ways:
 
 
 WAYS = ((False, False), (True, False), (True, True))
-"""Whether members stand as declared, and undeclared ones behind the others."""
+"""(``ordered``: members stand as declared, ``behind``: undeclared ones come after the others)."""

@@ -8,12 +8,12 @@ from ..shapes import Need
 from .members import Form, Run
 
 FEW_REQUIRED = 4
-"""Required members that an abstraction may keep: it has a state for each set of them."""
+"""The most required members that an abstraction keeps: it has a state for each set of them."""
 
 
 class CoarseForm(Form):
-    """A form that forgets its registers. ``keep_required``: where few members are required, those that
-    have been seen are kept, and all of them must have been at the end."""
+    """A form without registers.
+    ``keep_required``: remember the required members seen, if there are few, and demand all of them at the end."""
 
     def __init__(self, form: Form, keep_required: bool) -> None:
         self.__dict__.update(form.__dict__)
@@ -22,26 +22,26 @@ class CoarseForm(Form):
         self.required = form.required if few else 0
 
     def start(self, number: int) -> Run | None:
-        """The run at the beginning, ``None`` if no object has the shape."""
+        """Return the run before the first member, ``None`` if no object has the shape."""
         return None if self.exact.start(number) is None else Run(number)
 
     def allowed(self, run: Run) -> int:
-        """The alternatives that may come next, as bits."""
+        """Return the alternatives that may come next, as bits."""
         found = self.exact.live & ~run.seen
         for each in self.exact.possible:
             found |= 1 << each.bit
         return found
 
     def done(self, run: Run) -> bool:
-        """Whether the object may end."""
+        """Return whether the object may end."""
         return not self.required & ~run.seen
 
     def tracks(self, run: Run) -> bool:
-        """Whether the names of undeclared members matter."""
+        """Return False: no names are remembered."""
         return False
 
     def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
-        """The runs after a member, with what its value needs."""
+        """Yield the runs after a member, each with the need of its value."""
         if mark < len(self.exact.names):
             yield self.exact.needs[mark], run._replace(seen=run.seen | 1 << mark & self.required)
             return

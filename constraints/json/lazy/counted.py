@@ -1,9 +1,9 @@
-"""Patterns with bounds on the length: a product of an automaton and a counter, which is never written out.
+"""Patterns with bounds on the length: the product of a DFA and a counter, made as it is read.
 
     (automaton state, letters so far)     a letter counts when it ends
 
-A state may be entered if the right number of letters can still be reached: the fewest that are needed tell nearly always;
-where more than these are needed, ways with more are looked for.
+A state may be entered if an allowed number of letters can still be reached. The fewest letters to acceptance nearly always decide
+that; where more are needed, longer paths are searched.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .patterns import PatternText
 
 
 class CountedPattern(Region):
-    """The texts of a pattern that have ``least`` to ``most`` letters; a state stays while the right number can be reached."""
+    """The texts of a pattern that have ``least`` to ``most`` letters."""
 
     def __init__(self, shape: Strings, spelling: Spelling) -> None:
         self.least, self.most = shape.least, shape.most
@@ -47,7 +47,7 @@ class CountedPattern(Region):
 
     @cached_property
     def fewest(self) -> dict[int, int]:
-        """By state: the fewest letters that end from there to acceptance."""
+        """The fewest letters completed on the way from a state to acceptance, by state."""
         before: dict[int, list[int]] = {}
         for source, target in dict.fromkeys(map(tuple, self.text.nfa.edges[:, [0, 3]].tolist())):
             before.setdefault(target, []).append(source)
@@ -63,7 +63,7 @@ class CountedPattern(Region):
         return fewest
 
     def live(self, state: int, count: int) -> bool:
-        """Whether the right number of letters can be reached."""
+        """Return whether an allowed number of letters can be reached."""
         known = self.known(state, count)
         if known is not None:
             return known
@@ -83,18 +83,18 @@ class CountedPattern(Region):
         return self._live[state, count]
 
     def known(self, state: int, count: int) -> bool | None:
-        """Whether a state can still reach the right number of letters; ``None`` if that must be searched."""
+        """Return whether an allowed number of letters can be reached; ``None`` if that must be searched."""
         fewest = self.fewest[state]
         if count + fewest >= self.least:
             return self.most is None or count + fewest <= self.most
         return self._live.get((state, count))
 
     def onward(self, state: int, count: int) -> list[tuple[int, int]]:
-        """(state, number of letters read) after each byte that may follow."""
+        """Return (state, number of letters read) after each byte that may follow."""
         return [(target, self.counted(target, count)) for _, _, target in self.text.moves(state)]
 
     def counted(self, target: int, count: int) -> int:
-        """The number of letters read on entering a state, counted as far as it matters."""
+        """Return the number of letters read on entering a state, as far as it matters."""
         if target not in self.between:
             return count
         return min(count + 1, self.least) if self.most is None else count + 1
@@ -137,7 +137,7 @@ class CountedPattern(Region):
         return size
 
     def towards_end(self, local: Local) -> tuple[int, Local]:
-        """The next byte of :meth:`completion`, and the local state after it."""
+        """Return the next byte of :meth:`completion`, and the local state after it."""
         if local not in self._towards_end:
             ways = []
             for low, _, after in self.moves(local):
@@ -149,7 +149,7 @@ class CountedPattern(Region):
 
     @cached_property
     def _fewest(self) -> Numbers:
-        """``fewest`` by state."""
+        """:attr:`fewest` as an array."""
         return np.array([self.fewest[state] for state in range(self.text.nfa.num_states)])
 
     def pattern(self, local: Local) -> Pattern | None:

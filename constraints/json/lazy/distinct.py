@@ -1,7 +1,7 @@
-"""Values that must be distinct: what they are equal to, how many a need has, whether enough of them are left.
+"""Values that must be distinct: their equality, the values of a need, and whether enough of them are left.
 
-JSON values are equal if they are of one type and mean the same: 1 and 1.0 are, 1 and true are not, and the members of an
-object have no order.
+JSON values are equal if they have one type and one meaning: 1 and 1.0 are equal, 1 and true are not, and the members of an object
+have no order.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 JSON_WORDS = STYLES["space"].words
 MOST_LISTED = 200
-"""Integers between bounds that are listed."""
+"""The widest range of integers whose values are listed."""
 
 
 @lru_cache(maxsize=4096)
 def meaning(text: bytes) -> Hashable:
-    """What a JSON text is equal to; strings stand for themselves."""
+    """Return a hashable value of a JSON text: equal for equal JSON values. A string stands for itself."""
     return frozen(json.loads(text, parse_float=Decimal, parse_int=Decimal))
 
 
 def frozen(value: Any) -> Hashable:
-    """A value that is hashable, and equal exactly if the JSON values are."""
+    """Return a hashable value that is equal for equal JSON values only."""
     if isinstance(value, list):
         return ("array", *map(frozen, value))
     if isinstance(value, dict):
@@ -45,7 +45,7 @@ def frozen(value: Any) -> Hashable:
 
 
 class Distinct:
-    """The values of each need, as many as are asked for."""
+    """The values of each need, found as far as they are asked for."""
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
@@ -56,13 +56,13 @@ class Distinct:
         self._more: dict[Need, Iterator[bytes]] = {}
 
     def automaton(self, need: Need) -> RecordingAutomaton:
-        """The texts of a need."""
+        """Return the automaton of the texts of a need, with its comparisons."""
         if need not in self._automata:
             self._automata[need] = RecordingAutomaton(StackAutomaton(self.machines.machine(need)))
         return self._automata[need]
 
     def values(self, need: Need, most: int) -> dict[Hashable, bytes]:
-        """Values of a need with a text of each: so many, or all that there are."""
+        """Return ``most`` values of a need, or all if there are fewer, each with a text."""
         known = self._known.setdefault(need, {})
         if need not in self._more:
             self._more[need] = self.texts(need)
@@ -71,7 +71,7 @@ class Distinct:
         return known
 
     def meaning(self, text: bytes) -> Hashable:
-        """What a text is equal to."""
+        """Return a hashable value of a text in this style: equal for equal values."""
         style = self.machines.style
         if not style.tuples:
             return meaning(text)
@@ -81,7 +81,7 @@ class Distinct:
         return Decimal(text.decode()) if found is None else found
 
     def listed(self, need: Need) -> list[bytes] | None:
-        """A text of each value of a need, ``None`` where they are not listed."""
+        """Return a text of each value of a need; ``None`` if the need does not list its values."""
         value = self.machines.value(need)
         if value.array or value.object:
             return None
@@ -94,11 +94,11 @@ class Distinct:
         return found
 
     def are_listed(self, need: Need) -> bool:
-        """Whether the values of a need are listed."""
+        """Return whether a need lists its values."""
         return need != NEVER and self.listed(need) is not None
 
     def texts(self, need: Need) -> Iterator[bytes]:
-        """Texts of the values of a need: one of each where they are listed."""
+        """Yield texts of the values of a need; if they are listed, one of each, in the order of ``enum``."""
         found = self.listed(need)
         if found is not None:
             nodes = [self.machines.document.nodes[number] for number, sign in sorted(need) if sign]
@@ -112,7 +112,7 @@ class Distinct:
             yield from ends(automaton, start)
 
     def numbers(self, shape: Numbers) -> list[bytes] | None:
-        """A text of each number of a shape, ``None`` where they are not listed."""
+        """Return a text of each number of a shape; ``None`` if they are not listed."""
         found = numbers.listed(shape, MOST_LISTED)
         if found is None:
             return None
@@ -120,7 +120,7 @@ class Distinct:
         return [text for text in each if text is not None]
 
     def matched(self, needs: Sequence[Need], seen: frozenset[Hashable]) -> list[bytes] | None:
-        """Texts of distinct values of some needs that were not seen, ``None`` if there are none."""
+        """Return texts of distinct, unseen values, one for each need (bipartite matching); ``None`` if impossible."""
         holder: dict[Hashable, int] = {}
         chosen: dict[int, bytes] = {}
         options = [self.values(need, len(seen) + len(needs)) for need in needs]
@@ -142,7 +142,7 @@ class Distinct:
 
 
 def listed_strings(shape: Strings, spelling: Spelling) -> list[bytes] | None:
-    """A text of each string of a shape, ``None`` where they are not listed."""
+    """Return a text of each string of a shape; ``None`` if they are not listed."""
     if shape.among is None:
         return None
     each = (
@@ -153,7 +153,7 @@ def listed_strings(shape: Strings, spelling: Spelling) -> list[bytes] | None:
 
 
 def ends(automaton: LazyAutomaton, configuration: Configuration) -> Iterator[bytes]:
-    """The texts from a configuration to acceptance, short ones first."""
+    """Yield the texts from a configuration to acceptance, short ones first."""
 
     def moves(here: Any) -> Iterator[tuple[int, Any]]:
         for low, high, after in automaton.moves(here):

@@ -1,7 +1,7 @@
 """The machines of a document whose arrays and objects have a line for each part, with an indent by their depth.
 
-Each depth has machines of its own, made when a text gets there. What does not depend on the depth is that of the document with
-any white space: which needs are empty, their short texts, the values without parts.
+Each depth has machines of its own, made when a text gets there. What does not depend on the depth is taken from the document's
+machines with any white space: which needs are empty, their short texts, and the values without parts.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class IndentedMachines(Machines):
 
 
 def indented(text: bytes, style: Style) -> bytes:
-    """A JSON text without white space, written in a style that has an indent."""
+    """Return a JSON text without white space in a style that has an indent."""
     out, at, outer = bytearray(), 0, list[Style]()
     while at < len(text):
         byte = text[at : at + 1]

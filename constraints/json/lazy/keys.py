@@ -2,9 +2,10 @@
 
     state = (node of the trie or −1, local state of each class or None)
 
-Where names have several spellings, the trie has a root and the state has the classes for each of them.
+Where names have several spellings, the trie has a root, and the state has the classes, for each of them.
 
-The number −2 − i stands for a node where the declared name i ends, and no longer one goes on: see ``alike``.
+The number −2 − i stands for a node at which the declared name i ends and from which no longer declared name goes on: see
+:meth:`Keys.alike`.
 
 An alternative is a bit: declared names come first, then classes. A declared name belongs to no class.
 """
@@ -27,12 +28,12 @@ from .letters import merged_rows
 from .texts import FreeText, inside
 
 State = tuple[int, tuple[Local, ...]]
-MOST_SPELLINGS = 8  # ways to write the rest of a name, beyond which they are not listed
+MOST_SPELLINGS = 8  # the most encodings of the rest of a name that are listed
 
 
 class Trie:
-    """Names as they may be spelled. Where the ways to write a character end they meet. ``roots``: the first node of each
-    spelling; the nodes of the first one come first, and its root is 0."""
+    """A trie of names in all their encodings; the encodings of a character end in one node.
+    ``roots``: the first node of each spelling. The nodes of the first spelling come first, and its root is 0."""
 
     def __init__(self, names: Sequence[str], spellings: Sequence[Spelling]) -> None:
         self.children: list[dict[int, int]] = []
@@ -47,7 +48,7 @@ class Trie:
         self._reach()
 
     def add_names(self, names: Sequence[str], spelling: Spelling) -> None:
-        """Let the names follow the last root."""
+        """Add the names below the last root."""
         after: dict[tuple[int, str], int] = {}
         for i, name in enumerate(names):
             node = self.roots[-1]
@@ -60,11 +61,11 @@ class Trie:
             self.end[node] = i
 
     def spelling(self, node: int) -> int:
-        """The number of the spelling that a node belongs to."""
+        """Return the number of the spelling that a node belongs to."""
         return bisect_right(self.roots, node) - 1
 
     def add(self, node: int, char: str, spellings: Ways, after: dict[tuple[int, str], int]) -> None:
-        """Let a character follow a node."""
+        """Add a character after a node."""
         if len(spellings) == 1 and len(spellings[0]) == 1:
             end = self.children[node].get(spellings[0][0][0])
             after[node, char] = self.link(node, spellings[0][0], end)
@@ -78,19 +79,19 @@ class Trie:
             self.link(here, way[-1], end)
 
     def node(self) -> int:
-        """A new node."""
+        """Add a node and return it."""
         self.children.append({})
         return len(self.children) - 1
 
     def link(self, node: int, choices: Sequence[int], end: int | None) -> int:
-        """Let these bytes lead to a node."""
+        """Let these bytes lead from a node to ``end`` (``None``: a new node); return that."""
         end = self.node() if end is None else end
         for byte in choices:
             self.children[node][byte] = end
         return end
 
     def path(self, node: int, name: int) -> bytes:
-        """The bytes from a node to the end of a name."""
+        """Return the bytes from a node to the end of a name."""
         out = bytearray()
         while self.end.get(node) != name:
             node, byte = next((to, b) for b, to in self.children[node].items() if self.reach[to] >> name & 1)
@@ -98,7 +99,8 @@ class Trie:
         return bytes(out)
 
     def spellings(self, node: int, name: int) -> Sequence[bytes]:
-        """The ways to go on from a node to the end of a name, the quote after it included; none where there are too many."""
+        """Return the encodings of the rest of a name from a node on, with the quote after it.
+        The list is empty if they are too many."""
         key = (node, name)
         if (found := self._spellings.get(key)) is None:
             todo, out = [(node, b"")], list[bytes]()
@@ -114,7 +116,7 @@ class Trie:
         return found
 
     def _reach(self) -> None:
-        """The names that may still come of each node, as bits."""
+        """Compute for each node the names that end at or below it, as bits."""
         before: list[list[int]] = [[] for _ in self.children]
         for node, children in enumerate(self.children):
             for child in children.values():
@@ -147,7 +149,7 @@ class Keys:
         self._observed: dict[tuple[int, Prefixes], list[tuple[int, int]]] = {}
 
     def start(self, allowed: int, spelling: int = 0) -> State:
-        """The state before a name that is one of the alternatives, behind what opens it in one spelling."""
+        """Return the state before a name of the allowed alternatives, after the opening quote of a spelling."""
         first = spelling * self.num_classes
         here = range(first, first + self.num_classes)
         classes = enumerate(zip(self.classes, self.bits, strict=True))
@@ -155,7 +157,7 @@ class Keys:
         return self.trie.roots[spelling], tuple(started)
 
     def spelling(self, state: State) -> int:
-        """The number of the spelling that a state within a name belongs to."""
+        """Return the number of the spelling that a state within a name belongs to."""
         if len(self.spellings) == 1:
             return 0
         node, classes = state
@@ -164,11 +166,11 @@ class Keys:
         return next(i for i, local in enumerate(classes) if local is not None) // self.num_classes
 
     def closing(self, state: State) -> int:
-        """The byte that ends a name."""
+        """Return the byte that ends a name."""
         return self.trie.closings[self.spelling(state)]
 
     def marks(self, state: State) -> int:
-        """The alternatives whose name ends here."""
+        """Return the alternatives whose name ends here, as bits."""
         node, classes = state
         if node < -1:
             return 1 << -2 - node
@@ -181,7 +183,7 @@ class Keys:
         return found
 
     def reach(self, state: State) -> int:
-        """The alternatives that may still come."""
+        """Return the alternatives whose names may still be completed, as bits."""
         node, classes = state
         found = self.trie.reach[node] if node >= 0 else 0
         for i, local in enumerate(classes):
@@ -190,13 +192,13 @@ class Keys:
         return found
 
     def is_free(self, i: int, local: Local, node: int) -> bool:
-        """Whether a class has a name from here on that is not declared."""
+        """Return whether an undeclared name of a class can be completed from here."""
         if isinstance(self.classes[i], FreeText) and self.classes[i].most is None:  # type: ignore[attr-defined]
             return True
         return self.first_text(i, local, node) is not None
 
     def first_text(self, i: int, local: Local, node: int) -> bytes | None:
-        """A short end of a name of a class that is not declared, ``None`` if there is none."""
+        """Return a short rest of an undeclared name of a class, ``None`` if there is none."""
         key = (i, local, node)
         if key not in self._free:
             machine = self.classes[i]
@@ -206,14 +208,14 @@ class Keys:
         return self._free[key]
 
     def texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
-        """Ends of names of a class that are not declared, short ones first."""
+        """Yield rests of undeclared names of a class, short ones first."""
         first = self.first_text(i, local, node)
         if first is not None:
             yield first
             yield from (text for text in self._texts(i, local, node) if text != first)
 
     def _texts(self, i: int, local: Local, node: int) -> Iterator[bytes]:
-        """:meth:`texts`, anew."""
+        """Search the rests of undeclared names, without the cache of the first one."""
         machine, children, ends = self.classes[i], self.trie.children, self.trie.end
 
         def moves(state: Any) -> Iterator[tuple[int, Any]]:
@@ -230,7 +232,7 @@ class Keys:
         )
 
     def rows(self, state: State) -> list[tuple[int, int, State, int]]:
-        """(low, high, state after such a byte, the alternatives that may come from there), within a name."""
+        """Return the transitions within a name: (low, high, state after such a byte, the alternatives reached)."""
         if (found := self._rows.get(state)) is None:
             found = self._rows[state] = list(self._row(state))
         return found
@@ -255,7 +257,7 @@ class Keys:
                 yield low, end - 1, target, reach
 
     def step(self, state: State, byte: int, allowed: int) -> State | None:
-        """The state after one byte of a name; ``None`` where it may not come."""
+        """Return the state after one byte of a name; ``None`` if it may not come."""
         node, classes = state
         target = self.trie.children[node].get(byte, -1) if node >= 0 else -1
         if self.classes:
@@ -265,11 +267,11 @@ class Keys:
         return (target, classes) if target >= 0 and self.trie.reach[target] & allowed else None
 
     def moves(self, state: State, allowed: int) -> list[tuple[int, int, State]]:
-        """The moves within a name, to states from which one of the alternatives may come."""
+        """Return the moves within a name, to states from which an allowed alternative can be completed."""
         return merged_rows([(low, high, to) for low, high, to, reach in self.rows(state) if reach & allowed])
 
     def body(self, state: State, allowed: int) -> LocalBody | None:
-        """The body of a state, if all classes that are still possible have the same."""
+        """Return the free text that a state is in, if all possible classes have the same."""
         node, classes = state
         found: LocalBody | None = None
         some = 0
@@ -287,30 +289,30 @@ class Keys:
         return found._replace(exceptions=bytes(sorted(self.trie.children[node])) if node >= 0 else b"")
 
     def after_letters(self, state: State, count: int) -> State:
-        """The state after some letters of such a body."""
+        """Return the state after some letters of :meth:`body`."""
         if not count:
             return state
         pairs = zip(self.classes, state[1], strict=True)
         return -1, tuple([c if c is None else m.after_letters(c, count) for m, c in pairs])
 
     def longest(self, i: int) -> int:
-        """The most bytes to the end of an undeclared name of a class, or somewhat more than that."""
+        """Return an upper bound of the bytes to the end of an undeclared name of a class."""
         machines = self.classes[i :: self.num_classes]
         longest = [m.nfa.num_states if isinstance(m, DfaMachine) else m.longest for m in machines]
         most = max([1 << 20 if each is None else each for each in longest])
-        # of a free text of so many letters, one is not declared; elsewhere no state comes twice beside one of the declared names
+        # free text: not all texts of this length are declared; otherwise a shortest rest repeats no (state, node)
         return most + 3 if isinstance(machines[0], FreeText) else most * (len(self.trie.children) + 1)
 
     def free(self, state: State, allowed: int) -> bool:
-        """Whether any text may follow in the name, of any length."""
+        """Return whether any text of any length may follow in the name."""
         for machine, bit, local in zip(self.classes, self.bits, state[1], strict=True):
             if local is not None and allowed & bit and isinstance(machine, FreeText) and machine.most is None:
                 return True
         return False
 
     def observed(self, node: int, prefixes: Prefixes) -> list[tuple[int, int]]:
-        """The declared names whose end a token can read from a node on, the quote after it too: (node of the prefixes,
-        name)."""
+        """Return the declared names that a token can complete from a node on, including the quote.
+        Each is given as (node of the tokens' prefixes, name)."""
         found = self._observed.get((node, prefixes))
         if found is None:
             found, todo, seen = [], [(node, 0)], {(node, 0)}
@@ -328,7 +330,7 @@ class Keys:
         return found
 
     def alike(self, state: State, allowed: int, prefixes: Prefixes) -> State:
-        """A state from which the same tokens can be read, with fewer declared names before it where that is possible."""
+        """Return a state from which the same tokens can be read, with fewer declared names ahead where possible."""
         node, classes = state
         if node < 0 or not self.free(state, allowed):
             return state
@@ -349,7 +351,8 @@ def accepted(
     final: Callable[[Any], bool],
     left: Callable[[Any], int],
 ) -> Iterator[bytes]:
-    """The texts from a state to a final one, short ones first, as far as they are found in reasonable time."""
+    """Yield the texts from a state to a final one, short ones first, until a limit on the search.
+    ``left``: the bytes of a short completion of a state."""
     count = 0
     heap: list[tuple[int, int, int, bytes, Any]] = [(left(start), 0, 0, b"", start)]
     while heap and count < 20 * limits.POSITIONS:

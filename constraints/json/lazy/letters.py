@@ -1,4 +1,4 @@
-"""The letters that the insides of strings are made of, as byte automata."""
+"""The letters (encoded characters) that the contents of strings are made of, as byte automata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = dict[int, list[tuple[int, int, int]]]
 
 
 def rows_of(nfa: Nfa) -> Rows:
-    """The edges of a deterministic automaton by state."""
+    """Return the edges of a deterministic automaton by state."""
     edges = nfa.edges if nfa.by_byte is None else nfa.edges[nfa.by_byte]
     found: Rows = {}
     for source, low, high, target in edges.tolist():
@@ -29,7 +29,7 @@ def rows_of(nfa: Nfa) -> Rows:
 
 
 def merged_rows(moves: list[tuple[int, int, Any]]) -> list[tuple[int, int, Any]]:
-    """The same moves, neighbours with one target joined."""
+    """Join neighbouring ranges with one target."""
     found: list[tuple[int, int, Any]] = []
     for low, high, target in moves:
         if found and found[-1][1] == low - 1 and found[-1][2] == target:
@@ -43,7 +43,7 @@ _letters: dict[tuple[tuple[int, int, int, int], ...], Letters] = {}
 
 
 def letters_of(rows: Callable[[int], Sequence[tuple[int, int, int]]], start: int) -> Letters:
-    """The letters between two visits of a state, one object for each set of letters."""
+    """Return the letters between two visits of a state, one object for each set of letters."""
     order, number = [start], {start: 0}
     edges = []
     for state in order:
@@ -62,11 +62,11 @@ def letters_of(rows: Callable[[int], Sequence[tuple[int, int, int]]], start: int
 
 
 class Alphabet:
-    """The characters of strings in one spelling, with their tables.
+    """The letters of strings in one spelling, with their tables.
 
-    ``letters``: the characters as they may be written. ``rows``, ``after``: by state within a letter, the moves, and the state
-    after each byte (−1 for none). ``finish``: the shortest end of a letter by state. ``between``, ``table``: the state of the
-    automaton of all strings between two letters, and its states after each byte (−1 for none).
+    ``letters``: their automaton. ``rows``, ``after``: by its state, the moves, and the state after each byte (−1 for none).
+    ``finish``: by its state, the shortest end of a letter. ``between``, ``table``: the state between two letters of the automaton
+    of all strings, and by its state the state after each byte (−1 for none).
     """
 
     def __init__(self, spelling: Spelling) -> None:
@@ -80,7 +80,7 @@ class Alphabet:
 
 
 def table_of(nfa: Nfa) -> list[list[int]]:
-    """By state of a deterministic automaton: the state after each byte, −1 for none."""
+    """Return, by state of a deterministic automaton, the state after each byte (−1 for none)."""
     found = [[-1] * 256 for _ in range(nfa.num_states)]
     for source, low, high, target in nfa.edges.tolist():
         found[source][low : high + 1] = [target] * (high + 1 - low)
@@ -88,6 +88,6 @@ def table_of(nfa: Nfa) -> list[list[int]]:
 
 
 alphabet_of = lru_cache(maxsize=None)(Alphabet)
-"""The characters of a spelling."""
+"""The letters of a spelling, cached."""
 MOST_LETTER = 12
-"""Bytes of a letter, at most: two escapes of half a character each."""
+"""The most bytes of a letter: two escapes, each of half a character."""

@@ -1,7 +1,7 @@
 """Arrays of distinct items that are listed: the registers hold the set of values used, as bits.
 
-The texts of all values are read side by side. A state is the set of values that the text so far may become, each with a
-state of its own machine; so the item may go on exactly while one of them is free.
+The texts of all values are read in parallel. A state is the set of values that the text so far may become, each with a state of
+its own machine. The item may go on while one of them is unused.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 READ = 7
 LETTERS = 20
-"""Letters of listed values, one list behind each item that is remembered, for each state that an object may take."""
+"""Letters of an ordered list's automaton per unit of ``Bounds.room``; it has all values once for each item that it remembers."""
 FEW_SETS = 16
-"""Sets of values that a finite automaton always remembers."""
+"""The number of sets of used values up to which a finite automaton always remembers the set."""
 State = frozenset[tuple[int, Local]]
 """Values, by number, each with a local state of its machine."""
 
@@ -54,7 +54,7 @@ class Values:
         return self.number[value]
 
     def machine(self, i: int) -> Machine:
-        """The machine of the texts of a value."""
+        """Return the machine of the texts of a value."""
         if i not in self._machines:
             value = next(value for value, number in self.number.items() if number == i)
             found: Machine = TextMachine(self.texts[i])
@@ -66,12 +66,12 @@ class Values:
         return self._machines[i]
 
     def start(self, values: int) -> State:
-        """The state before one of some values, given as bits."""
+        """Return the state before one of some values, given as bits."""
         some = (i for i in range(len(self.texts)) if values >> i & 1)
         return frozenset([(i, self.machine(i).start()) for i in some])
 
     def rows(self, state: State) -> list[tuple[int, int, State, int]]:
-        """(low, high, state after such a byte, the values that may come of it)."""
+        """Return the transitions: (low, high, state after such a byte, the values that it may become, as bits)."""
         if state not in self._rows:
             arcs = [(low, high, (i, to)) for i, at in state for low, high, to in self.machine(i).moves(at)]
             cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
@@ -84,7 +84,7 @@ class Values:
         return self._rows[state]
 
     def ending(self, state: State) -> int | None:
-        """The value whose text this is."""
+        """Return the value whose text ends in this state, ``None`` if there is none."""
         return next((i for i, at in state if self.machine(i).final(at)), None)
 
 
@@ -106,20 +106,20 @@ class ListedArrayMachine(Region):
         self._good: dict[tuple[int, int], int] = {}
 
     def at(self, n: int) -> int:
-        """The values that an item may have."""
+        """Return the values that an item may have, as bits."""
         if self.shape.most is not None and n >= self.shape.most:
             return 0
         return self.allowed[min(n, len(self.allowed) - 1)]
 
     def to_end(self, n: int, used: int) -> list[int] | None:
-        """Values with which an array can end, ``None`` if there are none."""
+        """Return values with which an array can end, by number; ``None`` if there are none."""
         key = (n, used)
         if key not in self._after:
             self._after[key] = matching([self.at(i) & ~used for i in range(n, self.shape.least)])
         return self._after[key]
 
     def good(self, n: int, used: int) -> int:
-        """The values that the next item may have."""
+        """Return the values of the next item after which the array can still end, as bits."""
         key = (n, used)
         if key not in self._good:
             free, found = self.at(n) & ~used, 0
@@ -133,7 +133,7 @@ class ListedArrayMachine(Region):
         return self._good[key]
 
     def may_end(self, n: int, used: int) -> bool:
-        """Whether the array may end after so many items."""
+        """Return whether the array may end after ``n`` items."""
         return n >= self.shape.least
 
     def start(self) -> Local:
@@ -166,11 +166,11 @@ class ListedArrayMachine(Region):
         return with_blanks(found, local) if self.style.blank else found
 
     def in_comma(self, n: int, used: int, at: int) -> Local:
-        """Within a comma, or after it."""
+        """Return the state after ``at`` bytes of a comma, or after all of it."""
         return (COMMA, n, used, at) if at < len(self.style.comma) else (ITEM, n, used)
 
     def in_item(self, n: int, used: int, state: State) -> list[tuple[int, int, Local]]:
-        """The moves within an item."""
+        """Return the moves within an item."""
         good = self.good(n, used)
         found: list[Any] = [
             (low, high, (READ, n, used, to))
@@ -184,11 +184,11 @@ class ListedArrayMachine(Region):
         return merged_rows(found)
 
     def after(self, n: int) -> int:
-        """The number of items after one more, as far as it is remembered."""
+        """Return the number of items after one more, as far as it matters."""
         return n + 1
 
     def taken(self, used: int, i: int) -> int:
-        """The values that are not free after one more."""
+        """Return the values that are used up after one more, as bits."""
         return used | 1 << i
 
     def reads(self, local: Local) -> bool:
@@ -217,12 +217,12 @@ class ListedArrayMachine(Region):
     # ------------------------------------------------------------ short texts
 
     def shortest(self, look: Look) -> bytes | None:
-        """A short text of an array, ``None`` if there is none."""
+        """Return a short text of an array, ``None`` if there is none."""
         items = self.to_end(0, 0)
         return None if items is None else b"[" + self.written(items, first=True)
 
     def written(self, items: Sequence[int], first: bool) -> bytes:
-        """The last items and the end. ``first``: there are none before."""
+        """Return the text of the last items and the end. ``first``: no item precedes."""
         return self.plain.written([self.values.texts[i] for i in items], first, b"]")
 
     def completion(self, local: Local) -> bytes:
@@ -251,8 +251,11 @@ class ListedArrayMachine(Region):
 
 
 class OrderedListMachine(ListedArrayMachine):
-    """The same arrays with their items in the order in which the values are listed: one state for the latest of them. Of a
-    long list, neighbours share such a state, and an array has one of them."""
+    """The arrays whose items come in the order in which the values are listed: the register is the latest of them.
+
+    In a long list, each block of neighbours shares a state; an array has at most one value of a block. It reads at most the texts
+    of the machine without an order.
+    """
 
     def __init__(self, whole: ListedArrayMachine, most_letters: int) -> None:
         self.__dict__.update(whole.__dict__)
@@ -296,11 +299,12 @@ class OrderedListMachine(ListedArrayMachine):
 
 
 class RepeatingArrayMachine(ListedArrayMachine):
-    """The texts of the arrays of one shape whose items are listed and not distinct: the bit above all values says so."""
+    """The texts of the arrays of one shape whose items are listed and not distinct.
+    The bit above all values says that a value has come twice."""
 
     @cached_property
     def repeated(self) -> int:
-        """That bit."""
+        """The bit for a value that has come twice."""
         return 1 << len(self.values.texts)
 
     def may_end(self, n: int, used: int) -> bool:
@@ -333,7 +337,7 @@ class RepeatingArrayMachine(ListedArrayMachine):
         return self._after[key]
 
     def ending(self, n: int, used: int) -> list[int] | None:
-        """The values of a shortest end: at the first position that can, a value comes that was there before."""
+        """Return the values of a shortest end: an earlier value comes again at the first position that allows it."""
         chosen: dict[int, int] = {}
         end, last = max(n, self.shape.least), max(n, len(self.allowed)) + 1
         if used < self.repeated:
@@ -354,7 +358,8 @@ class RepeatingArrayMachine(ListedArrayMachine):
 
 
 def matching(options: Sequence[int]) -> list[int] | None:
-    """A different value for each of some positions, by the values that each may have; ``None`` if there is none."""
+    """Return a different value for each position (bipartite matching), ``None`` if there is none.
+    ``options``: by position, the values that it may have, as bits."""
     holder: dict[int, int] = {}
 
     def place(position: int, tried: set[int]) -> bool:

@@ -1,14 +1,14 @@
 """Which members an object may still have: registers over one shape of objects.
 
-A :class:`Form` is an object shape settled name by name. A *run* through it holds the registers: the set of declared members
-seen, how many members there are, which members that must exist are still to come, and the names that must not be written
-again.
+A :class:`Form` is an object shape with its conditions resolved name by name. A :class:`Run` is a state of a form. It holds the
+registers: the set of declared members seen, the number of members, the members that must exist and are still missing, and the
+names that must not be written again.
 
     may come = required, not seen                                   always
              ∪ optional, not seen ∪ undeclared                      if a place is left after the required ones
 
-JSON lets a name be written twice, and then the last one counts. No declared member is written twice. Undeclared ones may
-be, but where their number counts, or where one of them must exist.
+JSON lets a name be written twice; the last one then counts. A declared member is never written twice. Undeclared ones may be,
+unless their number matters or one of them must exist.
 """
 
 from __future__ import annotations
@@ -28,15 +28,19 @@ if TYPE_CHECKING:
     from .values import Look, Machines
 
 ALL_SETS = 4
-"""Members that must exist, up to which one may do for any set of them."""
+"""The most members that must exist for which an undeclared member may provide any set of them."""
 EMPTY: frozenset[str] = frozenset()
 
 
 class Run(NamedTuple):
-    """A way through a form. ``seen``: bits of declared members. ``size``: members, as far as they are counted. ``missing``:
-    members that must exist among the undeclared ones and are still to come. ``places``: by order how many members lie
-    behind, −1 where that order is broken. ``counted``, ``held``: names that must not be written again, because they count
-    or because they are those of members that must exist. ``more``: undeclared members where their names are not remembered."""
+    """The registers of a form.
+
+    ``form``: its index. ``seen``: the declared members seen (in an order: those that can come no more), as bits. ``size``: the
+    number of members, as far as it matters. ``missing``: the members that must exist (indices) and that no undeclared member has
+    provided yet. ``places``: by order, the number of its members passed, −1 if the order is broken. ``counted``, ``held``: names
+    that must not be written again, since they count towards ``least`` or provide members that must exist. ``more``: the number of
+    undeclared members, where their names are not remembered.
+    """
 
     form: int
     seen: int = 0
@@ -49,8 +53,11 @@ class Run(NamedTuple):
 
 
 class Other(NamedTuple):
-    """A class of undeclared members: its bit, the need of its values, which members that must exist it does for, and the
-    patterns that its names match."""
+    """A class of undeclared members.
+
+    Its bit, the need of its values, the members that must exist (indices) that such a member provides, and the patterns that its
+    names match.
+    """
 
     bit: int
     need: Need
@@ -59,7 +66,7 @@ class Other(NamedTuple):
 
 
 class Form:
-    """An object shape settled name by name; alternatives are bits, as in :class:`~.keys.Keys`."""
+    """An object shape with its conditions resolved name by name; alternatives are bits, as in :class:`~.keys.Keys`."""
 
     def __init__(
         self,
@@ -106,14 +113,14 @@ class Form:
         self.counts = self.least > 0 or self.most is not None
 
     def put_in_order(self) -> None:
-        """Let the declared members stand in the orders of the shape."""
+        """Allow the declared members only in the orders of the shape."""
         self.orders = objects.orders(list(self.names), self.shape)
         self.place = [{i: p for p, i in enumerate(order)} for order in self.orders]
         self.ahead = [[0, *accumulate((1 << i for i in reversed(order)), or_)][::-1] for order in self.orders]
         self.stops = list(map(self.stops_of, self.orders))
 
     def stops_of(self, order: Sequence[int]) -> list[int]:
-        """By place in an order: the place after the next required member, or the end."""
+        """Return, by place in an order, the place after the next required member, or the end."""
         found = [len(order)]
         for place, i in reversed(list(enumerate(order))):
             found.append(place + 1 if self.required >> i & 1 else found[-1])
@@ -123,23 +130,23 @@ class Form:
 
     @cached_property
     def live(self) -> int:
-        """The declared members that some value may have."""
+        """The declared members whose need some value satisfies, as bits."""
         return sum(
             1 << i for i, need in enumerate(self.needs) if need != NEVER and not self.machines.is_empty(need)
         )
 
     @cached_property
     def possible(self) -> list[Other]:
-        """The classes of undeclared members that some value may have."""
+        """The classes of undeclared members whose need some value satisfies."""
         return [each for each in self.others if not self.machines.is_empty(each.need)]
 
     @cached_property
     def free(self) -> int:
-        """The bits of the classes of members that need not exist."""
+        """The classes of undeclared members that provide none of those that must exist, as bits."""
         return sum({1 << each.bit for each in self.possible if not each.does})
 
     def fewest(self, missing: frozenset[int]) -> int | None:
-        """How many undeclared members do for those that must exist; ``None`` if none do."""
+        """Return the fewest undeclared members that provide all of these; ``None`` if that is impossible."""
         if not missing:
             return 0
         if missing not in self._fewest:
@@ -154,7 +161,7 @@ class Form:
         return {}
 
     def start(self, number: int) -> Run | None:
-        """The run at the beginning, ``None`` if no object has the shape."""
+        """Return the run before the first member, ``None`` if no object has the shape."""
         missing = frozenset(range(self.must))
         if self.required & ~self.live or (witnesses := self.fewest(missing)) is None:
             return None
@@ -168,7 +175,7 @@ class Form:
     # ------------------------------------------------------------ what may come next
 
     def allowed(self, run: Run) -> int:
-        """The alternatives that may come next, as bits."""
+        """Return the alternatives that may come next, as bits."""
         required = self.required & ~run.seen
         fewest = self.fewest(run.missing) or 0
         room: float = float("inf")
@@ -188,39 +195,40 @@ class Form:
         return found
 
     def in_order(self, run: Run) -> int:
-        """The declared members that an order has next."""
+        """Return the declared members that may come next in some order, as bits."""
         found = 0
         for behind, ahead, stops in zip(run.places, self.ahead, self.stops, strict=True):
             if behind < 0:
                 continue
             end = stops[behind]
-            if not self.possible:  # as many as there must be have to follow
+            if not self.possible:  # enough members have to follow for the fewest that there must be
                 while end > behind and run.size + (ahead[end - 1] & self.live).bit_count() < self.least:
                     end -= 1
             found |= ahead[behind] & ~ahead[end] & self.live
         return found
 
     def done(self, run: Run) -> bool:
-        """Whether the object may end."""
+        """Return whether the object may end."""
         return not self.required & ~run.seen and not run.missing and run.size >= self.least
 
     @property
     def is_linear(self) -> bool:
-        """Whether a declared member leads to one run, whatever is before it."""
+        """Whether the run after a declared member does not depend on what precedes it."""
         return len(self.orders) == 1 and not self.counts and not self.must
 
     @property
     def remembers(self) -> bool:
-        """Whether the names of undeclared members ever matter."""
+        """Whether the names of undeclared members ever have to be remembered."""
         return bool(self.others) and (self.must > 0 or self.least > 1)
 
     def tracks(self, run: Run) -> bool:
-        """Whether the names of undeclared members matter."""
+        """Return whether the name of the next undeclared member matters."""
         some = run.missing or run.held or run.counted or run.size + 1 < self.least
         return bool(self.others) and bool(some)
 
     def after(self, run: Run, mark: int, name: str | None) -> Iterator[tuple[Need, Run]]:
-        """The runs after a member, with what its value needs. ``name``: that of an undeclared member, where it matters."""
+        """Yield the runs after a member, each with the need of its value.
+        ``mark``: the bit of the member. ``name``: its name, if it is undeclared and the name matters."""
         count = run.size
         if self.counts:
             count = count + 1 if self.most is not None else min(count + 1, self.least)
@@ -247,18 +255,18 @@ class Form:
                 yield each.need, run._replace(size=count, missing=missing, counted=counted, held=held)
 
     def behind(self, places: tuple[int, ...]) -> int:
-        """The declared members that no order has ahead."""
+        """Return the declared members that come later in no order, as bits."""
         ahead = 0
         for bits_ahead, place in zip(self.ahead, places, strict=True):
             ahead |= bits_ahead[place] if place >= 0 else 0
         return (1 << len(self.names)) - 1 & ~ahead
 
     def reaches(self, order: int, behind: int, mark: int) -> bool:
-        """Whether no required member lies between a place of an order and a member."""
+        """Return whether no required member lies between a place of an order and a member."""
         return self.place[order][mark] < self.stops[order][behind]
 
     def has_room(self, run: Run, does: frozenset[int]) -> bool:
-        """Whether one more undeclared member leaves room for those that must come."""
+        """Return whether one more undeclared member leaves room for those that must come."""
         if self.most is None:
             return True
         must = (self.required & ~run.seen).bit_count() + (self.fewest(run.missing - does) or 0)
@@ -267,7 +275,7 @@ class Form:
     # ------------------------------------------------------------ short texts
 
     def shortest(self, run: Run, look: Look) -> list[tuple[int, Need]] | None:
-        """The members to come in a short text: bits and needs; ``None`` if there is none."""
+        """Return the members to come in a short text, as (bit, need); ``None`` if there is none."""
         found = [(i, self.needs[i]) for i in self.sequence(run) if (self.required & ~run.seen) >> i & 1]
         missing = run.missing
         while missing:
@@ -287,21 +295,21 @@ class Form:
         return found if self.most is None or len(found) + run.size <= self.most else None
 
     def sequence(self, run: Run) -> Sequence[int]:
-        """The declared members in the order in which they may come."""
+        """Return the declared members in an order in which they may come."""
         for order, behind in zip(self.orders, run.places, strict=True):
             if behind >= 0:
                 return order[behind:]
         return range(len(self.names))
 
     def best(self, some: list[Other], look: Look, missing: frozenset[int]) -> Other | None:
-        """The undeclared member that does for most of those that must exist, with the shortest value."""
+        """Return the undeclared member that provides the most of the missing ones, with the shortest value."""
         live = [o for o in some if look(o.need) is not None]
         return min(live, key=lambda o: (-len(o.does), len(look(o.need) or b"")), default=None)
 
     def filled(
         self, run: Run, found: list[tuple[int, Need]], more: int, taken: int, look: Look
     ) -> list[tuple[int, Need]]:
-        """The members to come and as many others as must be."""
+        """Add ``more`` members to those that must come, declared ones with short texts first."""
         extra = []
         for i in self.sequence(run):
             if not taken >> i & 1 and self.needs[i] != NEVER and (text := look(self.needs[i])) is not None:
@@ -315,7 +323,7 @@ class Form:
 
 
 def bits(marks: int) -> Iterator[int]:
-    """The numbers of the bits that are set."""
+    """Yield the numbers of the bits that are set."""
     while marks:
         low = marks & -marks
         yield low.bit_length() - 1

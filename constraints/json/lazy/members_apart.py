@@ -1,7 +1,6 @@
-"""Objects as machines that call one machine for each member: how distances of objects are found.
+"""Objects as machines that call one machine for each member, for distances to acceptance.
 
-The distances across a member are the same whichever members have been seen. So they are found once, and not for each set of
-them.
+The distance across a member does not depend on the members seen before. So it is computed once, and not for each set of members.
 """
 
 from __future__ import annotations
@@ -99,7 +98,7 @@ class Member(Region):
         kind, state = local
         if kind != NAMING or state is None or state[0] == -1 or self.bit < 1 << len(self.keys.names):
             return None
-        return (NAMING, (-1, state[1]))  # it may become declared names, too
+        return (NAMING, (-1, state[1]))  # outside the trie: declared names are accepted, too
 
 
 class RestOfMember(Region):
@@ -122,8 +121,7 @@ class RestOfMember(Region):
 
 
 class MembersApart(ObjectMachine):
-    """An object machine, with its local states, that calls a machine where a member begins.
-
+    """An object machine with the same local states that calls a machine where a member begins.
     Where the text of a name matters, it reads the name itself."""
 
     def __init__(self, whole: ObjectMachine) -> None:
@@ -144,7 +142,7 @@ class MembersApart(ObjectMachine):
         return self
 
     def apart_from(self, local: Local) -> bool:
-        """Whether members are called from a local state."""
+        """Return whether members are called from a local state."""
         return (local[0] in (BEFORE, KEY) or (local[0] == OPEN and not self.style.lead)) and not self.tracks(
             local[1]
         )
@@ -169,18 +167,18 @@ class MembersApart(ObjectMachine):
         return found
 
     def possible(self, subset: int, state: State | None) -> int:
-        """The alternatives that a name may still become, and perhaps others."""
+        """Return the alternatives that a name may still become, or more, as bits."""
         if state is None:
             return self.allowed(subset)
         return self.allowed(subset) & self.possible_from(state)
 
     def possible_from(self, state: State) -> int:
-        """The same in any subset."""
+        """Return the alternatives that a name may still become in any subset, or more, as bits."""
         classes = zip(self.keys.bits, state[1], strict=True)
         return reached(self.keys, state) | sum(bit for bit, local in classes if local is not None)
 
     def member_of(self, mark: int, need: Need, state: State | None) -> Machine:
-        """The texts of one alternative with a value of some need, from within its name if a state is given."""
+        """Return the machine of a member, or of its rest from a state within its name."""
         key = (mark, need)
         if key not in self._members:
             self._members[key] = Member(self.machines, self.style, self.keys, mark, need)
@@ -191,7 +189,7 @@ class MembersApart(ObjectMachine):
 
 
 class NamesForgotten(MembersApart):
-    """:class:`MembersApart` that does not remember undeclared names: they may come again, so it reads at least the same texts."""
+    """:class:`MembersApart` without memory of undeclared names: they may come again, so it reads at least the same texts."""
 
     forgets = True
 
@@ -208,8 +206,7 @@ class NamesForgotten(MembersApart):
 
 class FirstBytesKept(NamesForgotten):
     """:class:`NamesForgotten` that remembers a class of the first byte of each undeclared name.
-
-    A second name of one class is refused, though it may be another name: it reads at most the same texts."""
+    It refuses a second name of a class, even if the names differ, so it reads at most the same texts."""
 
     def name(self, subset: int, spelling: int = 0) -> Local:
         return self.forgetful(ObjectMachine.name(self, subset, spelling))
@@ -227,8 +224,8 @@ class FirstBytesKept(NamesForgotten):
 
 
 class RequiredMembers(MembersApart):
-    """Some texts of an object machine: where a name begins, the first of the members that must come is next; where none
-    must, the object ends. They cost nearly the same in all orders."""
+    """Some texts of an object machine: the required members in a fixed order, then the end if allowed.
+    All orders take nearly the same number of tokens."""
 
     def __init__(self, whole: ObjectMachine) -> None:
         super().__init__(whole)
@@ -250,15 +247,15 @@ class RequiredMembers(MembersApart):
         found = super().possible(subset, state)
         if state is None or found:
             return found
-        return self.whole.allowed(subset) & self.possible_from(state)  # in the midst of another name
+        return self.whole.allowed(subset) & self.possible_from(state)  # within another name
 
     def in_name(self, subset: int, state: State, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
         return super().in_name(subset, state, text) or self.whole.in_name(subset, state, text)
 
 
 class Variants(NamedTuple):
-    """The machines in which the distances of an object machine are found: see :meth:`Machine.divided`, ``essential`` and
-    ``forgetting``, with and without ``repeats``."""
+    """The machines on which the distances of an object machine are computed.
+    See ``Machine.divided``, ``essential`` and ``forgetting``. ``repeating``, ``by_first_byte``: with and without ``repeats``."""
 
     divided: Machine
     essential: Machine
@@ -267,15 +264,13 @@ class Variants(NamedTuple):
 
 
 def variants(whole: ObjectMachine) -> Variants:
-    """The variants of an object machine."""
+    """Return the variants of an object machine."""
     return Variants(MembersApart(whole), RequiredMembers(whole), NamesForgotten(whole), FirstBytesKept(whole))
 
 
 class OneMember(MembersApart):
-    """One member, with the white space before it, and what follows it: up to the next member, or the end if it is the last.
-
-    The texts of an object are ``{`` and then such texts, one after another: so the tokens that end in each add up.
-    """
+    """One member with the white space before it and the comma after it, or the closing bracket if it is the last.
+    The texts of an object are ``{`` and then such texts, one after another, so the fewest tokens that end in each add up."""
 
     def __init__(self, whole: ObjectMachine, mark: int, last: bool) -> None:
         super().__init__(whole)
@@ -311,7 +306,7 @@ class OneMember(MembersApart):
 
 
 def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
-    """The members that must still come, by reading of what precedes."""
+    """Return the required members that are still missing, for each run."""
     kind = local[0]
     if kind in (TRAIL, END):
         return []
@@ -324,6 +319,7 @@ def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
             begun = reached(whole.keys, local[2])
 
     def member(mark: int) -> tuple[Machine, Machine]:
+        """Return the machines of a member before another one, and as the last one."""
         if mark not in whole.apart:
             whole.apart[mark] = OneMember(whole, mark, False), OneMember(whole, mark, True)
         return whole.apart[mark]
@@ -340,6 +336,6 @@ def required_members(whole: ObjectMachine, local: Local) -> list[ToCome]:
 
 
 def reached(keys: Keys, state: State) -> int:
-    """The declared names that a name may still become."""
+    """Return the declared names that a name may still become, as bits."""
     node = state[0]
     return 1 << -2 - node if node < -1 else keys.trie.reach[node] if node >= 0 else 0

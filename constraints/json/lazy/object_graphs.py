@@ -1,7 +1,7 @@
-"""The graph of an object machine, in which the states within names are shared.
+"""The graph of an object machine, in which states within names are shared.
 
-Two states within a name are one if the same names may follow, and each leads to the same place: in a fixed order of members
-that is so for all that lie before them. Where a name is not declared, all its states are copied at once.
+Two states within a name become one if the same names may follow and each leads to the same group. In a fixed order of members
+that holds for all subsets before these members. The states within undeclared names are copied as one block.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .object_kinds import COLON, KEY, VALUE
 from .objects import ObjectMachine
 
 MANY = 16
-"""Names that may follow, beyond which no states are compared."""
+"""The most alternatives up to which states within a name are compared."""
 
 
 class Names:
-    """All names of an object that are declared, or in some of the classes: states of its keys, those first that a declared name
-    may still come of. ``node``: their numbers."""
+    """The states of the keys within all names that are declared or in some classes.
+    States from which a declared name may still come are numbered first. ``node``: the number of each state."""
 
     def __init__(self, keys: Keys, classes: int) -> None:
         declared = (1 << len(keys.names)) - 1
@@ -51,7 +51,7 @@ class Names:
         self.closing = [keys.closing(order[i]) for i in first]
         self.node = {state: int(place[i]) for state, i in number.items()}
         self.size = starts + sum(1 for each in reach[starts:] if each & declared)
-        """The first states and those from which a declared name may come."""
+        """The number of start states and states from which a declared name may come."""
         edges = np.array(rows, np.int64).reshape(-1, 4)
         edges[:, 0], edges[:, 3] = place[edges[:, 0]], place[edges[:, 3]]
         edges = edges[np.argsort(edges[:, 0], kind="stable")]
@@ -64,14 +64,14 @@ class Names:
 
 
 class Writer:
-    """Writes the graph of one object machine. Raises ``TooManyStates`` beyond ``most`` states."""
+    """The builder of an object machine's graph. Raises ``TooManyStates`` beyond ``most`` states."""
 
     def __init__(self, machine: ObjectMachine, most: int) -> None:
         self.machine, self.most = machine, most
         self.size = 0
         linear = len(machine.forms) == 1 and machine.forms[0].is_linear
         self.varying = -1 << len(machine.names) if linear else -1
-        """The alternatives that may lead elsewhere from another subset."""
+        """The alternatives that may lead to different groups from different subsets, as bits."""
         self.edges: list[tuple[int, int, int, int]] = []
         self.copies: list[Int[ndarray, "edge 4"]] = []
         self.calls: list[Call] = []
@@ -82,18 +82,18 @@ class Writer:
         self.first: dict[Any, int] = {}
         self.entered: dict[
             int, list[tuple[int, int, int]]
-        ] = {}  # by classes: state, its number, the others' first number
+        ] = {}  # by classes: state of the names, its number here, offset of its block
         self.blocks: dict[tuple[int, tuple[int | None, ...]], int] = {}
 
     def take(self, count: int) -> int:
-        """The first of so many new states."""
+        """Add ``count`` states and return the number of the first."""
         self.size += count
         if self.size > self.most:
             raise TooManyStates("an object has too many states", limit=self.most)
         return self.size - count
 
     def number(self, key: Any) -> int:
-        """The number of a state; a new one is put in the queue."""
+        """Return the number of a state; put a new one in the queue."""
         found = self.numbers.get(key)
         if found is None:
             found = self.numbers[key] = self.take(1)
@@ -101,7 +101,7 @@ class Writer:
         return found
 
     def state(self, local: Local) -> int:
-        """The number of a local state of the machine."""
+        """Return the number of a local state of the machine."""
         if local[0] != KEY:
             return self.number(local)
         subset: int = local[1]
@@ -112,13 +112,13 @@ class Writer:
         return self.in_name(classes, node, allowed & names.reach[node], subset)
 
     def known(self, classes: int) -> Names:
-        """The names that are declared or in some classes."""
+        """Return the names that are declared or in some classes."""
         if classes not in self.names:
             self.names[classes] = Names(self.machine.keys, classes)
         return self.names[classes]
 
     def in_name(self, classes: int, node: int, left: int, subset: int) -> int:
-        """The number of a state within a name, by the alternatives that are left."""
+        """Return the number of a state within a name, by the alternatives that are left."""
         varying = left & self.varying
         if varying.bit_count() <= MANY:
             leads = tuple([self.machine.group(subset, 1 << mark, None) for mark in bits(varying)])
@@ -126,7 +126,7 @@ class Writer:
         return self.number((KEY, classes, node, left, subset))
 
     def graph(self) -> Graph:
-        """The whole graph."""
+        """Build the whole graph."""
         machine = self.machine
         start = self.state(machine.start())
         for key in self.queue:
@@ -146,7 +146,7 @@ class Writer:
         return Graph(self.size, start, edges, tuple(self.calls), tuple(self.ends))
 
     def write_name(self, here: int, classes: int, node: int, left: int, subset: int) -> None:
-        """The edges of a state from which a declared name may come."""
+        """Add the edges of a state from which a declared name may come."""
         names = self.names[classes]
         for low, high, to in names.next[node]:
             if after := left & names.reach[to]:
@@ -159,14 +159,14 @@ class Writer:
             )
 
     def end_name(self, here: int, subset: int, marks: int, closing: int) -> None:
-        """The quote behind a name."""
+        """Add the edge of the quote after a name."""
         group, machine = self.machine.group(subset, marks, None), self.machine
         if group is not None:
             after = machine.onward(COLON, VALUE, group, 0, machine.style.colon)
             self.edges.append((here, closing, closing, self.number(after)))
 
     def others(self, classes: int, subset: int) -> int:
-        """The first of the states within undeclared names that lead where they do from a subset."""
+        """Return the first of the states within undeclared names, for subsets that lead to the same groups."""
         key = classes, tuple([self.machine.group(subset, 1 << mark, None) for mark in bits(classes)])
         if key not in self.blocks:
             names = self.names[classes]
@@ -179,15 +179,15 @@ class Writer:
 
 
 def moved(edges: Int[ndarray, "edge 4"], by: int) -> Int[ndarray, "edge 4"]:
-    """The edges with this added to the numbers of their states."""
+    """Return the edges with ``by`` added to the numbers of their states."""
     return np.column_stack([edges[:, 0] + by, edges[:, 1:3], edges[:, 3] + by])
 
 
 def copied(entries: Int[ndarray, "edge 4"], entered: Int[ndarray, "state 3"]) -> Int[ndarray, "edge 4"]:
-    """Copies of edges with other states.
+    """Return copies of edges with other states.
 
     ``entries``: edges (source, low, high, target), sorted by source. For each row (source, new source, offset) of ``entered``,
-    its edges are copied: the source is replaced, and the offset is added to the target.
+    the edges of that source are copied: the source is replaced, and the offset is added to the target.
     """
     begin, end = (np.searchsorted(entries[:, 0], entered[:, 0], side=side) for side in ("left", "right"))
     found: Int[ndarray, "edge 4"] = entries[ragged_arange(begin, end - begin)]
@@ -197,5 +197,6 @@ def copied(entries: Int[ndarray, "edge 4"], entered: Int[ndarray, "state 3"]) ->
 
 
 def object_graph(machine: ObjectMachine, most: int) -> Graph:
-    """The graph of an object machine that remembers no names. Raises ``TooManyStates`` beyond ``most`` states."""
+    """Return the graph of an object machine that remembers no names.
+    Raises ``TooManyStates`` beyond ``most`` states."""
     return Writer(machine, most).graph()

@@ -1,4 +1,4 @@
-"""The shortest texts of objects: where nothing else is left, and how far each state is from its end."""
+"""Short texts of objects: completions of each state, and a bound on their length."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class ShortObjects:
         self._rests: dict[tuple[int, Any], bytes] = {}
 
     def longest(self) -> int | None:
-        """An upper bound, in bytes, of the shortest way to the end from any state: the members that must come, and one more."""
+        """Return an upper bound, in bytes, of the shortest completion of any state; ``None`` if unknown.
+        It is that of the members that must come, and one more."""
         return None if self.machine.involved else max(map(self.longest_of, self.machine.forms), default=0)
 
     def longest_of(self, form: Form) -> int:
-        """The same for the runs through one form."""
+        """Return this bound for the runs of one form."""
         look, style = self.machine.machines.shortest, self.machine.style
         around = 10 + len(style.colon) + len(style.comma)
         must = one = 0
@@ -44,7 +45,7 @@ class ShortObjects:
         return must + one + 2 + len(style.lead) + len(style.trail)
 
     def shortest(self, look: Look) -> bytes | None:
-        """A short text of an object, ``None`` if there is none."""
+        """Return a short text of an object, ``None`` if there is none."""
         found, opening = [], b"" if self.machine.style.opened else self.machine.style.braces[0]
         for i, form in enumerate(self.machine.forms):
             run = Run(i, missing=frozenset(range(form.must)), places=(0,) * len(form.orders))
@@ -54,7 +55,7 @@ class ShortObjects:
         return min(found, key=len, default=None)
 
     def rest(self, run: Run, look: Look, first: bool) -> bytes | None:
-        """The members to come and the end. ``first``: there are none before."""
+        """Return the text of the members to come and the end. ``first``: no member precedes."""
         members = self.machine.forms[run.form].shortest(run, look)
         if members is None:
             return None
@@ -72,7 +73,7 @@ class ShortObjects:
         return before + style.comma.join(parts) + behind + self.machine.ends_with
 
     def fresh(self, bit: int, taken: set[str]) -> bytes | None:
-        """A short name of an alternative that is not taken, and is from now on."""
+        """Return a short name of an alternative that is not taken, and take it."""
         if bit < len(self.machine.names):
             return self.spelled(bit)
         i = bit - len(self.machine.names)
@@ -87,11 +88,11 @@ class ShortObjects:
         return first
 
     def spelled(self, i: int) -> bytes:
-        """A short text of a declared name, without quotes."""
+        """Return a short text of a declared name, without quotes."""
         return self.machine.style.spellings[0].plain(self.machine.names[i])
 
     def after_subset(self, subset: int, first: bool) -> bytes:
-        """A short end of the object from a subset."""
+        """Return a short completion of the object from a subset."""
         if (text := self._ends.get((subset, first))) is None:
             look = self.machine.machines.shortest
             found = [
@@ -103,7 +104,7 @@ class ShortObjects:
         return text
 
     def completion(self, local: Local) -> bytes:
-        """A short end from a local state."""
+        """Return a short completion from a local state."""
         kind, *rest = local
         if kind == END:
             return b""
@@ -122,7 +123,7 @@ class ShortObjects:
         return (self.machine.style.colon[rest[1] :] if kind == COLON else b"") + self.member(rest[0])
 
     def member(self, group: int) -> bytes:
-        """A short value of a member, and a short end of the object after it."""
+        """Return a short value of a member, with a short completion of the object after it."""
         if (text := self._short_members.get(group)) is None:
             found = []
             for need, subset in self.machine.groups[group]:
@@ -133,7 +134,7 @@ class ShortObjects:
         return text
 
     def rest_of_name(self, subset: int, state: Any, text: NameText | None) -> bytes:
-        """A short end of a name and of all that follows."""
+        """Return a short completion from within a name."""
         if text is None or text.data is None or not self.is_uncommon(subset, text):
             return self._rest_of_name(subset, state, text)
         if (subset, state) not in self._rests:
@@ -141,7 +142,7 @@ class ShortObjects:
         return self._rests[subset, state]
 
     def is_uncommon(self, subset: int, text: NameText) -> bool:
-        """Whether a name that begins so is neither remembered nor one that short texts are made with."""
+        """Return whether no remembered name, and none used in short texts, begins with this text."""
         if subset not in self._common:
             known = self.machine.known(subset)
             need = 2 + len(known) + max([form.least + form.must for form in self.machine.forms])

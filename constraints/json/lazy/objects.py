@@ -1,8 +1,8 @@
-"""Objects as machines: all forms of one place are read together, by subset construction.
+"""Objects as machines: all forms of one need are simulated together, by subset construction.
 
-A *subset* is the set of runs that what has been read may belong to. Between members the registers are those of the runs; within
-a name the state of the :class:`~.keys.Keys` comes in addition. A *group* is what the value of a member may be: its needs,
-and the subset after each.
+A *subset* is the set of runs that the text read so far may have led to. Between members the registers are those of the runs;
+within a name the state of the :class:`~.keys.Keys` comes in addition. A *group* lists the needs that the value of a member may
+satisfy, each with the subset after it. Subsets and groups are numbered.
 
     {  subset  "name  :  group  value  subset  ,  subset  "name …  }
 """
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 
 class ObjectMachine(Region):
-    """The texts of the objects of some shapes. ``machines`` are those of the values of members; ``style``: how the objects are
-    written, if not as these."""
+    """The texts of the objects of some shapes.
+    ``machines``: those of the values of members. ``style``: how the objects are written, if not as these values."""
 
     covers_all = False
     ends_with: bytes
@@ -49,7 +49,7 @@ class ObjectMachine(Region):
         self.names, self.forms, classes = forms(machines, shapes)
         self.classes = tuple(classes)
         self.texts = ShortObjects(self)
-        self.shortest = self.texts.shortest  # without a frame of its own: schemas nest deep
+        self.shortest = self.texts.shortest  # no wrapper: schemas nest deep, a call adds a frame
         self.runs: list[Run] = []
         self.subsets: list[frozenset[Run]] = []
         self.groups: list[tuple[tuple[Need, int], ...]] = []
@@ -65,18 +65,18 @@ class ObjectMachine(Region):
 
     @cached_property
     def keys(self) -> Keys:
-        """The names."""
+        """The automaton of the names."""
         return Keys(self.names, self.classes, self.style.spellings)
 
     @cached_property
     def first(self) -> int:
-        """The subset at the beginning."""
+        """The subset before the first member."""
         return self.subset([run for i, form in enumerate(self.forms) if (run := form.start(i)) is not None])
 
     # ------------------------------------------------------------ subsets and groups
 
     def subset(self, runs: Iterable[Run]) -> int:
-        """The number of a set of runs."""
+        """Return the number of a set of runs."""
         key = frozenset(runs)
         if key not in self._subset:
             self._subset[key] = len(self.subsets)
@@ -84,7 +84,7 @@ class ObjectMachine(Region):
         return self._subset[key]
 
     def allowed(self, subset: int) -> int:
-        """The alternatives that may come next."""
+        """Return the alternatives that may come next, as bits."""
         if subset not in self._allowed:
             found = 0
             for run in self.subsets[subset]:
@@ -93,22 +93,23 @@ class ObjectMachine(Region):
         return self._allowed[subset]
 
     def allowed_in(self, run: Run) -> int:
-        """The alternatives that may come next in one run."""
+        """Return the alternatives that may come next in one run, as bits."""
         found = self._in_run.get(run)
         if found is None:
             found = self._in_run[run] = self.forms[run.form].allowed(run)
         return found
 
     def done(self, subset: int) -> bool:
-        """Whether the object may end."""
+        """Return whether the object may end."""
         return any(self.forms[run.form].done(run) for run in self.subsets[subset])
 
     def tracks(self, subset: int) -> bool:
-        """Whether the text of a name matters."""
+        """Return whether the text of the next name matters."""
         return any(self.forms[run.form].tracks(run) for run in self.subsets[subset])
 
     def group(self, subset: int, marks: int, text: NameText | None) -> int | None:
-        """What comes after a name: the number of a group."""
+        """Return the number of the group after a name that belongs to the alternatives ``marks``.
+        ``text``: that of the name, if it matters. Return ``None`` if the name may not be written."""
         key = (subset, marks, text) if text is None or text.data is None else None
         if key is not None and key in self._next:
             return self._next[key]
@@ -179,7 +180,7 @@ class ObjectMachine(Region):
         return None if group is None else self.onward(COLON, VALUE, group, 0, self.style.colon)
 
     def work_out(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        """The moves, anew."""
+        """Compute the moves of a local state."""
         kind, *rest = local
         if kind == END:
             return ()
@@ -210,16 +211,16 @@ class ObjectMachine(Region):
         return found
 
     def trailing(self, at: int) -> tuple[int, int, Local]:
-        """The move on the next byte of what stands before the last bracket, or on the bracket."""
+        """Return the move on byte ``at`` of the text before the closing bracket, or on the bracket."""
         trail, end = self.style.trail, self.ends_with[0]
         return (trail[at],) * 2 + ((TRAIL, at + 1),) if at < len(trail) else (end, end, (END,))
 
     def onward(self, kind: int, then: int, number: int, at: int, text: bytes) -> Local:
-        """The state after ``at`` bytes of a text that stands between names and values, or after all of it."""
+        """Return the state after ``at`` bytes of a separator (``kind``), or after all of it (``then``)."""
         return (kind, number, at) if at < len(text) else (then, number)
 
     def names_at(self, subset: int) -> Sequence[tuple[int, int, Local]]:
-        """The moves on the first byte of a name, in any of the spellings."""
+        """Return the moves on the first byte of a name, in any of the spellings."""
         found: list[tuple[int, int, Local]] = []
         for number, spelling in enumerate(self.style.spellings):
             if not spelling.opening:
@@ -228,12 +229,12 @@ class ObjectMachine(Region):
         return found
 
     def name(self, subset: int, spelling: int = 0) -> Local:
-        """The state in which a name begins, written in the spelling of this number."""
+        """Return the state at the beginning of a name, in the spelling of this number."""
         text = NameText(b"", spelling=self.style.spellings[spelling]) if self.tracks(subset) else None
         return (KEY, subset, self.keys.start(self.allowed(subset), spelling), text)
 
     def in_name(self, subset: int, state: Any, text: NameText | None) -> Sequence[tuple[int, int, Local]]:
-        """The moves on the bytes of a name, and on the byte that closes it."""
+        """Return the moves on the bytes of a name, and on the byte that closes it."""
         allowed, found = self.allowed(subset), list[tuple[int, int, Local]]()
         onward = self.bytes_on(subset, text)
         near = frozenset[int]() if text is None else self.bytes_to_known(subset, text)
@@ -255,7 +256,7 @@ class ObjectMachine(Region):
         return found
 
     def is_open(self, subset: int, state: Any, text: NameText) -> bool:
-        """Whether a name that begins so may be written."""
+        """Return whether some name that may be written begins with this text."""
         allowed, node = self.allowed(subset), state[0]
         if text.data is None or (self.keys.trie.reach[node] if node >= 0 else 0) & allowed:
             return True
@@ -264,7 +265,7 @@ class ObjectMachine(Region):
         return next(self.names_from(subset, state, text), None) is not None
 
     def has_new_name(self, subset: int, state: Any) -> bool:
-        """Whether some undeclared name goes on so and may be written if it is new."""
+        """Return whether an undeclared name may go on from here, if no earlier member has it."""
         node, classes = state
         for i, local in enumerate(classes):
             mark = 1 << len(self.names) + i % self.keys.num_classes
@@ -279,7 +280,7 @@ class ObjectMachine(Region):
         return False
 
     def names_from(self, subset: int, state: Any, text: NameText) -> Iterator[tuple[int, bytes]]:
-        """The undeclared names that begin so and may be written: alternatives, and the rest of the name."""
+        """Yield undeclared names that may go on from here: (bit, rest of the name), one for each class."""
         node, classes = state
         for i, local in enumerate(classes):
             bit = len(self.names) + i % self.keys.num_classes
@@ -357,12 +358,12 @@ class ObjectMachine(Region):
 
     @cached_property
     def members(self) -> dict[Any, Any]:
-        """Members as machines: see ``MembersApart``."""
+        """Members as machines, by alternative and need: see ``MembersApart``."""
         return {}
 
     @cached_property
     def apart(self) -> dict[int, tuple[Machine, Machine]]:
-        """Members with what stands around them: see ``required_members``."""
+        """Members with their separators as machines, by alternative: see ``required_members``."""
         return {}
 
     # ------------------------------------------------------------ free text
@@ -383,20 +384,20 @@ class ObjectMachine(Region):
         return (KEY, subset, self.keys.after_letters(state, count), text)
 
     def known(self, subset: int) -> frozenset[str]:
-        """The names of members before that are remembered."""
+        """Return the names of earlier members that are remembered."""
         if subset not in self._known:
             names = [name for run in self.subsets[subset] for name in (*run.counted, *run.held)]
             self._known[subset] = frozenset(names) - NO_NAMES
         return self._known[subset]
 
     def bytes_on(self, subset: int, text: NameText | None) -> frozenset[int]:
-        """The bytes of a name after which its text is still to be known."""
+        """Return the bytes of a name after which its text must still be remembered."""
         if text is None or text.data is None:
             return frozenset()
         return self.bytes_to_known(subset, text) if text.compared else EVERY_BYTE
 
     def bytes_to_known(self, subset: int, text: NameText) -> frozenset[int]:
-        """The next bytes of a name that can still become the name of an earlier member."""
+        """Return the next bytes of a name that can still become the name of an earlier member."""
         if text.data is None:
             return frozenset()
         return bytes_to(text.data, text.spelling, self.known(subset))
@@ -410,7 +411,7 @@ class ObjectMachine(Region):
         return (KEY, subset, state, compared if kept else self.forgotten(compared))
 
     def forgotten(self, text: NameText, byte: int | None = None) -> NameText:
-        """What stays of the text of a name that is no longer needed, and of the byte after it."""
+        """Return what is kept of a name's text that need not be remembered; ``byte``: the one after the text."""
         return FORGOTTEN
 
     def view(self, local: Local, reach: int) -> Any:
@@ -420,12 +421,14 @@ class ObjectMachine(Region):
 
     @cached_property
     def involved(self) -> bool:
-        """Whether what may come depends on more registers than the alternatives that are allowed."""
+        """Whether later members depend on more registers than the set of allowed alternatives."""
         return any(form.must or form.least for form in self.forms)
 
     def facts(self, subset: int, state: Any, prefixes: Prefixes) -> Hashable:
-        """What a token can tell of a state of the names: by the ends of declared names that it can reach, or by the node, and by
-        what the runs allow."""
+        """Return a key of what a token can find out about a state within a name.
+
+        It has what the runs allow, and the declared names that a token can complete, or the trie node if no free text may follow.
+        """
         if (runs := self._runs.get(subset)) is None:
             runs = self._runs[subset] = [
                 (run.form, self.forms[run.form].allowed(run)) for run in self.subsets[subset]
@@ -442,7 +445,7 @@ class ObjectMachine(Region):
         return frozenset(ends), tuple(sorted({(form, allowed & classes) for form, allowed in runs}))
 
     def after_member(self, subset: int) -> tuple[bool, bool]:
-        """Whether the object may end, and whether another member may come."""
+        """Return whether the object may end, and whether another member may come."""
         return self.done(subset), self.allowed(subset) != 0
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Any:
@@ -494,7 +497,7 @@ class ObjectMachine(Region):
 
 
 class CoarseObjects(ObjectMachine):
-    """The members of an object machine's forms, without the registers: see :class:`~.coarse.CoarseForm`."""
+    """An object machine without its registers, which reads at least the same texts: see :class:`~.coarse.CoarseForm`."""
 
     def __init__(self, exact: ObjectMachine, level: int) -> None:
         super().__init__(exact.machines, (), exact.style)

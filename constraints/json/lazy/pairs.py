@@ -1,12 +1,10 @@
-"""Arrays of distinct items that are not listed, of which finitely many states remember enough.
+"""Finite automata of arrays of distinct items that are not listed: at most two strings, or one other item.
 
-No finite automaton tells any two strings apart. One of at most two strings does, by a checksum: the second string goes on from
-what is missing to the checksum of the first, and must not end at zero. Bytes count with the weights 1 and 2 in turn, so that
-strings of the same letters in another order are told apart:
+No finite automaton tells any two strings apart. Two strings with different checksums differ: the second string starts from the
+negated checksum of the first, and must not end at zero. Bytes count with the weights 1 and 2 in turn, so that strings of the same
+letters in another order are told apart:
 
     (q, c, i) --byte b--> (q', c + w_i b mod n, i + 1 mod 2)
-
-Of other items there is at most one.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from .object_graphs import moved
 QUOTE, BRACKET, ESCAPE = 34, 91, 92
 CHECKSUMS, WEIGHTS = 31, np.array([1, 2])
 MOST_STATES = 8_000
-"""States up to which two strings are told apart."""
+"""The most states of an automaton that tells two strings apart."""
 WHY = "distinct values are no regular language"
 
 
@@ -57,7 +55,7 @@ class AtMostOne(ArrayMachine):
 
 
 def distinct_pairs(whole: ArrayMachine) -> DfaMachine | ArrayMachine:
-    """The machine of such arrays of a shape, given by that of arrays whose items may be alike."""
+    """Return the machine of some of a shape's arrays of distinct items, given the machine without comparisons."""
     shape, style = whole.shape, whole.style
     value = whole.machines.value(shape.rest)
     if not shape.prefix and not shape.contains and shape.least <= 2 and value._replace(string=()) == NOTHING:
@@ -71,14 +69,15 @@ def distinct_pairs(whole: ArrayMachine) -> DfaMachine | ArrayMachine:
 
 
 def spelled_once(parts: list[Nfa]) -> Nfa:
-    """The insides of strings without any escape, so that strings are equal only if their texts are."""
+    """Return the string contents without escapes: strings are then equal only if their texts are."""
     body = dfa.minimize(nfa.union(parts))
     raw = (body.edges[:, 1] > ESCAPE) | (body.edges[:, 2] < ESCAPE)
     return trim(replace(body, edges=body.edges[raw]))
 
 
 def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
-    """The automaton of JSON arrays of at most two strings, at least ``least``; ``body`` reads what stands between the quotes."""
+    """Return the automaton of JSON arrays of at most two strings, at least ``least``.
+    ``body``: the DFA of what stands between the quotes."""
     steps, n = checked(body), CHECKSUMS * len(WEIGHTS) * body.num_states
     begin, item, last, end, first = range(2 * n, 2 * n + 5)
     layers = range(first, first + CHECKSUMS * (len(style.comma) + 1), CHECKSUMS)
@@ -116,7 +115,7 @@ def arrays_of(body: Nfa, least: int, style: Style) -> Nfa:
 
 
 def checked(body: Nfa) -> Int[ndarray, "edge 4"]:
-    """The edges of strings, for each checksum and place of a weight before them: state (q, c, i) is (q n + c) 2 + i."""
+    """Return the edges of strings for each checksum and weight: state (q, c, i) is (q n + c) 2 + i."""
     parts = [(q, *part, to) for q, low, high, to in body.edges.tolist() for part in summands(low, high)]
     spend(len(parts) * CHECKSUMS / 4)
     source, low, high, summand, target = np.array(parts, np.int64).reshape(-1, 5).T[:, :, None, None]
@@ -132,8 +131,11 @@ def checked(body: Nfa) -> Int[ndarray, "edge 4"]:
 
 
 def summands(low: int, high: int) -> list[tuple[int, int, int]]:
-    """The parts (low, high, summand) of a range of bytes: each byte of ASCII counts by itself, sixteen neighbours within a
-    character beyond it alike (each by itself would take four times the edges), its first byte not at all."""
+    """Return the parts (low, high, summand) of a range of bytes.
+
+    Each ASCII byte counts by itself. Sixteen neighbours within a character beyond ASCII count alike (each by itself would take
+    four times the edges), and its first byte not at all.
+    """
     found = [(byte, byte, byte) for byte in range(low, min(high, 127) + 1)]
     for start in range(128, 192, 16):
         if start <= high and start + 15 >= low:

@@ -1,4 +1,4 @@
-"""The insides of strings that match patterns, as machines over finite automata."""
+"""The contents of strings that match patterns, as machines over finite automata."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ...automata.region import Local, LocalBody
 from ..text import Spelling
 from .letters import Rows, alphabet_of, letters_of, rows_of
 
-MOST_NEAR = 4_000  # pairs of states that are compared
+MOST_NEAR = 4_000  # the most pairs of states that are compared
 
 
 class PatternText(DfaMachine):
-    """The texts of a deterministic automaton of insides, which knows the states whose letters all lead back to them."""
+    """A DFA of string contents that knows the states in which all letters loop."""
 
     def __init__(self, nfa: Nfa, spelling: Spelling) -> None:
         super().__init__(nfa)
@@ -35,7 +35,8 @@ class PatternText(DfaMachine):
 
     @cached_property
     def phases(self) -> dict[int, int] | None:
-        """For each state where in a letter it is: a state of the automaton of all strings; ``None`` if it is in two places."""
+        """The position within a letter of each state, as a state of the automaton of all strings.
+        ``None`` if a state has two positions."""
         start = int(self.nfa.start[0])
         rows: Rows = rows_of(self.nfa)
         found, queue, table = {start: self.alphabet.between}, [start], self.alphabet.table
@@ -51,7 +52,7 @@ class PatternText(DfaMachine):
         return found
 
     def loop(self, state: int) -> LocalBody | None:
-        """The body of a state whose letters all lead back to it."""
+        """Return the free text of a state to which all its letters lead back; ``None`` for others."""
         if state not in self._loops:
             self._loops[state] = self._loop(state)
         return self._loops[state]
@@ -83,7 +84,7 @@ class PatternText(DfaMachine):
 
     @cached_property
     def are_final(self) -> Flags:
-        """For each state of the pattern's automaton, whether the text may end in it."""
+        """Whether the text may end, by state of the pattern's automaton."""
         found = np.zeros(self.nfa.num_states, bool)
         found[self.nfa.accept] = True
         return found
@@ -100,8 +101,11 @@ class PatternText(DfaMachine):
         )
 
     def near(self, state: int) -> tuple[int, bytes] | None:
-        """A state with a loop of which this one tells apart some texts that all go on as those of the loop do, and the bytes with
-        which these texts begin: the state is as the loop but for texts such as those of ``not: {enum: …}``."""
+        """Return the loop state that a state equals but for some texts, with their first bytes.
+
+        Return ``None`` if there is none. The state tells apart texts such as those of ``not: {enum: …}``, which all go on as in
+        the loop.
+        """
         if state not in self._near:
             self._near[state] = self._look_near(state)
         return self._near[state]

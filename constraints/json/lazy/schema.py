@@ -23,7 +23,7 @@ from .values import Machines, number_machine
 def lazy_schema(
     root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False
 ) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
-    """The texts of the values that a schema allows, and what they lack of it.
+    """Return the automaton of the values that a schema allows, and what it lacks of the schema.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def lazy_schema(
         Whether to refuse keywords and formats that no draft defines.
     options
         White space, order, greatest depth, greatest length, whether objects are open, what formats mean, whether numbers are
-        plain, most digits. The order ``"auto"`` means any. The greatest depth and length are those of finite automata, and
-        mean nothing here.
+        plain, most digits, separators, escapes, indent. The order ``"auto"`` means any. The greatest depth and length are those
+        of finite automata, and mean nothing here.
     inner
-        Of a value within a larger text, around which no white space stands.
+        Whether the value stands within a larger text, with no white space around it.
 
-    Raises ``UnsupportedConstraint`` with the path of what is not supported, ``TooManyStates`` where schemas combine too many
+    Raises ``UnsupportedConstraint`` with the path of what is not supported, and ``TooManyStates`` if schemas combine too many
     alternatives, or a pattern or a multiple takes too much work.
     """
     machines, narrowed = schema_machines(root, strict, options)
@@ -46,14 +46,15 @@ def lazy_schema(
 
 
 def stack_automaton(machines: Machines, root: Machine | None) -> StackAutomaton:
-    """The lazy automaton of the root of a document, which has been looked at."""
+    """Return the lazy automaton of a document's root, after :func:`root_machine`."""
     automaton, distinct = StackAutomaton(root), machines.plain.distinct
     automaton.may_compare, automaton.needs_distinct = distinct.are_compared, distinct.are_needed
     return automaton
 
 
 def root_machine(machines: Machines, inner: bool = False) -> Machine | None:
-    """The machine of the root of a document, ``None`` if nothing satisfies it. Raises as :func:`lazy_schema`."""
+    """Return the machine of the root of a document, ``None`` if no value satisfies it.
+    Raises as :func:`lazy_schema`."""
     try:
         need = machines.keywords.root()
         check_all(machines.plain, need)
@@ -68,8 +69,8 @@ def root_machine(machines: Machines, inner: bool = False) -> Machine | None:
 def schema_machines(
     root: Schema, strict: bool, options: tuple[Any, ...], style: Style | None = None
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
-    """The machines of a document, none of them made yet, and what they lack of what it says. ``style``: the syntax, if not
-    JSON as the options write it. Raises ``UnsupportedConstraint``."""
+    """Return the machines of a document, none of them made yet, and the narrowings of its automaton.
+    ``style``: the syntax, if not JSON as the options write it. Raises ``UnsupportedConstraint``."""
     whitespace, order, _, _, open_objects, formats, plain_numbers, digits, *writing = options
     document = Document(root, strict)
     asserts_format = formats == "assert" or (formats == "auto" and document.draft < 2019)
@@ -83,10 +84,10 @@ def schema_machines(
 
 
 def check_all(machines: Machines, root: Need) -> None:
-    """Refuse now what is not supported in a need or below it, instead of when a text gets there. Machines are made where
-    they may be refused: for patterns, formats, multiples. Items that are of several kinds at once are not looked at.
+    """Refuse now what is not supported in a need or below it, instead of when a text gets there.
 
-    Raises ``UnsupportedConstraint`` and ``TooManyStates``.
+    Machines are made where they may be refused: for patterns, formats and multiples. Items to which several conditions apply at
+    once are not checked. Raises ``UnsupportedConstraint`` and ``TooManyStates``.
     """
     found = {root: None}
     queue = [root]

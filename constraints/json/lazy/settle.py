@@ -1,4 +1,4 @@
-"""Object shapes settled name by name: which names are told one by one, and the forms that make up the shapes."""
+"""Object shapes resolved name by name: the names that are told apart, and the forms of the shapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def names_of(machines: Machines, shapes: Sequence[Objects]) -> tuple[str, ...]:
-    """The names that an object tells one by one: the declared ones, and those that are listed by ``propertyNames``."""
+    """Return the names that an object tells apart one by one.
+    They are the declared ones and those listed in conditions on names, such as ``propertyNames`` with ``enum``."""
     names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
     names |= dict.fromkeys(name for shape in shapes for name in shape.required)
     for shape in shapes:
@@ -39,7 +40,7 @@ def names_of(machines: Machines, shapes: Sequence[Objects]) -> tuple[str, ...]:
 def forms(
     machines: Machines, shapes: Sequence[Objects]
 ) -> tuple[tuple[str, ...], list[Form], dict[Strings, int]]:
-    """The declared names of some shapes, the forms that make them up, and the classes of undeclared names."""
+    """Return the names told apart, the forms of the shapes, and the classes of undeclared names."""
     names = names_of(machines, shapes)
     classes: dict[Strings, int] = {}
     found = []

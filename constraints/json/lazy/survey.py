@@ -1,7 +1,5 @@
-"""One walk over the schemas of a document: what no text of its automaton will have, and what is not supported.
-
-The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for formats.
-"""
+"""One walk over the schemas of a document: the narrowings of every automaton, and what is not supported.
+The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for formats."""
 
 from __future__ import annotations
 
@@ -27,17 +25,17 @@ EXPONENTS = Narrowing(
 
 
 class Survey:
-    """The schemas that the root of a document may lead to."""
+    """The schemas that are reached from the root of a document."""
 
     def __init__(self, document: Document, asserts_format: bool, notation: Notation) -> None:
         self.document, self.asserts_format, self.notation = document, asserts_format, notation
 
     def narrowings(self) -> tuple[Narrowing, ...]:
-        """What the automaton lacks of what the schemas say. Raises ``UnsupportedConstraint``."""
+        """Return what the automaton lacks of what the schemas say. Raises ``UnsupportedConstraint``."""
         return merged(each for schema, path in self.schemas() for each in self.lacks(schema, path))
 
     def schemas(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """The schemas below the root with their paths."""
+        """Yield the schemas reached from the root, with their paths."""
         document = self.document
         seen: set[int] = set()
         stack: list[tuple[Any, Resource, str]] = [(document.root.root, document.root, "")]
@@ -65,7 +63,7 @@ class Survey:
                     stack.append((inner, resource, f"{path}/{step}"))
 
     def lacks(self, schema: dict[str, Any], path: str) -> Iterator[Narrowing]:
-        """What is lacking of one schema."""
+        """Yield the narrowings of one schema."""
         kind = schema.get("format")
         if self.asserts_format and kind in REFUSED:
             raise UnsupportedConstraint(f"the format {kind!r} is not supported", path=f"{path}/format")
@@ -78,7 +76,7 @@ class Survey:
                 yield Narrowing(f"{path}/enum", "enum", ascii(value), "nothing", why)
 
     def has_conditions(self, schema: dict[str, Any]) -> bool:
-        """Whether numbers are asked for that must be compared, and so have no exponent."""
+        """Return whether numbers have to be compared, so that they are written without an exponent."""
         plain, types = self.notation.plain, schema.get("type", [])
         if "integer" in types and "number" not in types:
             return not (plain or self.notation.whole)
@@ -91,6 +89,6 @@ COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multi
 
 
 def listed_values(schema: dict[str, Any]) -> list[Any]:
-    """The values that ``enum`` or ``const`` lists."""
+    """Return the values that ``enum`` or ``const`` lists."""
     found = schema.get("enum", [schema["const"]] if "const" in schema else [])
     return found if isinstance(found, list) else []

@@ -1,7 +1,9 @@
-"""The insides of strings as machines: free text with a counter, patterns, and patterns whose letters are counted.
+"""The contents of strings as machines: free text with a counter, patterns, and patterns whose letters are counted.
 
-(letter state, letters so far)        free text; a letter counts when it begins
-(automaton state, letters so far)     a pattern with bounds; a letter counts when it ends
+A letter is one encoded character.
+
+    (letter state, letters so far)        free text; a letter counts when it begins
+    (automaton state, letters so far)     a pattern with bounds; a letter counts when it ends
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from .patterns import PatternText
 
 
 class FreeText(Region):
-    """Any ``least`` to ``most`` letters (``None``: any number)."""
+    """The contents of all strings of ``least`` to ``most`` letters (``None``: any number)."""
 
     def __init__(self, least: int, most: int | None, spelling: Spelling) -> None:
         self.least, self.most, self.spelling = least, most, spelling
@@ -96,12 +98,13 @@ class FreeText(Region):
 
 @cache
 def free_text(spelling: Spelling) -> FreeText:
-    """Any text."""
+    """Return the machine of the contents of all strings."""
     return FreeText(0, None, spelling)
 
 
 class Quoted(Region):
-    """A machine of insides between quotes. ``rounded``: strings that abstractions take for these."""
+    """A machine of string contents, between quotes.
+    ``shape``: the strings, if known. ``rounded``: the larger set of strings that abstractions read instead."""
 
     ends_with: bytes
 
@@ -212,7 +215,7 @@ _quoted: WeakKeyDictionary[Machine, Quoted] = WeakKeyDictionary()
 
 @metered(maxsize=1024)
 def inside(shape: Strings, spelling: Spelling) -> Machine:
-    """The machine of the insides of a shape that some string has."""
+    """Return the machine of the contents of a shape's strings, of which there is at least one."""
     if shape.among is not None:
         return DfaMachine(strings.body(shape, spelling))
     if not shape.atoms and not shape.but:
@@ -225,7 +228,7 @@ def inside(shape: Strings, spelling: Spelling) -> Machine:
 
 
 def time_format(shape: Strings) -> str | None:
-    """The format with leap seconds that is all that is asked of these strings."""
+    """Return the format with leap seconds that is the shape's only condition, else ``None``."""
     if len(shape.atoms) != 1 or shape != Strings(atoms=shape.atoms):
         return None
     ((kind, which, sign),) = shape.atoms
@@ -234,20 +237,22 @@ def time_format(shape: Strings) -> str | None:
 
 @metered(maxsize=1024)
 def quoted(shape: Strings, spelling: Spelling) -> Machine:
-    """The machine of the texts of a shape that some string has."""
+    """Return the machine of the quoted texts of a shape's strings, of which there is at least one."""
     wider = with_times(shape, up=True)
     return Quoted(inside(shape, spelling), spelling, shape, None if wider == shape else wider)
 
 
 def with_times(shape: Strings, up: bool) -> Strings:
-    """The shape of more strings, or of fewer, with formats of few states for those with leap seconds."""
+    """Return the shape with formats of few states in place of those with leap seconds.
+    It has more strings (``up``) or fewer."""
     atoms = frozenset((kind, formats.rounded(which, sign == up), sign) for kind, which, sign in shape.atoms)
     return shape if atoms == shape.atoms else replace(shape, atoms=atoms)
 
 
 @metered(maxsize=1024)
 def shortened(shape: Strings, length: int) -> Strings:
-    """The shape with a bound on the length that is not beyond this one, where that leaves strings out."""
+    """Return the shape with strings of at most ``length`` letters (or its ``least``, if larger).
+    Shapes without an upper bound, or without longer strings, stay as they are."""
     if shape.most is None or shape.most <= max(length, shape.least) or shape.among is not None:
         return shape
     most = max(length, shape.least)
@@ -256,7 +261,7 @@ def shortened(shape: Strings, length: int) -> Strings:
 
 
 def in_quotes(inside: Nfa, spelling: Spelling) -> Nfa:
-    """The texts of a deterministic automaton between quotes."""
+    """Return the automaton of the texts of a deterministic automaton between quotes."""
     n, ends, quote = inside.num_states, inside.accept, spelling.closing
     last = np.column_stack([ends, np.full((len(ends), 2), quote), np.full(len(ends), n + 1)])
     first = [[n, quote, quote, int(inside.start[0])]]
@@ -266,7 +271,8 @@ def in_quotes(inside: Nfa, spelling: Spelling) -> Nfa:
 
 @metered(maxsize=4096)
 def shortest_string(shape: Strings, spelling: Spelling) -> bytes | None:
-    """A short text of a shape, ``None`` if no string has it. Raises ``TooManyStates`` where it is very long."""
+    """Return a short text of a shape, ``None`` if no string has it.
+    Raises ``TooManyStates`` if it is very long."""
     if shape.least > limits.LENGTH:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
     if not shape.atoms and shape.among is None:
@@ -286,14 +292,14 @@ def shortest_string(shape: Strings, spelling: Spelling) -> bytes | None:
 
 
 def strings_of(shape: Strings, style: Style) -> list[Machine]:
-    """The machines of the texts of a shape, one for each spelling of a style; none if no string has the shape."""
+    """Return the machines of the texts of a shape, one for each spelling; none if no string has the shape."""
     if shortest_string(shape, style.spellings[0]) is None:
         return []
     return [quoted(shape, spelling) for spelling in style.spellings]
 
 
 def is_possible(shape: Strings) -> bool:
-    """Whether some string has the shape."""
+    """Return whether some string has the shape."""
     if shape.among is not None or (not shape.least and shape.most is None):
         return not strings.empty(shape)
     if strings.every(shape.atoms, shape.but).is_empty:

@@ -1,4 +1,4 @@
-"""Arrays of distinct items, of which not all values are listed: the values of the items are recorded beside the stack."""
+"""Arrays of distinct items whose values are not all listed: the items are recorded beside the call stack."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 
 class DistinctArrayMachine(ArrayMachine):
-    """The texts of the arrays of one shape; only those of distinct items are allowed: see :mod:`~...automata.recording`."""
+    """The texts of the arrays of one shape, which allows distinct items only: see :mod:`~...automata.comparing_stack`."""
 
     compares = True
 
     # ------------------------------------------------------------ comparisons
 
     def value(self, text: bytes) -> Hashable:
-        """What an item with this text is equal to."""
+        """Return a hashable value of an item with this text: equal for equal items."""
         return meaning(text)
 
     def towards(self, text: bytes, value: Hashable) -> bytes | None:
-        """The bytes with which an item goes on towards a value: see :func:`~.beginnings.onward`."""
+        """Return the bytes with which an item goes on towards a value: see :func:`~.beginnings.onward`."""
         return beginnings.onward(text, value)
 
     def may_end(self, local: Local) -> bool:
-        """Whether no further item is needed."""
+        """Return whether no further item is needed."""
         kind, *rest = local
         return kind in (TRAIL, END) or (
             kind not in (START, COMMA, ITEM) and self.items.done(rest[0], rest[1])
         )
 
     def ending(self, local: Local, seen: Values) -> bytes | None:
-        """Distinct items that were not seen, and the end; ``None`` if there are none."""
+        """Return distinct items that were not seen, and the end; ``None`` if there are none."""
         kind, *rest = local
         if kind in (TRAIL, END):
             return super().completion(local)
@@ -62,13 +62,13 @@ class DistinctArrayMachine(ArrayMachine):
         return text if text is None or kind == ITEM else comma[at[0] :] + text
 
     def needs(self, n: int, counts: Counts) -> list[Need] | None:
-        """What must still come, ``None`` if the array cannot end."""
+        """Return the needs of the items that must still come, ``None`` if the array cannot end."""
         if not counts:
             return [self.shape.at(i) for i in range(n, self.shape.least)]
         return [] if self.items.done(n, counts) else self.items.search(n, counts)
 
     def items_and_end(self, needs: list[Need] | None, seen: Values, first: bool) -> bytes | None:
-        """Distinct items of some needs, and the end."""
+        """Return distinct items of some needs, and the end; ``None`` if there are none."""
         items = None if needs is None else self.machines.distinct.matched(needs, seen)
         return None if items is None else self.written(items, first, b"]")
 
@@ -101,7 +101,7 @@ class DistinctArrayMachine(ArrayMachine):
         )
 
     def shortest(self, look: Look) -> bytes | None:
-        """A short text of an array, ``None`` if there is none."""
+        """Return a short text of an array, ``None`` if there is none."""
         found = super().shortest(look)
         if found is None or (self.shape.least < 2 and not self.items.start):
             return found

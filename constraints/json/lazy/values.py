@@ -1,8 +1,8 @@
-"""The machines of a document: one for each need, made when it is first asked for; and which needs some value satisfies.
+"""The machines of a document: one for each need, made on first use; and which needs some value satisfies.
 
     shortest(need) = min over the shapes of its values, whose parts are short texts of the needs below
 
-It is the least fixed point of these equations: a need is empty if it has no text at all.
+The least fixed point of these equations is computed: a need is empty if it has no text.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .texts import in_quotes, quoted, shortest_string, strings_of
 from .unique import DistinctArrayMachine
 
 Look = Callable[[Need], bytes | None]
-"""A short text of a need, ``None`` if nothing satisfies it."""
+"""A function from a need to a short text of its values, ``None`` if no value satisfies it."""
 MOST_APART = 4
-"""Positions of an array of distinct items that are compared."""
+"""The most positions of an array that are compared to see that its items are distinct anyway."""
 
 
 class Machines(Needs):
@@ -59,7 +59,7 @@ class Machines(Needs):
         self.style, self.notation = style, notation
         self.plain: Machines = self
         self.distinct = Distinct(self)
-        self.matching: set[Any] = set()  # arrays of distinct items whose items are being looked for
+        self.matching: set[Any] = set()  # arrays of distinct items whose shortest text is being computed
         self._machines: dict[Need, Machine] = {}
         self._texts: dict[Need, bytes | None] = {NEVER: None}
         self._objects: dict[Need, ObjectMachine] = {}
@@ -73,16 +73,17 @@ class Machines(Needs):
         return found
 
     def meaning(self, need: Need) -> int:
-        """A number of the texts of a need: where those of two documents have equal numbers, so are the texts."""
+        """Return a number that determines the texts of a need, across documents."""
         found = self._meanings.get(need)
         if found is None:
-            own = self._meanings[need] = new_number()  # for what lies within itself
+            own = self._meanings[need] = new_number()  # assumed where the need occurs within itself
             known = self.known_parts(self.value(need))
             found = self._meanings[need] = own if known is None else number_of(known)
         return found
 
     def known_parts(self, value: Value) -> Hashable | None:
-        """What a value is made of, ``None`` where it has objects with members that are told apart, or the like."""
+        """Return a key that determines the texts of a value.
+        Return ``None`` if it has objects with conditions, or arrays with more than a length and one need for all items."""
         if any(shape != Objects() for shape in value.object):
             return None
         items = []
@@ -103,18 +104,18 @@ class Machines(Needs):
 
     @property
     def below(self) -> Machines:
-        """The machines of the values of arrays and objects."""
+        """The machines of the values in arrays and objects."""
         return self
 
     # ------------------------------------------------------------ machines
 
     @property
     def made(self) -> list[Need]:
-        """The needs that have their machine."""
+        """The needs whose machine has been made."""
         return list(self._machines)
 
     def machine(self, need: Need) -> Machine:
-        """The machine of the texts of a need that some value satisfies."""
+        """Return the machine of the texts of a need, which some value must satisfy."""
         found = self._machines.get(need)
         if found is None:
             with limited(limits.WORK), at(self.where(need)):
@@ -123,7 +124,7 @@ class Machines(Needs):
         return found
 
     def scalars(self, need: Need) -> list[Machine]:
-        """The machines of the values that hold no others."""
+        """Return the machines of the values that hold no others."""
         value = self.value(need)
         found: list[Machine] = list(map(TextMachine, self.words(value)))
         found += [
@@ -133,12 +134,12 @@ class Machines(Needs):
         return found
 
     def words(self, value: Value) -> list[bytes]:
-        """The texts of null and the booleans of a value."""
+        """Return the texts of the null and the booleans of a value."""
         null, *booleans = self.style.words
         return [null] * value.null + [booleans[each] for each in sorted(value.boolean)]
 
     def structures(self, need: Need) -> list[Machine]:
-        """The machines of arrays and objects."""
+        """Return the machines of the arrays and objects of a need, without empty ones."""
         found: list[Machine] = [m for m in self.arrays(need) if m.shortest(self.shortest) is not None]
         objects = self.objects(need)
         if objects is not None and objects.shortest(self.shortest) is not None:
@@ -146,7 +147,7 @@ class Machines(Needs):
         return found
 
     def arrays(self, need: Need) -> list[Any]:
-        """The machines of the arrays of a need, of which some may have no text."""
+        """Return the machines of the arrays of a need, of which some may have no text."""
         if need not in self._arrays:
             found = []
             for shape in self.value(need).array:
@@ -157,13 +158,13 @@ class Machines(Needs):
         return self._arrays[need]
 
     def kinds(self, shape: Arrays) -> list[Arrays]:
-        """The shape for lists and for tuples, where the syntax has both."""
+        """Return the shape for lists and for tuples, where the syntax has both."""
         if not self.style.tuples or shape.kind is not None:
             return [shape]
         return [replace(shape, kind=kind) for kind in ("list", "tuple")]
 
     def array(self, need: Need, shape: Arrays) -> Any:
-        """The machine of a shape of arrays of one kind."""
+        """Return the machine of a shape of arrays of one kind. Raises ``UnsupportedConstraint``."""
         if shape.unique is None or (shape.unique and self.are_apart(shape)):
             plain = TupleMachine if shape.kind == "tuple" else ArrayMachine
             return plain(self.below, replace(shape, unique=None), self.style)
@@ -184,14 +185,14 @@ class Machines(Needs):
         raise UnsupportedConstraint(what, path=f"{self.where(need)}/uniqueItems")
 
     def are_apart(self, shape: Arrays) -> bool:
-        """Whether no two of a few positions have a value in common."""
+        """Return whether no two of a few positions have a value in common."""
         if shape.most is None or shape.most > MOST_APART:
             return False
         needs = [shape.at(i) for i in range(shape.most)]
         return all(self.is_empty(both(a, b)) for a, b in combinations(needs, 2))
 
     def listed_string(self, text: str) -> Machine:
-        """The machine of the texts of one string."""
+        """Return the machine of the texts of one string."""
         first, *others = self.style.spellings
         shape = Strings(among=frozenset([text]))
         if not others:
@@ -200,11 +201,11 @@ class Machines(Needs):
         return DfaMachine(minimize(union(parts)))
 
     def number_machine(self, shape: Numbers) -> Machine:
-        """The machine of a shape of numbers."""
+        """Return the machine of a shape of numbers."""
         return number_machine(shape, self.notation)
 
     def objects(self, need: Need) -> ObjectMachine | None:
-        """The machine of the objects of a need, which may have no text."""
+        """Return the machine of the objects of a need, which may have no text; ``None`` if it has no objects."""
         shapes = self.value(need).object
         if shapes and need not in self._objects:
             self._objects[need] = ObjectMachine(self, shapes)
@@ -213,11 +214,11 @@ class Machines(Needs):
     # ------------------------------------------------------------ short texts
 
     def is_empty(self, need: Need) -> bool:
-        """Whether nothing satisfies a need."""
+        """Return whether no value satisfies a need."""
         return self.shortest(need) is None
 
     def shortest(self, need: Need) -> bytes | None:
-        """A short text of a need, ``None`` if nothing satisfies it."""
+        """Return a short text of a need, ``None`` if no value satisfies it."""
         if need in self._texts:
             return self._texts[need]
         draft: dict[Need, bytes | None] = {}
@@ -250,7 +251,7 @@ class Machines(Needs):
         return self._texts[need]
 
     def work_out(self, need: Need, look: Look) -> bytes | None:
-        """A short text of a need by those of the needs below it."""
+        """Compute a short text of a need from those of the needs below it."""
         value = self.value(need)
         found: list[bytes | None] = [*self.words(value)]
         found += [self.shortest_number(shape) for shape in value.number]
@@ -263,7 +264,7 @@ class Machines(Needs):
         return min((text for text in found if text is not None), key=len, default=None)
 
     def shortest_number(self, shape: Numbers) -> bytes | None:
-        """A short text of a number, ``None`` if there is none."""
+        """Return a short text of a number, ``None`` if there is none."""
         if shape == Numbers():
             return b"0"
         candidates = [*range(10), *range(-1, -10, -1)]
@@ -282,5 +283,5 @@ class Machines(Needs):
 
 @metered(maxsize=1024)
 def number_machine(shape: Numbers, notation: Notation) -> Machine:
-    """The machine of the numbers of a shape."""
+    """Return the machine of the numbers of a shape."""
     return DfaMachine(number_automaton(shape, notation))
