@@ -29,23 +29,23 @@ SPLITS = {
 }
 SPLITS["test"] += SPLITS["dev"]  # where the references of the test set are not given out
 SOURCES = {"src.txt": ("trg.txt", "tgt.txt"), "src_alpha.txt": ("tgt.txt",), "src": ("tgt", "trg")}
-"""How files of concepts end, one set a line, and the files of their sentences."""
+"""Endings of files with a set of concepts on each line, and of the files with their sentences."""
 
 ENDS = re.compile(r"[.!?…][\"'”’»)\]]*(?=\s|$)")
 
 
 class CommonGen(Task):
-    """Concepts to a sentence.
+    """CommonGen: write a sentence that contains given concepts.
 
     ``data``: a file or a folder of ``{id, concepts, references}``, of ``{concept_set_idx, concepts, target}`` as JSON lines
     or one JSON array (Hugging Face, GeLaTo), of ``{concept_set, scene}`` (the authors' JSON lines), or of lines of concepts
-    with a file of sentences beside it (``test_src.txt`` and ``test_trg.txt``; names as the authors and their followers
-    have them). Splits: "train", "dev" and "test", which is the dev set where that alone has references. With
-    ``full_stop`` the sentence must end as one; one reference in ten does not.
+    with a file of sentences beside it (``test_src.txt`` and ``test_trg.txt``, and other published names). Splits: "train",
+    "dev" and "test"; "test" is the dev set if only that has references. With ``full_stop`` the text must end as a sentence
+    does; one reference in ten does not.
 
     Scores: ``bleu``, sentence-level BLEU-4 against all references, from 0 to 1, by sacrebleu (13a tokens, lower case,
-    exponential smoothing, effective order); ``coverage``, the share of the concepts found by the lemmas of the text's words;
-    ``satisfied``, whether the constraint is, by a check of its own. Needs ``tractile-bench[tasks]``.
+    exponential smoothing, effective order); ``coverage``, the share of the concepts found among the lemmas of the text's words;
+    ``satisfied``, whether the text satisfies the constraint, by a separate implementation. Needs ``tractile-bench[tasks]``.
     """
 
     name: ClassVar[str] = "commongen"
@@ -85,21 +85,21 @@ class CommonGen(Task):
         }
 
     def aggregate(self, answers: Sequence[tuple[Example, Mapping[str, float]]]) -> dict[str, float]:
-        """``corpus_bleu``: BLEU-4 of the likeliest answers together, each beside all of its references, from 0 to 1."""
+        """Compute ``corpus_bleu``: corpus BLEU-4 of the heaviest answers against all references, from 0 to 1."""
         texts = [max(weights, key=weights.__getitem__) if weights else "" for _, weights in answers]
         references = zip_longest(*(example.facts["references"] for example, _ in answers))
         score = bleu(effective_order=False).corpus_score(texts, [list(one) for one in references]).score
         return {"corpus_bleu": score / 100}
 
     def _shaped(self, text: str) -> bool:
-        """Whether the text is one sentence on one line, as :func:`one_sentence` has it."""
+        """Return whether the text is one sentence on one line, as :func:`one_sentence` requires."""
         ends = [match.end() for match in ENDS.finditer(text)]
         one = len(ends) - (ends[-1:] == [len(text)]) == 0
         return one and text == " ".join(text.split()) and (not self.full_stop or bool(ends))
 
 
 def _grouped(path: Path) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
-    """(id if it has one, concepts, all references) in order of first appearance."""
+    """Yield (id or "", concepts, all references of these concepts), in order of first appearance."""
     ids: dict[tuple[str, ...], str] = {}
     found: dict[tuple[str, ...], list[str]] = {}
     for id, concepts, sentences in _rows(path):
@@ -132,7 +132,7 @@ def _texts(value: Any) -> TypeGuard[list[str]]:
 
 
 def _beside(path: Path, name: str) -> Iterator[tuple[str, tuple[str, ...], Sequence[str]]]:
-    """Lines of concepts in one file, of sentences in another."""
+    """Read a file with concepts on each line, and the file beside it with the sentences."""
     ending = max((one for one in SOURCES if name.endswith(one)), key=len, default=None)
     if ending is None:
         raise FormatError(
@@ -149,15 +149,16 @@ def _beside(path: Path, name: str) -> Iterator[tuple[str, tuple[str, ...], Seque
 
 @lru_cache(maxsize=2)
 def one_sentence(full_stop: bool = False) -> Constraint:
-    """One sentence on one line, single spaces between its words; it need not end in a full stop unless told to."""
+    """Return the constraint of one sentence on one line with single spaces; with ``full_stop`` it must end as a sentence."""
     line = text_length(1, 1, unit="sentences") & regex(r"\S+(?: \S+)*")
     return line & ends_as_sentence() if full_stop else line
 
 
 @lru_cache(maxsize=1 << 14)
 def forms(concept: str) -> tuple[str, ...]:
-    """The concept and its inflections, as the dictionary of ``lemminflect`` has them, with the regular plural; of a
-    concept without inflections there (frisbee, abseil), the regular forms of a verb too."""
+    """Return a concept and its inflections by the dictionary of ``lemminflect``, and its regular plural.
+
+    A concept that the dictionary does not inflect (frisbee, abseil) also gets the regular forms of a verb."""
     known = inflected(concept)  # raises where lemminflect is missing
     import lemminflect
 
@@ -167,14 +168,14 @@ def forms(concept: str) -> tuple[str, ...]:
 
 
 def words(text: str) -> set[str]:
-    """The words of a text in lower case, also without what stands around or within them: it's, it, s."""
+    """Return the words of a text in lower case, with and without punctuation around and within them: it's, it, s."""
     lower = text.lower()
     return {*re.findall(r"\w+", lower), *(word.strip(".,;:!?\"'()") for word in lower.split())}
 
 
 @lru_cache(maxsize=1 << 14)
 def lemmas(word: str) -> frozenset[str]:
-    """The word and the words that it may be a form of, by the dictionary of ``lemminflect`` and by its rules."""
+    """Return a word and its possible lemmas, by the dictionary and by the rules of ``lemminflect``."""
     import lemminflect
 
     found = [
@@ -185,7 +186,7 @@ def lemmas(word: str) -> frozenset[str]:
 
 
 def contains(text: str, concept: str) -> bool:
-    """Whether the text has a form of the concept as a word of its own."""
+    """Return whether the text contains a form of the concept as a separate word."""
     return (
         re.search(rf"(?<!\w)(?:{'|'.join(map(re.escape, forms(concept)))})(?!\w)", text, re.IGNORECASE)
         is not None
@@ -194,7 +195,7 @@ def contains(text: str, concept: str) -> bool:
 
 @lru_cache(maxsize=2)
 def bleu(effective_order: bool) -> BLEU:
-    """sacrebleu's BLEU-4. Raises ``TractileError`` if it is not installed."""
+    """Make sacrebleu's BLEU-4 metric. Raises ``TractileError`` if sacrebleu is not installed."""
     try:
         from sacrebleu.metrics.bleu import BLEU
     except ImportError:

@@ -39,7 +39,7 @@ def write_corpus_metrics(task: Task, examples: Sequence[Example], folder: Path) 
 
 
 def read_corpus_metrics(folder: Path) -> tuple[int, dict[str, dict[tuple[str, int], float]]]:
-    """Read (number of examples, {metric: {(method, particles): mean over seeds}}); (0, {}) where there is no file.
+    """Read (number of examples, {metric: {(method, particles): mean over seeds}}); (0, {}) if there is no file.
 
     Raises :class:`FormatError` for a damaged file."""
     path = folder / FILE

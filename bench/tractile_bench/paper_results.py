@@ -1,13 +1,13 @@
-"""The results that the papers print, to compare with ours. Paper 1: Dang et al. 2026; paper 2: Loula et al. 2025."""
+"""Published results of the papers, for comparison. Paper 1: Dang et al. 2026; paper 2: Loula et al. 2025."""
 
 MODEL_1 = "Llama-3.1-8B-Instruct"
-"""The model of paper 1 but for CommonGen, where it is GPT2-Large."""
+"""The model of paper 1, except on CommonGen, where it is GPT2-Large."""
 
 SATISFIED = {
     "json": {"LCD": {4: 95.26, 16: 95.40}, "GCD": {4: 100.0, 16: 100.0}, "P-GCD": {4: 100.0, 16: 100.0}},
     "python": {"LCD": {4: 98.12, 16: 99.20}, "GCD": {4: 100.0, 16: 100.0}, "P-GCD": {4: 100.0, 16: 100.0}},
 }
-"""Paper 1, Table 1: texts on xLAM that satisfy the constraint, in percent, by particles."""
+"""Paper 1, Table 1: percentage of texts on xLAM that satisfy the constraint, by syntax, method and particles."""
 
 LATENCY = {
     "Unconstrained": "1.69 ± 0.01",
@@ -63,7 +63,7 @@ SMALLER_2: dict[str, tuple[str, str, str, str]] = {
     "full-is": ("0.079 (0.05, 0.11)", "0.122 (0.09, 0.16)", "0.225 (0.19, 0.26)", "0.348 (0.326, 0.372)"),
     "full-smc": ("0.125 (0.09, 0.16)", "0.517 (0.48, 0.55)", "0.285 (0.24, 0.34)", "0.348 (0.325, 0.374)"),
 }
-"""Paper 2, Table 4: the same with Llama 3.2 1B (3.1 8B for data science)."""
+"""Paper 2, Table 4: scores with 10 particles and Llama 3.2 1B (3.1 8B for data science)."""
 
 CORRELATIONS_2: dict[str, tuple[str, str, str, str]] = {
     "grammar-only-is": (

@@ -1,17 +1,16 @@
 """Run programs that a language model wrote in a separate process with resource limits.
 
-What the kernel keeps, on Linux and macOS: address space, processor time, the size of a file, the number of processes (not
-for root) and of open files. The process and its group are killed when the time is over. It sees no environment
-variables, reads no input, and has an empty folder that is deleted afterwards.
+On Linux and macOS the kernel limits address space, processor time, the size of a file, the number of processes (not for
+root) and of open files. The process and its group are killed when the time is over. The program sees no environment variables
+of the user, reads no input, and works in an empty folder that is deleted afterwards.
 
-Where the kernel lets a user make namespaces (most Linux systems; ``Outcome.isolated`` tells), there is no network at all, and no
-process outlives the run. Elsewhere sockets and new processes are refused by an audit hook in the interpreter, and so are
-changes to files outside the folder, everywhere. That stops a program that does so by accident or without much thought; native
-code gets around it.
+Where the kernel lets a user make namespaces (most Linux systems; ``Outcome.isolated`` tells), the program has no network, and no
+process outlives the run. Everywhere an audit hook in the interpreter refuses sockets, new processes, and changes to files
+outside the folder. The hook stops a program that does such things by accident or naively; native code gets around it.
 
-NOT guaranteed: files that the user may read can be read; a program that looks for the way can report success of itself, since it
-shares its interpreter with the test; the number of files in its folder is bounded by time alone. Do not run on purpose what
-is meant to do harm: for that, put the whole evaluation into a virtual machine.
+NOT guaranteed: files that the user may read can be read; a program can find a way to report success for itself, since it
+shares its interpreter with the test; the number of files in its folder is bounded by time alone. Do not run code that is meant
+to do harm: for that, put the whole evaluation into a virtual machine.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ from tractile.errors import TractileError
 
 CHILD = Path(__file__).with_name("sandbox_child.py")
 STARTING = 30.0
-"""Seconds that the interpreter may take to start, on a busy machine."""
+"""The most seconds that the interpreter may take to start; generous, for a busy machine."""
 MOST_REPORTED = 1 << 20
-"""Bytes that are read of what the child reports; an honest one reports less."""
+"""The most bytes read from the child's reports; ordinary reports are far shorter."""
 
 
 class ExecutionNotAllowed(TractileError, PermissionError):
-    """Code that a model writes would be run, and the caller has not allowed it."""
+    """The error that code written by a model would be run and the caller has not allowed it."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many parts ended well (``done``), and ``problem``, what stopped the next, "" if nothing did. ``raised`` is the
-    name of the exception, "" for another end. ``isolated``: in namespaces of its own."""
+    """The outcome of a run. ``done``: the number of parts that ended without an error.
+
+    ``problem``: what stopped the next part, "" if nothing did. ``raised``: the name of its exception, "" if it ended in another
+    way. ``isolated``: whether the program ran in its own namespaces."""
 
     done: int
     problem: str
@@ -65,9 +66,9 @@ class Outcome:
 
 
 def run(parts: Sequence[str], limits: Limits = Limits()) -> Outcome:
-    """Run the parts of a program one after the other, in one namespace of names, until one does not end well.
+    """Run the parts of a program one after the other, with shared global variables, until one fails.
 
-    Raises :class:`TractileError` where there is no such sandbox (Windows), or it does not start.
+    Raises :class:`TractileError` on systems without POSIX limits (Windows), or if the sandbox does not start.
     """
     if os.name != "posix":
         raise TractileError("programs are run only where POSIX limits exist: Linux, macOS")
@@ -105,7 +106,7 @@ def run(parts: Sequence[str], limits: Limits = Limits()) -> Outcome:
 
 
 def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
-    """What the child reports until it ends, and whether it did so in time, which runs from its first word."""
+    """Read the child's reports until it ends; return them and whether it ended in time, counted from its first report."""
     output, deadline = b"", time.monotonic() + STARTING
     assert process.stdout is not None
     with process.stdout as stream, selectors.DefaultSelector() as ready:

@@ -1,7 +1,7 @@
-"""The child's side of the sandbox (``sandbox.py``): a script of its own that imports nothing of the package.
+"""The child process of the sandbox (``sandbox.py``): a separate script that imports nothing of the package.
 
-It reads a job from its input, gives up what the job is not to have, runs the parts of the program one after the other in
-one namespace, and reports on what was its output. The program itself reads nothing and writes to nowhere.
+It reads a job from standard input, gives up privileges, and runs the parts of the program one after the other with shared
+global variables. It reports on its original standard output; the program itself sees the null device instead.
 """
 
 import ctypes
@@ -20,17 +20,17 @@ REFUSED = (
     "socket.", "subprocess.", "pty.", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.system", "os.kill", "os.startfile",
     "signal.pthread_kill",
 )  # fmt: skip
-"""Audit events (their first letters) of the network, of other processes and of signals."""
+"""Prefixes of the audit events of networks, other processes and signals."""
 PATHS = {
     "os.remove": 1, "os.rename": 2, "os.rmdir": 1, "os.mkdir": 1, "os.truncate": 1, "os.chmod": 1, "os.chown": 1, "os.link": 2,
     "os.symlink": 2, "os.utime": 1, "shutil.rmtree": 1, "shutil.move": 2,
 }  # fmt: skip
-"""Audit events that change files, and how many paths they begin with."""
+"""Audit events that change files, and the number of their first arguments that are paths."""
 SPARE_PROCESSES = 64
 
 
 def main() -> None:
-    """Run the job and report each part that ends well, or what went wrong."""
+    """Run the job and report each part that ends without an error, or the exception of the first that does not."""
     job = json.loads(sys.stdin.buffer.read())
     report = os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -57,12 +57,12 @@ def main() -> None:
 
 
 def isolate(seconds: float) -> bool:
-    """Enter namespaces without a network and with no other processes in them, if the kernel lets us."""
+    """Enter new namespaces, without a network or other processes; return False if the kernel does not allow it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if not sys.platform.startswith("linux") or libc.unshare(NEW_USER | NEW_NET | NEW_PID | NEW_IPC) != 0:
         return False
     wait_for_child()
-    # The first process of the namespace: with it all others end, those that left the process group too.
+    # This is the first process of the namespace: when it ends, so do all others, even those that left the process group.
     libc.prctl(PARENT_DEATH_SIGNAL, signal.SIGKILL)
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds + 1)
@@ -72,7 +72,7 @@ def isolate(seconds: float) -> bool:
 
 
 def wait_for_child() -> None:
-    """Fork: the child goes on, the parent waits for it."""
+    """Fork: the child returns, the parent waits for the child's end and exits."""
     if child := os.fork():
         os.waitpid(child, 0)
         os._exit(0)
@@ -101,7 +101,7 @@ def limit(job: dict[str, Any], processes: int) -> None:
 
 
 def own_threads() -> int:
-    """How many threads this user runs already: the limit of processes counts those of all programs."""
+    """Count the threads that this user runs: the kernel's limit of processes counts them all, of every program."""
     count, user = 0, os.getuid()
     for process in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
         try:
@@ -113,7 +113,7 @@ def own_threads() -> int:
 
 
 def guard(folder: str) -> None:
-    """Refuse what Python tells of beforehand: sockets, processes, signals, changes to files outside the folder."""
+    """Refuse sockets, processes, signals and changes to files outside the folder, by an audit hook of Python."""
 
     def inside(path: Any) -> bool:
         if isinstance(path, int):

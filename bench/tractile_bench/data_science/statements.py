@@ -6,8 +6,10 @@ import ast
 
 
 def whole_statements(code: str) -> str:
-    """The longest prefix of whole lines that parses, without its last statement if that is compound: a loop or a ``try`` may
-    go on. If it raises, so does every program that begins with ``code``. The code may be indented as a whole."""
+    """Return the longest prefix of whole lines that parses, without its last statement if that is compound.
+
+    A compound statement, such as a loop or a ``try``, may go on. If the prefix raises, so does every program that begins with
+    ``code``. The code may be indented as a whole."""
     lines = code.split("\n")[:-1]
     for count in range(len(lines), 0, -1):
         body = parsed("\n".join([*lines[:count], ""]))
@@ -20,7 +22,7 @@ def whole_statements(code: str) -> str:
 
 
 def parsed(code: str) -> list[ast.stmt] | None:
-    """The statements of a program, with the lines that they stand on; None if it does not parse."""
+    """Parse a program, possibly indented as a whole, to its statements with line numbers; None if it does not parse."""
     try:
         if not indented(code):
             return ast.parse(code).body
@@ -34,7 +36,7 @@ def parsed(code: str) -> list[ast.stmt] | None:
 
 
 def indented(code: str) -> bool:
-    """Whether the first line that says something is indented."""
+    """Return whether the first line that is not blank or a comment is indented."""
     for line in code.split("\n"):
         if line.strip() and not line.lstrip().startswith("#"):
             return line[0] in " \t"
@@ -42,5 +44,5 @@ def indented(code: str) -> bool:
 
 
 def compound(statement: ast.stmt) -> bool:
-    """Whether a statement has a body."""
+    """Return whether a statement is compound (has a body)."""
     return hasattr(statement, "body") or isinstance(statement, ast.Match)

@@ -1,10 +1,10 @@
 """Data science in Python: a question with a sample of data → code that passes the question's test (DS-1000, Lai et al. 2023;
 the second paper, §3.1 and appendix E.4).
 
-The code is RUN, in the sandbox of ``sandbox.py``; read there what that guarantees and what not. The potential is that of
-the paper: the longest prefix of whole statements is run on the data of the test, whose verdict is not looked at, and counts zero
-if it raises, takes too long or too much memory. There is no grammar of Python here, as in the paper: well-formed is text up
-to one of the marks that end a solution in DS-1000's prompts, or without any.
+The code is RUN, in the sandbox of ``sandbox.py``, whose docstring says what is guaranteed and what is not. The potential is
+the paper's: the longest prefix of whole statements is run on the test's data (without the test's verdict), and the potential
+is zero if the run raises or takes too much time or memory. As in the paper, the constraint is no grammar of Python: an answer
+is text up to one of the marks that end a solution in DS-1000's prompts, or text without such a mark.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODULES = {
     "Pandas": "pandas", "Numpy": "numpy", "Sklearn": "sklearn", "Scipy": "scipy", "Tensorflow": "tensorflow", "Pytorch": "torch",
     "Matplotlib": "matplotlib",
 }  # fmt: skip
-"""DS-1000's names of the libraries, and the modules to import."""
+"""The modules to import, by DS-1000's names of the libraries."""
 PAPER = "Pandas,Numpy,Sklearn,Scipy,Tensorflow,Pytorch"
 END_MARKS = ("</code>", "END SOLUTION", "SOLUTION END", "```")
 RESULTS_KEPT = 1 << 14
@@ -47,13 +47,14 @@ WHOLE = 'exec_context.replace("[insert]", {code!r})'
 
 
 class DataScience(Task):
-    """DS-1000: ``data`` is its .jsonl file (ds1000.jsonl, plain or compressed) or the folder that it is in.
+    """DS-1000: ``data`` is its .jsonl file (ds1000.jsonl, plain or compressed) or the folder that contains it.
 
-    ``allow_code_execution`` must be True. ``libraries``: the problems of these, by default the paper's six; a library that
-    is not installed is left out, as :attr:`dropped` says. A run takes at most ``seconds`` and ``memory`` bytes of
-    address space; ``processes`` run at a time.
+    ``allow_code_execution`` must be True. ``libraries``: whose problems to use, by default the paper's six; problems of a
+    library that is not installed are left out and listed in :attr:`dropped`. A run takes at most ``seconds`` and ``memory``
+    bytes of address space; ``processes`` run at a time.
 
-    Scores: "accuracy", the test passes; "runs", nothing is raised on its data. Raises :class:`ExecutionNotAllowed`.
+    Scores: "accuracy", the test passes; "runs", the code raises nothing on the test's data. Raises
+    :class:`ExecutionNotAllowed`.
     """
 
     name = "data-science"
@@ -85,7 +86,7 @@ class DataScience(Task):
         return self._dropped
 
     def examples(self, split: str = "test") -> Iterator[Example]:
-        """The problems, all of them in "test". See :meth:`Task.examples`."""
+        """Yield the problems, all of them in the split "test". See :meth:`Task.examples`."""
         self._dropped = {}
         if split == "train":
             return
@@ -120,7 +121,7 @@ class DataScience(Task):
         )
 
     def align(self, example: Example) -> Boundary:
-        """After each whole statement, as the paper's particles do (§2)."""
+        """Return the boundary after each whole statement, as in the paper (§2)."""
         return every_statement
 
     def _on_each(self, function: Callable[[str], float]) -> Callable[[list[str]], list[float]]:
@@ -131,12 +132,12 @@ class DataScience(Task):
         return batched
 
     def part_runs(self, example: Example, text: str) -> float:
-        """1 if the whole statements of an unfinished solution run on the data of the test, 0 if they raise."""
+        """Return 1 if the whole statements of an unfinished solution run on the test's data, 0 if they fail."""
         code = whole_statements(solution(text))
         return 1.0 if not code else self._runs(example, PART.format(code=code))
 
     def runs(self, example: Example, text: str) -> float:
-        """1 if a finished solution runs on the data of the test, 0 if it raises."""
+        """Return 1 if a finished solution runs on the test's data, 0 if it fails."""
         return self._runs(example, WHOLE.format(code=solution(text)))
 
     def _runs(self, example: Example, program: str) -> float:
@@ -157,20 +158,20 @@ class DataScience(Task):
         return {"accuracy": float(passed), "runs": 1.0 if passed else self.runs(example, text)}
 
     def meaning(self, example: Example, text: str) -> str:
-        """The syntax tree, so that comments and blanks make no difference."""
+        """Return the syntax tree as text, so that comments and blanks make no difference."""
         code = solution(text)
         body = parsed(code)
         return code if body is None else ast.dump(ast.Module(body, []))
 
 
 def solution(text: str) -> str:
-    """The text up to the first mark that ends a solution."""
+    """Return the text up to the first mark that ends a solution."""
     return re.split("|".join(map(re.escape, END_MARKS)), text, maxsplit=1)[0]
 
 
 @lru_cache(1)
 def well_formed() -> Constraint:
-    """Printable text up to the first of the end marks, which may stand at its end but nowhere else."""
+    """Return the constraint of printable text in which an end mark may occur at the end but nowhere else."""
     printable = r"[\t\n\x20-\x7e\u00a0-\U0010ffff]"
     text, more = regex(f"{printable}*"), regex(f"{printable}+")
     return text & ~(text + any_of(*END_MARKS) + more)

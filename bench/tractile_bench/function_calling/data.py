@@ -27,8 +27,9 @@ SEAL_WORDS = {"choices": "enum", "example_values": "examples"}
 
 @dataclass(frozen=True)
 class Record:
-    """A question, the tools that may be called (as the data set spells them), and the gold calls; ``problem``: why
-    there are none."""
+    """A question, the tools that may be called (as the data set spells them), and the gold calls.
+
+    ``problem``: the reason why there are no gold calls, "" if there are."""
 
     id: str
     query: str
@@ -38,10 +39,10 @@ class Record:
 
 
 def records(data: Path, split: str, candidates: int) -> Iterator[Record]:
-    """The records of a file or a folder that are on the side of the split. ``candidates``: how many tools are offered at
-    least where the data set names only those called (Seal-Tools). An item that cannot be read is a record with a problem.
+    """Yield the records of a split from a file or a folder. An item that cannot be read becomes a record with a problem.
 
-    Raises :class:`FormatError` for what is none of the data sets, naming file and item: where no item can be read.
+    ``candidates``: the least number of tools offered with a question, if the data set names only the called ones (Seal-Tools).
+    Raises :class:`FormatError`, naming file and item, if no item can be read.
     """
     if split not in SEAL_SPLITS:
         raise FormatError(f"the splits are train and test, not {split!r}")
@@ -80,7 +81,7 @@ def records(data: Path, split: str, candidates: int) -> Iterator[Record]:
 
 
 def xlam(id: str, item: Mapping[str, Any]) -> Record:
-    """A record of xLAM."""
+    """Convert an item of xLAM to a record."""
     tools, answers = (
         json.loads(item[key]) if isinstance(item[key], str) else item[key] for key in ("tools", "answers")
     )
@@ -89,24 +90,24 @@ def xlam(id: str, item: Mapping[str, Any]) -> Record:
 
 
 def plain_gold(arguments: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Gold arguments with one accepted value each."""
+    """Convert plain arguments to gold arguments with one accepted value each."""
     return {name: [alternatives(value)] for name, value in arguments.items()}
 
 
 def bfcl_answers(file: Path) -> dict[str, Any]:
-    """What BFCL keeps beside the questions: the gold calls by id."""
+    """Read BFCL's gold calls, by id, from the folder ``possible_answer`` beside the questions; {} if there are none."""
     folder = file.parent / "possible_answer"
     if not folder.is_dir():
         return {}
     try:
         beside = find(folder, file.name)
     except FormatError:
-        return {}  # none for the questions that ask for no call
+        return {}  # BFCL has no such file for questions that ask for no call
     return {item["id"]: item["ground_truth"] for item in read_jsonl(beside)}
 
 
 def bfcl(item: Mapping[str, Any], answers: Mapping[str, Any]) -> Record:
-    """A record of BFCL."""
+    """Convert an item of BFCL to a record."""
     turns, id = item["question"], item["id"]
     gold = item.get("possible_answer") or answers.get(id) or []
     if "involved_classes" in item or any(isinstance(call, list) for call in gold):
@@ -124,8 +125,10 @@ def bfcl(item: Mapping[str, Any], answers: Mapping[str, Any]) -> Record:
 
 
 def sealtools(folder: Path, split: str, candidates: int) -> Iterator[Record]:
-    """The records of Seal-Tools. Its tools come without questions; each question is offered those that it calls and,
-    up to ``candidates``, others, of the same field first; which, and in what order, depends on its id alone."""
+    """Yield the records of a split of Seal-Tools, whose questions come without a choice of tools.
+
+    A question is offered the tools that it calls and others, of the same field first, up to ``candidates`` in all. The choice
+    and its order depend on the id of the question alone."""
     tools: dict[str, dict[str, Any]] = {}
     fields: dict[str, list[str]] = defaultdict(list)
     for tool in read_jsonl(find(folder, "tool.jsonl")):

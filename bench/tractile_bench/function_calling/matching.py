@@ -1,8 +1,8 @@
-"""Whether calls are right: a gold call lists the accepted values of each argument, as BFCL does.
+"""Compare calls with gold calls; a gold call lists the accepted values of each argument, as in BFCL.
 
     {"forecast": {"city": ["Oslo"], "days": [3, ""], "at": [{"lat": [59.9], "lon": [10.7]}]}}
 
-``""`` among the accepted values means that the argument may be left out; members of objects list theirs too.
+``""`` among the accepted values means that the argument may be left out; members of objects have lists of accepted values too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Same = Callable[[str, str], bool]
 
 
 def exact(expected: str, value: str) -> bool:
-    """The same string."""
+    """Return whether the strings are equal."""
     return expected == value
 
 
 def lenient(expected: str, value: str) -> bool:
-    """The same string but for case, blanks and ``, . / - _ * ^``, and with either kind of quotes (BFCL's rule)."""
+    """Return whether the strings are equal up to case, blanks, ``, . / - _ * ^`` and the kind of quotes (BFCL's rule)."""
     return _standard(expected) == _standard(value)
 
 
@@ -32,14 +32,14 @@ def _standard(text: str) -> str:
 
 
 def alternatives(value: Any) -> Any:
-    """A plain value in the spelling of accepted values: each member of an object in a list of its own."""
+    """Convert a plain value to the form of accepted values: each member of an object becomes a list of one."""
     if isinstance(value, dict):
         return {name: [alternatives(item)] for name, item in value.items()}
     return [alternatives(item) for item in value] if isinstance(value, list) else value
 
 
 def first(expected: Any) -> Any:
-    """The plain value that is accepted first; members that may be left out are left out."""
+    """Return the first accepted value as a plain value, without members that may be left out."""
     if isinstance(expected, dict):
         members = {n: options if isinstance(options, list) else [options] for n, options in expected.items()}
         return {n: first(options[0]) for n, options in members.items() if options and "" not in options}
@@ -47,7 +47,7 @@ def first(expected: Any) -> Any:
 
 
 def accepts(options: Sequence[Any], value: Any, same: Same = exact) -> bool:
-    """Whether the value is one of those accepted. Numbers are compared as numbers, 5 = 5.0; no number is a truth value."""
+    """Return whether a value is among the accepted ones. Numbers compare as numbers, 5 = 5.0, but never equal booleans."""
     return any(_equal(expected, value, same) for expected in options)
 
 
@@ -66,7 +66,7 @@ def _equal(expected: Any, value: Any, same: Same) -> bool:
 
 
 def right_arguments(gold: Mapping[str, Any], arguments: Mapping[str, Any], same: Same = exact) -> int:
-    """How many of all arguments, of either, are right; one that is left out is where it may be."""
+    """Count the right arguments among those of gold and call; a missing argument is right if it may be left out."""
     right = 0
     for name, options in gold.items():
         options = options if isinstance(options, list) else [options]
@@ -75,12 +75,12 @@ def right_arguments(gold: Mapping[str, Any], arguments: Mapping[str, Any], same:
 
 
 def right_call(gold: Gold, call: Call, same: Same = exact) -> bool:
-    """Whether the call has the name, and all arguments are right."""
+    """Return whether the call has the right name and only right arguments."""
     return share_right(gold, call, same) == 1.0
 
 
 def share_right(gold: Gold, call: Call, same: Same = exact) -> float:
-    """The share of all arguments, of either, that are right; zero for another function."""
+    """Return the share of right arguments among all arguments of gold and call; zero for another function."""
     ((name, arguments),) = gold.items()
     if call["name"] != name:
         return 0.0
@@ -89,7 +89,7 @@ def share_right(gold: Gold, call: Call, same: Same = exact) -> float:
 
 
 def right_calls(golds: Sequence[Gold], calls: Sequence[Call], same: Same = exact) -> bool:
-    """Whether the calls are the gold ones, in any order: a perfect matching of the two."""
+    """Return whether the calls are the gold ones in any order: whether a perfect matching of the two exists."""
     if len(golds) != len(calls):
         return False
     taken: dict[int, int] = {}  # call -> gold
@@ -107,7 +107,7 @@ def right_calls(golds: Sequence[Gold], calls: Sequence[Call], same: Same = exact
 
 
 def share_of_arguments(golds: Sequence[Gold], calls: Sequence[Call], same: Same = exact) -> float:
-    """:func:`share_right` of the pairs of gold calls and calls, best pairs first, over the longer of the two lists."""
+    """Sum :func:`share_right` over greedily matched pairs of gold calls and calls, divided by the longer list's length."""
     shares = {
         (g, c): share_right(gold, call, same) for g, gold in enumerate(golds) for c, call in enumerate(calls)
     }

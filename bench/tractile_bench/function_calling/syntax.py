@@ -14,8 +14,9 @@ Call = dict[str, Any]
 
 
 def write_calls(calls: Sequence[Call], tools: Mapping[str, Tool], syntax: str, *, as_list: bool) -> str:
-    """The calls as ``json.dumps`` or ``ast.unparse`` space them: ``{"name": "f", "arguments": {"a": 1}}`` or ``f(a=1)``,
-    in square brackets with ``as_list``. Arguments stand in the order declared. ``tools`` are read with tuples kept."""
+    """Write calls with the spaces of ``json.dumps`` or ``ast.unparse``: ``{"name": "f", "arguments": {"a": 1}}`` or ``f(a=1)``.
+
+    ``as_list`` puts them in square brackets. Arguments come in the declared order. ``tools`` must be read with tuples kept."""
     if syntax == "json":
         ordered = [
             {
@@ -30,12 +31,12 @@ def write_calls(calls: Sequence[Call], tools: Mapping[str, Tool], syntax: str, *
 
 
 def arguments_schema(tools: Mapping[str, Tool], call: Call) -> Schema:
-    """The schema of a call's arguments; anything for a function that is not among the tools."""
+    """Return the schema of a call's arguments; True (anything) for a function that is not among the tools."""
     return tools[call["name"]].schema() if call["name"] in tools else True
 
 
 def in_declared_order(schema: Schema | None, value: Any) -> Any:
-    """The value with the members of objects in the order of their declaration, others after them."""
+    """Return the value with the members of objects in declared order, undeclared members last."""
     known = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
         properties = known.get("properties", {})
@@ -47,14 +48,14 @@ def in_declared_order(schema: Schema | None, value: Any) -> Any:
 
 
 def python_call(name: str, schema: Schema, arguments: Mapping[str, Any]) -> str:
-    """``f(a=1, b="x")``."""
+    """Write a call in Python syntax: ``f(a=1, b="x")``."""
     properties = schema.get("properties", {}) if isinstance(schema, dict) else {}
     ordered = in_declared_order(schema, dict(arguments))
     return f"{name}({', '.join(f'{n}={python_literal(properties.get(n), v)}' for n, v in ordered.items())})"
 
 
 def python_literal(schema: Schema | None, value: Any) -> str:
-    """A JSON value as a Python literal, strings in double quotes; an array declared a tuple is one."""
+    """Write a JSON value as a Python literal, strings in double quotes; an array declared as a tuple becomes one."""
     known = schema if isinstance(schema, dict) else {}
     if isinstance(value, dict):
         properties = known.get("properties", {})
@@ -68,12 +69,12 @@ def python_literal(schema: Schema | None, value: Any) -> str:
 
 
 def json_string(text: str) -> str:
-    """A string in double quotes, with escapes that JSON and Python share."""
+    """Write a string in double quotes, with escapes that JSON and Python share."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def canonical(calls: Sequence[Call]) -> str:
-    """One text for equal calls: sorted, their arguments by name, whole numbers without a point."""
+    """Return a text that is the same for equal calls: sorted, arguments sorted by name, whole numbers without a point."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, float) and value.is_integer():
@@ -86,7 +87,7 @@ def canonical(calls: Sequence[Call]) -> str:
 
 
 def read_calls(text: str, syntax: str) -> list[Call] | None:
-    """The calls that a text makes, one or a list of them; None for a text that is not calls. Tuples come as lists."""
+    """Parse a call, or a list of calls; None for any other text. Tuples become lists."""
     try:
         return _json_calls(text) if syntax == "json" else _python_calls(text)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

@@ -1,7 +1,7 @@
 """Function calling: a question and the functions that may be called → a call, or a list of calls (first paper, §5.2).
 
-The paper's filter is applied: a question whose gold answer does not satisfy the given specification is left out, and
-:attr:`FunctionCalling.dropped` says which and why.
+The paper's filter is applied: a question whose gold answer violates the specification of its tools is left out;
+:attr:`FunctionCalling.dropped` lists these questions by reason.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .syntax import Call, canonical, read_calls, write_calls
 from .tools import tools_of
 
 COMPILED = 64
-"""How many sets of tools are kept compiled."""
+"""The number of tool sets whose constraints are cached."""
 
 
 class FunctionCalling(Task):
     """Calls of functions, in JSON or Python syntax; xLAM-60k, BFCL's single turns or Seal-Tools, a file or a folder.
 
-    ``calls``: "either" one call or a list of several is well-formed, whichever the model writes; or "one", and questions
-    that ask for several are left out; or a "list", always. ``order`` of the arguments and ``syntax`` are those of
-    :func:`tractile.function_calls`. ``candidates``: how many tools a question is offered at least, where the data set
-    does not say (Seal-Tools). An argument that may be left out is left out of the reference.
+    ``calls``: "either": a well-formed answer is one call or a list of several; "one": one call, and questions that ask for
+    several are left out; "list": always a list. ``order`` of the arguments and ``syntax`` are as in
+    :func:`tractile.function_calls`. ``candidates``: the least number of tools offered with a question, if the data set offers
+    no choice (Seal-Tools). An argument that may be left out is left out of the reference.
 
     Scores: "accuracy", all calls right (name and arguments, in any order; strings exactly, numbers as numbers, any of
     BFCL's accepted values); "lenient", the same with strings compared as BFCL does; "satisfied", calls of functions that
@@ -80,7 +80,7 @@ class FunctionCalling(Task):
                 self._dropped.setdefault(made, []).append(record.id)
 
     def _example(self, record: Record) -> Example | str:
-        """The example, or why there is none."""
+        """Make the example of a record; return the reason if it is left out."""
         if record.problem:
             return record.problem
         if self.calls == "one" and len(record.gold) > 1:
@@ -133,7 +133,7 @@ class FunctionCalling(Task):
         }
 
     def meaning(self, example: Example, text: str) -> str:
-        """The calls and their arguments by name, so that their order, blanks and quotes make no difference."""
+        """Return the calls in canonical form, so that order, blanks and quotes make no difference."""
         calls = read_calls(text, self.syntax)
         return text if calls is None else canonical(calls)
 

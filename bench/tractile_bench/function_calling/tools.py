@@ -1,4 +1,4 @@
-"""The tools of one question: what calls of them are valid, and how they read in a prompt."""
+"""The tools of one question: validation of calls, and their signatures for a prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .syntax import Call
 
 
 class Tools:
-    """Tools by name: ``schemas`` as JSON has them, ``python`` with tuples apart. Raises what ``read_tools`` raises."""
+    """Tools by name: ``schemas`` with tuples as arrays, ``python`` with tuples kept. Raises what ``read_tools`` raises."""
 
     def __init__(self, given: list[Any]) -> None:
         self.given = given
@@ -26,7 +26,7 @@ class Tools:
         self.validators: dict[str, Any] = {}
 
     def misfit(self, call: Call) -> str:
-        """What of its specification a call breaks, "" for nothing."""
+        """Return the keyword of its JSON Schema that a call violates, or that there is no such function; "" if valid."""
         name = call["name"]
         if name not in self.schemas:
             return "no such function"
@@ -36,7 +36,7 @@ class Tools:
         return f"{error.validator}" if error is not None else ""
 
     def signatures(self) -> list[dict[str, Any]]:
-        """The tools for a prompt: name, description, and one JSON Schema of the arguments."""
+        """Return the tools as a prompt needs them: name, description, and one JSON Schema of the arguments."""
         descriptions = [tool.get("function", tool) for tool in self.given]
         return [
             {"name": tool.name, "description": said.get("description") or "", "parameters": tool.schema()}
@@ -44,13 +44,12 @@ class Tools:
         ]
 
     def in_python(self) -> bool:
-        """Whether all names can be written in Python."""
+        """Return whether all names of tools and arguments are valid in Python."""
         names = [part for t in self.schemas.values() for part in (*t.name.split("."), *t.arguments)]
         return all(name.isidentifier() and not keyword.iskeyword(name) for name in names)
 
     def plain(self, name: str, accepted: Mapping[str, list[Any]]) -> Call:
-        """A call with the first accepted value of each argument that its schema allows, without those that may be left
-        out."""
+        """Make a call with the first accepted value of each argument that its schema allows, without optional arguments."""
         tool = self.schemas[name]
         arguments = {}
         for argument, options in accepted.items():
@@ -64,14 +63,14 @@ class Tools:
 
 
 def allows(tool: Tool, schema: Schema, value: Any) -> bool:
-    """Whether a schema among the tool's arguments allows the value."""
+    """Return whether the schema of one of the tool's arguments allows the value."""
     if isinstance(schema, bool):
         return schema
     return bool(validator({**tool.definitions, **schema}).is_valid(value))
 
 
 def validator(schema: dict[str, Any]) -> Any:
-    """A validator of the ``jsonschema`` package, which knows nothing of our automata."""
+    """Make a validator of the ``jsonschema`` package, which is independent of Tractile's constraints."""
     try:
         import jsonschema
     except ImportError:
@@ -81,5 +80,5 @@ def validator(schema: dict[str, Any]) -> Any:
 
 @lru_cache(256)
 def tools_of(text: str) -> Tools:
-    """The tools of a JSON text, read once."""
+    """Read the tools of a JSON text; cached."""
     return Tools(json.loads(text))

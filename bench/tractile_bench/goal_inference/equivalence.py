@@ -1,7 +1,7 @@
-"""When two goals of a planning problem ask for the same: Planetarium's equivalence (Zuo et al. 2024, Section 3).
+"""Equivalence of two goals of a planning problem, as in Planetarium (Zuo et al. 2024, Section 3).
 
-Each goal is completed by what holds in every state that satisfies it, and drawn as a graph of objects and atoms; the goals
-are equivalent if the graphs are isomorphic, so that objects that play the same part may change places.
+Each goal is completed by the atoms that hold in every state that satisfies it, and turned into a graph of objects and atoms.
+The goals are equivalent if the graphs are isomorphic, so that interchangeable objects may change places.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def equivalent(problem: Problem, goal: Iterable[Atom], other: Iterable[Atom], free: bool = False) -> bool:
-    """Whether the goals are equal up to a renaming of objects that leaves the first state as it is; ``free``: any renaming
-    (Planetarium's ``is_placeholder``). Domains other than blocksworld and gripper: whether they have the same atoms.
+    """Return whether two goals are equal up to a renaming of objects that leaves the initial state unchanged.
+
+    With ``free`` any renaming is allowed (Planetarium's ``is_placeholder``). In domains other than blocksworld and gripper
+    goals are equivalent only if they have the same atoms.
     """
     complete = COMPLETE.get(problem.domain)
     if complete is None or frozenset(goal) == frozenset(other):
@@ -28,8 +30,10 @@ def equivalent(problem: Problem, goal: Iterable[Atom], other: Iterable[Atom], fr
 
 
 def scene(problem: Problem, goal: State, free: bool) -> nx.DiGraph:
-    """Nodes for the objects, labelled by type, and for the atoms of the goal and (unless ``free``) of the first state,
-    labelled by predicate; edges from atoms to their arguments, labelled by positions."""
+    """Build the graph of a goal, with edges from atoms to their arguments, labelled by argument positions.
+
+    Nodes are the objects, labelled by type, and the atoms of the goal and (unless ``free``) of the initial state, labelled by
+    predicate."""
     import networkx as nx
 
     graph = nx.DiGraph()
@@ -47,8 +51,9 @@ def scene(problem: Problem, goal: State, free: bool) -> nx.DiGraph:
 
 
 def isomorphic(graph: nx.DiGraph, other: nx.DiGraph) -> bool:
-    """Whether the labelled graphs are isomorphic. Nodes are told apart by their neighbourhoods first: what is left for the
-    search is nearly always symmetric."""
+    """Return whether two labelled graphs are isomorphic.
+
+    Colour refinement comes first, so that the remaining search is nearly always among symmetric nodes."""
     import networkx as nx
 
     colors, others = refined([graph, other])
@@ -66,7 +71,7 @@ def isomorphic(graph: nx.DiGraph, other: nx.DiGraph) -> bool:
 
 
 def refined(graphs: Sequence[nx.DiGraph]) -> list[dict[object, int]]:
-    """Colours of the nodes by labels, then by the colours around them until that tells no more apart (Weisfeiler and Lehman)."""
+    """Colour the nodes by their labels, and refine by the neighbours' colours until stable (Weisfeiler and Lehman)."""
     numbers: dict[object, int] = {}
     colors = [
         {node: numbers.setdefault(label, len(numbers)) for node, label in graph.nodes(data="label")}
@@ -93,7 +98,7 @@ def _seen(graph: nx.DiGraph, colors: dict[object, int], node: object) -> object:
 
 
 def complete_blocksworld(problem: Problem, goal: State) -> State:
-    """The goal, and what else is clear, on the table, or empty in all states that satisfy it."""
+    """Add the blocks that are clear or on the table, and an empty arm, if that holds in all states that satisfy the goal."""
     below = {atom[1]: atom[2] for atom in goal if atom[0] == "on" and len(atom) == 3}
     held = {atom[1] for atom in goal if atom[0] == "holding"}
     loaded = set(below.values()) | {atom[1] for atom in goal if atom[0] == "clear"}
@@ -122,8 +127,7 @@ def complete_blocksworld(problem: Problem, goal: State) -> State:
 
 
 def complete_gripper(problem: Problem, goal: State) -> State:
-    """The goal, what rooms, balls and grippers there are, and, where each ball has its place, that the other grippers are
-    free."""
+    """Add the rooms, balls and grippers that exist to a goal and, if the goal places every ball, that other grippers are free."""
     kinds = {atom for atom in problem.init if atom[0] in ("room", "ball", "gripper")}
     placed = {atom[1] for atom in goal if atom[0] in ("at", "carry")}
     used = {atom[-1] for atom in goal if atom[0] in ("carry", "free")}

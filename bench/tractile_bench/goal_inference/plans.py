@@ -1,7 +1,7 @@
-"""Plans for STRIPS problems: best-first search by what the goal costs if nothing were ever deleted.
+"""Plans for STRIPS problems, by best-first search with the delete relaxation (actions that delete nothing).
 
-The heuristic is the length of a relaxed plan whose supports are chosen by additive costs, and actions that the relaxed plan
-begins with are tried first (Hoffmann and Nebel 2001; Helmert 2006). Plans are not the shortest.
+The heuristic is the length of a relaxed plan whose actions are chosen by additive costs; first actions of the relaxed plan are
+preferred (Hoffmann and Nebel 2001; Helmert 2006). Plans need not be the shortest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .strips import Action, Domain, Problem, State
 
 
 def run(state: State, plan: Sequence[Action]) -> State | None:
-    """The state after the plan, None where one of its actions cannot be done."""
+    """Run a plan and return the state after it; None if one of its actions is not applicable."""
     for action in plan:
         if not action.applies(state):
             return None
@@ -23,7 +23,7 @@ def run(state: State, plan: Sequence[Action]) -> State | None:
 
 
 def find_plan(domain: Domain, problem: Problem, max_states: int = 20_000) -> list[Action] | None:
-    """A plan to the goal; None if there is none, or none was found within ``max_states`` states."""
+    """Search for a plan to the goal; None if there is none, or none is found within ``max_states`` expanded states."""
     relaxed = Relaxed(list(domain.actions_on(problem)), problem.goal)
     came: dict[State, tuple[State, Action] | None] = {problem.init: None}
     queue: list[tuple[int, int, int, State]] = [(0, 0, 0, problem.init)]
@@ -45,7 +45,7 @@ def find_plan(domain: Domain, problem: Problem, max_states: int = 20_000) -> lis
 
 
 def _path(came: dict[State, tuple[State, Action] | None], state: State) -> list[Action]:
-    """The actions that led there."""
+    """Return the actions that lead from the initial state to a state, by following ``came`` backwards."""
     path: list[Action] = []
     while (step := came[state]) is not None:
         state, action = step
@@ -54,7 +54,7 @@ def _path(came: dict[State, tuple[State, Action] | None], state: State) -> list[
 
 
 class Relaxed:
-    """The problem without deletions and negative preconditions."""
+    """The relaxed problem: without deletions and negative preconditions."""
 
     def __init__(self, actions: list[Action], goal: Sequence[tuple[str, ...]]) -> None:
         self.actions, self.goal = actions, frozenset(goal)
@@ -64,7 +64,7 @@ class Relaxed:
                 self.users[atom].append(index)
 
     def estimate(self, state: State) -> tuple[int, set[Action]] | None:
-        """The length of a relaxed plan from this state, and its first actions; None where there is no way to the goal."""
+        """Return the length of a relaxed plan from a state and its first actions; None if it cannot reach the goal."""
         costs = dict.fromkeys(state, 0)
         support: dict[tuple[str, ...], int] = {}
         missing = [len(action.needs) for action in self.actions]
@@ -101,7 +101,7 @@ class Relaxed:
     def _offer(
         self, index: int, cost: int, costs: dict[tuple[str, ...], int], support: dict[tuple[str, ...], int]
     ) -> list[tuple[str, ...]]:
-        """What the action makes cheaper than it was."""
+        """Lower the costs of the atoms that an action adds, and return the atoms that became cheaper."""
         found = [atom for atom in self.actions[index].adds if cost < costs.get(atom, cost + 1)]
         for atom in found:
             costs[atom], support[atom] = cost, index

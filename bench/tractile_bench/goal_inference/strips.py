@@ -1,4 +1,4 @@
-"""STRIPS problems in PDDL (Fikes and Nilsson 1971; McDermott et al. 1998): read, simulated, solved."""
+"""STRIPS problems in PDDL (Fikes and Nilsson 1971; McDermott et al. 1998): parser and simulator."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ TOKEN = re.compile(r";[^\n]*|([()]|[^\s();]+)")
 
 @dataclass(frozen=True)
 class Action:
-    """What has to hold before, and what holds and does not hold after. In a domain the arguments are variables, ``?x``."""
+    """An action: preconditions (``needs``, ``forbids``) and effects (``adds``, ``deletes``).
+
+    In a domain its arguments are variables, ``?x``; :meth:`bound` replaces them by objects."""
 
     name: str
     parameters: tuple[tuple[str, str], ...]
-    """Each with its type."""
+    """The parameters, each with its type."""
     needs: State
     forbids: State
     adds: State
     deletes: State
 
     def applies(self, state: State) -> bool:
-        """Whether it can be done in this state."""
+        """Return whether the action is applicable in a state."""
         return self.needs <= state and not self.forbids & state
 
     def after(self, state: State) -> State:
-        """The state after it; what it both deletes and adds holds."""
+        """Return the state after the action; an atom that it both deletes and adds holds."""
         return state - self.deletes | self.adds
 
     def bound(self, *arguments: str) -> Action:
-        """The same with objects for its variables."""
+        """Return the ground action, with objects in place of its variables."""
         values = dict(zip((name for name, _ in self.parameters), arguments, strict=True))
 
         def replaced(atoms: State) -> State:
@@ -51,23 +53,25 @@ class Action:
 
 @dataclass(frozen=True)
 class Domain:
-    """What can be said, and what can be done."""
+    """A planning domain: types, predicates and actions."""
 
     name: str
     parents: Mapping[str, str]
-    """Of each type, the type that it is a kind of."""
+    """The supertype of each type."""
     predicates: Mapping[str, tuple[str, ...]]
     """The types of each predicate's arguments."""
     actions: tuple[Action, ...]
 
     def is_a(self, kind: str, other: str) -> bool:
-        """Whether things of type ``kind`` are of type ``other``."""
+        """Return whether the type ``kind`` is ``other`` or a subtype of it."""
         while kind not in (other, "object"):
             kind = self.parents.get(kind, "object")
         return other in (kind, "object")
 
     def actions_on(self, problem: Problem) -> Iterator[Action]:
-        """All actions with objects of the problem, but for those that something which never changes forbids."""
+        """Yield the ground actions of a problem whose static preconditions hold in the initial state.
+
+        A static precondition has a predicate that no action adds or deletes."""
         changing = {atom[0] for action in self.actions for atom in action.adds | action.deletes}
         for action in self.actions:
             fitting = [
@@ -82,7 +86,7 @@ class Domain:
 
 @dataclass(frozen=True)
 class Problem:
-    """Objects with their types, the first state, and the atoms that are to hold."""
+    """A planning problem: its domain's name, the objects with their types, the initial state, and the atoms of the goal."""
 
     domain: str
     objects: Mapping[str, str]
@@ -94,7 +98,7 @@ class Problem:
 
 
 def read_expressions(text: str) -> list[Any]:
-    """The S-expressions of a text in lower case, as lists of lists and words. Raises :class:`FormatError`."""
+    """Parse the S-expressions of a text, in lower case, to nested lists of words. Raises :class:`FormatError`."""
     stack: list[list[Any]] = [[]]
     for match in TOKEN.finditer(text.lower()):
         if match[1] == "(":
@@ -112,7 +116,7 @@ def read_expressions(text: str) -> list[Any]:
 
 
 def read_domain(text: str) -> Domain:
-    """A domain with ``:strips``, ``:typing`` and ``:negative-preconditions``. Raises :class:`FormatError`."""
+    """Parse a domain with ``:strips``, ``:typing`` and ``:negative-preconditions``. Raises :class:`FormatError`."""
     name, sections = _definition(text, "domain")
     predicates = {
         one[0]: tuple(kind for _, kind in _typed(one[1:])) for one in sections.get(":predicates", [])
@@ -128,7 +132,7 @@ def read_domain(text: str) -> Domain:
 
 
 def read_problem(text: str) -> Problem:
-    """A problem whose goal is an atom or a conjunction of atoms. Raises :class:`FormatError`."""
+    """Parse a problem whose goal is an atom or a conjunction of atoms. Raises :class:`FormatError`."""
     _, sections = _definition(text, "problem")
     domain, goal = sections.get(":domain", []), sections.get(":goal", [])
     if len(domain) != 1 or len(goal) != 1:
@@ -138,7 +142,7 @@ def read_problem(text: str) -> Problem:
 
 
 def read_goal(text: str) -> tuple[Atom, ...]:
-    """The atoms of a goal such as ``(and (on b1 b2) (clear b1))``, or of one atom. Raises :class:`FormatError`."""
+    """Parse a goal such as ``(and (on b1 b2) (clear b1))``, or a single atom, to atoms. Raises :class:`FormatError`."""
     found = read_expressions(text)
     if len(found) != 1:
         raise FormatError(f"PDDL: a goal is one expression, not {len(found)}")
@@ -146,12 +150,12 @@ def read_goal(text: str) -> tuple[Atom, ...]:
 
 
 def written(atoms: Iterable[Atom]) -> str:
-    """The conjunction in PDDL, on one line."""
+    """Write a conjunction of atoms in PDDL, on one line."""
     return " ".join(["(and", *(f"({' '.join(atom)})" for atom in atoms)]) + ")"
 
 
 def _definition(text: str, kind: str) -> tuple[str, dict[str, list[Any]]]:
-    """The name, and what stands in the sections: of all ``:action`` together, each as a list."""
+    """Parse a definition to its name and the content of its sections; ":action" has a list for each action."""
     match read_expressions(text):
         case [["define", [found, str(name)], *sections]] if found == kind:
             pass
@@ -169,7 +173,7 @@ def _definition(text: str, kind: str) -> tuple[str, dict[str, list[Any]]]:
 
 
 def _typed(words: list[Any]) -> list[tuple[str, str]]:
-    """``a b - kind c`` as names with their types, "object" where there is none."""
+    """Parse names with types, such as ``a b - kind c``; the default type is "object"."""
     found: list[tuple[str, str]] = []
     waiting: list[str] = []
     rest = iter(words)
@@ -198,7 +202,7 @@ def _conjunction(expression: Any) -> tuple[Atom, ...]:
 
 
 def _literals(expression: Any, predicates: Mapping[str, tuple[str, ...]]) -> tuple[State, State]:
-    """The atoms of a conjunction, and those that it negates."""
+    """Split a conjunction of literals into (positive atoms, negated atoms)."""
     parts = expression[1:] if expression[:1] == ["and"] else [expression] if expression else []
     signs: tuple[list[Atom], list[Atom]] = ([], [])
     for part in parts:

@@ -24,20 +24,20 @@ from .plans import find_plan, run
 from .strips import Atom, Domain, Problem, State, read_domain, read_goal, read_problem, written
 
 STRICT = ("swap", "invert", "juggle", "drop_and_pickup", "focus_min", "focus_max")
-"""Goals that speak of where things were, however they are described."""
+"""Planetarium's kinds of goals that refer to the initial state, even if they are described abstractly."""
 
 
 class GoalInference(Task):
-    """Planning problems in words, whose goals are to be written in PDDL.
+    """Goal inference: write the goal of a planning problem, described in words, in PDDL.
 
     The reference is the goal on one line, ``(and (on b1 b2) …)``. ``data``: Planetarium's rows as ``.jsonl`` or
     ``.parquet`` (which needs pyarrow), one file or a folder; files whose names begin with "train" or "test" are those
     splits, others are divided by a hash. Domains other than blocksworld and gripper are read from a folder ``domains`` of
-    PDDL files. ``domain`` keeps the problems of one, ``max_objects`` those with so many objects at the most (the paper has
-    blocksworld, below 10). ``max_states`` bounds the search for a plan.
+    PDDL files. ``domain`` keeps the problems of one domain, ``max_objects`` those with at most this number of objects (the
+    paper has blocksworld with fewer than 10). ``max_states`` bounds the search for a plan.
 
-    Scores: ``equivalent`` (asks for the same as the reference, up to objects that may change places), ``satisfied`` (in the
-    constraint's language), ``atoms`` (F1 of the atoms).
+    Scores: ``equivalent``: equivalent to the reference, up to interchangeable objects; ``satisfied``: satisfies the
+    constraint; ``atoms``: F1 score of the atoms.
     """
 
     name = "goal-inference"
@@ -65,7 +65,7 @@ class GoalInference(Task):
 
     @cached_property
     def domains(self) -> dict[str, Domain]:
-        """Those that are known, by name."""
+        """The known domains, by name."""
         texts = [BLOCKSWORLD, GRIPPER]
         if (folder := self.data / "domains").is_dir():
             texts += [read_text(path) for path in sorted(folder.glob("*.pddl"))]
@@ -101,7 +101,7 @@ class GoalInference(Task):
             raise first
 
     def _file(self, split: str) -> tuple[Path, bool]:
-        """Where the split is, and whether the file has the other one too."""
+        """Return the file of a split, and whether it holds both splits."""
         if self.data.is_dir():
             for inside in (self.data, self.data / "data"):
                 for path in sorted(inside.glob(f"{split}*")):
@@ -110,14 +110,14 @@ class GoalInference(Task):
         return find(self.data, "problems.jsonl", "problems.half.jsonl", "problems.parquet"), True
 
     def constraint(self, example: Example) -> Constraint:
-        """Conjunctions of the domain's predicates over the problem's objects, each with as many as it takes, of its types."""
+        """Return the constraint of goals that are well-typed for the problem (:func:`goals`); cached."""
         problem, key = problem_of(example), example.facts["problem"]
         if key not in self._constraints:
             self._constraints[key] = goals(self.domains[problem.domain], problem)
         return self._constraints[key]
 
     def potential(self, example: Example) -> FunctionPotential:
-        """Whether the atoms so far hold once a plan for the reference goal has run."""
+        """Return the potential: 1 if the atoms so far hold in the state that a plan for the reference goal reaches."""
         state = self.reached(example)
 
         def holds(text: str) -> bool:
@@ -131,7 +131,7 @@ class GoalInference(Task):
         )
 
     def reached(self, example: Example) -> State:
-        """The state after a plan for the reference goal. Raises :class:`TractileError` where none is found."""
+        """Return the state after a plan for the reference goal; cached. Raises :class:`TractileError` if no plan is found."""
         problem, key = problem_of(example), example.facts["problem"]
         if key not in self._reached:
             plan = find_plan(self.domains[problem.domain], problem, self.max_states)
@@ -170,12 +170,12 @@ def _problem(pddl: str) -> Problem:
 
 
 def problem_of(example: Example) -> Problem:
-    """The planning problem of an example."""
+    """Return the planning problem of an example; cached."""
     return _problem(example.facts["problem"])
 
 
 def goals(domain: Domain, problem: Problem) -> Constraint:
-    """``(and (p a b) … )``: one atom or more, each a predicate of the domain with objects of the types it takes."""
+    """Return the constraint ``(and (p a b) …)``: one or more predicates of the domain with objects of the types they take."""
     atoms = []
     for predicate, kinds in domain.predicates.items():
         fitting = [[re.escape(o) for o, own in problem.objects.items() if domain.is_a(own, k)] for k in kinds]
@@ -187,7 +187,7 @@ def goals(domain: Domain, problem: Problem) -> Constraint:
 
 
 def fits(atom: Atom, domain: Domain, problem: Problem) -> bool:
-    """Whether the atom is a predicate of the domain with objects of the types it takes."""
+    """Return whether an atom is a predicate of the domain with objects of the types it takes."""
     kinds = domain.predicates.get(atom[0])
     return (
         kinds is not None
@@ -200,7 +200,7 @@ def fits(atom: Atom, domain: Domain, problem: Problem) -> bool:
 
 
 def after_atoms(text: str) -> int:
-    """The boundary: after the last atom that is complete within the conjunction."""
+    """Return the boundary of the potential: the position after the last complete atom of the conjunction, or 0."""
     depth = boundary = 0
     for match in re.finditer("[()]", text):
         depth += 1 if match[0] == "(" else -1
@@ -210,8 +210,10 @@ def after_atoms(text: str) -> int:
 
 
 def _example(row: Mapping[str, Any], index: int) -> tuple[Example, str]:
-    """The example of a row, and the key that divides the splits. Published rows say ``init_is_abstract``,
-    ``goal_is_abstract`` and ``is_placeholder``, others ``init_desc`` and ``goal_desc``."""
+    """Convert a row to (example, key of its split).
+
+    Published rows have ``init_is_abstract``, ``goal_is_abstract`` and ``is_placeholder``, others ``init_desc`` and
+    ``goal_desc``."""
     pddl, words = row["problem_pddl"], row["natural_language"]
     init, goal = (
         row[f"{part}_desc"]

@@ -4,10 +4,10 @@
     chain     = (atom closure* branch* bond?)* atom closure*        the last part of a chain stands in no parentheses
     branch    = "(" bond? chain ")"
 
-This is the syntax that ``partialsmiles`` checks, but that a text is bounded here: branches within branches are no deeper than
-``depth``, and ring closures are the digits 1 to ``rings``. Each digit opens and closes before a dot or the end: 2^rings
-copies of the grammar. What an automaton does not see is left to a potential: valences, aromatic systems, and closures that bond
-an atom to itself or to a neighbour again.
+This is the syntax that ``partialsmiles`` checks, made finite: branches nest at most ``depth`` deep, and ring closures are the
+digits 1 to ``rings``. Each digit occurs in pairs, opened and closed before a dot or the end, which takes up to 2^rings copies
+of the grammar's states. A potential checks what is left: valences, aromatic systems, and closures that bond an atom to itself
+or to a neighbour again.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ charge ::= "+" [+1-9]? | "-" [-1-9]?
 
 @lru_cache(maxsize=8)
 def smiles(depth: int = 4, rings: int = 5, brackets: bool = True) -> Constraint:
-    """Molecules as SMILES, branches at most ``depth`` deep, with ring closures 1 to ``rings``; without ``brackets`` only
-    of the atoms that need none (no charges, isotopes, stereocentres: a fifth of the states).
+    """Return the constraint of molecules in SMILES, branches at most ``depth`` deep, ring closures 1 to ``rings``.
 
+    Without ``brackets`` atoms in brackets are excluded (charges, isotopes, stereocentres), which takes a fifth of the states.
     Raises ``UnsupportedConstraint`` for a negative depth and for ``rings`` that are not from 0 to 9.
     """
     if depth < 0:

@@ -27,24 +27,24 @@ LISTS = {
     "train": ("train", "qm9", "molecules", "GDB17"),
 }
 MOST = 1_000_000
-"""Molecules that are read of a list; GDB-17's own has fifty times as many."""
+"""The most molecules read from a list; GDB-17's own list has fifty times as many."""
 
 SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\%.*]+")
 HEADER = re.compile("smiles|smi$", re.IGNORECASE)
-"""What the first line of a list may say, which no molecule does."""
+"""A header that the first line of a list may be."""
 
 
 class Molecules(Task):
-    """Lists of molecules in, another molecule out.
+    """Molecules: continue a list of molecules by another one.
 
-    ``data``: a list of SMILES, one a line, names after white space allowed (.smi, .txt); or a folder of such lists, of
-    which GDB-17's is taken for "test", ``train`` or QM9's for "train". ``count`` prompts are drawn with ``seed``, each
-    of ``shown`` molecules; a further one is the reference, for there is no right answer. The constraint is the syntax of
-    SMILES (:func:`~.smiles_grammar.smiles` with ``depth`` and ``rings``), with atoms in brackets where the list has any;
-    the potential is whether ``partialsmiles`` takes the text for the beginning of a molecule, and in the end for a whole one.
+    ``data``: a list of SMILES, one a line, names after white space allowed (.smi, .txt); or a folder of such lists, in which
+    GDB-17's is used for "test", ``train`` or QM9's for "train". ``count`` prompts are drawn with ``seed``, each of ``shown``
+    molecules; the reference is one more molecule of the list, since no answer is the right one. The constraint is the syntax
+    of SMILES (:func:`~.smiles_grammar.smiles` with ``depth`` and ``rings``), with atoms in brackets if the list has any. The
+    potential is 1 if ``partialsmiles`` accepts a partial text as the beginning of a molecule, and a whole text as a molecule.
 
-    Scores: ``qed``, the drug-likeness of Bickerton et al. (2012) by RDKit, 0 where it reads no molecule; ``valid``,
-    whether it reads one; ``novel``, whether that is none of those shown. Needs ``tractile-bench[tasks]``.
+    Scores: ``qed``, the drug-likeness of Bickerton et al. (2012) by RDKit, 0 if RDKit cannot read the text; ``valid``, whether
+    RDKit can read it; ``novel``, whether the molecule is not among those shown. Needs ``tractile-bench[tasks]``.
     """
 
     name: ClassVar[str] = "molecules"
@@ -100,7 +100,7 @@ class Molecules(Task):
         return smiles(self.depth, self.rings, example.facts["brackets"])
 
     def potential(self, example: Example) -> Potential:
-        parser()  # told at once if it is missing
+        parser()  # raise now if partialsmiles is not installed
         return FunctionPotential(unfinished, every_atom, final=finished, name="partialsmiles")
 
     def scores(self, example: Example, text: str) -> dict[str, float]:
@@ -116,8 +116,10 @@ class Molecules(Task):
         return text if found is None else found.canonical
 
     def aggregate(self, answers: Sequence[tuple[Example, Mapping[str, float]]]) -> dict[str, float]:
-        """Of the molecules among the likeliest answers: ``distinct``, the share of different ones, and ``diversity``, one
-        less the mean Tanimoto similarity of two of them (Morgan fingerprints of radius 2, 2,048 bits)."""
+        """Compute ``distinct`` and ``diversity`` of the molecules among the heaviest answers; {} if there are fewer than two.
+
+        ``distinct``: the share of different molecules; ``diversity``: 1 − mean Tanimoto similarity of two of them (Morgan
+        fingerprints of radius 2, 2,048 bits)."""
         from rdkit import DataStructs
         from rdkit.Chem import rdFingerprintGenerator
 
@@ -135,14 +137,14 @@ class Molecules(Task):
 
 
 def every_atom(text: str) -> int:
-    """A boundary after every character, but not within brackets: ``partialsmiles`` refuses the first letter of [Li]."""
+    """Return the boundary after the last character outside brackets, where ``partialsmiles`` refuses the first letter of [Li]."""
     start = text.rfind("[")
     return start if text.find("]", start) < start else len(text)
 
 
 @lru_cache(maxsize=1)
 def parser() -> Callable[..., object]:
-    """``partialsmiles.ParseSmiles``. Raises ``TractileError`` if it is not installed."""
+    """Import ``partialsmiles.ParseSmiles``. Raises ``TractileError`` if it is not installed."""
     try:
         from partialsmiles import ParseSmiles
     except ImportError:
@@ -153,25 +155,25 @@ def parser() -> Callable[..., object]:
 
 
 def unfinished(text: str) -> bool:
-    """Whether ``partialsmiles`` takes the text for the beginning of a molecule."""
+    """Return whether ``partialsmiles`` accepts the text as the beginning of a molecule."""
     return _parses(text, partial=True)
 
 
 def finished(text: str) -> bool:
-    """Whether ``partialsmiles`` takes the text for a whole molecule."""
+    """Return whether ``partialsmiles`` accepts the text as a whole molecule."""
     return _parses(text, partial=False)
 
 
 def _parses(text: str, partial: bool) -> bool:
     try:
         parser()(text, partial=partial)
-    except Exception:  # its own errors, and others on texts such as C%1
+    except Exception:  # the parser's own errors, and others on texts such as C%1
         return False
     return True
 
 
 class Read(NamedTuple):
-    """A molecule that RDKit has read: itself, its canonical SMILES, its drug-likeness from 0 to 1."""
+    """A molecule that RDKit has read: the RDKit object, its canonical SMILES, its drug-likeness from 0 to 1."""
 
     mol: Mol
     canonical: str
@@ -180,7 +182,7 @@ class Read(NamedTuple):
 
 @lru_cache(maxsize=1 << 14)
 def molecule(text: str) -> Read | None:
-    """What RDKit reads of a text; None if that is no molecule."""
+    """Read a molecule by RDKit; None if the text is no molecule."""
     try:
         from rdkit import Chem, rdBase
         from rdkit.Chem import QED

@@ -1,1 +1,1 @@
-"""The report of results: the papers' tables and figures, theirs beside ours."""
+"""The report of results: the papers' tables and figures, published beside measured."""

@@ -1,4 +1,4 @@
-"""A report of results: the papers' tables and figures, theirs beside ours, in Markdown and in one page of HTML."""
+"""A report of results: the papers' tables and figures, published beside measured, in Markdown and in one page of HTML."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ th{background:#f4f4f4}img{max-width:100%}"""
 
 
 def report(folders: Sequence[Path], out: Path, title: str = "The papers' tasks", level: int = 1) -> None:
-    """Write ``out`` (a .md file), a page beside it with the same name and .html, and the figures as .png files.
+    """Write a report to ``out`` (FILE.md), as a page to FILE.html beside it, and its figures as .png files.
 
-    Folders of one task that differ in the HMM share a section. ``level`` is the depth of the first heading. Raises
-    :class:`FormatError` for a folder that holds no results, :class:`StorageError` where nothing can be written.
+    Folders of one task that differ in the HMM share a section. ``level`` is the level of the first heading. Raises
+    :class:`FormatError` for a folder that holds no results, :class:`StorageError` if a file cannot be written.
     """
     if out.suffix != ".md":
         raise EvidenceError(f"a report is written to FILE.md and FILE.html, not to {out}")
@@ -58,7 +58,7 @@ def _heading(summary: Summary) -> str:
 
 
 def _sections(group: Sequence[Summary], out: Path, level: int) -> Iterator[str]:
-    """A task's tables and figures; more than one summary if HMMs are compared."""
+    """Yield the tables and figures of a task; a group of several summaries compares HMMs."""
     mark = "#" * level
     for summary in group:
         yield _facts(summary)
@@ -158,7 +158,7 @@ def _facts(summary: Summary) -> str:
 
 
 def _second(summaries: Sequence[Summary], level: int) -> Iterator[str]:
-    """The second paper's tables over all tasks."""
+    """Yield the second paper's tables over all tasks."""
     shown = [s for s in summaries if any(name in s.methods for name in second_paper.METHODS_SHOWN)]
     if not shown:
         return
@@ -187,14 +187,14 @@ def _second(summaries: Sequence[Summary], level: int) -> Iterator[str]:
 
 
 def _figure(figure: object, summary: Summary, out: Path, name: str, title: str) -> str:
-    """Save a figure beside the report; returns the line that shows it."""
+    """Save a figure beside the report; return the line of Markdown that shows it."""
     file = out.with_name(f"{out.stem}-{re.sub(r'[^a-z0-9]+', '-', summary.folder.name.lower())}-{name}.png")
     figure.savefig(file, dpi=90)  # type: ignore[attr-defined]
     return f"![{summary.head['task']}, {title}]({file.name})\n"
 
 
 def page(text: str, title: str, folder: Path) -> str:
-    """Markdown as a page of HTML that has its figures in itself; they lie in ``folder``."""
+    """Render Markdown as a self-contained page of HTML, with the figures of ``folder`` embedded."""
     from markdown_it import MarkdownIt
 
     body = str(MarkdownIt("commonmark", {"html": False}).enable("table").render(text))

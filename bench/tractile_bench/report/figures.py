@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def curves(summary: Summary) -> Figure:
-    """The metric, the constraint satisfaction and the distance to rejection sampling by number of particles, with 95 %
-    bands: Figures 2 and 3 of paper 1."""
+    """Plot metric, constraint satisfaction and distance to rejection sampling by number of particles, with 95 % bands.
+
+    These are Figures 2 and 3 of paper 1."""
     from matplotlib.figure import Figure
 
     panels: list[tuple[str, Callable[[str, int], Interval], list[str]]] = [
@@ -57,7 +58,9 @@ def curves(summary: Summary) -> Figure:
 
 
 def divergences(summary: Summary, methods: list[str]) -> Figure:
-    """Upper bounds on KL(method ‖ target) by number of particles: Figure 3 of paper 2, with 95 % intervals over examples."""
+    """Plot upper bounds on KL(method ‖ target) by number of particles, with 95 % intervals over examples.
+
+    This is Figure 3 of paper 2."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5, 3.6), layout="constrained")

@@ -11,11 +11,11 @@ from ..summary import Summary
 from .tables import decimal, markdown
 
 METHODS_SHOWN = (*PAPERS["paper2"], "smc-steering", "full-gcd", "full-pgcd", *WITH_GCD.values())
-"""The paper's seven methods, SMC Steering, and ours."""
+"""The rows of the tables: the paper's seven methods, SMC Steering, and the methods of this package."""
 
 
 def seven(summaries: Sequence[Summary], k: int) -> str:
-    """Table 2 of paper 2: its seven methods (and ours) on every task, with k particles."""
+    """Make Table 2 of paper 2: its seven methods and those of this package on every task, with k particles."""
     rows = []
     for name in METHODS_SHOWN:
         cells = [
@@ -28,14 +28,14 @@ def seven(summaries: Sequence[Summary], k: int) -> str:
 
 
 def seven_published(tasks: Sequence[str], which: dict[str, tuple[str, str, str, str]]) -> str:
-    """A table of paper 2 on these tasks."""
+    """Make a table of published figures of paper 2, with the columns of these tasks."""
     columns = [paper_results.COLUMNS_2.index(task) for task in tasks if task in paper_results.COLUMNS_2]
     rows = [[METHODS[name].title, *(cells[c] for c in columns)] for name, cells in which.items()]
     return markdown(["paper 2", *(paper_results.COLUMNS_2[c] for c in columns)], rows)
 
 
 def correlations(summaries: Sequence[Summary], k: int) -> str:
-    """Table 3 of paper 2: correlation of the weight of an answer with its score."""
+    """Make Table 3 of paper 2: the correlation of the weight of an answer with its score; '' if there is none."""
     rows = []
     for name in METHODS_SHOWN:
         if not METHODS[name].corrected and not METHODS[name].potential:  # all weights are equal
@@ -50,8 +50,9 @@ def correlations(summaries: Sequence[Summary], k: int) -> str:
 
 
 def steering(summary: Summary, k: int) -> str:
-    """Table 7 of paper 2: full SMC with k particles, SMC Steering with half as many and with as many, and beams of 3;
-    '' where steering was not run."""
+    """Make Table 7 of paper 2: full SMC with k particles, SMC Steering with k/2 and k particles and beams of 3.
+
+    Returns '' if steering was not run."""
     rows = []
     for smc, beams in (("full-smc", "smc-steering"), ("gcd-full-smc", "gcd-smc-steering")):
         here = summary.has(smc, k) or summary.has(beams, k)

@@ -34,11 +34,11 @@ CHAINS = (
     *pairwise(("gcd-full-smc", "gcd-full-is", "gcd-sample-rerank", "gcd-unweighted", "base-lm")),
     *((budgeted, name) for name, budgeted in WITH_GCD.items()),
 )
-"""Which methods are compared: the first should do no worse than the second."""
+"""The pairs of methods to compare: the first should do no worse than the second."""
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table."""
+    """Format a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return (
         "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
@@ -57,7 +57,7 @@ def decimal(found: Interval) -> str:
 
 
 def by_particles(summary: Summary, name: str | None = None) -> str:
-    """A score (default: the metric) by method and number of particles, in percent."""
+    """Tabulate a score (default: the metric) by method and number of particles, in percent."""
     rows = []
     for method in summary.methods:
         if method == "rs":
@@ -74,7 +74,7 @@ def by_particles(summary: Summary, name: str | None = None) -> str:
 
 
 def satisfaction(summary: Summary) -> str:
-    """Constraint satisfaction by method and number of particles; on function calling with the figures of paper 1."""
+    """Tabulate constraint satisfaction by method and number of particles; on function calling also as in paper 1."""
     rows = []
     for method in summary.methods:
         if method == "rs":
@@ -93,7 +93,7 @@ def satisfaction(summary: Summary) -> str:
 
 
 def published_scores(summary: Summary) -> str:
-    """Paper 1's accuracies on this task, if it prints them."""
+    """Tabulate paper 1's accuracies on this task; '' if the paper has none."""
     task, particles = summary.head["task"], summary.particles
     if task == "function-calling" and summary.head["options"].get("syntax", "json") == "json":
         table = paper_results.BY_HMM
@@ -110,7 +110,7 @@ def _beside(name: str, found: dict[int, float], particles: Sequence[int], form: 
 
 
 def differences(summary: Summary) -> str:
-    """A table of differences between two methods' scores at equal k, in points of percent, paired by example; '' if none."""
+    """Tabulate differences of the scores of :data:`CHAINS` at equal k, in points of percent, paired by example; '' if none."""
     rows = []
     for better, worse in CHAINS:
         cells = []
@@ -128,8 +128,9 @@ def _points(found: Interval) -> str:
 
 
 def against_truth(summary: Summary) -> str:
-    """The score of each method less that of rejection sampling, in points of percent, over the examples that have enough
-    accepted draws; '' if there are none."""
+    """Tabulate score of a method − score of rejection sampling, in points of percent, over the examples with enough draws.
+
+    Returns '' if there are no such examples."""
     if not summary.truth:
         return ""
     here = [example in summary.truth for example in summary.examples]
@@ -145,7 +146,7 @@ def against_truth(summary: Summary) -> str:
 
 
 def exact_methods(summary: Summary) -> list[str]:
-    """The methods that draw from p_lm(x | constraint), or try to: those to compare with rejection sampling."""
+    """List the methods with the target p_lm(x | constraint), which can be compared with rejection sampling."""
     return [
         name
         for name in summary.methods
@@ -154,8 +155,7 @@ def exact_methods(summary: Summary) -> list[str]:
 
 
 def distances(summary: Summary) -> str:
-    """Total variation to rejection sampling by k; '' where it has enough acceptances for less than two examples, of which
-    there are no intervals."""
+    """Tabulate the total variation to rejection sampling by k; '' if fewer than two examples have enough accepted draws."""
     if len(summary.truth) < 2:
         return ""
     rows = []
@@ -174,8 +174,7 @@ def _three(found: Interval) -> str:
 
 
 def divergences(summary: Summary, methods: Sequence[str]) -> str:
-    """Upper bounds on KL(method ‖ target) in nats, of methods of one target, as a table; '' if in every example some run
-    died."""
+    """Tabulate upper bounds on KL(method ‖ target) in nats, for methods with one target; '' if some run died in every example."""
     number, found = summary.divergences(methods)
     if not number:
         return ""
@@ -190,8 +189,9 @@ def divergences(summary: Summary, methods: Sequence[str]) -> str:
 
 
 def divergence_differences(summary: Summary, methods: Sequence[str]) -> str:
-    """What the bounds of the other methods are above those of GCD, of LCD or of full IS, whichever comes first; '' if none
-    was run."""
+    """Tabulate bound of a method − bound of a base method in nats; the base is the first of GCD, LCD and full IS that was run.
+
+    Returns '' if none of them was."""
     base = next((name for name in ("gcd", "lcd", "full-is") if name in methods), None)
     rows = []
     for method in methods:
@@ -208,14 +208,14 @@ def divergence_differences(summary: Summary, methods: Sequence[str]) -> str:
 
 
 def _signed(found: Interval, digits: int = 2) -> str:
-    """A mean with its sign and its interval; bold where the interval excludes zero."""
+    """Format a mean with its sign and its interval; bold if the interval excludes zero."""
     mark = "**" if found.low > 0 or found.high < 0 else ""
     mean, low, high = (f"{value:+.{digits}f}" for value in found)
     return f"{mark}{mean}{mark} ({low}, {high})"
 
 
 def latency(summary: Summary) -> str:
-    """Milliseconds for a token of a particle, mean and deviation over batches, with paper 1's figures on its own task."""
+    """Tabulate milliseconds for a token of a particle, mean and deviation over batches; on function calling as in paper 1 too."""
     rows = []
     for method in summary.methods:
         if method == "rs":
@@ -236,7 +236,7 @@ def latency(summary: Summary) -> str:
 
 
 def together(summary: Summary) -> str:
-    """Corpus-level metrics, in percent; '' where the task has none."""
+    """Tabulate corpus-level metrics, in percent; '' if the task has none."""
     rows = []
     for name, cells in summary.together[1].items():
         for method in summary.methods:
@@ -247,7 +247,7 @@ def together(summary: Summary) -> str:
 
 
 def errors(summary: Summary) -> str:
-    """A table of how many runs ended in an error, by method and kind of error; '' if none did."""
+    """Tabulate the number of runs that ended in an error, by method and kind of error; '' if none did."""
     found = summary.errors()
     kinds = sorted({kind for counts in found.values() for kind in counts})
     rows = [[METHODS[name].title, *(str(counts[kind]) for kind in kinds)] for name, counts in found.items()]
@@ -255,7 +255,7 @@ def errors(summary: Summary) -> str:
 
 
 def size(hmm: Mapping[str, Any] | None) -> str:
-    """An HMM by its states and transition, and how much it is raised at the tokens of the prompt."""
+    """Describe an HMM: number of states, transition, boost of the prompt's tokens, copying."""
     if hmm is None:
         return "no HMM"
     boost = f", boost {hmm['boost']:g}" if "boost" in hmm else ""
@@ -263,7 +263,7 @@ def size(hmm: Mapping[str, Any] | None) -> str:
 
 
 def by_hmm(summaries: Sequence[Summary]) -> str:
-    """Table 3 of paper 1: a score by method, number of hidden states and particles, of folders that differ in the HMM."""
+    """Make Table 3 of paper 1: the score by method, HMM and particles, from folders that differ in the HMM."""
     particles = sorted({k for summary in summaries for k in summary.particles})
     rows, shown = [], set[str]()
     for summary in sorted(summaries, key=lambda summary: (summary.head["hmm"] or {"hidden": 0})["hidden"]):
@@ -283,7 +283,7 @@ def by_hmm(summaries: Sequence[Summary]) -> str:
 
 
 def acceptance(summary: Summary) -> str:
-    """A sentence on how often rejection sampling accepts."""
+    """Write a sentence on the acceptance rate of rejection sampling."""
     k = summary.sizes("rs")[-1]
     rate = summary.satisfied("rs", k)
     none = int(np.sum(rate == 0))

@@ -1,4 +1,4 @@
-"""SQL queries in the one form that :func:`tractile.sql` writes.
+"""Convert SQL queries to the canonical form that :func:`tractile.sql` writes:
 
 keywords and functions in capitals, identifiers as the database spells them, aliases T1, T2, … by appearance,
 strings in single quotes, one space between tokens, none inside parentheses or before commas, no `;` at the end;
@@ -31,7 +31,7 @@ ALIAS = re.compile(r"T\d+")
 
 
 def normalised(query: str, tables: Tables) -> str:
-    """The query in the form that ``tractile.sql`` writes for a database of these tables and columns."""
+    """Convert a query to the canonical form for a database of these tables and columns."""
     text = before = earlier = ""
     for now in tokens(query, tables):
         glued = (
@@ -44,7 +44,7 @@ def normalised(query: str, tables: Tables) -> str:
 
 
 def tokens(query: str, tables: Tables) -> list[str]:
-    """The tokens of the normal form."""
+    """Return the tokens of the query's canonical form."""
     named = {table.lower(): spelled(table) for table in tables}
     columns = {c.lower(): spelled(c) for names in tables.values() for c in names}
     found = list(TOKEN.finditer(query.strip().rstrip(";").strip()))
@@ -58,7 +58,7 @@ def tokens(query: str, tables: Tables) -> list[str]:
 
 
 def tables_named(query: str, tables: Tables) -> frozenset[str]:
-    """The tables of all FROM clauses, as the database spells them."""
+    """Return the tables in all FROM clauses of a query, as the database spells them."""
     read = tokens(query, tables)
     named = {spelled(table): table for table in tables}
     return frozenset(
@@ -67,7 +67,7 @@ def tables_named(query: str, tables: Tables) -> frozenset[str]:
 
 
 def _token(match: re.Match[str], names: Mapping[str, str]) -> str:
-    """One token: keywords in capitals, names as the database spells them, strings in single quotes."""
+    """Convert one token: keywords to capitals, names to the database's spelling, strings to single quotes."""
     text = match[0].strip()
     if match["string"]:
         inside = text[1:-1]
@@ -82,7 +82,9 @@ def _token(match: re.Match[str], names: Mapping[str, str]) -> str:
 
 
 def _renamed(read: list[str]) -> list[str]:
-    """The tokens with the aliases of each query's tables as T1, T2, …, and without aliases of result columns."""
+    """Rename the table aliases of each query to T1, T2, …, and drop aliases of result columns.
+
+    If renaming would let an inner alias hide an outer one, the tokens are returned unchanged."""
     scope_of, stack = [], [0]
     parent = {0: 0}
     aliases: defaultdict[int, dict[str, str]] = defaultdict(dict)
@@ -106,7 +108,7 @@ def _renamed(read: list[str]) -> list[str]:
         if read[i + 1 : i + 2] == ["."] or read[i - 1 : i] == ["AS"]:
             now = aliases[scope].get(now, now)
             if scope != scope_of[i] and now in aliases[scope_of[i]].values():
-                return read  # a table of the query around, whose new name the query inside has for its own
+                return read  # an outer query's table, whose new alias would be hidden by the inner query's
         if kept[-1:] == ["AS"] and not ALIAS.fullmatch(now):
             kept.pop()
         else:
@@ -115,7 +117,7 @@ def _renamed(read: list[str]) -> list[str]:
 
 
 def _bare_distinct(read: list[str]) -> list[str]:
-    """``DISTINCT (a)`` as ``DISTINCT a``."""
+    """Rewrite ``DISTINCT (a)`` as ``DISTINCT a``."""
     kept: list[str] = []
     for now in read:
         kept.append(now)

@@ -1,4 +1,4 @@
-"""Databases of the Spider data set: their schemas, their SQLite files, and what a query returns from them."""
+"""Databases of the Spider data set: their schemas, their SQLite files, and the results of queries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tractile.errors import FormatError
 
 from ..files import open_bytes, read_json
 
-STEPS = 10_000  # of SQLite's machine between two looks at the limit
+STEPS = 10_000  # instructions of SQLite's machine between two checks of the limit
 LONGEST = 10_000_000  # bytes of a text or row
 READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
@@ -34,7 +34,7 @@ class Database:
 
 
 def read_databases(path: Path) -> dict[str, Database]:
-    """The databases that Spider's ``tables.json`` describes, by name. Raises :class:`FormatError`."""
+    """Read the databases that Spider's ``tables.json`` describes, by name. Raises :class:`FormatError`."""
     found = {}
     for index, described in enumerate(read_json(path)):
         try:
@@ -63,9 +63,9 @@ def read_databases(path: Path) -> dict[str, Database]:
 
 
 def extracted(archives: Sequence[Path], folder: Path) -> Path:
-    """``folder`` with what the ``.tar``, ``.tar.gz`` or ``.tar.zst`` archives hold: all of it, or nothing if that fails.
+    """Unpack ``.tar``, ``.tar.gz`` or ``.tar.zst`` archives into ``folder``, atomically, and return it.
 
-    A folder that exists is taken as it is. Raises :class:`FormatError` for an archive that is broken.
+    If the folder exists, nothing is unpacked. Raises :class:`FormatError` for a damaged archive.
     """
     if folder.is_dir():
         return folder
@@ -89,8 +89,10 @@ def extracted(archives: Sequence[Path], folder: Path) -> Path:
 
 
 def rows_of(database: Path, query: str, max_steps: int, at_most: int | None = None) -> list[Row] | None:
-    """What the query returns, its first ``at_most`` rows; None for one that fails or takes more than ``max_steps``
-    instructions of SQLite. Nothing can be written: the file is opened to be read, and a statement may do nothing else.
+    """Run a query and return its rows, at most ``at_most`` of them.
+
+    Returns None if the query fails or takes more than ``max_steps`` instructions of SQLite's machine. The database is opened
+    read-only, and only reading statements are allowed.
     """
     left = max_steps // STEPS
 
@@ -109,7 +111,7 @@ def rows_of(database: Path, query: str, max_steps: int, at_most: int | None = No
         connection.set_progress_handler(tired, STEPS)
         try:
             cursor = connection.execute(query)
-            if cursor.description is None:  # nothing was asked
+            if cursor.description is None:  # not a query
                 return None
             return cursor.fetchall() if at_most is None else cursor.fetchmany(at_most)
         except (sqlite3.Error, sqlite3.Warning, ValueError):
@@ -117,8 +119,9 @@ def rows_of(database: Path, query: str, max_steps: int, at_most: int | None = No
 
 
 def same_rows(gold: Sequence[Row], rows: Sequence[Row], ordered: bool) -> bool:
-    """Whether the results are equal up to the order of the columns, and of the rows unless they are ``ordered``: equality
-    of denotations in Spider's test-suite evaluation (Zhong, Yu and Klein 2020).
+    """Return whether two results are equal up to the order of columns and, unless ``ordered``, of rows.
+
+    This is the equality of denotations in Spider's test-suite evaluation (Zhong, Yu and Klein 2020).
     """
     if len(gold) != len(rows) or (gold and len(gold[0]) != len(rows[0])):
         return False
@@ -133,7 +136,7 @@ def same_rows(gold: Sequence[Row], rows: Sequence[Row], ordered: bool) -> bool:
     def extend(chosen: list[int]) -> bool:
         if len(chosen) == len(ours):
             return True
-        left = {theirs[i]: i for i in range(len(theirs)) if i not in chosen}  # equal columns but once
+        left = {theirs[i]: i for i in range(len(theirs)) if i not in chosen}  # equal columns are tried once
         for i in left.values():
             columns = [*chosen, i]
             if equal(ours[: len(columns)], [theirs[j] for j in columns]) and extend(columns):

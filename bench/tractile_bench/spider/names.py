@@ -1,8 +1,8 @@
-"""Do the columns of a partial query belong to its tables? The expensive potential of text-to-SQL.
+"""The expensive potential of text-to-SQL: whether the columns of a partial query belong to its tables.
 
-Prepared of SQLite itself, which prepares the query up to the last clause that is complete, on a database with the
-tables but no rows: Φ = 0 once a name cannot be resolved, whatever follows (Loula et al. 2025, Appendix E.1). Within FROM,
-after each table and join condition, it is asked about the columns of the tables named so far, which is sooner than there.
+SQLite itself prepares the query up to its last complete clause, on a database with the tables but no rows: Φ = 0 once a name
+cannot be resolved, whatever follows (Loula et al. 2025, Appendix E.1). Unlike the paper's, this potential also checks within
+FROM, after each table and join condition, the columns of the tables named so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CLAUSES = frozenset(("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INT
 UNDECIDED = re.compile(
     "syntax error|incomplete input|unrecognized token|row value misused|sub-select returns|one statement"
 )
-"""Errors of a query that was cut, which may not be errors of what it becomes."""
+"""Errors of a truncated query that its continuation may mend."""
 JOINING = frozenset(("JOIN", "ON", "AND", "OR"))
 CUT_IN_FROM = re.compile(r"\b(?:JOIN|ON|AND|OR)$", re.IGNORECASE)
 NAME = r'(?:\w+|"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])'
@@ -31,26 +31,26 @@ NAMED = re.compile(
     rf"'(?:[^']|'')*'|\b(?:FROM|JOIN)\s+(?:{NAME}\s+AS\s+)?(?P<table>{NAME})|(?:(?P<of>{NAME})\.)?(?P<name>{NAME}|\*)",
     re.IGNORECASE,
 )
-"""A text, a table of FROM with what it is called there, or a name with or without the table that it is of."""
+"""A string, a table of FROM with its alias, or a column name with or without its table."""
 
 
 class Frame:
-    """A query, or a pair of parentheses, that is being read."""
+    """The state of reading a query, or a pair of parentheses, on the stack of :func:`known_names`."""
 
     def __init__(self) -> None:
         self.query = self.joining = self.complete = False
 
     @property
     def open(self) -> bool:
-        """Whether it is a query whose tables are not all known."""
+        """Whether this is a query whose FROM clause is not complete."""
         return self.query and not self.complete
 
 
 def known_names(text: str) -> int:
-    """The boundary: how much of the query is worth asking about, 0 before the first FROM clause is complete.
+    """Return the boundary of the potential: the length of the prefix to check, 0 if there is nothing to check yet.
 
-    Up to the last keyword that begins a clause or a condition, or query in parentheses that ends, where no query around has
-    tables to come. In a FROM clause that is not complete yet, with the keyword that says how it goes on.
+    It lies before the last keyword that begins a clause or a condition, or after the last subquery in parentheses, such that
+    all enclosing FROM clauses are complete. In a FROM clause that is not complete, it lies after the last JOIN, ON, AND or OR.
     """
     frames, boundary = [Frame()], 0
     for match in TOKEN.finditer(text):
@@ -79,14 +79,15 @@ def known_names(text: str) -> int:
 
 
 def closed(text: str) -> str:
-    """The text with the parentheses that are open at its end."""
+    """Close the parentheses that are open at the end of the text."""
     found = [match[0] for match in TOKEN.finditer(text)]
     return text + ")" * (found.count("(") - found.count(")"))
 
 
 def of_known_tables(text: str) -> str:
-    """A query that ends within its FROM clause, with NULL for what may be a column of a table to come; "" if it has another
-    query within."""
+    """Replace names that may belong to tables still to come by NULL, in a query that ends within its FROM clause.
+
+    Returns "" if that query has another query inside."""
     starts = [0]
     for match in TOKEN.finditer(text):
         now = match[0].upper()
@@ -114,13 +115,13 @@ def of_known_tables(text: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name without its quotes, in small letters."""
+    """Return a name without its quotes, in lower case."""
     inside = name[1:-1].replace('""', '"') if name[0] in '"`[' else name
     return inside.lower()
 
 
 class NameCheck:
-    """SQLite's opinion of queries on a database with these tables."""
+    """A check of queries by SQLite, on an empty database with these tables."""
 
     def __init__(self, tables: Tables) -> None:
         self.connection = sqlite3.connect(":memory:", check_same_thread=False)
@@ -130,7 +131,7 @@ class NameCheck:
         self.connection.execute("PRAGMA query_only = ON")
 
     def begun(self, text: str) -> bool:
-        """Whether a query that was cut at its last boundary may still become one that can be prepared."""
+        """Return whether a query truncated at a boundary may still become valid."""
         if cut := CUT_IN_FROM.search(text):
             error = self.error(closed(of_known_tables(text[: cut.start()])))
             return error is None or not error.startswith("no such column")
@@ -138,11 +139,11 @@ class NameCheck:
         return error is None or UNDECIDED.search(error) is not None
 
     def whole(self, text: str) -> bool:
-        """Whether the query can be prepared."""
+        """Return whether SQLite can prepare the query."""
         return self.error(text) is None
 
     def error(self, query: str) -> str | None:
-        """Why SQLite cannot prepare it."""
+        """Return the message with which SQLite fails to prepare a query; None if it succeeds."""
         try:
             self.connection.execute(f"EXPLAIN {query}")
         except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
@@ -150,5 +151,5 @@ class NameCheck:
         return None
 
     def potential(self) -> FunctionPotential:
-        """1 or 0: asked after every table and condition of FROM, every clause and condition from there on, and at the end."""
+        """Make the potential, 1 or 0, evaluated after every table and condition of FROM, every later clause, and at the end."""
         return FunctionPotential(self.begun, known_names, final=self.whole, name="table–column check")

@@ -29,23 +29,22 @@ FILES = {
     "train": ("train_spider.json", "train.json", "train.jsonl"),
     "test": ("dev.json", "dev.jsonl", "dev.half.jsonl"),
 }
-MANY = 1000  # rows of a result that is compared with others
+MANY = 1000  # rows from which on a result is not used as the meaning of a query
 ARCHIVES = ("databases*.tar", "databases*.tar.gz", "databases*.tar.zst")
 
 
 class Spider(Task):
-    """Questions about databases, to be answered by queries.
+    """Spider: answer questions about databases by SQL queries.
 
     The reference is the gold query in the form that :func:`tractile.sql` writes. ``data``: a folder with
     ``train_spider.json``, ``dev.json`` and ``tables.json``, and the databases as ``database/NAME/NAME.sqlite`` or packed in
     ``databases*.tar[.gz|.zst]``; these are unpacked into ``cache``, or a temporary folder. "test" is the development split;
-    questions whose database is missing are left out there. ``columns``, ``max_tables`` and ``max_depth`` are
-    :func:`tractile.sql`'s. A query that takes more than ``max_steps`` instructions of SQLite's machine counts as one that
-    fails.
+    questions whose database is missing are left out there. ``columns``, ``max_tables`` and ``max_depth`` are as in
+    :func:`tractile.sql`. A query that takes more than ``max_steps`` instructions of SQLite's machine counts as failed.
 
-    Scores: ``execution`` (the result of the gold query, up to the order of columns, and of rows unless it has ORDER BY;
-    DISTINCT counts), ``exact`` (the gold query in normal form), ``satisfied`` (in the constraint's language), ``runs``,
-    ``tables`` (those of the gold query, and no others).
+    Scores: ``execution``: returns the result of the gold query, up to the order of columns, and of rows unless the gold query
+    has ORDER BY (DISTINCT counts); ``exact``: equals the gold query in canonical form; ``satisfied``: satisfies the constraint;
+    ``runs``: does not fail; ``tables``: uses exactly the tables of the gold query.
     """
 
     name = "spider"
@@ -76,12 +75,12 @@ class Spider(Task):
 
     @cached_property
     def databases(self) -> dict[str, Database]:
-        """The schemas, by name of the database."""
+        """The schemas of the databases, by name."""
         return read_databases(find(self.data, "tables.json"))
 
     @cached_property
     def _files(self) -> Path:
-        """The folder of the SQLite files, unpacked if need be."""
+        """The folder of the SQLite files, unpacked on first use."""
         if (self.data / "database").is_dir():
             return self.data / "database"
         archives = sorted(path for pattern in ARCHIVES for path in self.data.glob(pattern))
@@ -94,7 +93,7 @@ class Spider(Task):
         return extracted(archives, self._cache)
 
     def file(self, db_id: str) -> Path | None:
-        """The SQLite file of a database, None where it is missing."""
+        """Return the SQLite file of a database, None if it is missing."""
         path = self._files / db_id / f"{db_id}.sqlite"
         return path if path.is_file() else None
 
@@ -118,7 +117,7 @@ class Spider(Task):
             yield Example(id, prompt, normalised(query, tables), {"db_id": db_id, "query": query})
 
     def constraint(self, example: Example) -> Constraint:
-        """Queries in Spider's language on the example's database; the same object for the same database."""
+        """Return the constraint of queries in Spider's language on the example's database; cached for each database."""
         db_id = example.facts["db_id"]
         if db_id not in self._constraints:
             database = self.databases[db_id]
@@ -131,14 +130,14 @@ class Spider(Task):
         return self._constraints[db_id]
 
     def potential(self, example: Example) -> FunctionPotential:
-        """Whether the columns belong to the tables, asked from the first table of FROM on."""
+        """Return the potential of ``NameCheck``: whether the columns belong to the tables."""
         db_id = example.facts["db_id"]
         if db_id not in self._checks:
             self._checks[db_id] = NameCheck(self.databases[db_id].tables)
         return self._checks[db_id].potential()
 
     def align(self, example: Example) -> Boundary:
-        """Where the potential is asked: only there does it tell particles apart."""
+        """Return the boundary of the potential: only there does it tell particles apart."""
         return known_names
 
     def scores(self, example: Example, text: str) -> dict[str, float]:
@@ -158,7 +157,7 @@ class Spider(Task):
         }
 
     def meaning(self, example: Example, text: str) -> str:
-        """What the query returns, in its order if it has ORDER BY; the text of one that fails."""
+        """Return the rows of the query as text, sorted unless it has ORDER BY; the text itself if it fails or returns many."""
         file = self.file(example.facts["db_id"])
         rows = None if file is None else rows_of(file, text, self.max_steps, MANY)
         if rows is None or len(rows) == MANY:
@@ -168,5 +167,5 @@ class Spider(Task):
 
 
 def ordered(query: str) -> bool:
-    """Whether it has ORDER BY, as Spider's evaluation sees it."""
+    """Return whether a query has ORDER BY, by the rule of Spider's evaluation."""
     return "order by" in " ".join(query.lower().split())
