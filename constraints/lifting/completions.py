@@ -1,7 +1,7 @@
-"""Upper bounds on the fewest tokens to acceptance: one completion of each configuration, written with the fewest tokens.
+"""Upper bounds on the fewest tokens to acceptance, from one completion of each configuration.
 
-A completion is made of those of the frames of a stack. What is known of a frame is kept, so that a new frame on a known
-stack costs what its own part of the text does.
+The completion of a stack is made of those of its frames. Results are cached by frame, so that a new frame on a known stack
+costs what its own part of the text does.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from ..automata.lazy import Configuration, LazyAutomaton
 from ..automata.stack import Stack, stacks_of
 from .token_dag import TokenDag
 
-KEPT = 4  # texts of one stack, of whose ends others are looked for
+KEPT = 4  # recent texts on one stack, whose suffixes are used again
 
 
 class Written(NamedTuple):
-    """A text and the fewest tokens from each of its places to the end of all."""
+    """The start of a stack's completion, and the fewest tokens from each place to acceptance.
+    It is at least as long as the longest token, or whole."""
 
     text: bytes
     costs: list[int]
-    length: int  # bytes to the end of all
+    length: int  # bytes of the whole completion
 
 
 class Completions:
-    """Bounds for the configurations of one automaton and one vocabulary; ``eos``: 1 where EOS must be there."""
+    """Bounds for configurations of one automaton and vocabulary; ``eos``: 1 if EOS is required."""
 
     def __init__(self, automaton: LazyAutomaton, dag: TokenDag, eos: int) -> None:
         self.automaton, self.dag, self.eos = automaton, dag, eos
@@ -33,7 +34,7 @@ class Completions:
         self._recent: dict[Stack | None, list[Written]] = {}
 
     def bound(self, configuration: Configuration) -> int:
-        """The fewest tokens that write one completion, ``UNREACHABLE`` if its bytes cannot be written."""
+        """Return the fewest tokens that write one completion, ``UNREACHABLE`` if none can."""
         if isinstance(configuration, Stack | frozenset):
             return min(self._stack(stack).costs[0] for stack in stacks_of(configuration))
         return self.dag.fewest(self.automaton.completion(configuration), [self.eos])[0]
@@ -50,7 +51,7 @@ class Completions:
         return below
 
     def _on(self, frame: Stack, below: Written) -> Written:
-        """A frame on what is known of the stack below it."""
+        """Compute the entry of a frame from that of the stack below it."""
         text, reach = frame.machine.completion(frame.local), self.dag.longest
         recent = self._recent.setdefault(frame.parent, [])
         for whole in recent:

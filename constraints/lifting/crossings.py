@@ -7,13 +7,13 @@ token has been read where the region begins) to a node (how far one has been rea
 
 A position of the search is (local state, node); bytes cost nothing, the end of a token costs 1. Crossings of a region that
 a region calls are found once for each node that it is entered at, and shared: so the search does not grow with the depth of
-calls. Positions that cannot be better than known ones are left out:
+calls. The search leaves out
 
-- One in the middle of a token at node n, against one at a token's beginning in the same local state: it saves at most
-  ``rest[n] − 1`` tokens.
-- Those from which the region cannot end in this token, as long as no more tokens are asked for.
-- Crossings that cost at least as much as what is asked for, by lower bounds (``lower_bounds.py``).
-- In free text, those that letters bring nothing (``text_crossings.py``).
+- positions inside a token at node n that cost at least ``rest[n] − 1`` more than a token's beginning in the same local
+  state: being inside saves no more;
+- positions from which the region cannot end in this token, until higher costs are asked for;
+- crossings that by lower bounds cost at least what is asked for (``lower_bounds.py``);
+- in free text, positions that letters bring no nearer to its end (``text_crossings.py``).
 """
 
 from __future__ import annotations
@@ -26,30 +26,31 @@ from .lower_bounds import Exhausted, LowerBounds
 from .text_crossings import InText
 from .token_dag import TokenDag
 
-MOST_DEPTH = 60  # crossings within one another, from which on a region goes on by itself
-MANY_MOVES = 32  # of a local state: each one more counts as a position
-DEEPEST = 150  # crossings within one another
+MOST_DEPTH = 60  # nested crossings up to which the rest of a region is a crossing of its own
+MANY_MOVES = 32  # moves of a local state: each one more counts as a position
+DEEPEST = 150  # nested crossings at which a search is given up
 NOTHING: list[int] = []
 Key = tuple[int, Local, int, bool]
 
 
 class Crossings:
-    """All crossings found so far, for one vocabulary, of the machines that ``instead`` gives for those of a constraint.
+    """The crossings found so far, for one vocabulary; ``instead`` gives the machine to cross.
 
-    A search that is given up can be taken up again: what has been found stays. ``forgets``: whether one of the machines does,
-    see :meth:`Machine.forgetting`.
+    A search that is given up can be taken up again: what has been found stays. ``forgets``: whether a machine crossed so far
+    forgets names, see :meth:`Machine.forgetting`. ``left``: the positions that a search may still visit.
     """
 
     def __init__(self, dag: TokenDag, instead: Callable[[Machine], Machine]) -> None:
         self.dag, self.instead, self.forgets = dag, instead, False
         self.left, self.depth = 50 * limits.POSITIONS, 0
         self.bounds = LowerBounds(self)
-        self.divides = bool(dag.single.all())  # otherwise some may go on for ever in one another
+        self.divides = bool(dag.single.all())  # otherwise crossings may hand on to one another for ever
         self._found: dict[Key, Crossing] = {}
-        self._machines: dict[int, Machine] = {}  # kept alive: crossings are known by their identity
+        self._machines: dict[int, Machine] = {}  # kept alive: `_found` has their ids in its keys
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Crossing:
-        """The crossing of a machine from a local state to its end; a ``bottom`` one ends where a token ends."""
+        """Return the crossing of a machine from a local state to its end, entered at a node.
+        A ``bottom`` one ends where a token ends."""
         machine = self.instead(machine)
         if machine.forgets:
             self.forgets, local = True, machine.forgetful(local)
@@ -62,10 +63,10 @@ class Crossings:
 
 
 class Crossing(InText):
-    """The ways across one region from one node, by their cost: 0, 1, … tokens, found when they are asked for.
+    """The ways across one region from one node, by their cost: 0, 1, … tokens, found on demand.
 
-    ``least``: no way costs less. Where the region calls another one, and where it goes on after that, another crossing
-    of the same region goes on: it is shared by all that come there.
+    ``least``: a lower bound of the costs. After a call, and where the region calls another one, a further crossing of the same
+    region takes over: all ways that come there share it.
     """
 
     def __init__(self, crossings: Crossings, machine: Machine, local: Local, node: int, bottom: bool) -> None:
@@ -79,8 +80,8 @@ class Crossing(InText):
         wider = machine.wider(local) if crossings.divides else None
         self._wider = None if wider is None else crossings.of(machine, wider, node, bottom)
         self.levels: list[list[int]] = []  # the nodes at which the region ends, by cost
-        self.closed = False  # whether all that matter are known
-        self._exit: int | None = None  # the cost of ending where a token ends
+        self.closed = False  # whether all levels that matter are known
+        self._exit: int | None = None  # the lowest cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
         self._gone_on: dict[
@@ -88,8 +89,8 @@ class Crossing(InText):
         ] = {}  # positions from which another crossing goes on: the cost
         self._begins: dict[Local, int] = {}  # the cost of a token's beginning, by local state
         self._leaving = {}
-        # what is known of the level that is being looked for
-        self._busy, self._finished = False, 0  # levels after which the next one has been begun
+        # the state of the search for the next level
+        self._busy, self._finished = False, 0  # levels whose successor has been begun
         self._may_end = self._soon = dag.ahead(b"" if bottom else last)  # by node: in the rest of its token
         self._here: list[tuple[Local, int]] = [(local, node)]  # positions to be visited
         self._later: list[tuple[Local, int]] = []  # those from which the region cannot end in this token
@@ -98,11 +99,11 @@ class Crossing(InText):
         # crossings of regions that are called: the local state after them, the cost before, at least that after, the node
         self._calls: list[tuple[Crossing, Local, int, int, int]] = []
         self._onward: list[tuple[Crossing, int]] = []  # crossings that go on, with the cost before them
-        self._done = [0, 0]  # of these two
+        self._done = [0, 0]  # entries of these two that are done, at this level
         self._checked, self._ends_somewhere = 0, False  # levels, see `ends_within`
 
     def level(self, cost: int) -> list[int]:
-        """The nodes at which the region can end with so many tokens, and not with fewer."""
+        """Return the nodes at which the region can end with ``cost`` tokens and not with fewer."""
         if cost < self.least or (self._wider is not None and not self._wider.ends_within(cost)):
             return NOTHING
         while len(self.levels) <= cost and not self.closed:
@@ -110,14 +111,14 @@ class Crossing(InText):
         return self.levels[cost] if cost < len(self.levels) else NOTHING
 
     def ends_within(self, cost: int) -> bool:
-        """Whether there is a way of at most some cost."""
+        """Return whether the region can end with at most ``cost`` tokens."""
         while self._checked <= cost and not self._ends_somewhere:
             self._ends_somewhere = bool(self.level(self._checked))
             self._checked += 1
         return self._ends_somewhere and cost >= self._checked - 1
 
     def _advance(self) -> None:
-        """Find the next level. Raises :class:`Exhausted`, and can be called again then."""
+        """Find the next level. Raises :class:`Exhausted`; the next call goes on from there."""
         cost = len(self.levels)
         if self._exit is not None and cost > self._exit and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
@@ -138,7 +139,7 @@ class Crossing(InText):
             self._busy = False
 
     def _finish(self, cost: int) -> None:
-        """Go on from the positions of a level that cannot end in it: to those of the next one."""
+        """Visit the positions of a level that wait for the next one, and begin that."""
         if self._finished > cost:
             return
         self._may_end = self.dag.ahead(None)
@@ -154,7 +155,7 @@ class Crossing(InText):
             self.closed = True
 
     def _find(self, cost: int) -> None:
-        """Find the ways of one cost. If the search is given up here, a later call goes on where it stopped."""
+        """Find the ways of one cost. A search that is given up goes on here at the next call."""
         here, done, crossings = self._here, self._done, self.crossings
         while True:
             if crossings.left < 0:
@@ -178,7 +179,7 @@ class Crossing(InText):
                 return
 
     def _visit(self, local: Local, node: int, cost: int) -> None:
-        """Go on from a position, which has not been visited."""
+        """Go on from a position, unless it has been visited."""
         key = (local, node)
         if key in self._seen:
             return
@@ -230,7 +231,8 @@ class Crossing(InText):
                         self._push(target, child, cost)
 
     def _push(self, local: Local, node: int, cost: int) -> None:
-        """Visit a position in the middle of a token, if more of the token can be read there or the region may end."""
+        """Queue a position inside a token, if the machine can read on or end there.
+        If only the token can end there, queue a token's beginning."""
         dag = self.dag
         begin = self._begins.get(local)
         if begin is not None and cost + 1 >= begin + dag.rest[node]:
@@ -242,13 +244,13 @@ class Crossing(InText):
             self._begin(local, cost + 1)
 
     def _begin(self, local: Local, cost: int) -> None:
-        """Visit a token's beginning at the next level."""
+        """Queue a token's beginning for the next level, unless it is known at no higher cost."""
         if self._begins.get(local, cost + 1) > cost:
             self._begins[local] = cost
             self._next.append((local, self.dag.root))
 
     def _worthwhile(self, local: Local, node: int, cost: int) -> bool:
-        """Whether a position may be better than a token's beginning in the same local state."""
+        """Return whether a position may be better than a token's beginning in the same local state."""
         dag = self.dag
         if node == dag.root:
             self._begins[local] = min(cost, self._begins.get(local, cost))
@@ -257,7 +259,7 @@ class Crossing(InText):
         return begin is None or cost + 1 < begin + dag.rest[node]
 
     def _arrive(self, after: Local, node: int, cost: int, level: int, nothing_read: bool) -> None:
-        """Go on after a region that has been called, at a level of this one not below the cost."""
+        """Go on after a called region; ``cost`` is that up to here, ``level`` the one being found."""
         crossings = self.crossings
         if cost == level and (nothing_read or not crossings.divides or crossings.depth >= MOST_DEPTH):
             self._here.append((after, node))
@@ -265,7 +267,7 @@ class Crossing(InText):
             self._go_on(after, node, cost)
 
     def _go_on(self, local: Local, node: int, cost: int) -> None:
-        """Let another crossing of the region go on."""
+        """Let another crossing of the region take over from a position."""
         key = (local, node)
         if key == self.begin or self._gone_on.get(key, cost + 1) <= cost:
             return
@@ -287,5 +289,5 @@ class Crossing(InText):
 
 
 def more(crossing: Crossing, cost: int) -> bool:
-    """Whether a crossing may have ways of some cost or more."""
+    """Return whether a crossing may have ways of at least this cost."""
     return not crossing.closed or cost < len(crossing.levels)

@@ -1,4 +1,4 @@
-"""The fewest tokens to acceptance in a deterministic byte automaton: by search, or from a table where a search takes too long."""
+"""The fewest tokens to acceptance in a byte DFA: by search, or from a table if that is long."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .lazy_distances import Distances, short_search
 
 @final
 class DfaDistances(Distances):
-    """Distances of the states of ``StackAutomaton(DfaMachine(…))``, always exact.
+    """Exact distances of the states of ``StackAutomaton(DfaMachine(…))``.
 
-    Most masks need none, and a search finds most of the others. Texts that must hold several keywords are too many to
-    search; then ``written``, which gives the distance of each state of the automaton over tokens, is asked once.
+    Most masks need none, and a search finds most of the others. It is too long where texts must hold several keywords; then
+    ``written``, which gives the distances of all states of the token-level automaton, is called once.
     """
 
     def __init__(

@@ -7,12 +7,11 @@ A bound comes first: the tokens that write one completion. Where that does not a
     fewest(stack) = min over nodes n of   cost of crossing the top frame to n  +  fewest(stack below, from n)
 
 where a node says how far a token has been read (``token_dag.py``) and crossings are shared by all stacks (``crossings.py``).
-What is exact and what is not: a search stops after ``most_positions`` positions, and then an upper bound stands (see
-:class:`Distances`): the best of the completion and of texts whose members come in one order. Lower bounds keep searches short
-(``lower_bounds.py``); they are nearly always the distance of an object or one less. Given up are those for objects with a dozen
-or more members that must come, where the sets of seen members are all gone through because the two bounds differ; and those
-for texts that registers follow byte by byte, such as patterns with counters and names that must differ. A search that was given
-up goes on where it stopped when it is asked for again.
+A search is given up after ``most_positions`` positions. Then an upper bound stands (see :class:`Distances`): the best of the
+completion and of texts whose members come in one order. Asked again, a search goes on where it stopped. Lower bounds keep
+searches short (``lower_bounds.py``): nearly always they are the distance of an object or one less. Searches are given up for
+objects with a dozen or more required members, if the bounds differ, since they visit all sets of seen members; and for texts
+that registers follow byte by byte, such as patterns with counters and names that must differ.
 
 A vocabulary need not have every byte as a token: then bounds may be ``UNREACHABLE`` where the search still finds an answer.
 """
@@ -36,11 +35,12 @@ from .lower_bounds import Exhausted
 if TYPE_CHECKING:
     from ..vocabulary.vocabulary import Vocabulary
 
-KEPT = 100_000  # distances of stacks
+KEPT = 100_000  # cached distances of stacks
 
 
 def short_search(vocab: Vocabulary) -> int:
-    """The positions of a search that is made for one token of a mask: enough to read the longest token several times."""
+    """Return the most positions of a search for one token of a mask.
+    They are enough to read the longest token several times."""
     longest = len(vocab.trie.bounds) - 2  # bytes
     return max(4 * limits.POSITIONS, 8 * longest)
 
@@ -48,9 +48,9 @@ def short_search(vocab: Vocabulary) -> int:
 class Distances:
     """Distances to acceptance, in tokens, of the states of a lazy automaton.
 
-    ``exact`` is ``False`` once a search has been given up after ``most_positions`` positions: from then on the upper bound
-    stands for the states that were asked about. Whatever is allowed still ends within the budget, but a budget that is just
-    enough may be refused there. ``given_up`` counts those searches.
+    ``given_up`` counts the searches that were given up after ``most_positions`` positions; ``exact`` says that there were none.
+    An upper bound stands for the states that such a search was about. Whatever is allowed still ends within the budget, but a
+    budget that is just enough may be refused there.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Distances:
 
         self._some = search(lambda machine: machine.essential().divided())
         self._all = search(lambda machine: machine.divided())
-        # Without the texts of new names: no more than the distance, and no less.
+        # Without the texts of new names: a lower and an upper bound of the distance.
         self._lower = search(lambda machine: machine.forgetting(repeats=True))
         self._upper = search(lambda machine: machine.forgetting(repeats=False))
         self._bounds: list[int] = []
@@ -84,7 +84,8 @@ class Distances:
         return not self.given_up
 
     def bound(self, state: int) -> int:
-        """An upper bound of :meth:`fewest`; ``UNREACHABLE`` where the completion cannot be written with the vocabulary."""
+        """Return an upper bound of :meth:`fewest`.
+        ``UNREACHABLE`` if the completion cannot be written with the vocabulary."""
         bounds = self._bounds
         if state >= len(bounds):
             bounds += [-1] * (len(self.states.configurations) - len(bounds))
@@ -94,11 +95,12 @@ class Distances:
         return found
 
     def lower_bound(self, state: int) -> int:
-        """A lower bound of :meth:`fewest`, from the parts of the text that must still come."""
+        """Return a lower bound of :meth:`fewest`, from the parts of the text that must still come."""
         return self._lower.lower(self.states.configurations[state])
 
     def within(self, state: int, left: int) -> bool:
-        """Whether acceptance can be reached with at most ``left`` tokens."""
+        """Return whether acceptance can be reached with at most ``left`` tokens.
+        After a search that was given up, False may be wrong."""
         known = self._known.get(state)
         if known is not None:
             return known <= left
@@ -109,7 +111,8 @@ class Distances:
         return self._search(state, left, left) <= left
 
     def depends_on_names(self, state: int, left: int) -> bool:
-        """Whether :meth:`within` has to go through the texts of names."""
+        """Return whether :meth:`within` has to go through the texts of names.
+        True also if that takes too long to say."""
         configuration = self.states.configurations[state]
         with suppress(Exhausted):
             found = self._lower.distance(configuration, left, self.most_positions)
@@ -117,14 +120,14 @@ class Distances:
         return True
 
     def fewest(self, state: int) -> int:
-        """The fewest tokens to acceptance, ``UNREACHABLE`` if none lead there."""
+        """Return the fewest tokens to acceptance, ``UNREACHABLE`` if none lead there."""
         known = self._known.get(state)
         if known is not None:
             return known
         return self._search(state, self.lowered_bound(state, self.bound(state) - 1))
 
     def searched(self, state: int, left: int, positions: int) -> bool:
-        """:meth:`within`, with so many positions more for the search."""
+        """Call :meth:`within` with a search of up to ``positions`` positions."""
         before = self.most_positions
         self.most_positions = positions
         try:
@@ -133,7 +136,7 @@ class Distances:
             self.most_positions = before
 
     def lowered_bound(self, state: int, left: int) -> int:
-        """:meth:`bound`, or a lower one that is sought where a distance of at most ``left`` is possible."""
+        """Return :meth:`bound`, or a lower one, sought if a distance up to ``left`` is possible."""
         bound = self.bound(state)
         if bound <= left or left <= self._bound_sought.get(state, -1) or self.lower_bound(state) > left:
             return bound
@@ -153,14 +156,19 @@ class Distances:
         return bound
 
     def _without_names(self, state: int, left: int) -> int:
-        """:meth:`bound`, or a lower one of at most ``left``: the distance by texts whose new names begin differently. Raises
-        :class:`Exhausted`."""
+        """Lower the bound of a state by texts whose new names begin differently, and return it.
+
+        These are sought up to ``left`` tokens. Raises :class:`Exhausted`.
+        """
         found = self._upper.distance(self.states.configurations[state], left, self.most_positions)
         bound = self._bounds[state] = min(self.bound(state), found)
         return bound
 
     def _search(self, state: int, most: int, enough: int = 0) -> int:
-        """The distance, or an upper bound of at most ``enough``, if it is at most ``most``; otherwise something larger."""
+        """Return the distance if it is at most ``most``, otherwise something larger.
+
+        An upper bound of at most ``enough`` may stand for the distance.
+        """
         configuration, bound = self.states.configurations[state], self.bound(state)
         most = min(most, bound - 1)
         try:
@@ -183,13 +191,14 @@ class Distances:
         return found
 
     def _exhausted(self, state: int, most: int) -> int:
-        """What stands where a search has taken too many positions."""
+        """Return the bound that stands for the distance after a search is given up."""
         self.given_up += 1
         return self.lowered_bound(state, most)
 
 
 class Search:
-    """Distances of stacks to acceptance: their frames are crossed from the top down. Found ones are kept by stack and node."""
+    """Distances of stacks to acceptance: frames are crossed from the top down.
+    Results are cached by stack and node."""
 
     ends_with_token = True  # whether the last token ends where the text does
 
@@ -201,13 +210,13 @@ class Search:
         self._least: dict[Stack, tuple[int, int]] = {}
 
     def lower(self, configuration: Configuration) -> int:
-        """A lower bound of the distance of a configuration."""
+        """Return a lower bound of the distance of a configuration."""
         if not isinstance(configuration, Stack | frozenset):
             return self.eos
         return min(max(self.least(stack)) for stack in stacks_of(configuration))
 
     def least(self, stack: Stack | None) -> tuple[int, int]:
-        """Two lower bounds from a stack to acceptance: of the tokens that end on the way, and of those that begin."""
+        """Return lower bounds from a stack to acceptance: of tokens that end, and that begin."""
         new: list[Stack] = []
         while stack is not None and stack not in self._least:
             new.append(stack)
@@ -219,7 +228,10 @@ class Search:
         return found
 
     def distance(self, configuration: Configuration, most: int, positions: int) -> int:
-        """The distance if it is at most ``most``, otherwise ``UNREACHABLE``. Raises :class:`Exhausted`."""
+        """Return the distance if it is at most ``most``, otherwise ``UNREACHABLE``.
+
+        Raises :class:`Exhausted` after ``positions`` positions.
+        """
         self.crossings.left = positions
         if len(self._values) > KEPT:
             self._values.clear()
@@ -231,7 +243,7 @@ class Search:
         return best
 
     def _lowest(self, configuration: Configuration, most: int) -> int:
-        """The distance of a configuration that is no stack."""
+        """Return the distance, as :meth:`distance`, of a configuration that is no stack."""
         crossing = self.crossings.of(self.whole, configuration, self.root, bottom=True)
         for cost in range(most - self.eos + 1):
             if crossing.level(cost):
@@ -241,7 +253,7 @@ class Search:
         return UNREACHABLE
 
     def _value(self, stack: Stack, most: int) -> int:
-        """The distance of a stack: those below it are asked first, the lowest one before all."""
+        """Return the distance of a stack if at most ``most``; solve the stacks below first."""
         new: list[Stack] = []
         frame: Stack | None = stack.parent
         while frame is not None and (frame, self.root) not in self._values:
@@ -254,11 +266,11 @@ class Search:
         return self._from(stack, self.root, most)
 
     def _end(self, node: int) -> int:
-        """The distance from the end of the text."""
+        """Return the distance from the end of the text: unreachable in the middle of a token."""
         return self.eos if node == self.root else UNREACHABLE
 
     def _from(self, stack: Stack | None, node: int, most: int) -> int:
-        """The distance from the middle of a token, if it is at most ``most``."""
+        """Return the distance of a stack from ``node`` of a token, if at most ``most``."""
         if stack is None:
             return self._end(node)
         key = (stack, node)
@@ -285,7 +297,7 @@ class Search:
 
 
 class Whole(LazyMachine):
-    """A lazy automaton as a machine that says where it is in free text."""
+    """A lazy automaton as one machine that reports its free text."""
 
     def __init__(self, automaton: LazyAutomaton) -> None:
         super().__init__(automaton)

@@ -67,7 +67,8 @@ class Relations:
         target: Int[ndarray, " pair"],
         size: int,
     ) -> Int[ndarray, " owner"]:
-        """The numbers of ``size`` relations given by their pairs, owners ascending; DEAD where there are none."""
+        """Add ``size`` relations given by their pairs, owners ascending; return their numbers.
+        ``DEAD`` stands for those without pairs."""
         count = np.bincount(owner, minlength=size)
         begin = np.cumsum(count) - count
         alive = np.flatnonzero(count)
@@ -102,7 +103,7 @@ class Relations:
     def pairs(
         self, relations: Int[ndarray, " n"]
     ) -> tuple[Int[ndarray, " pair"], Int[ndarray, " pair"], Int[ndarray, " pair"]]:
-        """(position in ``relations``, source, target) of all their pairs."""
+        """Return (position in ``relations``, source, target) of all pairs of some relations."""
         count = self.begin[relations + 1] - self.begin[relations]
         check_limit(int(count.sum()), limits.TRANSITIONS)
         take = ragged_arange(self.begin[relations], count)
@@ -128,7 +129,7 @@ class Relations:
 
 
 def token_relations(nfa: Nfa, vocab: Vocabulary) -> tuple[Relations, Int[ndarray, " token"]]:
-    """The relation of every token on the states of a plain automaton."""
+    """Return the relation of every token on the states of a plain automaton."""
     classes = int(nfa.byte_class.max()) + 1
     relations = Relations(nfa.transitions, nfa.num_states, classes)
     trie = vocab.trie
@@ -150,7 +151,10 @@ def token_relations(nfa: Nfa, vocab: Vocabulary) -> tuple[Relations, Int[ndarray
 
 
 def lift(nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
-    """The token-level automaton of a byte-level one, EOS included; see ``Constraint.compile``."""
+    """Return the token-level automaton of a byte-level one, EOS included.
+
+    See ``Constraint.compile``. Raises ``EmptyLanguage`` if the vocabulary can write no accepted text, ``TooManyStates``.
+    """
     nfa = nfa.plain
     relations, of_token = token_relations(nfa, vocab)
     seen = np.zeros(len(relations.number), bool)
@@ -194,7 +198,7 @@ def merge_classes(
     target: Int[ndarray, " row"],
     states: int,
 ) -> tuple[Int[ndarray, " row"], Int[ndarray, " token"], Int[ndarray, " row"], Int[ndarray, " row"]]:
-    """Number classes afresh: those with the same rows become one, those without rows are never allowed."""
+    """Merge classes with the same rows and number them afresh; −1 for those without rows."""
     size = int(token_class.max(initial=-1)) + 1
     relations = Relations(np.empty((0, 3), np.int64), states, 1)
     order = np.argsort(klass, kind="stable")

@@ -3,8 +3,8 @@
     tokens that end in the region    ≥  Σ over the texts of  min over nodes n, n' of  cost(n, n')
     tokens that begin in the region  ≥  Σ over the texts of  min over nodes n, n' of  cost(n, n') + [n' ≠ root] − [n ≠ root]
 
-where the texts are parts of the region, one apart from the other (:class:`~..automata.stack.ToCome`): the members that an
-object must still have. The costs are those of crossings of the parts, from each node at which they may be entered.
+where the texts are disjoint parts of the region (:class:`~..automata.region.ToCome`): the members that an object must still
+have. The costs are those of crossings of the parts, from each node at which they may be entered.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .. import limits
 from ..automata.region import Local, Machine, ToCome
 from .token_dag import TokenDag
 
-DEEPER = 4  # crossings, which a lower bound within one counts as: calls of Python
+DEEPER = 4  # nested crossings that a lower bound counts as, by the Python calls it takes
 
 
 class Exhausted(Exception):
-    """The search has looked at as many positions as it may."""
+    """The search has visited as many positions as it may."""
 
 
 class Ways(Protocol):
@@ -32,7 +32,7 @@ class Ways(Protocol):
     closed: bool
 
     def level(self, cost: int) -> Sequence[int]:
-        """The nodes at which the region can end with so many tokens, and not with fewer."""
+        """Return the nodes at which the region can end with ``cost`` tokens and not with fewer."""
 
 
 class Regions(Protocol):
@@ -43,7 +43,8 @@ class Regions(Protocol):
     depth: int
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Ways:
-        """The ways from a local state to the end of a machine's region; with ``bottom`` a token must end there too."""
+        """Return the crossing from a local state to the end of a machine's region.
+        With ``bottom`` a token must end there too."""
 
 
 class LowerBounds:
@@ -56,18 +57,18 @@ class LowerBounds:
         self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
 
     def of(self, machine: Machine, local: Local, bottom: bool = False) -> tuple[int, int]:
-        """Lower bounds of the tokens that end, and of those that begin, from a local state to the end of its region. With
-        ``bottom`` the region's end must be the end of a token."""
+        """Return lower bounds of the tokens that end, and that begin, up to the end of a region.
+        With ``bottom`` the region's end must be the end of a token."""
         key = (id(machine), local, bottom)
         found = self._of.get(key)
         if found is None:
-            self._of[key] = 0, 0  # where it comes back to itself
+            self._of[key] = 0, 0  # the answer to a recursive call
             sums = [self._together(each, bottom) for each in machine.to_come(local)]
             found = self._of[key] = tuple(map(min, zip(*sums, strict=True))) if sums else (0, 0)
         return found
 
     def _together(self, texts: ToCome, bottom: bool) -> tuple[int, int]:
-        """The fewest tokens that end, and that begin, in texts that must all come."""
+        """Return the fewest tokens that end, and that begin, in texts that must all come."""
         whole, begun = [
             [(self._part(followed), self._part(last, bottom)) for followed, last in some] for some in texts
         ]
@@ -80,7 +81,7 @@ class LowerBounds:
         return sums[0], sums[1]
 
     def _part(self, part: Machine, bottom: bool = False) -> tuple[int, int]:
-        """The fewest tokens that end, and that begin, in one text, whatever stands around it."""
+        """Return the fewest tokens that end, and that begin, in one text, whatever stands around it."""
         key = (part, bottom)
         if key not in self._parts:
             self._parts[key] = 0, 0
@@ -113,12 +114,12 @@ class LowerBounds:
         return min(ending, cost), max(0, min(beginning, cost - 1))
 
     def may_begin(self, machine: Machine, local: Local, children: dict[int, int]) -> bool:
-        """Whether a token that goes on with one of some bytes can be read, or nothing need be read."""
+        """Return whether a machine can read a byte of ``children``, or need not read any."""
         first = self.first(machine, local)
         return first is None or any(byte in children for byte in first)
 
     def first(self, machine: Machine, local: Local) -> frozenset[int] | None:
-        """The bytes that may come first; ``None`` where there may be none."""
+        """Return the bytes that may come first; ``None`` if the region may end without a byte."""
         machine = machine.divided()
         key = (id(machine), local)
         if key not in self._first:

@@ -1,8 +1,7 @@
-"""How crossings go on in free text: by whole rests of tokens, to where one leaves the text and to where one ends in it.
+"""Crossings in free text: by whole rests of tokens, to where one leaves the text or ends.
 
-Letters are all alike here, so few of the numbers of letters matter (:class:`~..automata.stack.LocalBody`). Once the text may
-end, one position with fewer letters left is left out against one with more. Before it may end, one that still needs more
-letters is, where the most letters are far away.
+Letters are all alike here, so few numbers of letters matter (:class:`~..automata.region.LocalBody`). Of the counts after which
+the text may end in one way, the lowest is kept. Of those before it may end, the highest is, if the most letters are far away.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Leaving = tuple[tuple[int, int, Local], ...]
 
 
 class InText:
-    """The part of a :class:`~.crossings.Crossing` that is about free text."""
+    """The part of a :class:`~.crossings.Crossing` that reads free text."""
 
     dag: TokenDag
     machine: Machine
@@ -31,7 +30,7 @@ class InText:
         raise NotImplementedError("a crossing says how a token's beginning is visited")
 
     def _text(self, local: Local, node: int, body: LocalBody, cost: int) -> None:
-        """Go on in free text by whole rests of tokens: to where one leaves the text, and to where one ends in it."""
+        """Go on in free text by whole rests of tokens: to where one leaves the text, or ends in it."""
         dag, machine = self.dag, self.machine
         text = self.dag.text(body.letters)
         steps = text.of(node, body.exceptions)
@@ -78,19 +77,19 @@ class InText:
                     self._begin(target, cost + 1)
 
     def _bytes_out(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> set[int] | None:
-        """The bytes that may leave the text after any number of letters; ``None`` if it takes long to say."""
+        """Return the bytes that may leave the text after any number of letters; ``None`` if costly."""
         if body.most is not None or body.settled is None or body.settled > 2:
             return None
         leaving = [move for count in range(body.settled + 1) for move in self._moves_out(state(count), text)]
         return {byte for low, high, _ in leaving for byte in range(low, high + 1)}
 
     def _no_nearer(self, local: Local, after: Local, body: LocalBody, text: TextTokens) -> bool:
-        """Whether letters have brought nothing: the text may be left here as it may be after them."""
+        """Return whether letters gain nothing: the text may be left before them as after them."""
         kind = self._kind(local, text)
         return not body.exceptions and (bool(kind[0]) or kind[1]) and kind == self._kind(after, text)
 
     def _kind(self, local: Local, text: TextTokens) -> tuple[Leaving, bool]:
-        """How the text may end here."""
+        """Return how the text may end here: the moves that leave it, and whether the region may end."""
         return self._moves_out(local, text), self.machine.final(local)
 
     def _useful(
@@ -102,7 +101,7 @@ class InText:
         state: Callable[[int], Local],
         text: TextTokens,
     ) -> Iterator[int]:
-        """Those of some counts of letters after which the text may soonest end."""
+        """Yield the counts of letters that matter (see the module), ``needed`` being the fewest."""
         counts = [count for count in counts if count <= most]
         fewer = [count for count in counts if count < needed]
         if fewer and (free or most - needed >= 2 * self.dag.longest):
@@ -115,7 +114,7 @@ class InText:
                 yield count
 
     def _needed(self, body: LocalBody, state: Callable[[int], Local], text: TextTokens) -> int:
-        """The letters that must come before the text may end."""
+        """Return the fewest letters after which the text may end, ``FAR`` if there are none."""
         most = FAR if body.most is None else body.most
 
         def may_end(count: int) -> bool:
@@ -133,7 +132,7 @@ class InText:
         return high
 
     def _moves_out(self, local: Local, text: TextTokens) -> Leaving:
-        """The moves that leave free text."""
+        """Return the moves that leave free text, as ranges of bytes that begin no letter."""
         found = self._leaving.get(local)
         if found is None:
             parts: list[tuple[int, int, Local]] = []
@@ -150,7 +149,7 @@ class InText:
         return found
 
     def _run(self, local: Local, text: bytes) -> Local | None:
-        """The local state after some bytes."""
+        """Return the local state after some bytes, ``None`` if they may not come."""
         for byte in text:
             for low, high, target in self.machine.moves(local):
                 if low <= byte <= high:

@@ -14,11 +14,11 @@ from ..automata.arrays import ragged_arange, unique_rows
 if TYPE_CHECKING:
     from .token_dag import TokenDag
 
-FEW = 200  # tokens
+FEW = 200  # tokens below a node, up to which they are read depth first
 
 
 class TextTokens:
-    """The steps of tokens, or of their rests, in free text: see :meth:`of`."""
+    """The steps of tokens, or of their rests, in free text: see :meth:`of`. Results are cached."""
 
     def __init__(self, dag: TokenDag, table: Int[ndarray, "local 256"]) -> None:
         self.dag, self.table = dag, table
@@ -28,13 +28,14 @@ class TextTokens:
         self._rows_of: dict[int, Rows] = {}
 
     def spelled(self, within: int, exceptions: bytes) -> bytes:
-        """The shortest beginning of a letter that leads to a state within letters; none of some first bytes."""
+        """Return the shortest prefix of a letter that leads to a state; it begins with no exception."""
         if exceptions not in self._spelled:
             self._spelled[exceptions] = shortest_beginnings(self.table, exceptions)
         return self._spelled[exceptions][within]
 
     def of(self, node: int, exceptions: bytes = b"") -> Steps:
-        """From the beginning of a letter with a token begun up to a node; the first letter begins with no exception."""
+        """Return the steps from the beginning of a letter with a token read up to ``node``.
+        The first letter begins with no byte of ``exceptions``."""
         found = self._of.get((node, exceptions))
         if found is None:
             found = self._of[node, exceptions] = self._steps(node, exceptions)
@@ -47,7 +48,7 @@ class TextTokens:
         return self._one_by_one(node, exceptions) if few else self._together(node, exceptions)
 
     def _one_by_one(self, node: int, exceptions: bytes) -> Steps:
-        """Depth first: quick where few tokens are to be had."""
+        """Read the tokens depth first, which is quick if they are few."""
         dag, table = self.dag, self._lists
         by_end: dict[int, set[int]] = {}
         by_byte: dict[int, dict[int, set[int]]] = {}
@@ -80,7 +81,7 @@ class TextTokens:
         return found
 
     def _together(self, node: int, exceptions: bytes) -> Steps:
-        """All tokens level by level."""
+        """Read all tokens together, level by level."""
         rows = self._rows(node)
         if not exceptions:
             by_end: dict[int, list[int]] = {}
@@ -104,7 +105,7 @@ class TextTokens:
         return Steps({s: k for s, k in ends.items() if k}, {b: to for b, to in leaving.items() if to})
 
     def _rows(self, node: int) -> Rows:
-        """Where tokens end and where they leave the text, from a node on."""
+        """Return where tokens end and where they leave the text, from a node on."""
         if node in self._rows_of:
             return self._rows_of[node]
         trie, dag, table = self.dag.trie, self.dag, self.table
@@ -133,8 +134,11 @@ class TextTokens:
 
 
 class Rows(NamedTuple):
-    """(state within a letter, letters) where tokens end, (byte, node after it, letters) where they leave the text; and the
-    bytes with which such tokens begin."""
+    """Where tokens end or leave the text.
+
+    ``ends``: (state within a letter, letters). ``leaving``: (byte, node after it, letters before it). ``ends_first`` and
+    ``leaving_first``: by row, the bytes with which such tokens begin.
+    """
 
     ends: Int[ndarray, "n 2"]
     ends_first: Bool[ndarray, "n 256"]
@@ -143,7 +147,7 @@ class Rows(NamedTuple):
 
 
 def by_first(rows: Int[ndarray, "n m"]) -> tuple[Int[ndarray, "k m-1"], Bool[ndarray, "k 256"]]:
-    """The rows without their last column, each once and in order; of each the values of the last column."""
+    """Return the distinct rows without their last column, and the values of that by row."""
     rows = unique_rows(rows)
     new = np.ones(len(rows), bool)
     new[1:] = (rows[1:, :-1] != rows[:-1, :-1]).any(1)
@@ -153,8 +157,11 @@ def by_first(rows: Int[ndarray, "n m"]) -> tuple[Int[ndarray, "k m-1"], Bool[nda
 
 
 class Steps:
-    """``ends``: by state within a letter (0: between two), how many letters a token may end after. ``leaving``: by byte that
-    begins no letter, the nodes after it, each with how many letters may come before it. Counts are in order."""
+    """What tokens do in free text. Counts of letters are in order.
+
+    ``ends``: by state within a letter (0: between two), the counts after which a token may end. ``leaving``: by byte that
+    begins no letter, the nodes after it, each with the counts that may come before it.
+    """
 
     __slots__ = ("ends", "leaving")
 
@@ -163,7 +170,8 @@ class Steps:
 
 
 def shortest_beginnings(table: Int[ndarray, "local 256"], exceptions: bytes) -> dict[int, bytes]:
-    """The shortest beginning of a letter that leads to each state within letters; none of some first bytes."""
+    """Return the shortest prefix of a letter that leads to each state.
+    It begins with no byte of ``exceptions``."""
     found, queue = {0: b""}, [0]
     for state in queue:
         row = table[state].copy()

@@ -1,4 +1,4 @@
-"""The tokens of a vocabulary as a directed acyclic graph of bytes: the trie with its equal subtrees made one.
+"""The trie of a vocabulary with equal subtrees merged: a directed acyclic graph of bytes.
 
 A *node* stands for what may still follow of a token that has been begun; two beginnings with the same rests share a node. The
 root is node :attr:`TokenDag.root`: no token has been begun. What a byte automaton reads of a token depends on the node alone.
@@ -24,9 +24,10 @@ FAR = 1 << 20  # tokens: a rest that no tokens spell
 
 
 class TokenDag:
-    """The graph of a trie.
+    """The graph of a trie. ``longest``: the bytes of the longest token.
 
-    ``node[i]`` is the node of trie node i; ``ends[n]`` says whether a token may end at node n.
+    ``node[i]`` is the node of trie node i; ``model[n]`` is a trie node of node n; ``ends[n]`` says whether a token may end at
+    it.
     """
 
     def __init__(self, trie: Trie) -> None:
@@ -58,7 +59,7 @@ class TokenDag:
             raise AssertionError("two beginnings of tokens with different rests have one hash")
 
     def children(self, node: int) -> dict[int, int]:
-        """The node after each byte that a token may go on with."""
+        """Return the node after each byte that a token may go on with."""
         found = self._children[node]
         if found is None:
             model, of = self._model[node], self.node
@@ -77,10 +78,10 @@ class TokenDag:
 
     @cached_property
     def rest(self) -> list[int]:
-        """The most tokens that the rest of a token may need, from each node, when it is written from a token's beginning.
+        """By node, the most tokens that a rest of a token needs when it is written by itself.
 
-        So a position in the middle of a token at node n is worth at most ``rest[n] − 1`` tokens more than one at a token's
-        beginning. ``FAR`` where a rest cannot be written.
+        So to be inside a token at node n saves at most ``rest[n] − 1`` tokens against a token's beginning. ``FAR`` if a rest
+        cannot be written.
         """
         trie = self.trie
         most = np.zeros(len(trie.parent), np.int32)
@@ -122,14 +123,14 @@ class TokenDag:
         return max([1, *(rest for node, rest in enumerate(self.rest) if node != self.root)])
 
     def nodes_after(self, last: bytes) -> list[int]:
-        """The nodes that one of some bytes leads to from which a token may go on, and the root."""
+        """Return the nodes after a byte of ``last`` from which a token may go on, and the root."""
         some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
         nodes = distinct(self.node[1:][some]).tolist()
         return [*(node for node in nodes if self.children(node)), self.root]
 
     def rest_after(self, last: bytes) -> int:
-        """The largest of :attr:`rest` among the nodes that one of some bytes leads to; at least 1, which a token's beginning
-        is worth."""
+        """Return the largest :attr:`rest` of the nodes after a byte of ``last``.
+        At least 1, which a token's beginning is worth."""
         found = self._rest_after.get(last)
         if found is None:
             some = np.isin(self.trie.byte[1:], np.frombuffer(last, np.uint8))
@@ -138,7 +139,7 @@ class TokenDag:
         return found
 
     def text(self, letters: Letters) -> TextTokens:
-        """The steps of tokens in free text of some letters."""
+        """Return the steps of tokens in free text of some letters (cached)."""
         found = self._texts.get(letters)
         if found is None:
             table = np.full((letters.nfa.num_states, 256), -1)
@@ -154,8 +155,8 @@ class TokenDag:
         return found
 
     def ahead(self, last: bytes | None) -> list[bool]:
-        """Whether one of some bytes can come in the rest of a token, by node; always at the root, and where they are not
-        known."""
+        """Return, by node, whether a byte of ``last`` can come in the rest of a token.
+        Always True at the root, and everywhere if ``last`` is ``None``."""
         key = None if last is None else bytes(sorted(set(last)))
         if key not in self._ahead:
             trie = self.trie
@@ -170,7 +171,8 @@ class TokenDag:
         return self._ahead[key]
 
     def fewest(self, text: bytes, after: list[int]) -> list[int]:
-        """The fewest tokens from each place of a text on: ``after`` of its last ones, which are known."""
+        """Return the fewest tokens from each place of a text to the end.
+        ``after``: the known ones of its last places."""
         known = len(text) + 1 - len(after)
         costs = [UNREACHABLE] * known + after
         children, ends, root = self.children, self.ends, self.root
@@ -188,7 +190,7 @@ class TokenDag:
 
 
 def hashes(trie: Trie) -> UInt64[ndarray, " trie_node"]:
-    """A number for each node that is the same where the subtrees are."""
+    """Return a hash of each trie node that is equal for equal subtrees."""
     salt = np.random.default_rng(0).integers(1, 1 << 63, 256).astype(np.uint64)
     found = mixed((trie.own > 0).astype(np.uint64) + np.uint64(1))
     for low, high in reversed(list(itertools.pairwise(trie.bounds[1:]))):
@@ -197,7 +199,7 @@ def hashes(trie: Trie) -> UInt64[ndarray, " trie_node"]:
 
 
 def mixed(x: UInt64[ndarray, " n"]) -> UInt64[ndarray, " n"]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Apply the finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(x ^ (x >> np.uint64(31)))

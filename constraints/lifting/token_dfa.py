@@ -1,4 +1,4 @@
-"""A deterministic byte automaton read through a vocabulary: a token-level automaton that is written out only when asked.
+"""A byte DFA read through a vocabulary: a token-level automaton, written out on demand.
 
 Its states are those of the byte automaton and a sink after EOS. Masks ask :attr:`TokenDfa.lazy`, which reads only the states
 that a text visits. Counting, probabilities and drawing need all transitions, which are made on first use (`transitions`,
@@ -42,13 +42,14 @@ WRITTEN = {
 
 
 def all_reachable(nfa: Nfa, vocab: Vocabulary) -> bool:
-    """Whether tokens of one byte alone reach every state and acceptance from it."""
+    """Return whether each edge can be taken by a token of one byte.
+    So tokens reach every state, and acceptance from it."""
     count = np.concatenate([[0], np.cumsum(single_bytes(vocab))])
     return bool((count[nfa.edges[:, 2] + 1] > count[nfa.edges[:, 1]]).all())
 
 
 def single_bytes(vocab: Vocabulary) -> Bool[ndarray, " 256"]:
-    """The bytes that are tokens by themselves."""
+    """Mark the bytes that are tokens by themselves."""
     trie, single = vocab.trie, np.zeros(256, bool)
     level = slice(1, trie.bounds[2] if len(trie.bounds) > 2 else 1)
     single[trie.byte[level][trie.own[level] > 0]] = True
@@ -56,7 +57,7 @@ def single_bytes(vocab: Vocabulary) -> Bool[ndarray, " 256"]:
 
 
 class TokenDfa(Automaton):
-    """The token-level automaton of a deterministic, trimmed byte automaton all of whose edges some single byte can take."""
+    """The token-level automaton of a trimmed byte DFA; one-byte tokens must take every edge."""
 
     def __init__(self, nfa: Nfa, vocab: Vocabulary, require_eos: bool = True) -> None:
         self.nfa, self.vocab, self.require_eos = nfa.plain, vocab, require_eos
@@ -78,7 +79,7 @@ class TokenDfa(Automaton):
 
     @property
     def lazy(self) -> LazyTokens | None:
-        """The same automaton with states that are made as they are met, for masks; ``None`` on an accelerator."""
+        """The automaton with states created on demand, for masks; ``None`` on an accelerator."""
         return self._lazy if self.device.type == "cpu" else None
 
     @cached_property
