@@ -1,1 +1,1 @@
-"""The implementation of ``json_schema``: schemas as sets of values, and these as automata over JSON text."""
+"""The implementation of ``json_schema``: schemas as sets of values, then as automata."""

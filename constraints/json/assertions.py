@@ -1,4 +1,4 @@
-"""Keywords that assert something about the value itself: its type, its equality to a listed one, size, pattern, format."""
+"""Keywords about the value itself: type, equality to listed values, size, pattern, format."""
 
 from __future__ import annotations
 

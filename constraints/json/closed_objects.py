@@ -87,10 +87,11 @@ def pointed(root: Any, ref: str) -> Any:
 
 
 def close_types(schema: Any, empty: bool = False) -> Any:
-    """Return a copy of a schema whose objects with ``properties`` say ``additionalProperties: false``.
+    """Return a copy of a schema that closes objects with ``properties``, one by one.
 
-    Objects that say something else, or are only a part of another one, stay. Definitions and the alternatives of ``anyOf`` and
-    ``oneOf`` are closed one by one, as is right where each stands for one type. ``empty``: also close objects with no properties.
+    They get ``additionalProperties: false``. Objects that say something else, or are only a part of another one, stay.
+    Definitions and the alternatives of ``anyOf`` and ``oneOf`` are closed separately, as is right where each stands for one type.
+    ``empty``: also close objects with no properties.
     """
 
     def close(schema: Any, step: str) -> Any:
@@ -105,7 +106,7 @@ def close_types(schema: Any, empty: bool = False) -> Any:
 
 
 def rewritten(schema: Mapping[str, Any], rule: Callable[[Any, str], Any]) -> dict[str, Any]:
-    """Return a copy of a schema with each direct subschema replaced by ``rule(subschema, keyword)``."""
+    """Return a copy of a schema, its direct subschemas replaced by ``rule(subschema, keyword)``."""
     result = dict(schema)
     for step, inner in subschemas(schema):
         key, _, rest = step.partition("/")

@@ -1,4 +1,4 @@
-"""Keywords that combine schemas at one place: references, ``allOf``, ``anyOf``, ``oneOf``, ``not``, ``if``, dependencies.
+"""Keywords that combine schemas at one place: references, ``allOf``, ``oneOf``, ``if``, ….
 
 Each rule returns the values that satisfy its keywords, or without ``sign`` those that violate them. ``tracked`` is that of
 :meth:`.Keywords.value`.
@@ -44,8 +44,8 @@ def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def requiring(schema: Any, names: list[str]) -> Any:
-    """Return a schema with ``oneOf`` that also requires these names: they tell its alternatives apart.
-    Return other schemas unchanged."""
+    """Return a schema with ``oneOf`` that also requires these names.
+    They tell its alternatives apart. Other schemas are returned unchanged."""
     if not isinstance(schema, dict) or "oneOf" not in schema or "$ref" in schema:
         return schema
     return schema | {"required": list(dict.fromkeys([*names, *schema.get("required", ())]))}
@@ -67,7 +67,7 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def more_seen(k: Keywords, a: Value, b: Value) -> Value:
-    """Return the arrays and objects in both values that evaluate more together than either does alone."""
+    """Return the arrays and objects in both values that evaluate more than in either alone."""
 
     def met(some: Iterable[Any], others: Sequence[Any]) -> tuple[Any, ...]:
         pairs = ((x, y, x.meet(y)) for x in some for y in others)
@@ -131,7 +131,7 @@ def condition(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 
 def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
-    """Apply ``dependentRequired``, ``dependentSchemas``, or ``dependencies``, which has both forms."""
+    """Apply ``dependentRequired``, ``dependentSchemas``, or ``dependencies``."""
     parts = []
     for name, inner in node.schema[key].items():
         absent, there = present([name], False), only("object", [Objects(required=(name,))], False)
@@ -146,7 +146,8 @@ def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Va
 
 
 def meet_all(k: Keywords, parts: Iterable[Value]) -> Value:
-    """Return the values in all parts. Where there are many shapes, empty ones are dropped on the way."""
+    """Return the values in all parts.
+    Where there are many shapes, empty ones are dropped on the way."""
     found = EVERYTHING
     for part in parts:
         found = meet(found, part)

@@ -44,7 +44,7 @@ def json_schema(
     max_length: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """Return a constraint to the JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
+    """Return a constraint to JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
 
     The constraint is a lazy automaton: its states are made when a text reaches them. Its masks have no bound on lengths, counts,
     depth or the order of members but those of the schema.

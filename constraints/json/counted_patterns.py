@@ -27,7 +27,8 @@ Lengths = tuple[int, int, int | None]
 
 @lru_cache(maxsize=1024)
 def pattern_shapes(pattern: str, sign: bool) -> tuple[Strings, ...]:
-    """Return the strings in which a pattern is found, or without ``sign`` is not, as a union of shapes."""
+    """Return the strings in which a pattern is found, as a union of shapes.
+    Without ``sign``: the strings in which it is not found."""
     counted = without_count(pattern)
     if counted is None:
         return (Strings(atoms=frozenset([("pattern", pattern, sign)])),)
@@ -44,7 +45,8 @@ def pattern_shapes(pattern: str, sign: bool) -> tuple[Strings, ...]:
 
 
 def readable(shapes: Sequence[Strings], path: str) -> None:
-    """Raise ``UnsupportedConstraint`` or ``TooManyStates`` with the path if a pattern cannot be compiled."""
+    """Raise an error with the path if a pattern cannot be compiled.
+    It is ``UnsupportedConstraint`` or ``TooManyStates``."""
     for which, sign in {(which, sign) for shape in shapes for _, which, sign in shape.atoms}:
         try:
             matching(which, sign, spelled)
@@ -57,7 +59,7 @@ def readable(shapes: Sequence[Strings], path: str) -> None:
 
 
 def without_count(pattern: str) -> tuple[str, int, int | None] | None:
-    """Replace a large count by ``*``; return the pattern and the fewest and most characters of its strings.
+    """Replace a large count by ``*``; return the pattern and the fewest and most characters.
     Return ``None`` if the length of a string does not determine the count."""
     large = [match for match in COUNT.finditer(pattern) if max(int(match[1]), int(match[2] or 0)) >= LARGE]
     with suppress(UnsupportedConstraint):
@@ -82,8 +84,8 @@ def lengths(pattern: str) -> Lengths | None:
 
 
 def lengths_of(items: Sequence[Item]) -> Lengths | None:
-    """Return the lengths of a sequence with at most one repeat of variable count, that of a character.
-    Return ``None`` for any other."""
+    """Return the lengths of a sequence; at most one repeat, of a character, may have a variable count.
+    Return ``None`` for any other sequence."""
     beside, repeat = 0, None
     for operation, argument in items:
         if operation in CHARACTER:
@@ -102,7 +104,8 @@ def lengths_of(items: Sequence[Item]) -> Lengths | None:
 
 
 def repeated(operation: object, argument: tuple[int, int, Sequence[Item]]) -> Lengths | None:
-    """Return the lengths of a group, a repeat of a character, or an optional group with a repeat that may be empty."""
+    """Return the lengths of a group or a repeat of a character; ``None`` for others.
+    An optional group has lengths if its repeat may be empty."""
     if operation is constants.SUBPATTERN:
         _, added, removed, inner = argument  # type: ignore[misc]
         return None if added or removed else lengths_of(inner)

@@ -1,4 +1,4 @@
-"""A JSON Schema document: its form as Python values, its nodes, and the targets of its references.
+"""A JSON Schema document: its form as Python values, its nodes, the targets of its references.
 
 A *node* is a schema at a place of the document. Schemas of equal content within one resource share one node, so that a result for
 one holds for all.
@@ -77,7 +77,8 @@ def written_values(value: Any, known: dict[int, float]) -> float:
 
 
 def located(base: str, reference: str, path: str) -> tuple[str, str]:
-    """Split a reference into its absolute URI (empty if only a fragment is given) and its fragment."""
+    """Split a reference into its absolute URI and its fragment.
+    The URI is empty if only a fragment is given."""
     try:
         uri, fragment = urldefrag(reference)
         return uri and urljoin(base, uri), fragment
@@ -97,7 +98,7 @@ class Resource:
 
 @dataclass(eq=False)
 class Node:
-    """A schema object with its path in the document and the resource that its references are relative to.
+    """A schema object, its path in the document, and the resource that its references start from.
     ``number``: its index in ``Document.nodes``."""
 
     schema: dict[str, Any]
@@ -178,7 +179,8 @@ class Document:
         return found
 
     def places(self, path: str, most: int) -> list[str]:
-        """Return a path of the document and the paths of schemas of equal content, at most ``most`` in all."""
+        """Return a path of the document and the paths of schemas of equal content.
+        They are at most ``most`` in all."""
         found = {path}
         for each in (queue := [path]):
             cuts = [i for i, character in enumerate(each) if character == "/"][1:]
@@ -265,7 +267,7 @@ class Document:
         return schema, target, path
 
     def is_dynamic(self, ref: str, node: Node) -> bool:
-        """Return whether a ``$dynamicRef`` or ``$recursiveRef`` could resolve to another target than a ``$ref``."""
+        """Return whether a ``$dynamicRef`` or ``$recursiveRef`` may resolve unlike a ``$ref``."""
         if ref == "#" and self.knows(2019, 2019):
             roots = [
                 r

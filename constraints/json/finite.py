@@ -1,7 +1,7 @@
-"""The finite automaton of a schema: its machines expanded within bounds on depth, length and order.
+"""The finite automaton of a schema: its machines expanded within bounds.
 
-The greatest bounds are tried first. If their automaton is too large, the least are taken and raised step by step, as far as the
-automaton stays small enough. What the bounds leave out is reported, with its place in the schema.
+The greatest bounds on depth, length and order are tried first. If their automaton is too large, the least are taken and raised
+step by step, as far as the automaton stays small enough. What the bounds leave out is reported, with its place in the schema.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def free_machines(machines: Machines) -> set[Machine]:
 
 
 class Lacking:
-    """The narrowings of a document's finite automaton: what the schema allows and the automaton does not."""
+    """The narrowings of a finite automaton: what the schema of its document allows beyond it."""
 
     def __init__(self, machines: Machines, expansion: Expansion, bounds: Bounds) -> None:
         self.machines, self.bounds, self.expansion = machines, bounds, expansion
@@ -171,7 +171,7 @@ class Lacking:
         return Narrowing(path, "max_depth", ANY_VALUE, given, DEPTH)
 
     def free_values(self, need: Need, machine: Machine) -> Iterator[Narrowing]:
-        """Yield the narrowings of items or members without a schema, in the arrays or objects of a need."""
+        """Yield the narrowings of items or members without a schema, in the values of a need."""
         if isinstance(machine, ObjectMachine):
             paths = {path for form in machine.forms for path in self.free_members(need, form)}
             yield from map(self.free_value, sorted(paths))

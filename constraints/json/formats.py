@@ -134,7 +134,8 @@ LEFT_OUT = "left out is the second 60 but at 23:59:60 in UTC"
 
 
 def rounded(name: str, up: bool) -> str:
-    """Return a format of few states that has more strings (``up``) or fewer; other formats unchanged."""
+    """Return a format of few states that has more strings (``up``) or fewer.
+    Other formats are returned unchanged."""
     return name + (ANYWHERE if up else IN_UTC) if name in TIMES else name
 
 

@@ -1,4 +1,4 @@
-"""The values that satisfy, and those that violate, each keyword of JSON Schema, as sets of values (``values.py``).
+"""The sets of values that satisfy, or violate, each keyword of JSON Schema (``values.py``).
 
     V(schema, +) = ∩ V(keyword, +)        V(schema, −) = ∪ V(keyword, −)
 

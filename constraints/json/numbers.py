@@ -101,7 +101,7 @@ def number_automaton(shape: Numbers, notation: Notation) -> Nfa:
 
 
 def values(shape: Numbers, notation: Notation) -> Nfa:
-    """Return the texts of a shape's numbers, before :func:`number` restricts them to a plain notation."""
+    """Return the texts of a shape's numbers, before :func:`number` restricts the notation."""
     if shape == Numbers():
         return NUMBER
     whole = PLAIN_INTEGER if notation.whole else INTEGER
@@ -177,7 +177,8 @@ def naturals(low: int) -> Nfa:
 
 
 def automaton(rows: list[tuple[int, int, int, int]], accept: list[int]) -> Nfa:
-    """Return the automaton of these edges: state 0 is the start, the last of ``accept`` the last state."""
+    """Return the automaton of these edges.
+    State 0 is the start, the last of ``accept`` the last state."""
     spend(len(rows) / 2)
     return Nfa(accept[-1] + 1, np.array(rows), np.empty((0, 2), np.int64), np.array([0]), np.array(accept))
 
@@ -215,8 +216,8 @@ def multiples(step: Decimal) -> Nfa:
 
 
 def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
-    """Return the numbers of a shape that lists them, or that has integers in a range of at most ``most``.
-    Return ``None`` for other shapes."""
+    """Return the numbers of a shape that lists them, or has integers in a small range.
+    The range is at most ``most`` wide. Return ``None`` for other shapes."""
     if shape.among is not None:
         return sorted(shape.among)
     if not (shape.integer and shape.low and shape.high) or shape.high.value - shape.low.value > most:

@@ -40,7 +40,7 @@ def fits(need: Need, name: str, namer: Namer) -> bool:
 
 
 def need_of(shape: Objects, name: str, namer: Namer) -> Need:
-    """Return the need of the value of a member with this name; ``NEVER`` if the name is not allowed."""
+    """Return the need of the value of a member, ``NEVER`` if its name is not allowed."""
     found = shape.by_name.get(name, ANY)
     for pattern, need in shape.patterns:
         if matches(pattern, name):
@@ -87,7 +87,7 @@ def finds(finder: Others | str, name: str) -> bool:
 
 
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
-    """Return the classes of undeclared members that provide all of the members that must exist at once."""
+    """Return the classes of undeclared members that provide all that must exist at once."""
     found = others
     for finder, naming, need in witness:
         found = tuple(
@@ -139,7 +139,7 @@ def orders(names: list[str], shape: Objects) -> tuple[tuple[int, ...], ...]:
 
 
 def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
-    """Return the classes of undeclared names that the shape allows, split by the patterns that they match.
+    """Return the classes of undeclared names that are allowed, split by the patterns that they match.
     Raises ``TooManyStates``."""
     naming = namer(shape.naming) if shape.naming else [Strings()]
     open_cells = [

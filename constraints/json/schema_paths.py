@@ -1,4 +1,4 @@
-"""The place in a schema of what its automaton lacks: the path of the keyword, also in schemas that it combines."""
+"""The place in a schema of what its automaton lacks: the path of the keyword."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MOST_SEARCHED = 200
 
 
 def bound(needs: Needs, need: Need, what: str, most: int | None) -> tuple[str, str]:
-    """Return the path and the keyword of an upper bound: ``max…``, a violated ``min…``, or ``pattern``."""
+    """Return the path and the keyword of an upper bound.
+    It is ``max…``, a violated ``min…``, or ``pattern``."""
     found = said(needs, need, f"max{what}", most)
     if found is None and most is not None:
         found = said(needs, need, f"min{what}", most + 1)
@@ -33,14 +34,14 @@ def bound(needs: Needs, need: Need, what: str, most: int | None) -> tuple[str, s
 
 
 def place(needs: Needs, need: Need, keyword: str, value: Any) -> str:
-    """Return the path of the schema of a need that has this keyword and value, else that of the need."""
+    """Return the path of the schema that has this keyword and value, else that of the need."""
     found = said(needs, need, keyword, value)
     return needs.where(need) if found is None else found
 
 
 def said(needs: Needs, need: Need, keyword: str, value: Any) -> str | None:
-    """Return the path of a schema with a keyword of this value (``None``: any); ``None`` if there is none.
-    Schemas of the need are searched, and those that they combine at the same place."""
+    """Return the path of a schema with a keyword of this value (``None``: any).
+    Schemas of the need are searched, and those that they combine. Return ``None`` if there is none."""
     if need == NEVER:
         return None
     queue = [needs.document.nodes[number] for number, _ in sorted(need)]

@@ -22,7 +22,7 @@ NEVER: Need = frozenset([(-1, True)])
 
 
 def both(a: Need, b: Need) -> Need:
-    """Return the conjunction of two needs; ``NEVER`` if one violates a node that the other satisfies."""
+    """Return the conjunction of two needs, ``NEVER`` if they contradict each other on a node."""
     if a == b or not b:
         return a
     if not a:
@@ -271,7 +271,8 @@ class Objects:
         return tuple(name for name, _ in self.names) if self.early is None else self.early
 
     def behind(self, late: Collection[str]) -> Objects:
-        """Return this shape with some names moved behind the others; ``early`` keeps their present order."""
+        """Return this shape with some names moved behind the others.
+        ``early`` keeps their present order."""
         names = sorted(self.names, key=lambda item: item[0] in late)
         return replace(self, names=tuple(names), early=self.first_names)
 

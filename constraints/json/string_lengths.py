@@ -1,4 +1,4 @@
-"""Automata of strings with a bounded number of characters: one copy of the states for each count.
+"""Automata of strings with a bounded number of characters: a copy of the states for each count.
 
     (s, c) --byte--> (t, c)  within a character        (s, c) --byte--> (t, c + 1)  at the end of one
 
@@ -78,7 +78,8 @@ class Letters:
         return over, entries, unique_rows(np.concatenate(out))
 
     def join(self, a: Pairs, b: Pairs) -> Pairs:
-        """Return the composition of two relations: (x, z) such that (x, y) is in ``a`` and (y, z) in ``b``."""
+        """Return the composition of two relations.
+        It has (x, z) for (x, y) in ``a`` and (y, z) in ``b``."""
         pointer, order = csr_index(b[:, 0], self.size)
         count = pointer[a[:, 1] + 1] - pointer[a[:, 1]]
         ends = b[order[ragged_arange(pointer[a[:, 1]], count)], 1]
@@ -92,7 +93,8 @@ class Letters:
         return self.plans[least, most]
 
     def planned(self, least: int, most: int | None) -> Plan:
-        """Compute the states to copy: those on an accepting path of the right length. Raises ``TooManyStates``."""
+        """Compute the states to copy: those on an accepting path of the right length.
+        Raises ``TooManyStates``."""
         over, entries, exits = self.pairs
         last = least if most is None else most
         check_limit((last + 1) * self.size, 100 * limits.STATES)
@@ -117,7 +119,8 @@ class Letters:
         return Plan(np.array(sets), np.array(which), most is None)
 
     def copied(self, least: int, most: int | None) -> Nfa:
-        """Return the DFA of the strings with ``least`` to ``most`` characters. Raises ``TooManyStates``."""
+        """Return the DFA of the strings with ``least`` to ``most`` characters.
+        Raises ``TooManyStates``."""
         sets, which, loops = plan = self.plan(least, most)
         check_limit(plan.size)
         edges, between = self.nfa.edges, self.between

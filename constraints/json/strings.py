@@ -1,4 +1,4 @@
-"""The automata of string shapes. They read the contents of a string, between the quotes, in a given spelling."""
+"""The automata of string shapes: they read what is between the quotes, in a given spelling."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def member(shape: Strings, text: str) -> bool:
 
 
 def few(shape: Strings) -> list[str]:
-    """Return the strings of a shape if they are at most ``FEW`` and quick to find, else an empty list."""
+    """Return the strings of a shape if they are few and quick to find, else an empty list."""
     if shape.among is not None:
         return sorted(shape.among) if len(shape.among) <= FEW else []
     if not shape.atoms or shape.least or shape.most is not None:

@@ -1,4 +1,4 @@
-"""The values that the keywords of arrays and objects allow, and those that violate them (rules of ``keywords.py``)."""
+"""Rules of the keywords of arrays and objects: the values that satisfy, or violate, them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Surface syntax: how values are written. A :class:`Style` has their punctuation, a :class:`Spelling` the characters of strings.
+"""Surface syntax: how values are written, by :class:`Style` (punctuation) and :class:`Spelling` (strings).
 
 A character of a JSON string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so.
 Control characters and those beyond ASCII may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF). Other ASCII characters
@@ -200,7 +200,7 @@ class Style:
 
     @cached_property
     def trail(self) -> bytes:
-        """The text between the last member or item and the closing bracket: a newline and the indent, or nothing."""
+        """The text between the last member or item and the closing bracket, as :attr:`lead`."""
         return b"" if self.indent is None else b"\n" + self.indent * self.depth
 
     @cached_property
@@ -255,7 +255,8 @@ def style_of(
 
 
 def json_separators(given: Any) -> tuple[str, str]:
-    """Return the option ``separators`` as a pair. Raises ``UnsupportedConstraint`` if JSON does not allow it."""
+    """Return the option ``separators`` as a pair.
+    Raises ``UnsupportedConstraint`` if JSON does not allow it."""
     found = tuple(given) if isinstance(given, tuple | list) else ()
     if [each.strip(" \t\n\r") if isinstance(each, str) else each for each in found] != [",", ":"]:
         raise UnsupportedConstraint(
@@ -266,7 +267,8 @@ def json_separators(given: Any) -> tuple[str, str]:
 
 
 def json_indent(given: Any) -> str:
-    """Return the option ``indent`` as the white space of one level. Raises ``UnsupportedConstraint``."""
+    """Return the option ``indent`` as the white space of one level.
+    Raises ``UnsupportedConstraint``."""
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_INDENT:
         return " " * given
     if isinstance(given, str) and len(given) <= MOST_INDENT and not given.strip(" \t\n\r"):

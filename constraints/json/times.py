@@ -36,7 +36,8 @@ def offset(minutes: int) -> bytes:
 
 
 class TimeText(Region):
-    """The times of RFC 3339, after a date if ``date`` is given. ``zone``: the fractions and offsets of times."""
+    """The times of RFC 3339, after a date if ``date`` is given.
+    ``zone``: the fractions and offsets of times."""
 
     def __init__(self, date: Nfa | None, zone: Nfa) -> None:
         self.date, self.zone = None if date is None else DfaMachine(date), DfaMachine(zone)

@@ -52,7 +52,7 @@ def meet(a: Value, b: Value) -> Value:
 
 
 def meet_shapes(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """Return the intersection of two unions of shapes of one type, without pairs that are known to be empty."""
+    """Return the intersection of two unions of shapes, without pairs that are known to be empty."""
     if not a or not b:
         return ()
     if b == EVERYTHING.shapes[FIELD[type(a[0])]]:
@@ -103,7 +103,8 @@ def join_shapes(unions: Sequence[Any], absorb: bool) -> Any:
 
 
 def only(kind: str, shapes: Iterable[Any], sign: bool) -> Value:
-    """Return the values of one type with these shapes; if ``sign``, also all values of other types."""
+    """Return the values of one type with these shapes.
+    If ``sign``, also all values of other types."""
     replaced: Any = {kind: tuple(shapes)}
     return (EVERYTHING if sign else NOTHING)._replace(**replaced)
 

@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: the drafts that have them, the forms of their values, and the schemas below a schema."""
+"""The keywords of JSON Schema: their drafts, the forms of their values, their subschemas."""
 
 from __future__ import annotations
 

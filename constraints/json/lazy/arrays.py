@@ -1,4 +1,4 @@
-"""Arrays as machines: the registers are the number of items so far, and the count of items for each ``contains``.
+"""Arrays as machines; the registers are the number of items and the count of each ``contains``.
 
 An item that counts towards a minimum may satisfy the need that is counted, or be anything; the array tries both (nondeterminism).
 For a maximum, the item satisfies the need or violates it.
@@ -116,7 +116,8 @@ class Items:
         return shape.least
 
     def search(self, n: int, counts: Counts, look: Look | None = None) -> list[Need] | None:
-        """Return the needs of the fewest items to an end, found breadth first; ``None`` if there is no end."""
+        """Return the needs of the fewest items to an end, found breadth first.
+        Return ``None`` if there is no end."""
         look = look or self.machines.shortest
         start = (n, counts)
         came: dict[tuple[int, Counts], tuple[tuple[int, Counts], Need] | None] = {start: None}
@@ -169,7 +170,8 @@ class Items:
 
 
 class ArrayMachine(Region):
-    """The texts of the arrays of one shape. ``machines``: those of the items; ``style``: how the array is written."""
+    """The texts of the arrays of one shape.
+    ``machines``: those of the items. ``style``: how the array is written."""
 
     brackets = b"[]"
     ends_with: bytes

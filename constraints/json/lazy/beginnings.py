@@ -1,4 +1,4 @@
-"""Whether the beginning of a JSON text can still become a given value, and with which bytes it goes on."""
+"""Whether a begun JSON text can still become a given value, and with which bytes it goes on."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ def read_literal(text: bytes, at: int, word: bytes) -> Rest:
 
 
 def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, str]:
-    """Read one of some strings; return, after the two parts of :data:`Rest`, the string if it ends in the text."""
+    """Read one of some strings; return the two parts of :data:`Rest` and the string.
+    The string is empty if the text ends within it."""
     if at == len(text):
         return -1, b'"', ""
     if text[at] != 34:

@@ -204,7 +204,8 @@ class FormObjects(BoundedObjects):
 
 
 class Ways:
-    """The bounded machines of one object machine, those with fewer restrictions on order first; each is made once."""
+    """The bounded machines of one object machine, those with fewer restrictions on order first.
+    Each is made once."""
 
     def __init__(self, whole: ObjectMachine) -> None:
         self.whole = whole
@@ -215,7 +216,7 @@ class Ways:
         self._made: dict[tuple[tuple[Strings, ...], bool, bool], BoundedObjects] = {}
 
     def made(self, *way: Any) -> BoundedObjects:
-        """Return the machine with these classes of names, ``ordered`` and ``behind`` as in :data:`WAYS`."""
+        """Return the machine with these classes of names; ``ordered``, ``behind`` as in :data:`WAYS`."""
         if way not in self._made:
             found = self._made[way] = BoundedObjects(self.whole, *way)
             if isinstance(self.whole.unindented, ObjectMachine):

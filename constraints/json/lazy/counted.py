@@ -83,7 +83,7 @@ class CountedPattern(Region):
         return self._live[state, count]
 
     def known(self, state: int, count: int) -> bool | None:
-        """Return whether an allowed number of letters can be reached; ``None`` if that must be searched."""
+        """Return whether an allowed number of letters can be reached, ``None`` if not known yet."""
         fewest = self.fewest[state]
         if count + fewest >= self.least:
             return self.most is None or count + fewest <= self.most

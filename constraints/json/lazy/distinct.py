@@ -1,4 +1,4 @@
-"""Values that must be distinct: their equality, the values of a need, and whether enough of them are left.
+"""Values that must be distinct: their equality, the values of a need, whether enough are left.
 
 JSON values are equal if they have one type and one meaning: 1 and 1.0 are equal, 1 and true are not, and the members of an object
 have no order.
@@ -31,7 +31,8 @@ MOST_LISTED = 200
 
 @lru_cache(maxsize=4096)
 def meaning(text: bytes) -> Hashable:
-    """Return a hashable value of a JSON text: equal for equal JSON values. A string stands for itself."""
+    """Return a hashable value of a JSON text: equal for equal JSON values.
+    A string stands for itself."""
     return frozen(json.loads(text, parse_float=Decimal, parse_int=Decimal))
 
 
@@ -98,7 +99,8 @@ class Distinct:
         return need != NEVER and self.listed(need) is not None
 
     def texts(self, need: Need) -> Iterator[bytes]:
-        """Yield texts of the values of a need; if they are listed, one of each, in the order of ``enum``."""
+        """Yield texts of the values of a need.
+        If they are listed, there is one of each, in the order of ``enum``."""
         found = self.listed(need)
         if found is not None:
             nodes = [self.machines.document.nodes[number] for number, sign in sorted(need) if sign]
@@ -120,7 +122,8 @@ class Distinct:
         return [text for text in each if text is not None]
 
     def matched(self, needs: Sequence[Need], seen: frozenset[Hashable]) -> list[bytes] | None:
-        """Return texts of distinct, unseen values, one for each need (bipartite matching); ``None`` if impossible."""
+        """Return texts of distinct, unseen values, one for each need (bipartite matching).
+        Return ``None`` if there are none."""
         holder: dict[Hashable, int] = {}
         chosen: dict[int, bytes] = {}
         options = [self.values(need, len(seen) + len(needs)) for need in needs]

@@ -1,4 +1,4 @@
-"""The machines of a document whose arrays and objects have a line for each part, with an indent by their depth.
+"""The machines of a document whose texts have a line for each part, with an indent by depth.
 
 Each depth has machines of its own, made when a text gets there. What does not depend on the depth is taken from the document's
 machines with any white space: which needs are empty, their short texts, and the values without parts.
@@ -19,7 +19,8 @@ from .values import Machines
 
 
 class IndentedMachines(Machines):
-    """The needs of one document with their machines at one depth. ``plain``: the machines with any white space."""
+    """The needs of one document with their machines at one depth.
+    ``plain``: the machines with any white space."""
 
     def __init__(self, plain: Machines, style: Style) -> None:
         self.__dict__.update(plain.__dict__)

@@ -1,4 +1,4 @@
-"""Member names as they are read: a trie of the declared ones beside the machines of classes of names.
+"""Member names as they are read: a trie of declared names beside machines of classes of names.
 
     state = (node of the trie or −1, local state of each class or None)
 
@@ -149,7 +149,7 @@ class Keys:
         self._observed: dict[tuple[int, Prefixes], list[tuple[int, int]]] = {}
 
     def start(self, allowed: int, spelling: int = 0) -> State:
-        """Return the state before a name of the allowed alternatives, after the opening quote of a spelling."""
+        """Return the state before a name of the allowed alternatives, after the opening quote."""
         first = spelling * self.num_classes
         here = range(first, first + self.num_classes)
         classes = enumerate(zip(self.classes, self.bits, strict=True))
@@ -232,7 +232,8 @@ class Keys:
         )
 
     def rows(self, state: State) -> list[tuple[int, int, State, int]]:
-        """Return the transitions within a name: (low, high, state after such a byte, the alternatives reached)."""
+        """Return the transitions within a name.
+        Each is (low, high, state after such a byte, the alternatives reached, as bits)."""
         if (found := self._rows.get(state)) is None:
             found = self._rows[state] = list(self._row(state))
         return found
@@ -267,7 +268,7 @@ class Keys:
         return (target, classes) if target >= 0 and self.trie.reach[target] & allowed else None
 
     def moves(self, state: State, allowed: int) -> list[tuple[int, int, State]]:
-        """Return the moves within a name, to states from which an allowed alternative can be completed."""
+        """Return the moves within a name to states from which an allowed name can be completed."""
         return merged_rows([(low, high, to) for low, high, to, reach in self.rows(state) if reach & allowed])
 
     def body(self, state: State, allowed: int) -> LocalBody | None:
@@ -330,7 +331,8 @@ class Keys:
         return found
 
     def alike(self, state: State, allowed: int, prefixes: Prefixes) -> State:
-        """Return a state from which the same tokens can be read, with fewer declared names ahead where possible."""
+        """Return a state from which the same tokens can be read.
+        It has fewer declared names ahead where that is possible."""
         node, classes = state
         if node < 0 or not self.free(state, allowed):
             return state

@@ -71,7 +71,8 @@ class Values:
         return frozenset([(i, self.machine(i).start()) for i in some])
 
     def rows(self, state: State) -> list[tuple[int, int, State, int]]:
-        """Return the transitions: (low, high, state after such a byte, the values that it may become, as bits)."""
+        """Return the transitions of a state.
+        Each is (low, high, state after such a byte, the values that it may become, as bits)."""
         if state not in self._rows:
             arcs = [(low, high, (i, to)) for i, at in state for low, high, to in self.machine(i).moves(at)]
             cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
@@ -251,7 +252,7 @@ class ListedArrayMachine(Region):
 
 
 class OrderedListMachine(ListedArrayMachine):
-    """The arrays whose items come in the order in which the values are listed: the register is the latest of them.
+    """The arrays whose items come in the order of the list; the register is the latest of them.
 
     In a long list, each block of neighbours shares a state; an array has at most one value of a block. It reads at most the texts
     of the machine without an order.
@@ -337,7 +338,8 @@ class RepeatingArrayMachine(ListedArrayMachine):
         return self._after[key]
 
     def ending(self, n: int, used: int) -> list[int] | None:
-        """Return the values of a shortest end: an earlier value comes again at the first position that allows it."""
+        """Return the values of a shortest end.
+        An earlier value comes again at the first position that allows it."""
         chosen: dict[int, int] = {}
         end, last = max(n, self.shape.least), max(n, len(self.allowed)) + 1
         if used < self.repeated:

@@ -66,7 +66,8 @@ class Other(NamedTuple):
 
 
 class Form:
-    """An object shape with its conditions resolved name by name; alternatives are bits, as in :class:`~.keys.Keys`."""
+    """An object shape with its conditions resolved name by name.
+    Alternatives are bits, as in :class:`~.keys.Keys`."""
 
     def __init__(
         self,
@@ -146,7 +147,7 @@ class Form:
         return sum({1 << each.bit for each in self.possible if not each.does})
 
     def fewest(self, missing: frozenset[int]) -> int | None:
-        """Return the fewest undeclared members that provide all of these; ``None`` if that is impossible."""
+        """Return the fewest undeclared members that provide all of these, ``None`` if impossible."""
         if not missing:
             return 0
         if missing not in self._fewest:
@@ -302,7 +303,8 @@ class Form:
         return range(len(self.names))
 
     def best(self, some: list[Other], look: Look, missing: frozenset[int]) -> Other | None:
-        """Return the undeclared member that provides the most of the missing ones, with the shortest value."""
+        """Return the undeclared member that provides most of the missing ones.
+        Among equals it is that with the shortest value."""
         live = [o for o in some if look(o.need) is not None]
         return min(live, key=lambda o: (-len(o.does), len(look(o.need) or b"")), default=None)
 

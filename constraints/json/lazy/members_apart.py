@@ -189,7 +189,8 @@ class MembersApart(ObjectMachine):
 
 
 class NamesForgotten(MembersApart):
-    """:class:`MembersApart` without memory of undeclared names: they may come again, so it reads at least the same texts."""
+    """:class:`MembersApart` without memory of undeclared names.
+    They may come again, so it reads at least the same texts."""
 
     forgets = True
 
@@ -224,8 +225,8 @@ class FirstBytesKept(NamesForgotten):
 
 
 class RequiredMembers(MembersApart):
-    """Some texts of an object machine: the required members in a fixed order, then the end if allowed.
-    All orders take nearly the same number of tokens."""
+    """Some texts of an object machine: the required members in a fixed order, then the end.
+    All orders take nearly the same number of tokens. If the object cannot end there, other members may follow."""
 
     def __init__(self, whole: ObjectMachine) -> None:
         super().__init__(whole)
@@ -269,8 +270,11 @@ def variants(whole: ObjectMachine) -> Variants:
 
 
 class OneMember(MembersApart):
-    """One member with the white space before it and the comma after it, or the closing bracket if it is the last.
-    The texts of an object are ``{`` and then such texts, one after another, so the fewest tokens that end in each add up."""
+    """One member, the white space before it, and the comma or the closing bracket after it.
+
+    The texts of an object are ``{`` and then such texts, one after another, so the fewest tokens that end in each add up.
+    ``last``: a bracket follows.
+    """
 
     def __init__(self, whole: ObjectMachine, mark: int, last: bool) -> None:
         super().__init__(whole)

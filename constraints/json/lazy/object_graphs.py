@@ -166,7 +166,8 @@ class Writer:
             self.edges.append((here, closing, closing, self.number(after)))
 
     def others(self, classes: int, subset: int) -> int:
-        """Return the first of the states within undeclared names, for subsets that lead to the same groups."""
+        """Return the first of the states within undeclared names.
+        Subsets that lead to the same groups share these states."""
         key = classes, tuple([self.machine.group(subset, 1 << mark, None) for mark in bits(classes)])
         if key not in self.blocks:
             names = self.names[classes]

@@ -26,8 +26,8 @@ class ShortObjects:
         self._rests: dict[tuple[int, Any], bytes] = {}
 
     def longest(self) -> int | None:
-        """Return an upper bound, in bytes, of the shortest completion of any state; ``None`` if unknown.
-        It is that of the members that must come, and one more."""
+        """Return an upper bound, in bytes, of the shortest completion of any state.
+        It is that of the members that must come, and one more; ``None`` if that is not known."""
         return None if self.machine.involved else max(map(self.longest_of, self.machine.forms), default=0)
 
     def longest_of(self, form: Form) -> int:

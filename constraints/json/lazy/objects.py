@@ -216,7 +216,7 @@ class ObjectMachine(Region):
         return (trail[at],) * 2 + ((TRAIL, at + 1),) if at < len(trail) else (end, end, (END,))
 
     def onward(self, kind: int, then: int, number: int, at: int, text: bytes) -> Local:
-        """Return the state after ``at`` bytes of a separator (``kind``), or after all of it (``then``)."""
+        """Return the state after ``at`` bytes of a separator (``kind``), or (``then``) after all of it."""
         return (kind, number, at) if at < len(text) else (then, number)
 
     def names_at(self, subset: int) -> Sequence[tuple[int, int, Local]]:
@@ -280,7 +280,7 @@ class ObjectMachine(Region):
         return False
 
     def names_from(self, subset: int, state: Any, text: NameText) -> Iterator[tuple[int, bytes]]:
-        """Yield undeclared names that may go on from here: (bit, rest of the name), one for each class."""
+        """Yield undeclared names that may go on from here, one for each class: (bit, rest of it)."""
         node, classes = state
         for i, local in enumerate(classes):
             bit = len(self.names) + i % self.keys.num_classes
@@ -411,7 +411,8 @@ class ObjectMachine(Region):
         return (KEY, subset, state, compared if kept else self.forgotten(compared))
 
     def forgotten(self, text: NameText, byte: int | None = None) -> NameText:
-        """Return what is kept of a name's text that need not be remembered; ``byte``: the one after the text."""
+        """Return what is kept of a name's text that need not be remembered.
+        ``byte``: the one that follows the text."""
         return FORGOTTEN
 
     def view(self, local: Local, reach: int) -> Any:
@@ -497,7 +498,8 @@ class ObjectMachine(Region):
 
 
 class CoarseObjects(ObjectMachine):
-    """An object machine without its registers, which reads at least the same texts: see :class:`~.coarse.CoarseForm`."""
+    """An object machine without its registers, which reads at least the same texts.
+    See :class:`~.coarse.CoarseForm`."""
 
     def __init__(self, exact: ObjectMachine, level: int) -> None:
         super().__init__(exact.machines, (), exact.style)

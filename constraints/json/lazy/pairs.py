@@ -1,4 +1,4 @@
-"""Finite automata of arrays of distinct items that are not listed: at most two strings, or one other item.
+"""Finite automata of arrays of distinct items: at most two strings, or one other item.
 
 No finite automaton tells any two strings apart. Two strings with different checksums differ: the second string starts from the
 negated checksum of the first, and must not end at zero. Bytes count with the weights 1 and 2 in turn, so that strings of the same
@@ -55,7 +55,8 @@ class AtMostOne(ArrayMachine):
 
 
 def distinct_pairs(whole: ArrayMachine) -> DfaMachine | ArrayMachine:
-    """Return the machine of some of a shape's arrays of distinct items, given the machine without comparisons."""
+    """Return a machine of some of a shape's arrays of distinct items.
+    ``whole``: the machine that reads all its arrays."""
     shape, style = whole.shape, whole.style
     value = whole.machines.value(shape.rest)
     if not shape.prefix and not shape.contains and shape.least <= 2 and value._replace(string=()) == NOTHING:

@@ -69,7 +69,7 @@ def root_machine(machines: Machines, inner: bool = False) -> Machine | None:
 def schema_machines(
     root: Schema, strict: bool, options: tuple[Any, ...], style: Style | None = None
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
-    """Return the machines of a document, none of them made yet, and the narrowings of its automaton.
+    """Return the machines of a document, not made yet, and the narrowings of its automaton.
     ``style``: the syntax, if not JSON as the options write it. Raises ``UnsupportedConstraint``."""
     whitespace, order, _, _, open_objects, formats, plain_numbers, digits, *writing = options
     document = Document(root, strict)

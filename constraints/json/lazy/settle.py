@@ -1,4 +1,4 @@
-"""Object shapes resolved name by name: the names that are told apart, and the forms of the shapes."""
+"""Object shapes resolved name by name: the names that are told apart, and the forms."""
 
 from __future__ import annotations
 

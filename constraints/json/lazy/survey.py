@@ -1,4 +1,4 @@
-"""One walk over the schemas of a document: the narrowings of every automaton, and what is not supported.
+"""One walk over a document's schemas: what every automaton lacks, and what is not supported.
 The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for formats."""
 
 from __future__ import annotations

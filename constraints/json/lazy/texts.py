@@ -1,4 +1,4 @@
-"""The contents of strings as machines: free text with a counter, patterns, and patterns whose letters are counted.
+"""The contents of strings as machines: free text, and patterns with and without a counter.
 
 A letter is one encoded character.
 
@@ -292,7 +292,8 @@ def shortest_string(shape: Strings, spelling: Spelling) -> bytes | None:
 
 
 def strings_of(shape: Strings, style: Style) -> list[Machine]:
-    """Return the machines of the texts of a shape, one for each spelling; none if no string has the shape."""
+    """Return the machines of the texts of a shape, one for each spelling.
+    There are none if no string has the shape."""
     if shortest_string(shape, style.spellings[0]) is None:
         return []
     return [quoted(shape, spelling) for spelling in style.spellings]

@@ -1,4 +1,4 @@
-"""Arrays of distinct items whose values are not all listed: the items are recorded beside the call stack."""
+"""Arrays of distinct items that are not all listed: items are recorded beside the call stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class DistinctArrayMachine(ArrayMachine):
-    """The texts of the arrays of one shape, which allows distinct items only: see :mod:`~...automata.comparing_stack`."""
+    """The texts of the arrays of one shape, which allows distinct items only.
+    See :mod:`~...automata.comparing_stack`."""
 
     compares = True
 
@@ -30,7 +31,8 @@ class DistinctArrayMachine(ArrayMachine):
         return meaning(text)
 
     def towards(self, text: bytes, value: Hashable) -> bytes | None:
-        """Return the bytes with which an item goes on towards a value: see :func:`~.beginnings.onward`."""
+        """Return the bytes with which an item goes on towards a value.
+        See :func:`~.beginnings.onward`."""
         return beginnings.onward(text, value)
 
     def may_end(self, local: Local) -> bool:

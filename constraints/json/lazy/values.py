@@ -1,4 +1,4 @@
-"""The machines of a document: one for each need, made on first use; and which needs some value satisfies.
+"""The machines of a document, one for each need, made on first use; and which needs are empty.
 
     shortest(need) = min over the shapes of its values, whose parts are short texts of the needs below
 
@@ -205,7 +205,8 @@ class Machines(Needs):
         return number_machine(shape, self.notation)
 
     def objects(self, need: Need) -> ObjectMachine | None:
-        """Return the machine of the objects of a need, which may have no text; ``None`` if it has no objects."""
+        """Return the machine of the objects of a need, ``None`` if it has none.
+        The machine may have no text."""
         shapes = self.value(need).object
         if shapes and need not in self._objects:
             self._objects[need] = ObjectMachine(self, shapes)
