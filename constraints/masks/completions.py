@@ -1,10 +1,11 @@
-"""How many tokens a completion takes: bounds of the distance to acceptance, from texts alone.
+"""Upper bounds of the distance to acceptance, in tokens, from the texts of completions.
 
-With fewest(i) the fewest tokens that write the last i bytes of a completion, all that a token leads to is accepted within
+Let fewest(i) be the fewest tokens that write the last i bytes of a completion. If, after any allowed token, a completion is at
+most ``fresh`` new bytes and then a suffix of the completion before, acceptance is at most
 
     fresh + max over i of fewest(i)    (+ 1 for EOS)
 
-more tokens, where a completion after it is at most ``fresh`` bytes and then an end of the completion before it.
+tokens away from there.
 """
 
 from __future__ import annotations
@@ -15,43 +16,48 @@ from ..automata.lazy import Numbered
 from ..vocabulary.vocabulary import Vocabulary
 
 NEVER = 1 << 62
-MAX_BOUNDS = 1 << 16  # states whose bound is kept
+MAX_BOUNDS = 1 << 16  # states whose bound is cached
 
 
 class Distances(Protocol):
-    """The fewest tokens from a state to acceptance, EOS included where it must be there. ``given_up`` counts the searches that
-    took too long: there the upper bound stands."""
+    """The fewest tokens from a state to acceptance, EOS included where it is required.
+
+    ``given_up`` counts the searches that took too long: there the upper bound stands.
+    """
 
     given_up: int
 
     def bound(self, state: int) -> int:
-        """An upper bound of the distance."""
+        """Return an upper bound of the distance."""
 
     def lowered_bound(self, state: int, left: int) -> int:
-        """An upper bound, a lower one where a distance of at most ``left`` is possible and that does not take long."""
+        """Return an upper bound, lowered by a short search if a distance up to ``left`` is possible."""
 
     def within(self, state: int, left: int) -> bool:
-        """Whether the distance is at most ``left``."""
+        """Return whether the distance is at most ``left``."""
 
     def depends_on_names(self, state: int, left: int) -> bool:
-        """Whether :meth:`within` has to go through the texts of names."""
+        """Return whether :meth:`within` has to go through the texts of names."""
 
     def fewest(self, state: int) -> int:
-        """The distance."""
+        """Return the distance."""
 
     def searched(self, state: int, left: int, positions: int) -> bool:
-        """:meth:`within`, anew and with so many positions for a search."""
+        """Call :meth:`within` anew, with a search of up to ``positions`` positions."""
 
 
 class Counts(NamedTuple):
-    """By the bytes from the end of a text: the fewest tokens that write them, and the most that any end of them takes."""
+    """Token counts of the suffixes of a text.
+
+    ``fewest[i]``: the fewest tokens that write the last i bytes. ``most[i]``: the largest of ``fewest[0] .. fewest[i]``.
+    """
 
     fewest: list[int]
     most: list[int]
 
 
 class Completions:
-    """Upper bounds of distances: the tokens that the completion of a state can be written with."""
+    """Upper bounds of distances: the fewest tokens that write the completion of a state."""
 
     given_up = 0
 
@@ -61,39 +67,39 @@ class Completions:
         self._bounds: dict[int, tuple[int, int]] = {}
 
     def bound(self, state: int) -> int:
-        """The fewest tokens that spell the completion of a state, and one for end-of-sequence where it is required."""
+        """Return the fewest tokens that write a completion of a state, EOS included if required."""
         return self._both(state)[0]
 
     def lowered_bound(self, state: int, left: int) -> int:
-        """The bound."""
+        """Return the bound: nothing is searched."""
         return self.bound(state)
 
     def within(self, state: int, left: int) -> bool:
-        """Whether the bound is at most ``left``; not exact."""
+        """Return whether the bound is at most ``left``; not exact."""
         return self.bound(state) <= left
 
     def depends_on_names(self, state: int, left: int) -> bool:
-        """No: nothing is searched."""
+        """Return False: nothing is searched."""
         return False
 
     def fewest(self, state: int) -> int:
-        """The bound; not exact."""
+        """Return the bound; not exact."""
         return self.bound(state)
 
     def searched(self, state: int, left: int, positions: int) -> bool:
-        """:meth:`within`; nothing is searched."""
+        """Call :meth:`within`: nothing is searched."""
         return self.within(state, left)
 
     def bound_of_ends(self, state: int) -> int:
-        """The largest bound of the ends of the completions of a state, themselves among them."""
+        """Return the largest bound of all suffixes of the completions of a state."""
         return self._both(state)[1]
 
     def of_text(self, text: bytes) -> int:
-        """The fewest tokens that spell a text, and one for end-of-sequence where it is required."""
+        """Return the fewest tokens that write a text, EOS included if required."""
         return self._read(text).fewest[-1] + self.eos
 
     def tokens(self, text: bytes) -> list[int]:
-        """A text as the fewest tokens that spell it."""
+        """Split a text into the fewest tokens that write it."""
         trie, found, at = self.vocab.trie, list[int](), 0
         fewest = self._read(text).fewest
         while at < len(text):
@@ -120,7 +126,7 @@ class Completions:
         return found
 
     def _read(self, text: bytes) -> Counts:
-        """The fewest tokens of every end of a text; what is known of the text before is used again."""
+        """Count the tokens of every suffix of a text; those shared with the text before are known."""
         before, counts = self._last  # at once: another thread may replace it
         known = common_end(text, before)
         fewest, most = counts.fewest[: known + 1], counts.most[: known + 1]
@@ -143,7 +149,7 @@ class Completions:
 
 
 def common_end(first: bytes, second: bytes) -> int:
-    """The length of the longest end that two texts have in common."""
+    """Return the length, in bytes, of the longest common suffix of two texts."""
     most = min(len(first), len(second))
     if not most or first[-1] != second[-1]:
         return 0

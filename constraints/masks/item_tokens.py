@@ -1,4 +1,4 @@
-"""The tokens of a vocabulary in which an item of an array may end, and another one go on."""
+"""The tokens of a vocabulary that may end one item of an array and go on with the next."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ MOST_CLOSERS = 3
 
 
 class ItemTokens:
-    """``between[k]``: the tokens in which at least k brackets close before a comma, and those in which an array begins before a
-    comma."""
+    """Sets of the tokens with a comma, by the brackets that they close before the last one.
+
+    ``between[k]``: the tokens that close at least k brackets before the last comma, or open an array before a comma.
+    """
 
     def __init__(self, token_bytes: Sequence[bytes | None], num_bytes: int) -> None:
         flags = np.zeros((MOST_CLOSERS + 1, 8 * num_bytes), bool)
@@ -27,7 +29,7 @@ class ItemTokens:
 
 
 def tokens_of(bits: Bits) -> list[int]:
-    """The tokens of a set, in order."""
+    """Return the tokens of a packed set, in order."""
     words = bits.view(np.uint32)
     at = np.flatnonzero(words)
     where, bit = np.nonzero(np.unpackbits(words[at].view(np.uint8).reshape(-1, 4), axis=1, bitorder="little"))

@@ -1,4 +1,4 @@
-"""A lazy byte automaton read through a vocabulary: steps by tokens, masks, and what a budget leaves of them."""
+"""A lazy byte automaton read through a vocabulary: token steps, masks, masks within budgets."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .texts import Texts
 from .token_masks import WORD, TokenMasks, Words
 from .within import tokens_to
 
-MOST_NAMES = 500  # searches from names that must differ from others, of one mask
-MOST_GIVEN_UP = 1  # searches of one mask; from then on upper bounds are enough
+MOST_NAMES = 500  # searches of one mask from names that must differ from others
+MOST_GIVEN_UP = 1  # searches of one mask given up, after which upper bounds stand
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
 class LazyTokens(Steps):
-    """The token-level automaton of a lazy byte automaton: made as it is met, nothing is ever written out.
+    """The token-level automaton of a lazy byte automaton, created on demand.
 
     States are numbers of configurations; :data:`SINK` follows EOS and reads EOS again, so that an accepted text can always
-    be made longer. ``distances`` makes their distances to acceptance (default: a search for each, as it is asked for).
+    be made longer. ``distances`` makes the distances to acceptance from the numbered states (default: a search on demand).
     """
 
     def __init__(
@@ -67,7 +67,8 @@ class LazyTokens(Steps):
         return NO_STATE if word is None or state < 0 else self.read(state, word)
 
     def read(self, state: int, word: bytes) -> int:
-        """The state after some bytes; letters of free text are read together."""
+        """Return the state after some bytes, −1 if they may not come.
+        Letters of free text are read together."""
         states, walk, at, last = self.states, self.masks.walk, 0, len(word) - 1
         while True:
             if at < last and (body := walk.body(state)) is not None and word[at] not in body.exceptions:
@@ -84,19 +85,19 @@ class LazyTokens(Steps):
                 return state
 
     def accepting(self, state: int) -> bool:
-        """Whether the text may end in this state as it is."""
+        """Return whether the text may end in this state as it is, without another EOS."""
         return state == SINK or (not self.require_eos and state >= 0 and self.states.accepting(state))
 
     # ------------------------------------------------------------ masks
 
     def words_from(self, state: int) -> Words:
-        """The tokens that may follow a state, EOS too, as bits; not to be written to."""
+        """Return the mask of a state, EOS included, as packed words. They are read-only."""
         if state < 0:
             return self._only_eos if state == SINK else self._nothing
         return self.masks.mask(state).words
 
     def edges_from(self, state: int) -> list[tuple[int, Int[ndarray, " token"]]]:
-        """The states that a token can lead to from a state, each with the tokens that lead there; end of sequence included."""
+        """Return the states that tokens lead to, each with those tokens; EOS included."""
         out = [] if state < 0 else list(self.masks.edges(state).items())
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             out.append((SINK, np.array([self.eos_token_id])))
@@ -105,15 +106,15 @@ class LazyTokens(Steps):
     # ------------------------------------------------------------ budgets
 
     def enough(self, state: int) -> int:
-        """An upper bound as :meth:`ample`, quicker and often larger; :data:`NEVER` where none is known."""
+        """Return a bound as :meth:`ample`, quicker and often larger; :data:`NEVER` if unknown."""
         if state < 0:
             return 0
         return min(NEVER, self.masks.mask(state).most + self.require_eos) if self._plain_bytes else NEVER
 
     def ample(self, state: int) -> int:
-        """A number of tokens within which acceptance can be reached after each token that may follow a state.
+        """Return a budget, in tokens, that reaches acceptance after each token of the mask.
 
-        The first answer counts a token for each byte, where all bytes are tokens; see :meth:`ample_in_tokens`.
+        If all bytes are tokens it counts a token for each byte; see :meth:`ample_in_tokens`.
         """
         if state < 0:
             return 0
@@ -123,7 +124,7 @@ class LazyTokens(Steps):
         return longest + self.masks.fresh(state) + self.require_eos
 
     def ample_in_tokens(self, state: int) -> int:
-        """An upper bound as :meth:`ample`, often smaller: the completion is written with the fewest tokens."""
+        """Return a bound as :meth:`ample`, often smaller: completions take the fewest tokens."""
         if state < 0:
             return 0
         if self._plain_bytes:
@@ -131,13 +132,13 @@ class LazyTokens(Steps):
         return max([self.bound(target) for target, _ in self.edges_from(state)], default=0)
 
     def bound(self, state: int) -> int:
-        """An upper bound of the tokens from a state to acceptance."""
+        """Return an upper bound of the tokens from a state to acceptance."""
         if state < 0:
             return 0 if state == SINK else NEVER
         return self.distances.bound(state)
 
     def fewest(self, state: int) -> int:
-        """The fewest tokens from a state to acceptance."""
+        """Return the fewest tokens from a state to acceptance."""
         if state < 0:
             return 0 if state == SINK else NEVER
         if state == self.start_state:
@@ -146,7 +147,7 @@ class LazyTokens(Steps):
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
-        """Whether a state is at most so many tokens from acceptance."""
+        """Return whether a state is at most ``left`` tokens from acceptance."""
         if state < 0:
             return state == SINK and left >= 0
         if state == self.start_state and not self.distances.within(state, left):
@@ -154,7 +155,7 @@ class LazyTokens(Steps):
         return self.distances.within(state, left)
 
     def words_within(self, state: int, left: int) -> Words:
-        """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
+        """Return the tokens of the mask after which ``left`` tokens reach acceptance. Read-only."""
         if left >= self.enough(state) or left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
         given_up, searches = self.distances.given_up + MOST_GIVEN_UP, MOST_NAMES
@@ -163,7 +164,7 @@ class LazyTokens(Steps):
             nonlocal searches
             if (
                 target >= 0 and self.masks.walk.forgetful(target) != target
-            ):  # each name is a state: they are many
+            ):  # states that differ in names are many
                 if self.bound(target) <= left:
                     return True
                 searches -= self.distances.depends_on_names(target, left)
@@ -182,7 +183,7 @@ class LazyTokens(Steps):
         )
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             put(out, np.array([self.eos_token_id]), True)
-        if not out.any() and self.distances.given_up >= given_up:  # one token is enough to go on
+        if not out.any() and self.distances.given_up >= given_up:  # empty: find one token
             edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
             for positions in (30 * limits.POSITIONS, 300 * limits.POSITIONS):
                 for target, tokens in edges:
@@ -192,7 +193,7 @@ class LazyTokens(Steps):
 
 
 def all_bytes(vocab: Vocabulary) -> bool:
-    """Whether each byte is a token by itself."""
+    """Return whether each of the 256 bytes is a token by itself."""
     trie = vocab.trie
     level = slice(1, trie.bounds[2] if len(trie.bounds) > 2 else 1)
     return int((trie.own[level] > 0).sum()) == 256

@@ -1,8 +1,8 @@
-"""The trie of a vocabulary with bytes that patterns seldom tell apart taken for one: far fewer nodes, for walks of patterns.
+"""Token shapes: the trie of a vocabulary over classes of bytes, for walks of patterns.
 
-Bytes are put into classes, such as ``g`` to ``z``, and two tokens are one *shape* where their classes agree byte by byte. Bytes
-after a backslash, and after the lead bytes of characters that include white space, are told apart. An automaton that reads
-all bytes of a class alike reads all tokens of a shape alike.
+Bytes that patterns seldom tell apart, such as ``g`` to ``z``, are one class, so the trie has far fewer nodes. Two tokens have
+one *shape* if their classes agree byte by byte. Bytes after a backslash, and after the lead bytes of characters that include
+white space, are told apart. An automaton that reads all bytes of a class alike reads all tokens of a shape alike.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..vocabulary.trie import Trie
 from .text_tokens import Bits, LetterTable, TextTokens
 
 APART = {ord("\\"): 5, 0xC2: 1, 0xE1: 2, 0xE2: 2, 0xE3: 2, 0xEF: 2}
-"""By a byte: how many bytes after it are told apart."""
+"""By byte, how many bytes after it are told apart."""
 Classes = UInt8[ndarray, " 256"]
-"""By byte: the first byte of its class."""
+"""The class of each byte: the first byte in it."""
 
 
 def classes_of(ranges: Iterable[tuple[int, int]]) -> Classes:
-    """Classes that are ranges of bytes; all other bytes are classes of their own."""
+    """Return the classes that are these ranges of bytes; other bytes are classes of their own."""
     found = np.arange(256, dtype=np.uint8)
     for low, high in ranges:
         found[low : high + 1] = low
@@ -39,12 +39,15 @@ USUAL = classes_of(
         *((0x80, 0x8F), (0x90, 0x9F), (0xA0, 0xBF), (0xC3, 0xDF), (0xE4, 0xEC), (0xF1, 0xF3)),
     ]
 )
-"""Hexadecimal digits, other letters but the T and the Z of dates, and what UTF-8 tells apart."""
+"""The usual classes: hexadecimal digits, other letters but the T and the Z of dates,
+and what UTF-8 tells apart."""
 
 
 def told_apart(table: PatternTable, leaves: int) -> Int[ndarray, "row 256"]:
-    """The transitions of an automaton where bytes are put into classes, one row for each state, and a row for the byte that may
-    come after its texts."""
+    """Return the transitions of a DFA at all places where bytes are put into classes.
+
+    There is a row for each state, and one for the byte ``leaves`` that may come after its texts.
+    """
     after, within = table.after, np.append(~table.between, False)
     others = [byte for byte in range(256) if byte not in APART]
     here = np.flatnonzero(table.between)
@@ -61,12 +64,12 @@ def told_apart(table: PatternTable, leaves: int) -> Int[ndarray, "row 256"]:
 
 
 def are_alike(rows: Int[ndarray, "row 256"], classes: Classes) -> bool:
-    """Whether an automaton reads all bytes of a class alike."""
+    """Return whether these transitions are alike for all bytes of a class."""
     return bool((rows == rows[:, classes]).all())
 
 
 def own_classes(rows: Int[ndarray, "row 256"]) -> Classes:
-    """The largest classes of bytes that an automaton reads alike."""
+    """Return the largest classes of bytes for which these transitions are alike."""
     first: dict[bytes, int] = {}
     columns = np.ascontiguousarray(rows.T)
     return np.array(
@@ -75,10 +78,10 @@ def own_classes(rows: Int[ndarray, "row 256"]) -> Classes:
 
 
 class Shapes:
-    """The shapes of a vocabulary's tokens as a trie: node 0 is the root, level d is ``bounds[d] .. bounds[d + 1]``.
+    """The shapes of a vocabulary's tokens as a trie: level d is ``bounds[d] .. bounds[d + 1]``.
 
-    ``of_token``: the node of each token, ``size`` for those without bytes. ``letters``: by node, how many letters end on the
-    way to it.
+    Node 0 is the root. ``of_token``: the node of each token, ``size`` for those without bytes. ``letters``: by node, how many
+    letters end on the way to it.
     """
 
     def __init__(self, trie: Trie, classes: Classes, letters: LetterTable) -> None:
@@ -120,7 +123,7 @@ class Shapes:
         return letters
 
     def states(self, table: PatternTable, start: int) -> Int[ndarray, " shape"]:
-        """The state of an automaton after each shape; the number of its states where it cannot be read."""
+        """Return the state of a DFA after each shape; the number of states if it cannot be read."""
         dead = len(table.between)
         after = table.after.ravel()
         found = np.full(self.size + 1, dead, after.dtype)
@@ -133,18 +136,21 @@ class Shapes:
         return found
 
     def with_byte(self, byte: int) -> Int[ndarray, " some"]:
-        """The shapes that end with a byte."""
+        """Return the shapes whose last byte, or its class, is this one."""
         found = self._with_byte.get(byte)
         if found is None:
             found = self._with_byte[byte] = np.flatnonzero(self.byte[1:] == byte) + 1
         return found
 
     def tokens(self, shapes: Bool[ndarray, " shape"]) -> Bits:
-        """The tokens of some shapes."""
+        """Return the tokens of the marked shapes as a packed set."""
         return np.packbits(shapes[self.of_token], bitorder="little")
 
     def leaving(self, text: TextTokens, byte: int) -> Int32[ndarray, " rank"]:
-        """By rank of a token that leaves the text with a byte: the shape of what it has read until then, that byte included."""
+        """Return, by rank, the shape of the start of a token up to a byte that leaves the text.
+
+        That byte is included. Tokens that do not leave the text with it get ``size``.
+        """
         found = self._leaving.get((text, byte))
         if found is None:
             trie = self.trie

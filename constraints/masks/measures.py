@@ -1,4 +1,4 @@
-"""What is said of the states after the tokens of a mask: bounds of the bytes from there to acceptance."""
+"""Measures of the states after a mask's tokens: upper bounds of the bytes to acceptance."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ..automata.stack import NEVER, Stack, StackAutomaton
 from .completions import common_end
 from .text_part import TextPart
 
-MOST_MOVED = 2000  # states that a walk moves on from and that are looked at for the frames of their stacks
+MOST_MOVED = 2000  # new states of a walk whose stacks are looked at; with more it strays
 
 
 class Longest:
-    """The bytes to acceptance, bounded by the frames of stacks alone, less those of the origin. Where the automaton is no stack
-    automaton (``origin`` is ``None``), :data:`NEVER`.
+    """The bytes to acceptance, bounded by the frames' machines alone, less those of the origin.
 
-    It looks at all states that walks have moved on from: see :class:`~..automata.sharing.Passed`."""
+    :data:`NEVER` if the automaton is no stack automaton (``origin`` is ``None``). It also records how far down the stack walks
+    move on: see :class:`~..automata.sharing.Passed`.
+    """
 
     by_frames = True
 
@@ -31,15 +32,15 @@ class Longest:
 
     @property
     def reach(self) -> Reach | None:
-        """How far walks have gone, ``None`` where the frames of the origin do not tell what they meet."""
+        """How far walks have gone, ``None`` if the frames of the origin do not fix what they meet."""
         return None if self.passed is None else self.passed.reach
 
     def of(self, state: int) -> int:
-        """The measure of a state."""
+        """Return the measure of a state."""
         return NEVER if self.passed is None else self.passed.extra(self.configurations[state])
 
     def moved(self, states: Set[int]) -> None:
-        """Look at the states that a walk has moved on from."""
+        """Record the states that a walk has moved on from."""
         if self.passed is None or self.passed.strays:
             return
         new = states - self._known
@@ -50,7 +51,7 @@ class Longest:
             self.passed.add([self.configurations[state] for state in new])
 
     def exit(self, state: int, most: int, reach: Reach | None) -> int:
-        """The measure of the states after some remainders, by that of them measured from the state before them."""
+        """Return the measure of the states after some remainders, ``most`` if taken from ``state``."""
         if self.passed is None:
             return NEVER
         configuration = self.configurations[state]
@@ -59,16 +60,16 @@ class Longest:
         return min(NEVER, most + self.of(state))
 
     def within_text(self, part: TextPart) -> int:
-        """The measure of the states within free text."""
+        """Return the measure of the states within free text."""
         return self.of(part.state)
 
     def within_pattern(self, state: int) -> int:
-        """The measure of the states within a pattern."""
+        """Return the measure of the states within a pattern."""
         return self.of(state)
 
 
 class Fresh:
-    """The bytes that the completion of a state has before an end of one of those in ``base``."""
+    """The bytes of a state's completion before the longest suffix of one of those in ``base``."""
 
     by_frames, reach = False, None
 
@@ -76,24 +77,24 @@ class Fresh:
         self.states, self.base = states, base
 
     def of(self, state: int) -> int:
-        """The measure of a state."""
+        """Return the measure of a state."""
         text = self.states.automaton.completion(self.states.configurations[state])
         return len(text) - max([common_end(text, one) for one in self.base])
 
     def moved(self, states: Set[int]) -> None:
-        """Nothing: it does not matter which states these are."""
+        """Do nothing: the measure does not depend on these states."""
 
     def exit(self, state: int, most: int, reach: Reach | None) -> int:
-        """The measure of the states after some remainders, by that of them measured from the state before them."""
+        """Return the measure of the states after some remainders, ``most`` if taken from ``state``."""
         return self.of(state) + most
 
     def within_text(self, part: TextPart) -> int:
-        """The measure of the states within free text."""
+        """Return the measure of the states within free text."""
         new = max([self.of(part.after(k)) for k in part.counts()], default=0) + part.table.longest_rest
         return new + part.table.longest_letter if part.body.within and part.body.exceptions else new
 
     def within_pattern(self, state: int) -> int:
-        """The measure of the states within a pattern."""
+        """Return the measure of the states within a pattern."""
         automaton, configuration = self.states.automaton, self.states.configurations[state]
         assert isinstance(automaton, StackAutomaton)
         longest = min([stack.machine.longest or NEVER for stack in automaton.active(configuration)[0]])

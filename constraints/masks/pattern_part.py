@@ -1,7 +1,7 @@
-"""The tokens below a node of a trie from a state within a pattern: the pattern's automaton and the trie, level by level.
+"""The tokens that a pattern reads below a trie node: the product of its DFA and the trie.
 
-What the automaton reads is kept by its state, for all that restricts the number of letters besides. From the root of a
-vocabulary the shapes of its tokens are read where the automaton allows that (:mod:`.letter_shapes`).
+It is made level by level. What the DFA reads is cached by its state, apart from what limits the number of letters. From the
+root of a vocabulary the shapes of tokens are read instead, if the DFA allows that (:mod:`.letter_shapes`).
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from ..vocabulary.trie import Trie
 from .letter_shapes import USUAL, Classes, Shapes, are_alike, own_classes, told_apart
 from .text_tokens import NONE, Bits, LetterTable, Ranks, TextTokens, keep
 
-MAX_READ = 256  # states of patterns of which it is kept what they read
-MAX_KEPT = 20_000  # tokens of one that is kept
-MAX_SHAPES = 8  # partitions of the bytes whose shapes are kept
-OWN_SHAPES = 300_000  # tokens that an automaton has read, after which it gets shapes of its own
+MAX_READ = 256  # DFA states whose readings are cached
+MAX_KEPT = 20_000  # tokens of a reading that is cached
+MAX_SHAPES = 8  # partitions of the bytes whose shapes are cached
+OWN_SHAPES = 300_000  # tokens read by a DFA after which it gets its own shapes
 Numbers = Int[ndarray, " n"]
 
 
 class PatternPart(NamedTuple):
-    """``inside``: the tokens that stay within the pattern, as a set or as ranks. ``leaves(ranks)``: of tokens that leave the
-    text, which do so where the pattern may end. ``at_once``: the node after the byte that leaves the pattern, where it comes
-    first, or −1. ``ends``: a state and a number of letters before some token leaves."""
+    """The tokens of one node and one state of a pattern.
+
+    ``inside``: the tokens that stay within the pattern, as a set or as ranks. ``leaves(ranks)``: which of some tokens that
+    leave the text do so where the pattern may end. ``at_once``: the node after the byte that leaves the pattern, if that may
+    come first, otherwise −1. ``ends``: a DFA state and a number of letters after which some token leaves, if any.
+    """
 
     inside: Bits | Ranks
     leaves: Callable[[Ranks], Bool[ndarray, " n"]]
@@ -40,8 +43,11 @@ class PatternPart(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What an automaton reads below a node: the ``ranks`` of tokens with the state and the letters after them, where these are
-    asked for; the ``nodes`` after a byte that leaves, with those before that byte."""
+    """What a DFA reads below a node.
+
+    ``ranks``: the tokens, with the ``state`` and the ``letters`` after them if these are asked for. ``nodes``: the nodes after
+    a byte that leaves the pattern, with ``state_there`` and ``letters_there`` before that byte.
+    """
 
     ranks: Ranks
     state: Numbers
@@ -52,7 +58,7 @@ class Read(NamedTuple):
 
 
 class PatternTokens:
-    """What is known of patterns in one vocabulary, shared by all automata."""
+    """What patterns read through one vocabulary, shared by all automata."""
 
     def __init__(self, trie: Trie) -> None:
         self.trie = trie
@@ -63,7 +69,7 @@ class PatternTokens:
         self._tokens_read: WeakKeyDictionary[PatternTable, int] = WeakKeyDictionary()
 
     def part(self, pattern: Pattern, trie: Trie, node: int, text: TextTokens) -> PatternPart:
-        """Read all tokens below a node, ``text`` being the text tokens of it."""
+        """Read all tokens below a node; ``text`` are its tokens in free text."""
         if trie is self.trie and node == 0 and (shapes := self.shapes(pattern, text.table)) is not None:
             return self.by_shapes(pattern, shapes, text)
         read = self.read(pattern, trie, node)
@@ -93,7 +99,7 @@ class PatternTokens:
     # ------------------------------------------------------------ by tokens
 
     def read(self, pattern: Pattern, trie: Trie, node: int) -> Read:
-        """All that the automaton of a pattern reads."""
+        """Return all that the DFA of a pattern reads below a node (cached)."""
         counted, table = pattern.live is not None, pattern.table
         key = (table, pattern.state, trie, node, pattern.leaves)
         found = self._read.get(key)
@@ -108,7 +114,7 @@ class PatternTokens:
     # ------------------------------------------------------------ by shapes
 
     def shapes(self, pattern: Pattern, letters: LetterTable) -> Shapes | None:
-        """The shapes that the automaton of a pattern tells apart, ``None`` where there are none yet."""
+        """Return the shapes for the DFA of a pattern, ``None`` if there are none yet."""
         table = pattern.table
         found = self._shapes_of.get(table)
         if found is None:
@@ -124,7 +130,7 @@ class PatternTokens:
         return found
 
     def shapes_by(self, classes: Classes, letters: LetterTable) -> Shapes:
-        """The shapes by some classes of bytes."""
+        """Return the shapes by some classes of bytes (cached)."""
         key = (classes.tobytes(), letters)
         found = self._shapes.get(key)
         if found is None:
@@ -132,7 +138,7 @@ class PatternTokens:
         return found
 
     def by_shapes(self, pattern: Pattern, shapes: Shapes, text: TextTokens) -> PatternPart:
-        """:meth:`part` from the root of the vocabulary."""
+        """Return :meth:`part` from the root of the vocabulary, by shapes."""
         key, dead = (pattern.table, pattern.state), len(pattern.table.between)
         states = self._states.get(key)
         if states is None:
@@ -162,7 +168,7 @@ class PatternTokens:
 
 
 def read_below(table: PatternTable, start: int, trie: Trie, node: int, leaves: int, counted: bool) -> Read:
-    """All that an automaton reads below a node; with the states and letters after tokens if ``counted``."""
+    """Read all that a DFA reads below a node, with the states after tokens if ``counted``."""
     nodes, state, letters = np.array([node]), np.array([start]), np.zeros(1, np.int64)
     after, between, dead = table.after.ravel(), np.append(table.between, False), len(table.between)
     ends, out = list[tuple[Numbers, ...]](), list[tuple[Numbers, ...]]()

@@ -1,8 +1,8 @@
-"""Token masks of stack automata whose machines compare what they call: those of the stacks, without what comparisons forbid.
+"""Token masks of stack automata with comparisons: those of the stacks, less what these bar.
 
-A token can only be forbidden where the item that is being read may still become one that was seen, or where the token ends
-one item and goes on with the next. The first are found on the way down the vocabulary's trie along the items that were seen;
-the second are few, and are read one by one.
+Comparisons can forbid a token only if the current item may still become one that was seen, or if the token ends one item and
+goes on with the next. The first are found on the way down the vocabulary's trie along the items that were seen; the second
+are few, and are read one by one.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from .text_tokens import Bits, keep
 from .token_masks import WORD, Words
 
 RECORDED = 1 << 40
-"""States from here on have records."""
+"""The number of the first state with records."""
 MOST_RECORDED = 1 << 13
-"""States with records that are found again by their records."""
+"""The most states with records that are found again by their readings."""
 BETWEEN = b", \t\n\r]"
 Forbidden = tuple[list[int], list[int], int]
 
 
 class Recorded(int):
-    """A state with records: its number, and what is known of it. It lives as long as a query or a table refers to it.
+    """A state with records: its number, and what is known of it.
 
-    The texts of items make such states without end, so tables keep the latest ones only. A state that is met again later gets
-    another number.
+    It lives as long as a query or a table refers to it. The texts of items make ever new ones, so tables keep the latest
+    only. A state that is met again later gets another number.
     """
 
     readings: Readings
-    plain: int  # the state of the stacks
+    plain: int  # the state of the stacks alone
     forbidden: Forbidden | None
-    promised: bytes | None  # a text to acceptance that a mask before has allowed
-    promises: dict[int, Recorded]  # by token: states after it to which a mask has promised a text
+    promised: bytes | None  # a text to acceptance that an earlier mask has allowed
+    promises: dict[int, Recorded]  # by token, the state after it if a mask has promised a text
 
 
 class RecordingTokens(Steps):
-    """The token-level automaton of a stack automaton, with comparisons.
+    """The token-level automaton of a stack automaton with comparisons.
 
-    Distances are exact but near items that must differ from others: there they are those of a completion. The memory that
+    Distances are exact, except near items that must differ from others: there they are those of a completion. The memory that
     states with records take is bounded.
     """
 
@@ -82,7 +82,7 @@ class RecordingTokens(Steps):
     # ------------------------------------------------------------ states
 
     def state(self, configuration: Configuration) -> int:
-        """The number of a configuration."""
+        """Return the state of a configuration."""
         if not isinstance(configuration, Readings):
             return self.base.states.number(configuration)
         found = self._recorded.get(configuration)
@@ -94,15 +94,15 @@ class RecordingTokens(Steps):
         return found
 
     def configuration(self, state: int) -> Configuration:
-        """The configuration of a state."""
+        """Return the configuration of a state."""
         return state.readings if isinstance(state, Recorded) else self.base.states.configurations[state]
 
     def plain_state(self, state: int) -> int:
-        """The state of the stacks."""
+        """Return the state of the stacks alone, without records."""
         return state.plain if isinstance(state, Recorded) else state
 
     def step(self, state: int, token: int) -> int:
-        """The state after a token, −1 where it is not allowed."""
+        """Return the state after a token, −1 if it is not allowed."""
         if isinstance(state, Recorded):
             return state.promises.get(token) or super().step(state, token)
         if not self.plain.compares:
@@ -122,7 +122,7 @@ class RecordingTokens(Steps):
         return -1 if word is None else self._compared_after(state, word)
 
     def read(self, state: int, word: bytes) -> int:
-        """The state after some bytes, −1 where they may not come."""
+        """Return the state after some bytes, −1 if they may not come."""
         if state < RECORDED:
             after = self.base.read(state, word)
             if after < 0 or not is_recorded(self.base.states.configurations[after]):
@@ -134,7 +134,8 @@ class RecordingTokens(Steps):
         return -1 if found is None else self.state(found)
 
     def _readings_after(self, state: int, word: bytes) -> set[Reading]:
-        """The readings after a text, of which some may not be completed; kept for the beginnings of texts after one state."""
+        """Return the readings after a text, perhaps some that cannot be completed.
+        Those after its prefixes are kept for the last state."""
         last, known = self._read  # at once: another thread may replace it
         if last != state:
             known = {b"": set(self.recording.readings(self.configuration(state)))}
@@ -148,13 +149,13 @@ class RecordingTokens(Steps):
         return now
 
     def accepting(self, state: int) -> bool:
-        """Whether the text may end in this state as it is."""
+        """Return whether the text may end in this state as it is."""
         return self.base.accepting(self.plain_state(state))
 
     # ------------------------------------------------------------ masks
 
     def words_from(self, state: int) -> Words:
-        """The tokens that may follow a state, EOS too, as bits; not to be written to."""
+        """Return the mask of a state, EOS included, as packed words. They are read-only."""
         words = self.base.words_from(self.plain_state(state))
         if state < 0 or not self.plain.compares:
             return words
@@ -162,8 +163,10 @@ class RecordingTokens(Steps):
         return without(words, forbidden)
 
     def forbidden(self, state: int) -> Forbidden:
-        """The tokens that comparisons forbid, those that were looked at and are allowed, and at least as many bytes as a
-        completion after one of these has."""
+        """Return the tokens that comparisons forbid, those checked and allowed, and a bound.
+
+        The bound is on the bytes of a completion after one of the allowed ones.
+        """
         found = state.forbidden if isinstance(state, Recorded) else self._forbidden.get(state)
         if found is None:
             found = self._compared(state)
@@ -191,7 +194,10 @@ class RecordingTokens(Steps):
     def _along(
         self, readings: set[Reading], words: Int[ndarray, " bytes"], barred: list[int]
     ) -> tuple[list[int], int]:
-        """The tokens after which an item may still become one that was seen. ``barred`` gets those with which it must."""
+        """Return (the tokens after which an item may still become one that was seen, 0).
+
+        ``barred`` gets the tokens after which it must.
+        """
         trie, near, most = self.vocab.trie, list[int](), 0
         todo = [(readings, 0)]
         while todo:
@@ -212,7 +218,7 @@ class RecordingTokens(Steps):
         return near, most
 
     def _onward(self, readings: set[Reading]) -> set[int]:
-        """The bytes with which items go on towards those that were seen."""
+        """Return the bytes that may go on towards items that were seen, or end an item."""
         found = set[int]()
         for stack, records in readings:
             for record, frame in zip(records, frames(stack), strict=True):
@@ -226,7 +232,7 @@ class RecordingTokens(Steps):
         return found
 
     def _between_items(self, state: int, readings: Iterable[Reading], words: Bits) -> list[int]:
-        """Tokens of a mask among which are all those that end an item and go on with the next."""
+        """Return tokens of a mask, among them all that end an item and go on with the next."""
         level = 0
         if state >= RECORDED:
             level = min(self._closers(reading) for reading in readings)
@@ -239,7 +245,7 @@ class RecordingTokens(Steps):
         return tokens_of(some)
 
     def _closers(self, reading: Reading) -> int:
-        """The containers that must be closed before the item ends."""
+        """Return how many containers must be closed before the item ends."""
         stack, records = reading
         depth, opened = records[-1].depth if records else -1, 0
         frame = stack
@@ -251,53 +257,53 @@ class RecordingTokens(Steps):
     # ------------------------------------------------------------ budgets
 
     def enough(self, state: int) -> int:
-        """A number of tokens within which acceptance can be reached after each token that may follow."""
+        """Return a budget, in tokens, that reaches acceptance after each token of the mask."""
         found = self.base.enough(self.plain_state(state))
         if state < 0 or not self.plain.compares:
             return found
         return max(found, self.forbidden(state)[2] + self.require_eos)
 
     def ample(self, state: int) -> int:
-        """The same, often lower."""
+        """Return a bound as :meth:`enough`, often lower."""
         return self.base.ample(state) if self._has_plain_distances(state) else self.enough(state)
 
     def ample_in_tokens(self, state: int) -> int:
-        """The same, often lower still."""
+        """Return a bound as :meth:`ample`, often lower."""
         return self.base.ample_in_tokens(state) if self._has_plain_distances(state) else self.enough(state)
 
     def _has_plain_distances(self, state: int) -> bool:
-        """Whether all that is known of the distances of stacks holds for a state and those after it."""
+        """Return whether the distances of the stacks hold for a state and those after it."""
         return state < RECORDED and not self.plain.needs_distinct
 
     def is_free(self, state: int) -> bool:
-        """Whether comparisons cannot matter for the distance to acceptance."""
+        """Return whether comparisons cannot affect the distance to acceptance."""
         return not isinstance(state, Recorded) or all(map(self.recording.is_free, state.readings))
 
     def bound(self, state: int) -> int:
-        """An upper bound of the tokens from a state to acceptance."""
+        """Return an upper bound of the tokens from a state to acceptance."""
         if self.is_free(state):
             return self.base.bound(self.plain_state(state))
         return self._texts_bounds.of_text(self._shortest(state))
 
     def _shortest(self, state: int) -> bytes:
-        """The text to acceptance that takes fewer tokens: a completion, or the one that was promised."""
+        """Return the completion or the promised text to acceptance, whichever takes fewer tokens."""
         texts = [self.recording.completion(self.configuration(state))]
         if isinstance(state, Recorded) and state.promised is not None:
             texts.append(state.promised)
         return min(texts, key=self._texts_bounds.of_text)
 
     def fewest(self, state: int) -> int:
-        """The fewest tokens from a state to acceptance; those of a completion where items must differ."""
+        """Return the fewest tokens to acceptance; those of a completion if items must differ."""
         return self.base.fewest(self.plain_state(state)) if self.is_free(state) else self.bound(state)
 
     def within(self, state: int, left: int) -> bool:
-        """Whether a state is at most so many tokens from acceptance."""
+        """Return whether a state is at most ``left`` tokens from acceptance; see :meth:`fewest`."""
         if self.is_free(state):
             return self.base.within(self.plain_state(state), left)
         return self.bound(state) <= left
 
     def words_within(self, state: int, left: int) -> Words:
-        """The tokens that may follow a state and after which ``left`` tokens are enough; not to be written to."""
+        """Return the tokens of the mask after which ``left`` tokens reach acceptance. Read-only."""
         if state < 0 or not self.plain.compares:
             return self.base.words_within(state, left)
         if left >= self.enough(state):
@@ -308,8 +314,10 @@ class RecordingTokens(Steps):
         return self._with_completion(state, left, without(words, [*barred, *far]))
 
     def _more(self, state: int) -> int:
-        """At least as many tokens as a completion takes more than one of the stacks, after a token of the mask that has not
-        been looked at: items that are needed must differ."""
+        """Return a bound on the tokens that a completion takes beyond one of the stacks.
+
+        It holds after tokens of the mask that were not checked: items that are required must differ.
+        """
         if not isinstance(state, Recorded):
             return 0
         return max(
@@ -322,7 +330,7 @@ class RecordingTokens(Steps):
         )
 
     def _with_completion(self, state: int, left: int, words: Words) -> Words:
-        """A mask with the first token of a completion, where that is as short as it must be."""
+        """Add the first token of a completion to a mask, if the completion fits the budget."""
         if self.is_free(state):
             return words
         text = self._shortest(state)
@@ -342,7 +350,7 @@ class RecordingTokens(Steps):
 
 
 def without(words: Words, tokens: list[int]) -> Words:
-    """A mask without some tokens."""
+    """Return a mask without some tokens."""
     if not tokens:
         return words
     out = words.copy()

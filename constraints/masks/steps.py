@@ -1,19 +1,19 @@
-"""Steps by tokens that are kept."""
+"""Cached steps by tokens."""
 
 from __future__ import annotations
 
 
 class Steps:
-    """States whose steps are worked out once; ``_step`` works out one. Set ``vocab_size`` and call ``__init__``."""
+    """States with cached token steps; ``_step`` computes one. Subclasses set ``vocab_size``."""
 
     vocab_size: int
-    most_steps = 1 << 17  # (state, token) whose target is kept
+    most_steps = 1 << 17  # cached pairs (state, token)
 
     def __init__(self) -> None:
         self._steps: dict[int, int] = {}
 
     def step(self, state: int, token: int) -> int:
-        """The state after a token, −1 where it is not allowed."""
+        """Return the state after a token, −1 if it is not allowed."""
         key = state * self.vocab_size + token
         after = self._steps.get(key)
         if after is None:

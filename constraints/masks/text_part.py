@@ -1,4 +1,4 @@
-"""The tokens below one node of a trie from one state in free text: what they are made of."""
+"""The tokens below one trie node, read from one state in free text, by what they do there."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from .walk import Pairs, Walk
 
 
 class TextPart:
-    """The tokens below one node from one state in free text: what they are made of.
+    """The tokens below one trie node from one state in free text, in parts.
 
-    ``text`` and ``before``: the text tokens, of this node or of one so many letters above it. ``most``: letters that may
-    follow. ``exceptional``: children where the text is left at once or is treated apart. ``others``: what is to be walked.
+    ``text`` and ``before``: the :class:`~.text_tokens.TextTokens` of this node, or of one ``before`` letters above it.
+    ``most``: the letters that may follow. ``exceptional``: children where the text is left at once or is treated apart;
+    ``apart``: nodes further down where it is left after an exception. ``others``: (state, node) pairs to be walked. ``moved``:
+    the states moved on from.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class TextPart:
             self._after_most(table.begins)
 
     def _within(self, exceptions: bytes) -> None:
-        """Follow exceptions as far as tokens leave the text there."""
+        """Follow exceptions along the paths on which tokens leave the text."""
         paths, no_letter, after, letters_at = (
             self.text.paths_out,
             self.no_letter,
@@ -82,7 +84,7 @@ class TextPart:
                     todo.append((target, child, b"" if body is None else body.exceptions))
 
     def _after_most(self, begins: frozenset[int]) -> None:
-        """Tokens that go on, after the last letter, with a byte that begins another one: elsewhere it may lead on."""
+        """Find tokens that go on, after the last letter, with a byte that elsewhere begins a letter."""
         onward = self.after(self.body.most or 0)
         self.moved.add(onward)
         moves = [(low, high) for low, high, _ in self.states.moves(onward)]
@@ -98,7 +100,7 @@ class TextPart:
             self.others += [(target, c) for c in child.tolist() if c >= 0]
 
     def after(self, letters: int) -> int:
-        """The state after some letters."""
+        """Return the state after some letters."""
         if letters == 0:
             return self.state
         settled = self.body.settled
@@ -107,7 +109,7 @@ class TextPart:
         )
 
     def inside(self, ranks: Ranks) -> Bool[ndarray, " token"]:
-        """Which ranks lie below the node, and not where they are treated apart."""
+        """Mark the ranks that lie below the node, but not where tokens are treated apart."""
         trie, node = self.trie, self.node
         out = Ranges([(int(trie.low[c]), int(trie.high[c])) for c in self.exceptional + self.apart]).outside(
             ranks
@@ -117,7 +119,7 @@ class TextPart:
         return np.asarray(out)
 
     def chosen(self, ranks: Ranks, least: int, most: int) -> Ranks:
-        """Of some remainders those that follow ``least`` to ``most`` letters, inside the part."""
+        """Return those remainders that follow ``least`` to ``most`` letters, inside the part."""
         exits, whole = (
             self.text.exits,
             self.text.node == self.node and not self.exceptional and not self.apart,
@@ -131,14 +133,17 @@ class TextPart:
         return np.asarray(ranks[kept])
 
     def counts(self) -> tuple[int, ...]:
-        """Numbers of letters, among which is the one after which the completion is longest."""
+        """Return numbers of letters, one of which gives the longest completion."""
         if self.most == 0:
             return ()
         settled = self.body.settled
         return (1,) if settled is None else tuple(range(1, max(1, min(settled, self.most)) + 1))
 
     def leaving(self) -> list[tuple[int, int, int, int]]:
-        """(least letters, most letters, state, node of the remainders there) for the bytes that leave the text."""
+        """Return the ways to leave the text after letters, by a byte that begins none.
+
+        Each is (least letters, most letters, state after the byte, node of the remainders there).
+        """
         last, settled, children = (
             self.text.most_leaving - self.before,
             self.body.settled,
@@ -163,7 +168,7 @@ class TextPart:
         return [(low, high, target, child) for low, high, out in runs for target, child in out]
 
     def _out(self, letters: int, children: dict[int, int]) -> tuple[tuple[int, int], ...]:
-        """(state, node of the remainders there) after some letters and a byte that leaves the text."""
+        """Return (state, node of the remainders) after some letters and a byte that leaves the text."""
         out = list[tuple[int, int]]()
         self.moved.add(self.after(letters))
         for low, high, target in self.states.moves(self.after(letters)):

@@ -30,7 +30,10 @@ Bits = UInt8[ndarray, " bytes"]  # a token set: token v in bit v mod 8 of byte v
 
 
 class LetterTable:
-    """The transitions of :class:`~..automata.lazy.Letters`: ``after[q, byte]``, 0 at the end of a letter, −1 for none."""
+    """The transitions of :class:`~..automata.lazy.Letters` as an array.
+
+    ``after[q, byte]``: the state after a byte, 0 at the end of a letter, −1 for none.
+    """
 
     def __init__(self, letters: Letters) -> None:
         nfa = letters.nfa
@@ -60,7 +63,7 @@ class LetterTable:
         self._counts: dict[bytes, tuple[int, int]] = {}
 
     def counted(self, text: bytes) -> tuple[int, int]:
-        """:meth:`count`, kept for a token."""
+        """Return :meth:`count` (cached)."""
         found = self._counts.get(text)
         if found is None:
             if len(self._counts) >= MAX_COUNTS:
@@ -69,7 +72,7 @@ class LetterTable:
         return found
 
     def count(self, text: bytes) -> tuple[int, int]:
-        """(letters, bytes in them) at the beginning of a text, until it ends or something else follows."""
+        """Return (whole letters, bytes in them) at the beginning of a text."""
         letters = end = state = 0
         for at, byte in enumerate(text):
             state = self.rows[state][byte]
@@ -81,9 +84,9 @@ class LetterTable:
 
 
 class Remainders(Trie):
-    """A trie of what remains of some tokens below given nodes of another trie.
+    """The trie of what remains of some tokens below given nodes of another trie.
 
-    ``origin[r]``: the rank in the other trie of the token of rank r; ``letters[r]``: the letters before the remainder.
+    ``origin[r]``: the rank in the other trie of the token of rank r; ``letters_before[r]``: the letters before the remainder.
     """
 
     def __init__(self, trie: Trie, nodes: Int[ndarray, " point"], letters: Int[ndarray, " point"]) -> None:
@@ -113,10 +116,10 @@ class Remainders(Trie):
 
 
 class TextTokens:
-    """The tokens below a node of a trie, read from the beginning of a letter.
+    """The tokens below a trie node that consist of letters or leave the text after some.
 
-    ``ranks``: of the tokens made of letters, with the ``letters`` that are complete and the state within the last one, ``local``
-    (0 where it is complete). ``exits``: the remainders of those that leave the text.
+    ``ranks``: of the tokens made of letters, with the ``letters`` that are complete and the state within the last one,
+    ``local`` (0 where it is complete). ``exits``: the remainders of those that leave the text.
     """
 
     def __init__(self, table: LetterTable, trie: Trie, node: int) -> None:
@@ -153,12 +156,12 @@ class TextTokens:
         self._letters_at: Int16[ndarray, " node"] | dict[int, int] | None = None
 
     def tokens(self, most: int) -> Int[ndarray, " token"]:
-        """The tokens made of at most so many letters, a cut one included."""
+        """Return the tokens made of at most ``most`` letters, a cut one included."""
         return np.asarray(self.trie.order[self.ranks[self._needed <= most]])
 
     @cached_property
     def counts(self) -> dict[int, list[int]]:
-        """By state within the last letter the numbers of complete letters that tokens are made of, in order."""
+        """By state within the last letter, the numbers of whole letters before it, in order."""
         found: dict[int, list[int]] = {}
         for kind in np.unique(self.local * (1 << 32) + self.letters).tolist():
             found.setdefault(kind >> 32, []).append(kind & (1 << 32) - 1)
@@ -166,7 +169,7 @@ class TextTokens:
 
     @cached_property
     def paths_out(self) -> dict[int, dict[int, int]]:
-        """The nodes on the way to where tokens leave the text, that one too: their children there by their bytes."""
+        """The paths to where tokens leave the text: by node on them, its children on them by byte."""
         found: dict[int, dict[int, int]] = {}
         parent, byte = self.trie.parent, self.trie.byte
         for node in self.leaving.tolist():
@@ -179,7 +182,7 @@ class TextTokens:
         return found
 
     def letters_at(self, node: int) -> int:
-        """The letters between this node and one below it; −1 where it is not the end of a letter."""
+        """Return the letters between this node and one below it; −1 if no letter ends there."""
         if self._letters_at is None:
             self._letters_at = dict(self.between.tolist()) if len(self.between) < 5000 else self._in_array()
         found = self._letters_at
@@ -192,14 +195,14 @@ class TextTokens:
 
 
 def bits_of(trie: Trie, tokens: Int[ndarray, " token"]) -> Bits:
-    """Tokens as a set."""
+    """Return tokens as a packed set."""
     out = np.zeros(trie.num_bytes, np.uint8)
     add(out, tokens)
     return out
 
 
 def add(bits: Bits, tokens: Int[ndarray, " token"]) -> None:
-    """Add tokens to a set."""
+    """Add tokens to a packed set, in place."""
     if len(tokens) < MANY_TOKENS:
         put(bits, tokens, True)
     else:
@@ -209,7 +212,8 @@ def add(bits: Bits, tokens: Int[ndarray, " token"]) -> None:
 
 
 def keep(kept: OrderedDict[K, V], key: K, value: V, most: int, replace: bool = True) -> V:
-    """Keep a value by its key, and drop the one kept longest where there are too many."""
+    """Cache a value, and drop the oldest one beyond ``most``; return it.
+    If ``replace`` is False, a value that is there stays and is returned."""
     if not replace and key in kept:
         return kept[key]
     kept[key] = value

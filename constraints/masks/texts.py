@@ -1,4 +1,4 @@
-"""What is known of free text in one vocabulary: token sets that are made once, for all automata."""
+"""Token sets for free text in one vocabulary, made once and shared by all automata."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from ..vocabulary.trie import Trie
 from .pattern_part import PatternTokens
 from .text_tokens import Bits, LetterTable, TextTokens, bits_of, keep
 
-MAX_LETTERS = 64  # kinds of letters kept for a vocabulary
-MAX_TEXTS = 1024  # nodes kept for one kind of letters and one trie
-SET_BYTES = 1 << 25  # of the token sets kept for one trie
-MASK_BYTES = 1 << 26  # of the masks kept for a vocabulary
-MAX_EXITS = 1 << 13  # sets of tokens that leave free text
+MAX_LETTERS = 64  # kinds of letters cached for a vocabulary
+MAX_TEXTS = 1024  # nodes whose text tokens are cached
+SET_BYTES = 1 << 25  # of cached token sets
+MASK_BYTES = 1 << 26  # of cached masks
+MAX_EXITS = 1 << 13  # cached sets of tokens that leave free text
 STRAYS = object()
 
 
 class ByFrames:
-    """Values kept by the keys of the frames of a stack that they depend on, the top first: see :mod:`~..automata.sharing`.
+    """A cache by the keys of the frames that a value depends on, the top first.
 
-    A key is a pair, of the key for the frames above and that of the frame. ``None`` stands for values that depend on more frames,
-    :data:`STRAYS` for those that depend on more than the keys of all frames."""
+    See :mod:`~..automata.sharing`. A key is a pair, of the key for the frames above and that of the frame. ``None`` stands for
+    values that depend on more frames, :data:`STRAYS` for those that depend on more than the keys of all frames.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: OrderedDict[tuple[Hashable, Hashable], Any] = OrderedDict()
 
     def find(self, sharing: Sharing, stack: Stack, what: Hashable) -> Any:
-        """A value, ``None`` where there is none."""
+        """Return a value, :data:`STRAYS`, or ``None`` if there is none."""
         key, frame, kept = what, stack, self._kept
         while True:
             key = key, sharing.key(frame)
@@ -43,7 +44,7 @@ class ByFrames:
             frame = frame.parent
 
     def keep(self, sharing: Sharing, stack: Stack, what: Hashable, reach: Reach | None, value: Any) -> None:
-        """Keep a value that depends on so many frames."""
+        """Cache a value by as many frames as ``reach`` says; ``None``: mark all as strays."""
         key, frame, frames = what, stack, stack.depth if reach is None else reach.frames
         for _ in range(frames):
             key = key, sharing.key(frame)
@@ -56,7 +57,7 @@ class ByFrames:
 
 
 class Texts:
-    """What has been found out about free text in one vocabulary, shared by all automata."""
+    """What is known of free text in one vocabulary, shared by all automata."""
 
     def __init__(self, trie: Trie) -> None:
         self.trie = trie
@@ -71,7 +72,7 @@ class Texts:
         self.exits = ByFrames(MAX_EXITS)
 
     def table(self, letters: Letters) -> LetterTable:
-        """The transitions of letters; the same object for letters that are read alike."""
+        """Return the transitions of letters, one object for all letters that are read alike."""
         found = self._table_of.get(letters)
         if found is None:
             made = LetterTable(letters)
@@ -80,7 +81,7 @@ class Texts:
         return found
 
     def below(self, table: LetterTable, trie: Trie, node: int) -> tuple[TextTokens, int]:
-        """The text tokens of a node at or above the given one, and the letters between the two."""
+        """Return the text tokens of a node at or above this one, and the letters between the two."""
         if trie is self.trie:
             whole = self._texts.get((table, trie, 0))
             if whole is None:
@@ -95,7 +96,7 @@ class Texts:
         return found, 0
 
     def tokens_below(self, trie: Trie, node: int) -> Bits:
-        """The tokens at and below a node; not to be written to."""
+        """Return the packed set of the tokens at and below a node. It is read-only."""
         found = self._sets.get((trie, node))
         if found is None:
             found = bits_of(trie, trie.order[int(trie.low[node]) : int(trie.high[node])])
@@ -103,7 +104,7 @@ class Texts:
         return found
 
     def made_of_letters(self, text: TextTokens, most: int) -> Bits:
-        """The tokens made of at most so many letters, a cut one included; not to be written to."""
+        """Return the set of the tokens of at most ``most`` letters, a cut one included. Read-only."""
         most = min(most, text.most)
         found = self._sets.get((text, most))
         if found is None:
@@ -111,8 +112,8 @@ class Texts:
         return found
 
     def with_letters(self, text: TextTokens, least: int, most: int, local: int) -> Bits:
-        """The tokens made of some numbers of complete letters that end in a state within the next one; not to be written
-        to."""
+        """Return the tokens of ``least`` to ``most`` whole letters, then a part of one up to ``local``.
+        ``local`` 0: no part. The set is read-only."""
         key = (text, least, most, local)
         found = self._kinds.get(key)
         if found is None:

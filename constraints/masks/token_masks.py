@@ -1,15 +1,15 @@
-"""The mask of a configuration, and the tokens by the configuration that they lead to.
+"""The mask of a configuration, and its tokens by the configuration that they lead to.
 
 In free text it is
 
     tokens of at most ``most`` letters  −  those below an exception  ∪  tokens that leave the text  ∪  walks from exceptions
 
-Masks, and what follows where text is left, are kept for a vocabulary by the frames of a stack that they depend on
-(:mod:`~..automata.sharing`); where frames do not tell all, by the configuration's view as far as the longest token reaches.
+Masks, and the remainders of tokens that leave text, are cached for a vocabulary by the stack frames that they depend on
+(:mod:`~..automata.sharing`); if frames do not suffice, by the configuration's view as far as the longest token reaches.
 The mask of a set of stacks is the union of theirs.
 
-Kept with a mask is how many bytes, at most, it takes to acceptance after a token. Where that is not known,
-:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before an end of the completion
+With a mask comes an upper bound of the bytes to acceptance after its tokens. Where that is not known,
+:meth:`TokenMasks.fresh` says how many bytes, at most, a completion after a token has before a suffix of the completion
 before it: configurations of one view agree in that (see :class:`~..automata.lazy.LazyAutomaton`).
 """
 
@@ -35,23 +35,28 @@ from .texts import STRAYS, Texts
 from .walk import Pairs, Walk
 
 WORD = np.dtype("<i4")
-MASK_BYTES = 1 << 26  # of masks kept for one automaton
-ENTRY_BYTES = 1 << 11  # beside the words of a mask: its place in a table, the key
-MAX_EXITS = 1 << 14  # sets of tokens that leave free text, kept for one automaton
+MASK_BYTES = 1 << 26  # of masks cached for one automaton
+ENTRY_BYTES = 1 << 11  # of an entry beside the mask: its place in a table, the key
+MAX_EXITS = 1 << 14  # cached sets of tokens that leave free text, for one automaton
 ONE_BY_ONE = 64  # tokens that are set one by one
 Words = Int32[ndarray, " words"]
 
 
 class Mask(NamedTuple):
-    """A mask, and the bytes to acceptance after its tokens, at most: those of :class:`~.measures.Longest`, where it is kept."""
+    """A mask, and at most how many bytes it takes to acceptance after its tokens.
+
+    In the cache the bytes are those of :class:`~.measures.Longest`, less the origin's.
+    """
 
     words: Words
     most: int
 
 
 class Exit(NamedTuple):
-    """The remainders that can be read from a configuration, with what the measure says of the states after them, at most, and
-    how far the walk goes."""
+    """The remainders that can be read from a configuration.
+
+    ``most``: the most that the measure says of the states after them. ``reach``: how far down the stack the walk goes.
+    """
 
     ranks: Ranks
     most: int
@@ -76,13 +81,13 @@ class TokenMasks:
             self.sharing = Sharing(states.automaton, trie, self.reach)
 
     def view(self, state: int) -> Hashable:
-        """The key of all that a token can meet from a state."""
+        """Return the key of all that a token can meet from a state."""
         return self.states.automaton.view(self.states.configurations[state], self.reach)
 
     # ------------------------------------------------------------ masks
 
     def mask(self, state: int) -> Mask:
-        """The tokens that may follow a state, EOS too; the words are not to be written to."""
+        """Return the mask of a state, EOS included. The words are read-only."""
         last, found = self._last  # at once: another thread may replace it
         if state != last:
             found = self._found(state)
@@ -91,7 +96,7 @@ class TokenMasks:
         return found
 
     def _found(self, state: int) -> Mask:
-        """A mask, kept or anew."""
+        """Return a mask from a cache, or compute it."""
         if members := self.walk.members(state):
             return self._united(state, members)
         stack, sharing = self.states.configurations[state], self.sharing
@@ -106,12 +111,12 @@ class TokenMasks:
         return self._by_view(state) if found is STRAYS else self._whole(found, stack)
 
     def _whole(self, mask: Mask, stack: Stack) -> Mask:
-        """A mask measured from the end of the text."""
+        """Return a mask with its measure taken to the end of the text."""
         assert self.sharing is not None
         return Mask(mask.words, min(NEVER, mask.most + self.sharing.automaton.longest(stack)))
 
     def _by_view(self, state: int) -> Mask:
-        """A mask that is kept by the view of its state."""
+        """Return a mask that is cached by the view of its state."""
         key = ("", self.view(state))
         found = self._masks.get(key)
         if found is None:
@@ -123,7 +128,7 @@ class TokenMasks:
         return found
 
     def _united(self, state: int, members: Sequence[int]) -> Mask:
-        """The mask of a set of stacks: the union of theirs."""
+        """Return the mask of a set of stacks: the union of theirs."""
         found = self._masks.get(("set", state))
         if found is None:
             masks = [self.mask(member) for member in members]
@@ -134,7 +139,7 @@ class TokenMasks:
         return found
 
     def _mask(self, state: int) -> tuple[Mask, Reach | None]:
-        """A mask measured from its state, anew, and how far the walk goes."""
+        """Compute a mask, measured relative to its state, and the reach of the walk."""
         measure = self._longest(state)
         bits, most = self._union(self.trie, [(state, 0)], measure)
         if self.states.accepting(state):
@@ -143,14 +148,14 @@ class TokenMasks:
         return Mask(bits.view(WORD), most), measure.reach
 
     def _longest(self, state: int) -> Longest:
-        """The measure from a state."""
+        """Return the measure relative to a state."""
         origin = self.states.configurations[state]
         return Longest(
             self.states, origin if self.sharing is not None and isinstance(origin, Stack) else None
         )
 
     def _corrected(self, state: int, mask: Mask) -> Mask:
-        """A mask that is right also for the tokens that hold two names: walks forget the first one."""
+        """Return a mask with the tokens that hold two names checked: walks forget the first name."""
         found = self._masks.get(("names", state))
         if found is None:
             words = mask.words.copy()
@@ -161,7 +166,10 @@ class TokenMasks:
         return found
 
     def fresh(self, state: int) -> int:
-        """The completion after each token that may follow is at most so many bytes and then an end of one before it."""
+        """Return how many bytes a completion after a token has, at most, before a suffix of an old one.
+
+        Old ones are the completions before the token.
+        """
         key = self.view(state)
         found = self._fresh.get(key)
         if found is None:
@@ -170,17 +178,18 @@ class TokenMasks:
         return found
 
     def completions(self, state: int) -> Sequence[bytes]:
-        """Texts from a state to acceptance, one for each way in which the text so far can be understood."""
+        """Return a text to acceptance for each parse of the text so far."""
         return self.states.automaton.completions(self.states.configurations[state])
 
     def _most(self, ends: Pairs, swept: list[tuple[Ranks, Ranks]], measure: Measure) -> int:
-        """The most that the measure says of the states that a walk has met."""
+        """Return the largest measure of the states that a walk has met."""
         states = {state for state, _ in ends}
         states.update(*(values_of(some).tolist() for some, _ in swept))
         return max(map(measure.of, states), default=0)
 
     def _union(self, trie: Trie, pairs: Pairs, measure: Measure) -> tuple[Bits, int]:
-        """The tokens below some nodes that can be read from the states beside them; the most that the measure says."""
+        """Return the tokens below nodes that can be read from the states beside them.
+        Also the largest measure of the states that they lead to."""
         ends, texts, swept, moved, patterns = self.walk.walk(
             trie, pairs, exact=False, words=measure.by_frames
         )
@@ -213,7 +222,7 @@ class TokenMasks:
         return out, most
 
     def _text(self, state: int, trie: Trie, node: int, measure: Measure) -> tuple[Bits, int]:
-        """:meth:`_union` for one state in free text."""
+        """Compute :meth:`_union` for one state in free text."""
         part = TextPart(self.walk, self.texts, state, trie, node)
         measure.moved(part.moved)
         exits = part.text.exits
@@ -240,7 +249,10 @@ class TokenMasks:
     def _pattern(
         self, state: int, trie: Trie, node: int, measure: Measure
     ) -> tuple[Bits | Ranks, Ranks, int]:
-        """:meth:`_union` for one state within a pattern: the tokens within it as a set or as ranks, the others as ranks."""
+        """Compute :meth:`_union` for one state within a pattern.
+
+        Return the tokens that stay within it, as a set or as ranks, those that leave it as ranks, and the measure.
+        """
         pattern = self.walk.pattern(state)
         assert pattern is not None
         measure.moved({state})
@@ -263,9 +275,9 @@ class TokenMasks:
         return part.inside, np.concatenate(found) if found else NONE, most
 
     def _exit(self, state: int, trie: Remainders, node: int, measure: Measure) -> tuple[Ranks, int]:
-        """The ends of tokens, at and below a node of the trie, that can be read from a state; some repeated where it is a set.
+        """Return the remainders at and below a node that a state reads, and the largest measure.
 
-        Also the largest measure of the states that they lead to.
+        For a set of stacks some are repeated. The measure is of the states that they lead to.
         """
         if members := self.walk.members(state):
             exits = [self._exit(member, trie, node, measure) for member in members]
@@ -284,7 +296,7 @@ class TokenMasks:
         return found.ranks, measure.exit(state, found.most, found.reach)
 
     def _exit_by_view(self, state: int, trie: Remainders, node: int, measure: Measure) -> Exit:
-        """Remainders that are kept by the view of their state."""
+        """Return remainders that are cached by the view of their state."""
         exact = isinstance(measure, Fresh)
         key = ("fresh" if exact else "", self.view(state), trie, node)
         found = self._exits.get(key)
@@ -294,7 +306,7 @@ class TokenMasks:
         return found
 
     def _ranks(self, trie: Trie, pairs: Pairs, measure: Measure) -> Exit:
-        """:meth:`_union` as ranks."""
+        """Compute :meth:`_union` as ranks."""
         ends, texts, swept, passed, patterns = self.walk.walk(
             trie, pairs, exact=False, words=measure.by_frames
         )
@@ -318,14 +330,14 @@ class TokenMasks:
     # ------------------------------------------------------------ targets
 
     def edges(self, state: int) -> dict[int, Int[ndarray, " token"]]:
-        """The tokens that may follow a state, EOS apart, by the state that they lead to."""
+        """Return the tokens of a mask, EOS apart, by the state that they lead to."""
         grouped: dict[int, list[Ranks]] = {}
         for target, ranks in self._edges(self.trie, [(state, 0)]):
             grouped.setdefault(target, []).append(ranks)
         return {target: self.trie.order[np.concatenate(some)] for target, some in grouped.items()}
 
     def _edges(self, trie: Trie, pairs: Pairs) -> list[tuple[int, Ranks]]:
-        """(state, ranks that lead there), in disjoint pieces."""
+        """Return (state, ranks that lead there), in disjoint pieces."""
         ends, texts, swept, _, _ = self.walk.walk(trie, pairs)
         (_, own, low, _, _) = trie.views
         out = [(state, np.arange(low[node], low[node] + own[node])) for state, node in ends]
@@ -357,7 +369,7 @@ class TokenMasks:
             yield from self._edges(trie, part.others)
 
     def exit_targets(self, state: int, trie: Remainders, node: int) -> list[tuple[int, Ranks]]:
-        """The remainders at and below a node by the state that they lead to."""
+        """Return the remainders at and below a node by the state that they lead to."""
         key = (state, trie, node)
         found = self._exit_edges.get(key)
         if found is None:
@@ -366,7 +378,7 @@ class TokenMasks:
 
 
 def grouped(key: Int[ndarray, " n"], values: Int[ndarray, " n"]) -> list[tuple[int, Int[ndarray, " m"]]]:
-    """The values by their keys."""
+    """Group values by their keys: return (key, values) in the order of the keys."""
     if not len(key):
         return []
     order = np.argsort(key, kind="stable")

@@ -1,7 +1,7 @@
-"""The walk down a trie with a configuration beside each node.
+"""The walk down a trie with a state of a lazy automaton beside each node.
 
-It goes node by node; where much is left after :data:`STEPS` of them, all that is left goes on together, level by level, in
-arrays, until little is left. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
+It goes node by node. If much is left after :data:`STEPS` nodes, the rest goes on together, level by level in arrays, until
+little is left. It does not enter free text with many tokens below: what follows there is in ``text_tokens.py``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..vocabulary.trie import Trie
 STEPS = 300  # nodes visited one by one
 FEW = 24  # tokens below a node that are walked even in free text
 MANY = 500  # tokens below what is left for which a sweep pays
-FEW_PAIRS = 40  # from here on they are walked one by one again
-MAX_BODIES = 1 << 14  # states of which it is kept what is known of free text
+FEW_PAIRS = 40  # pairs left, at which a sweep ends
+MAX_BODIES = 1 << 14  # states whose free text is cached
 Pairs = list[tuple[int, int]]  # (state, node)
 
 
@@ -64,7 +64,7 @@ class Walk:
         return -1 if configuration is None else self.states.number(configuration)
 
     def members(self, state: int) -> tuple[int, ...]:
-        """The states of the stacks of a set; none for a single stack."""
+        """Return the states of the stacks of a set; none for a single stack."""
         try:
             return self._members[state]
         except KeyError:
@@ -78,7 +78,7 @@ class Walk:
             return found
 
     def body(self, state: int) -> Body | None:
-        """What is known of free text at a state."""
+        """Return the free text at a state, ``None`` if there is none."""
         try:
             return self._bodies[state]
         except KeyError:
@@ -89,7 +89,7 @@ class Walk:
             return found
 
     def forgetful(self, state: int) -> int:
-        """The forgetful state (see ``StackAutomaton.forgetful``) of a state."""
+        """Return the forgetful state of a state, see ``StackAutomaton.forgetful``."""
         found = self._forgetful.get(state)
         if found is None:
             if len(self._forgetful) >= MAX_BODIES:
@@ -102,7 +102,7 @@ class Walk:
         return found
 
     def pattern(self, state: int) -> Pattern | None:
-        """What is known of a pattern at a state."""
+        """Return the pattern at a state, ``None`` if there is none."""
         if self._pattern is None:
             return None
         try:
@@ -115,7 +115,7 @@ class Walk:
             return found
 
     def forced(self, state: int) -> tuple[bytes, int] | None:
-        """Bytes that must come in a state, and the state after them."""
+        """Return bytes that are each the only one possible in a state, and the state after them."""
         if self._force is None:
             return None
         try:
@@ -129,13 +129,11 @@ class Walk:
             return found
 
     def walk(self, trie: Trie, begin: Pairs, exact: bool = True, words: bool = False) -> Found:
-        """All that can be read below some nodes from the states beside them, the tokens that end at them included.
+        """Read the tokens at and below some nodes from the states beside them.
 
-        ``exact=False``: a token that ends between bytes that must come is given with the state before these, and the stacks of a
-        set are walked one by one: a token may be met several times. States are forgetful: what is
-        found is right but for tokens that hold two names.
-        ``words``: so is a token that ends within a word, given with
-        the state before the word.
+        With ``exact=False`` a token that ends among forced bytes is given with the state before these, and the stacks of a set
+        are walked one by one: a token may be met several times. States are forgetful: what is found is right but for tokens
+        that hold two names. With ``words`` a token that ends within a word, too, is given with the state before the word.
         """
         first, own, low, high, _ = trie.views
         letters, moves_of, after, body = trie.letters, self.states.moves, self.states.after, self.body
@@ -218,7 +216,7 @@ class Walk:
         return found
 
     def _sweep(self, trie: Trie, pairs: Pairs, found: Found, exact: bool) -> Pairs:
-        """A walk with all pairs together, one level after another, until few are left: these."""
+        """Walk from all pairs together, level by level, until few are left; return these."""
         state, nodes = np.array(pairs, np.int64).T
         while len(nodes) > FEW_PAIRS:
             if not exact:

@@ -1,6 +1,6 @@
-"""The tokens that lead to states of some kind: those from which acceptance is near, where a budget ends.
+"""The tokens that lead to wanted states, such as those near acceptance where a budget ends.
 
-Tokens that lead to the same state are taken together. In free text these are sets made once for a vocabulary: the tokens of
+Tokens that lead to the same state are judged together. In free text these are sets made once for a vocabulary: the tokens of
 so many letters, the last of which may be cut.
 """
 
@@ -20,7 +20,7 @@ Wanted = Callable[[int], bool]
 
 
 def tokens_to(masks: TokenMasks, state: int, wanted: Wanted) -> Bits:
-    """The tokens, EOS apart, after which a wanted state is reached."""
+    """Return the tokens, EOS apart, after which a wanted state is reached."""
     known: dict[int, bool] = {}
 
     def near(target: int) -> bool:
@@ -33,7 +33,7 @@ def tokens_to(masks: TokenMasks, state: int, wanted: Wanted) -> Bits:
 
 
 def _below(masks: TokenMasks, pairs: Pairs, near: Wanted) -> Bits:
-    """The tokens below some nodes that lead from the states beside them to a wanted state."""
+    """Return the tokens below nodes that lead from the states beside them to a wanted state."""
     trie, out = masks.trie, np.zeros(masks.trie.num_bytes, np.uint8)
     ends, texts, swept, _, _ = masks.walk.walk(trie, pairs)
     (_, own, low, _, order), tokens = trie.views, list[int]()
@@ -50,7 +50,7 @@ def _below(masks: TokenMasks, pairs: Pairs, near: Wanted) -> Bits:
 
 
 def _in_text(masks: TokenMasks, state: int, node: int, near: Wanted) -> Bits:
-    """:func:`_below` for one state in free text."""
+    """Compute :func:`_below` for one state in free text."""
     trie, texts, states = masks.trie, masks.texts, masks.states
     part = TextPart(masks.walk, texts, state, trie, node, targets=True)
     text, before, exits = part.text, part.before, part.text.exits
@@ -77,7 +77,10 @@ def _in_text(masks: TokenMasks, state: int, node: int, near: Wanted) -> Bits:
 
 
 def kinds(text: TextTokens, part: TextPart) -> Iterator[tuple[int, int, int]]:
-    """(fewest letters, most letters, state within the last one): of tokens made of letters, those that lead to one state."""
+    """Yield the kinds of tokens made of letters that lead to one state each.
+
+    A kind is (fewest whole letters, most whole letters, state within the last one).
+    """
     settled, before = part.body.settled, part.before
     last = None if settled is None else before + max(settled, 1)
     for local, counts in text.counts.items():
