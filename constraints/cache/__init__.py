@@ -1,1 +1,1 @@
-"""Automata kept on disk between processes."""
+"""A disk cache of compiled automata and tries."""

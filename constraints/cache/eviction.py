@@ -1,4 +1,4 @@
-"""Which files of the cache are removed: those used least recently, and what was left by processes that were killed."""
+"""Eviction from the disk cache: least recently used files, and temporary files of killed processes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from pathlib import Path
 
 from ...storage import is_abandoned
 
-FILE = re.compile(r"(\.)?[a-z]+-[0-9a-f]{64}\.safetensors(?(1)\..*\.part)")  # the only names that are touched
-LEAST_BYTES = 4096  # that a file takes of a disk
+FILE = re.compile(r"(\.)?[a-z]+-[0-9a-f]{64}\.safetensors(?(1)\..*\.part)")  # other files are never removed
+LEAST_BYTES = 4096  # the least disk space that a file takes
 
 
 def evict(folder: Path, most: int) -> None:
-    """Remove files until those left have at most ``most`` bytes, the least recently used first. Raises ``OSError``.
+    """Remove the least recently used files until at most ``most`` bytes are left.
 
-    A file counts as :data:`LEAST_BYTES` bytes if it has fewer. Temporary files go with the process that wrote them, or after a
-    day. Other processes may evict at the same time.
+    Raises ``OSError``.
+
+    A file counts as at least :data:`LEAST_BYTES` bytes. A temporary file is removed if the process that wrote it has ended,
+    or after a day. Other processes may evict at the same time.
     """
     files, total = [], 0
     with os.scandir(folder) as entries:

@@ -1,10 +1,11 @@
-"""A cache of arrays on disk, by what they were made from: the tries of vocabularies, compiled constraints.
+"""A disk cache of arrays, keyed by what they were made from: tries of vocabularies, compiled constraints.
 
     <directory>/<kind>-<sha256 of what it was made from>.safetensors
 
-``TRACTILE_CACHE`` names the directory (default ``~/.cache/tractile``, ``off`` for no cache), ``TRACTILE_CACHE_BYTES`` its size
-(default 1 GiB). Files are written under another name and renamed, so that other processes read all of a file or none. A file
-that cannot be read, or whose checksum is wrong, is as good as none. Where nothing can be written a warning is logged once.
+``TRACTILE_CACHE`` names the directory (default ``~/.cache/tractile``, ``off`` for no cache), ``TRACTILE_CACHE_BYTES`` its
+size
+(default 1 GiB). Files are written under a temporary name and renamed, so that other processes read all of a file or none. A
+file that cannot be read, or whose checksum is wrong, counts as missing. If nothing can be written, a warning is logged once.
 """
 
 from __future__ import annotations
@@ -28,17 +29,15 @@ from ...storage import make_directory, write_atomically
 from .eviction import LEAST_BYTES, evict
 
 LOG = logging.getLogger("tractile.constraints")
-VERSION = 4  # of the meaning of the arrays
+VERSION = 4  # of the file format
 MOST_BYTES = 1 << 30
-SHARE = 16  # old files are looked for whenever a process has written one of this many parts of the limit
-_unchecked: dict[
-    Path, int
-] = {}  # by directory: bytes that this process has written since it looked for old files
+SHARE = 16  # a process evicts whenever it has written 1/SHARE of the limit
+_unchecked: dict[Path, int] = {}  # by directory: bytes that this process has written since its last eviction
 _warned: set[str] = set()
 
 
 def directory() -> Path | None:
-    """The directory of the cache, None for no cache."""
+    """Return the directory of the cache, None for no cache."""
     chosen = os.environ.get("TRACTILE_CACHE", "")
     if chosen.lower() in ("off", "0", "none"):
         return None
@@ -50,7 +49,7 @@ def directory() -> Path | None:
 
 
 def most_bytes() -> int:
-    """The bytes that the files of the cache may have in all."""
+    """Return the most bytes that all files of the cache may have together."""
     chosen = os.environ.get("TRACTILE_CACHE_BYTES", "")
     if chosen and not chosen.isdecimal():
         _warn(
@@ -61,7 +60,7 @@ def most_bytes() -> int:
 
 
 def digest(parts: Iterable[bytes | ndarray[Any, Any]]) -> str:
-    """A name for content: the same for the same parts in the same order."""
+    """Return the SHA-256 of a sequence of parts as hexadecimal digits."""
     out = hashlib.sha256(b"tractile %d" % VERSION)
     for part in parts:
         data = part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes()
@@ -73,19 +72,19 @@ def digest(parts: Iterable[bytes | ndarray[Any, Any]]) -> str:
 
 @cache
 def code() -> bytes:
-    """A name for the code that makes constraints: its files' sizes and times."""
+    """Return a key of the code that makes constraints: the sizes and modification times of its files."""
     folder = Path(__file__).parent.parent
     files = [(p.relative_to(folder).as_posix(), p.stat()) for p in sorted(folder.rglob("*.py"))]
     return repr([(name, s.st_size, s.st_mtime_ns) for name, s in files]).encode()
 
 
 def checksum(kind: str, name: str, content: bytes) -> bytes:
-    """The checksum of a file: of its content, and of its name, so that a file under another's name is not read."""
+    """Return the checksum of a file's content and name, so that a renamed file is not read."""
     return hashlib.sha256(f"{kind}-{name}:".encode() + content).digest()
 
 
 def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:
-    """The arrays of a name, None if there are none that can be read."""
+    """Return the arrays stored under a name, None if there are none or they cannot be read."""
     folder = directory()
     if folder is None:
         return None
@@ -102,9 +101,10 @@ def read(kind: str, name: str) -> dict[str, ndarray[Any, Any]] | None:
 
 
 def write(kind: str, name: str, arrays: Mapping[str, ndarray[Any, Any]]) -> None:
-    """Write arrays under a name, and remove the files used least recently beyond the size of the cache.
+    """Store arrays under a name, and evict the least recently used files beyond the cache's size.
 
-    What does not fit is not written. Where the directory cannot be written a warning is logged once."""
+    Arrays larger than the cache are not stored. If the directory cannot be written, a warning is logged once.
+    """
     folder, most = directory(), most_bytes()
     if folder is None:
         return
@@ -132,7 +132,7 @@ def _file(folder: Path, kind: str, name: str) -> Path:
 
 
 def _warn(about: str, message: str) -> None:
-    """Log a warning, once about each thing."""
+    """Log a warning, once for each ``about``."""
     if about not in _warned:
         _warned.add(about)
         LOG.warning("%s", message)

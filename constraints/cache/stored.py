@@ -1,4 +1,4 @@
-"""Compiled constraints as arrays, as they are kept on disk."""
+"""Compiled constraints as arrays for the disk cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from ..vocabulary.vocabulary import Vocabulary
 
 
 def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
-    """A compiled constraint as arrays, its distances with it unless it is large."""
+    """Return the arrays of a compiled constraint.
+
+    A :class:`TokenDfa` is stored as its byte transitions, any other automaton as its token transitions with its distances.
+    """
     arrays: dict[str, Int[ndarray, "..."]] = {"states": np.array([automaton.num_states])}
     if isinstance(automaton, TokenDfa):
         source, low, high, target = automaton.nfa.edges.T
@@ -36,7 +39,7 @@ def to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
 
 
 def from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary, require_eos: bool) -> Automaton:
-    """The automaton of :func:`to_arrays`."""
+    """Restore the automaton from the arrays of :func:`to_arrays`."""
     states = int(arrays["states"][0])
     if "source" in arrays:
         edges = np.column_stack(

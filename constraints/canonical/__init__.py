@@ -1,1 +1,1 @@
-"""Texts written as the tokenizer itself writes them: canonical tokenisation."""
+"""Canonical tokenization: each text only as the tokenizer itself segments it."""

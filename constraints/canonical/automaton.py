@@ -1,10 +1,11 @@
-"""Only the token sequences that the tokenizer itself writes: for each text of a constraint, one.
+"""Automata that accept each text of a constraint only in the tokenizer's own segmentation.
 
     marked texts of the tokenizer  ∩  the constraint, marks let in anywhere          (automata over bytes)
     × the last token, as far as it forbids what may follow within a piece             (over tokens)
 
-A state over tokens is one of the marked automaton and the set of tokens that may not follow; last tokens that forbid the same
-there share it. A token begins a piece if it is read with a mark before it, and then follows anything.
+A piece is a stretch of text that the pre-tokenizer splits off; tokens do not cross its boundaries. A state over tokens is a
+state of the marked automaton with the set of tokens that may not follow; last tokens that forbid equal sets share a state.
+A token that starts a piece is read with a mark before it, and may follow any token.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ Tokens = Int[ndarray, " token"]
 
 
 def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = True) -> Automaton:
-    """The automaton of ``Constraint.compile(canonical=True)``. Raises ``EmptyLanguage``, ``TooManyStates``,
-    ``UnsupportedConstraint``."""
+    """Return the automaton of ``Constraint.compile(canonical=True)``.
+
+    Raises ``EmptyLanguage``, ``TooManyStates``, ``UnsupportedConstraint``.
+    """
     found = segmentation_of(vocab)
     marked = dfa.intersect(with_marks(without(constraint, found.excluded)), found.marked).plain
     if not marked.num_states:
@@ -45,7 +48,7 @@ def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = 
 
 
 def without(constraint: Nfa, excluded: list[str]) -> Nfa:
-    """The texts that contain none of these."""
+    """Return the texts of the constraint that contain none of the ``excluded`` strings."""
     every = utf8.text()
     words = nfa.union([nfa.literal(text.encode()) for text in excluded])
     contains = nfa.concat([every, words, every])
@@ -55,7 +58,7 @@ def without(constraint: Nfa, excluded: list[str]) -> Nfa:
 
 
 def with_marks(automaton: Nfa) -> Nfa:
-    """The automaton with marks let in anywhere."""
+    """Return the automaton with a loop on the marks at each state."""
     plain = automaton.plain
     states = np.arange(plain.num_states)
     loops = np.column_stack([states, np.full_like(states, BYTE), np.full_like(states, MARK), states])
@@ -63,13 +66,13 @@ def with_marks(automaton: Nfa) -> Nfa:
 
 
 class Build:
-    """The states over tokens, found from the start on."""
+    """The construction of the token automaton: states are numbered as they are reached from the start."""
 
     def __init__(self, marked: Nfa, found: Segmentation, vocab: Vocabulary, require_eos: bool) -> None:
         self.marked, self.found, self.vocab, self.require_eos = marked, found, vocab, require_eos
         self.size = len(vocab)
         relations, of_token = token_relations(marked, found.vocabulary)
-        of_token = of_token[: 2 * self.size]  # within a piece, and with a mark
+        of_token = of_token[: 2 * self.size]  # each token within a piece, then each with a mark before it
         pointer, order = csr_index(of_token, len(relations.number))
         used = np.setdiff1d(np.unique(of_token), [DEAD])
         which, source, target = relations.pairs(used)
@@ -94,13 +97,16 @@ class Build:
         self.within: dict[int, Bool[ndarray, " token"]] = {}
 
     def moves(self, state: int) -> Iterator[tuple[Tokens, int]]:
-        """(tokens, the state over bytes after them); those that begin a piece are numbered on from the last token."""
+        """Yield (tokens, byte state after them).
+
+        Token + ``size`` is the token at the start of a piece.
+        """
         for row in range(self.begin[state], self.begin[state + 1]):
             relation = self.relation[row]
             yield self.order[self.pointer[relation] : self.pointer[relation + 1]], int(self.target[row])
 
     def inside(self, state: int) -> Bool[ndarray, " token"]:
-        """The tokens that may go on with a piece at a state, whatever came before."""
+        """Return which tokens can continue a piece from a byte state, whatever the last token was."""
         if state not in self.within:
             out = np.zeros(2 * self.size, bool)
             for tokens, _ in self.moves(state):
@@ -109,7 +115,7 @@ class Build:
         return self.within[state]
 
     def state(self, state: int, forbidden: Tokens) -> int:
-        """The number of a state over tokens."""
+        """Return the number of the token state (byte state, forbidden tokens)."""
         key = (state, forbidden.tobytes())
         if key not in self.number:
             self.number[key] = len(self.states)
@@ -117,7 +123,7 @@ class Build:
         return self.number[key]
 
     def after(self, tokens: Tokens, target: int) -> Int[ndarray, " token"]:
-        """The states over tokens after each of these tokens."""
+        """Return the token state after each of these tokens, all of which lead to byte state ``target``."""
         known, inside = self.known.setdefault(target, {}), self.inside(target)
         some = bool(inside.any())
         for token in tokens.tolist():
@@ -130,7 +136,7 @@ class Build:
         return np.array([known[token] for token in tokens.tolist()], np.int64)
 
     def name(self, tokens: Tokens) -> int:
-        """The number of a set of tokens."""
+        """Return the number of a set of tokens."""
         key = tokens.tobytes()
         if key not in self.sets:
             self.sets[key] = len(self.members)
@@ -138,7 +144,7 @@ class Build:
         return self.sets[key]
 
     def expand(self, index: int) -> None:
-        """The transitions of a state over tokens."""
+        """Add the transitions of a token state."""
         state, forbidden = self.states[index]
         found = [(np.empty(0, np.int64), np.empty(0, np.int64))]
         for tokens, target in self.moves(state):
@@ -149,7 +155,7 @@ class Build:
         token, there = rows[:, 0], rows[:, 1]
         again = np.isin(
             token, token[1:][token[1:] == token[:-1]]
-        )  # with and without a mark, until more is read
+        )  # nondeterministic: both with and without a mark before the token
         for target in np.unique(there[~again]).tolist():
             self.rows.append((index, self.name(token[~again & (there == target)]), target))
         several = dict[tuple[int, ...], list[int]]()
@@ -162,7 +168,7 @@ class Build:
             raise TooManyStates(limit=10 * limits.STATES)
 
     def automaton(self) -> Automaton:
-        """The automaton over tokens of all states reached, EOS included."""
+        """Return the automaton over tokens of all states reached, EOS included."""
         start = [self.state(s, np.empty(0, np.int64)) for s in self.marked.start.tolist()]
         index = 0
         while index < len(self.states):

@@ -1,13 +1,14 @@
-"""Byte-pair encoding: which tokens may follow one another in the encoding of a word.
+"""Byte-pair encoding: which tokens may be neighbours in the encoding of a word.
 
-A word is a sequence of symbols (bytes or characters). The tokenizer merges the adjacent pair of lowest rank, the leftmost of
-them, until no pair has a rank. A sequence of tokens is what it makes of a word if and only if every token is what it makes
-of that token's own symbols, and every two neighbours are what it makes of theirs: the first merge across a boundary would
-come about in these two alone, since until then each side goes through its own merges in the order of its own (Berglund and
-van der Merwe 2023; Vieira et al. 2025, "Language models over canonical byte-pair encodings", Prop. 2).
+A word is a sequence of symbols (bytes or characters). The tokenizer merges the adjacent pair of lowest rank, the leftmost
+first, until no pair has a rank. A sequence of tokens is the encoding of a word if and only if every token is the encoding of
+its own symbols, and every two neighbours are the encoding of theirs. For until the first merge across a boundary, each side
+goes through its own merges in its own order, so that merge would happen in these two tokens alone (Berglund and van der
+Merwe 2023; Vieira et al. 2025, "Language models over canonical byte-pair encodings", Prop. 2).
 
-Two neighbours a, b are merged across if a symbol x, at some time the last of a, meets y, at some time the first of b, before
-one of them is consumed. So all that matters of a is when each symbol on its right edge came and went.
+Two neighbours a, b are merged across their boundary if a symbol x that is at some time the last of a and a symbol y that is
+at some time the first of b exist at one time and their merge comes before either is consumed. So of a only the times matter
+at which each symbol on its right edge appears and is consumed.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-ALWAYS = 1 << 60  # a rank beyond all others: never merged
+ALWAYS = 1 << 60  # the rank, and the time, of what is never merged
 NONE = (np.empty(0, np.int64),) * 3
 Pair = tuple[int, int]
 Merges = Mapping[Pair, tuple[int, int]]  # symbols -> (rank, the symbol that they become)
@@ -30,9 +31,9 @@ Merges = Mapping[Pair, tuple[int, int]]  # symbols -> (rank, the symbol that the
 
 @dataclass
 class Edge:
-    """The symbols at one end of a token in the course of its merges: row i was there from ``begin[i]`` to ``end[i]``.
+    """The symbols at one end of a token during its merges: symbol i exists from ``begin[i]`` to ``end[i]``.
 
-    Times are ranks, raised where a merge has to wait for one of a higher rank.
+    Times are ranks, raised to the highest rank merged before.
     """
 
     symbol: list[int]
@@ -42,7 +43,7 @@ class Edge:
 
 @dataclass
 class History:
-    """The merges of one token: its two ends, and whether its ranks only rise."""
+    """The merges of one token: its two edges, and whether the ranks of its merges never fall."""
 
     left: Edge
     right: Edge
@@ -50,12 +51,12 @@ class History:
 
 
 def encode(symbols: Sequence[int], merges: Merges) -> list[int]:
-    """The tokens of a word."""
+    """Return the tokens of a word."""
     return steps(symbols, merges)[0]
 
 
 def steps(symbols: Sequence[int], merges: Merges) -> tuple[list[int], list[tuple[int, int, int]]]:
-    """The tokens of a word, and for each merge (rank, position, symbols before it)."""
+    """Return the tokens of a word, and for each merge (rank, position, number of symbols before it)."""
     word, done = list(symbols), []
     ranks = [merges.get(pair, (ALWAYS, -1))[0] for pair in itertools.pairwise(word)]
     while ranks and (least := min(ranks)) < ALWAYS:
@@ -70,7 +71,7 @@ def steps(symbols: Sequence[int], merges: Merges) -> tuple[list[int], list[tuple
 
 
 def history(symbols: Sequence[int], merges: Merges) -> History | None:
-    """How a token's own symbols become it; None where they do not."""
+    """Return how a token's own symbols merge into it, or None if they do not."""
     word, left, right = list(symbols), Edge([], [], []), Edge([], [], [])
     tokens, done = steps(symbols, merges)
     if len(tokens) != 1:
@@ -96,8 +97,7 @@ def history(symbols: Sequence[int], merges: Merges) -> History | None:
 class Followers:
     """For every token, the tokens that may not follow it within a word.
 
-    ``symbols[t]`` are the symbols of token t, None for tokens that no merge makes (special tokens, bytes that stand in for
-    characters).
+    ``symbols[t]`` are the symbols of token t, None for tokens that no merge makes (special tokens, bytes of byte fallback).
     """
 
     def __init__(self, symbols: Sequence[Sequence[int] | None], merges: Merges) -> None:
@@ -106,17 +106,17 @@ class Followers:
 
     @cached_property
     def histories(self) -> list[History | None]:
-        """By token; None for tokens that are never in an encoding."""
+        """The merge history of each token; None for tokens that occur in no encoding."""
         return [None if word is None else history(word, self.merges) for word in self.symbols]
 
     @cached_property
     def made(self) -> Bool[ndarray, " token"]:
-        """Whether each token is what its own symbols become."""
+        """Whether each token is the encoding of its own symbols."""
         return np.array([h is not None for h in self.histories], bool)
 
     @cached_property
     def _partners(self) -> dict[int, list[tuple[int, int]]]:
-        """By left symbol: (rank, right symbol) of its merges, ascending."""
+        """For each left symbol: (rank, right symbol) of its merges, by ascending rank."""
         found = defaultdict[int, list[tuple[int, int]]](list)
         for (x, y), (rank, _) in self.merges.items():
             found[x].append((rank, y))
@@ -124,7 +124,7 @@ class Followers:
 
     @cached_property
     def _starting(self) -> dict[int, tuple[Int[ndarray, " row"], ...]]:
-        """By symbol: tokens that begin with it at some time, with its begin and end there."""
+        """For each symbol: (tokens, begins, ends), the tokens that start with it at some time."""
         rows = defaultdict[int, list[tuple[int, int, int]]](list)
         for token, found in enumerate(self.histories):
             if found is not None:
@@ -135,11 +135,11 @@ class Followers:
 
     @cached_property
     def _falling(self) -> Bool[ndarray, " token"]:
-        """Tokens whose ranks do not only rise: neighbours of theirs are tried out."""
+        """Whether the ranks of a token's merges fall somewhere; pairs with such a token are encoded to test them."""
         return np.array([h is not None and not h.rises for h in self.histories], bool)
 
     def forbidden(self, token: int) -> Int[ndarray, " token"]:
-        """The tokens that may not follow this one, ascending."""
+        """Return the tokens that may not follow this one, ascending."""
         known = self._forbidden.get(token)
         if known is None:
             known = self._forbidden[token] = self._find(token)

@@ -1,8 +1,8 @@
-"""Text with a mark where a tokenizer splits it before it merges anything: as an automaton.
+"""The automaton of all texts with a mark wherever a tokenizer splits before it merges.
 
     "two  cats"  →  "two|  |cats"        as GPT-2 splits it:  "two| | cats"
 
-A mark is a byte that UTF-8 does not have. The stages of a pre-tokenizer (``pretokens.py``) each split the pieces of the stage
+A mark is a byte that does not occur in UTF-8. Each stage of a pre-tokenizer (``pretokens.py``) splits the pieces of the stage
 before.
 """
 
@@ -25,20 +25,22 @@ from .pretokens import Stage, refused, spelled_out
 from .priority_nfa import END, Atoms, Place, Program, Search
 
 MARK = 0xFF
-BYTE = 0xFE  # before a byte that is a symbol by itself
+BYTE = 0xFE  # the mark before a byte that is a symbol by itself (byte fallback)
 NEWLINE, SPACE, LOW_LINE = ord("\n"), ord(" "), ord("▁")
 
 
 class Spelling(NamedTuple):
-    """The characters that are symbols, and those that are written byte by byte, each byte after the mark ``BYTE``; other
-    characters cannot be written."""
+    """The characters that are symbols, and those written byte by byte with the mark ``BYTE`` before each.
+
+    Other characters cannot be written.
+    """
 
     symbols: CodePoints
     bytes: CodePoints
 
 
 class Machine(Protocol):
-    """An automaton that marks the boundaries of pieces: see :class:`Search`."""
+    """An automaton over atoms that marks the boundaries of pieces: see :class:`Search`."""
 
     start: Any
 
@@ -50,13 +52,13 @@ class Machine(Protocol):
 
 
 class Combined:
-    """The pieces of one search, each split by the next."""
+    """The composition of two splits: each piece of ``outer`` is split by ``inner``."""
 
     def __init__(self, outer: Machine, inner: Search) -> None:
         self.outer, self.inner, self.start = outer, inner, (outer.start, inner.start)
 
     def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
-        """See :class:`Search`."""
+        """Return all transitions on one atom; see :class:`Search`."""
         found = list[tuple[bool, Any]]()
         for marked, there in self.outer.step(place[0], atom):
             if not marked:
@@ -66,27 +68,30 @@ class Combined:
         return found
 
     def ends(self, place: Any) -> bool:
-        """See :class:`Search`."""
+        """Return whether the text may end; see :class:`Search`."""
         return self.outer.ends(place[0]) and self.inner.ends(place[1])
 
 
 class Whole:
-    """No splits."""
+    """The machine that never splits."""
 
     start = Place(None, frozenset(), "")
 
     def step(self, place: Place, atom: int) -> list[tuple[bool, Place]]:
-        """See :class:`Search`."""
+        """Return all transitions on one atom; see :class:`Search`."""
         return [(False, place)]
 
     def ends(self, place: Place) -> bool:
-        """See :class:`Search`."""
+        """Return whether the text may end; see :class:`Search`."""
         return True
 
 
 @lru_cache(maxsize=8)
 def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
-    """All texts, a mark at every boundary between pieces that is not an end of the text. Raises ``UnsupportedConstraint``."""
+    """Return all texts with a mark at each boundary between two pieces.
+
+    Raises ``UnsupportedConstraint`` for a pattern that is not supported.
+    """
     trees, sets = list[Any](), [spelling.symbols, spelling.bytes, ((NEWLINE, NEWLINE),)]
     for stage in splits:
         pattern = spelled_out(stage.pattern, stage.engine)
@@ -118,7 +123,7 @@ def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
 
 
 def seen(points: CodePoints, stage: Stage) -> CodePoints:
-    """The characters of the text that are these by the time they get to the stage."""
+    """Return the characters of the text that the stage sees as these, after spaces have become ``▁``."""
     if not stage.low_lines:
         return points
     rest = utf8.within(points, utf8.negate(((SPACE, SPACE), (LOW_LINE, LOW_LINE))))
@@ -127,7 +132,7 @@ def seen(points: CodePoints, stage: Stage) -> CodePoints:
 
 
 def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
-    """The coarsest partition of the characters such that each set is a union of parts."""
+    """Return the coarsest partition of the characters such that each set is a union of its classes."""
     cuts = {0, 0xD800, 0xE000, 0x110000} | {e for points in sets for a, b in points for e in (a, b + 1)}
     edges = sorted(cuts)
     low = np.array(edges[:-1])
@@ -142,11 +147,11 @@ def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
 
 
 def small(machine: Machine, atoms: int) -> Nfa:
-    """The minimal automaton over atoms and marks, written as bytes."""
+    """Return the minimal DFA over atoms and marks, each written as one byte."""
     if atoms >= MARK:
         raise refused("pre-tokenizer of too many classes of characters")
     number, queue, edges = {machine.start: 0}, [machine.start], list[tuple[int, int, int, int]]()
-    between = dict[int, int]()  # the state after a mark that leads on to a place
+    between = dict[int, int]()  # by (state, atom, target): the state between a mark and the atom
     for place in queue:
         for atom in range(atoms):
             for marked, there in machine.step(place, atom):
@@ -173,7 +178,7 @@ def small(machine: Machine, atoms: int) -> Nfa:
 
 
 def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> Nfa:
-    """Write out an automaton over atoms as one over bytes."""
+    """Rewrite an automaton over atoms as one over UTF-8 bytes and marks."""
     arcs = list[tuple[int, Nfa | None, int]]()
     together = dict[tuple[int, int], list[tuple[int, int]]]()
     for source, low, high, target in automaton.edges.tolist():
@@ -194,7 +199,7 @@ def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> 
 
 
 def byte_by_byte(automaton: Nfa) -> Nfa:
-    """The automaton with a mark before each byte."""
+    """Return the automaton with the mark ``BYTE`` before each byte."""
     n, edges = automaton.num_states, automaton.edges
     marks = np.column_stack([np.arange(n), np.full(n, BYTE), np.full(n, BYTE), np.arange(n) + n])
     onward = edges + np.array([n, 0, 0, 0])

@@ -1,7 +1,7 @@
-"""Where a tokenizer splits text before it merges anything: the patterns of each stage of its pre-tokenizer.
+"""The stages of a tokenizer's pre-tokenizer: the patterns that split text before merges.
 
-A stage (patterns, digits, punctuation, …) splits the pieces of the stage before. What a class such as ``\\s`` or ``\\p{L}``
-stands for is asked of the tokenizer's own engine, on the text of all characters, since engines differ in it.
+Each stage (patterns, digits, punctuation, …) splits the pieces of the stage before. The characters of a class such as ``\\s``
+or ``\\p{L}`` are found by running the tokenizer's own engine on a text of all characters, since engines differ.
 ``marked_text.py`` makes an automaton of the stages.
 """
 
@@ -23,11 +23,11 @@ from ..regex.properties import PLAIN_CLASS, PROPERTY
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 NAMED = rf"{PROPERTY}|\\[sSdDwWhH]"
 CLASS = re.compile(rf"{NAMED}|(?P<class>\[)|\\.|.", re.DOTALL)
-Engine = Callable[[str], CodePoints]  # the characters of a class
+Engine = Callable[[str], CodePoints]  # from a character class in a pattern to its code points
 Bounds = frozenset[tuple[str, str]]
 BEHAVIOURS: dict[
     str, set[tuple[str, str]]
-] = {  # what a boundary is between; gaps follow each other only if inverted
+] = {  # the kinds of neighbouring pieces with a boundary between them; gap, gap occurs only if inverted
     "isolated": {("match", "match"), ("match", "gap"), ("gap", "match"), ("gap", "gap")},
     "removed": {("match", "match"), ("match", "gap"), ("gap", "match"), ("gap", "gap")},
     "mergedwithprevious": {("match", "match"), ("match", "gap"), ("gap", "gap")},
@@ -37,8 +37,12 @@ BEHAVIOURS: dict[
 
 
 class Stage(NamedTuple):
-    """One way to split: at the matches of a pattern. ``gaps``: whether what is not matched is kept; ``low_lines``: whether
-    spaces are ``▁`` by now; ``dollar_is_line_end`` as the engine reads ``$``."""
+    """One split: at the matches of a pattern.
+
+    ``bounds``: the kinds of neighbouring pieces with a boundary between them. ``engine``: tells the characters of a class.
+    ``gaps``: whether text between matches is kept. ``low_lines``: whether spaces have become ``▁`` before.
+    ``dollar_is_line_end``: whether ``$`` matches before a newline.
+    """
 
     pattern: str
     bounds: Bounds
@@ -52,7 +56,10 @@ class Stage(NamedTuple):
 
 
 def stages(settings: dict[str, Any] | None, low_lines: bool) -> list[Stage]:
-    """The stages of a pre-tokenizer of the tokenizers package. Raises ``UnsupportedConstraint`` for those not read."""
+    """Return the stages of a pre-tokenizer of the tokenizers package.
+
+    Raises ``UnsupportedConstraint`` for a pre-tokenizer that is not supported.
+    """
     if settings is None:
         return []
     kind, found = settings["type"], list[Stage]()
@@ -87,7 +94,10 @@ def stages(settings: dict[str, Any] | None, low_lines: bool) -> list[Stage]:
 
 
 def in_python(pattern: str) -> str:
-    """A pattern of the tokenizers package, for whose engine ``x{1,3}+`` is ``(x{1,3})+``, as Python means it."""
+    """Translate a pattern of the tokenizers package: its ``x{1,3}+`` means ``(x{1,3})+``.
+
+    Raises ``UnsupportedConstraint`` for such quantifiers other than ``{1,…}+``.
+    """
     pattern = re.sub(r"(?<!\\)\{1,\d*\}\+", "+", pattern)
     if found := re.search(r"(?<!\\)\{\d+(,\d*)?\}\+|(?<!\\)\{\d+\}\?", pattern):
         raise refused(f"pattern with {found[0]}: {pattern}")
@@ -95,35 +105,35 @@ def in_python(pattern: str) -> str:
 
 
 def refused(what: str) -> UnsupportedConstraint:
-    """The error for a part of a tokenizer that is not read."""
+    """Return the error for a feature of a tokenizer that is not supported."""
     return UnsupportedConstraint(f"canonical=True: the tokenizer has a {what}; compile without canonical")
 
 
 def bounds(behaviour: str, inverted: bool = False) -> Bounds:
-    """The pairs of kinds between which there is a boundary."""
+    """Return the kinds of neighbouring pieces between which the behaviour puts a boundary."""
     other = {"match": "gap", "gap": "match"} if inverted else {"match": "match", "gap": "gap"}
     return frozenset((other[a], other[b]) for a, b in BEHAVIOURS[behaviour])
 
 
-# ---------------------------------------------------------------- what the engines take classes for
+# ---------------------------------------------------------------- character classes of the engines
 
 
 @lru_cache(maxsize=1)
 def all_text() -> str:
-    """Every character in order; surrogates are none."""
+    """Return every character in order, without surrogates."""
     return "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
 
 
 @lru_cache(maxsize=64)
 def by_tokenizers(text: str) -> CodePoints:
-    """The characters of a class for the tokenizers package."""
+    """Return the characters that the tokenizers package matches with a class."""
     rest = normalizers.Replace(Regex(f"(?:{text})+"), "").normalize_str(all_text())
     return utf8.within(utf8.negate(of_text(rest)), utf8.EVERY)
 
 
 @lru_cache(maxsize=64)
 def by_tiktoken(text: str) -> CodePoints:
-    """The characters of a class for tiktoken."""
+    """Return the characters that tiktoken matches with a class."""
     import tiktoken
 
     ranks = {bytes([byte]): byte for byte in range(256)}
@@ -133,13 +143,16 @@ def by_tiktoken(text: str) -> CodePoints:
 
 @lru_cache(maxsize=2)
 def by_splitting(text: str) -> CodePoints:
-    """The characters that ``Digits`` or ``Punctuation`` sets apart; those that they do not begin the text of all."""
+    """Return the characters that ``Digits`` or ``Punctuation`` splits off.
+
+    Every second piece of a text of all characters consists of them, since its first character is not one.
+    """
     splitter = pre_tokenizers.Digits(False) if "Digits" in text else pre_tokenizers.Punctuation("contiguous")
     return of_text("".join(piece for piece, _ in splitter.pre_tokenize_str(all_text())[1::2]))
 
 
 def of_text(text: str) -> CodePoints:
-    """The characters of a text in which they ascend."""
+    """Return the characters of a text, which must be in ascending order, as ranges."""
     points = np.frombuffer(text.encode("utf-32-le"), np.uint32).astype(np.int64)
     cut = np.flatnonzero(np.diff(points) != 1) + 1
     runs = np.split(points, cut) if len(points) else []
@@ -147,7 +160,7 @@ def of_text(text: str) -> CodePoints:
 
 
 def spelled_out(pattern: str, engine: Engine) -> str:
-    """The pattern with the classes that engines differ in as lists of characters."""
+    """Return the pattern with the classes that engines read differently written out as ranges."""
     parts, position = [], 0
     while found := CLASS.match(pattern, position):
         position, text = found.end(), found[0]
@@ -165,7 +178,7 @@ def spelled_out(pattern: str, engine: Engine) -> str:
 
 
 def listed(text: str, engine: Engine) -> str:
-    """The characters of ``\\s``, a property, … as ranges, to stand in a class; other escapes as they are."""
+    """Write the characters of ``\\s``, a property, … as ranges within a class; other escapes are unchanged."""
     if not re.fullmatch(NAMED, text) and text != ".":
         return text
     negated = text[1:2] in ("S", "D", "W", "H", "P")

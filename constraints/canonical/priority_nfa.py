@@ -1,13 +1,13 @@
-"""Where a search finds the matches of a pattern, one after the other, and what lies between them: as an automaton.
+"""The automaton of a pattern's successive leftmost matches in a text, and of the gaps between them.
 
-A backtracking matcher tries the ways through a pattern in an order of preference, and takes the first that succeeds. Read
-from left to right: the ways still open form a list, the preferred ones first; where one succeeds, those after it are out,
-and those before it may yet do better. The automaton guesses whether they will. If it says no, they are kept as a set that
-must never succeed, while the next match begins. So every text has one way through the automaton, which says where the
-pieces end.
+A backtracking matcher tries the paths through a pattern in an order of preference, and takes the first that succeeds. Read
+from left to right, the open paths (threads) form a list, the preferred ones first. When one succeeds, those after it are
+dropped, and those before it may still win. The automaton guesses whether they will. If it guesses no, they are kept as a set
+of threads that must never succeed, while the next match begins. So every text has exactly one accepting path, which says
+where the pieces end.
 
-Characters are numbers of *atoms*, sets of characters that no class of the pattern tells apart; ``END`` stands for the end of
-the text. A look-ahead of one character is met when that character is read.
+The alphabet consists of *atoms*, sets of characters that no class of the pattern tells apart; ``END`` stands for the end of
+the text. A look-ahead of one character is checked when that character is read.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from ..automata.utf8 import CodePoints
 from ..regex.characters import characters
 from ..regex.syntax import CHARACTER, LOOK, REPEAT, Item, constants, scoped
 
-END = -1  # instead of an atom
+END = -1  # the end of the text, in place of an atom
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 Atoms = frozenset[int]
 
 
 class Read(NamedTuple):
-    """Reads one of these atoms, goes to the next instruction."""
+    """An instruction that reads one of these atoms and goes to the next instruction."""
 
     atoms: Atoms
 
 
 class Look(NamedTuple):
-    """Look-ahead: goes on, reading nothing, if the next atom (or the end of the text) is one of these."""
+    """A look-ahead: goes to the next instruction if the next atom (or ``END``) is one of these."""
 
     atoms: Atoms
 
 
 class Choose(NamedTuple):
-    """Goes on at any of these instructions, preferably at the first."""
+    """A fork to any of these instructions, in order of preference."""
 
     targets: list[int]
 
@@ -49,7 +49,7 @@ Instruction = Read | Look | Choose
 
 
 class Program:
-    """A pattern as instructions; the last one is ``MATCH``."""
+    """A pattern compiled to instructions; the last one is ``MATCH``."""
 
     def __init__(self, tree: Any, atoms_of: Callable[[CodePoints], Atoms], dollar: Atoms) -> None:
         self.atoms_of, self.dollar, self.code = atoms_of, dollar, list[Instruction]()
@@ -58,7 +58,10 @@ class Program:
         self.code.append(MATCH)
 
     def open(self, ways: Sequence[int], following: int) -> list[int]:
-        """The instructions that read, or match, which are reached without reading; preferred ones first."""
+        """Return the ``Read`` and ``MATCH`` instructions that threads reach without reading, best first.
+
+        ``following`` is the next atom, on which look-aheads depend.
+        """
         key = (tuple(ways), following)
         if key not in self._closed:
             found, seen, stack = list[int](), set[int](), list(reversed(ways))
@@ -78,12 +81,12 @@ class Program:
         return self._closed[key]
 
     def read(self, ways: Iterable[int], atom: int) -> tuple[int, ...]:
-        """The instructions after reading an atom at these."""
+        """Return the instructions of the threads after reading an atom."""
         after = [at + 1 for at in ways if isinstance(i := self.code[at], Read) and atom in i.atoms]
         return tuple(dict.fromkeys(after))
 
     def matched(self, ways: Sequence[int]) -> int | None:
-        """The place of a match among open ways."""
+        """Return the position of ``MATCH`` in a list of threads, None if none has matched."""
         last = len(self.code) - 1
         return ways.index(last) if last in ways else None
 
@@ -117,7 +120,7 @@ class Program:
         return every - points if operation is constants.ASSERT_NOT else points
 
     def _points(self, items: Sequence[Item], flags: int) -> Atoms:
-        """The atoms of items that read one character."""
+        """Return the atoms of items that read one character."""
         operation, argument = items[0]
         if operation is constants.SUBPATTERN:
             return self._points(argument[3], scoped(flags, argument[1], argument[2]))
@@ -147,7 +150,7 @@ class Program:
             stop = Look(self._next_character(constants.ASSERT_NOT, inner, flags))
 
         def fork() -> list[int]:
-            """A choice between one more (the next instruction) and leaving, which is filled in later."""
+            """Append a choice between one more (the next instruction) and leaving, whose target is set later."""
             at = len(self.code)
             leave = [at + 1, -1] if operation is not constants.MIN_REPEAT else [-1, at + 1]
             self.code.append(Choose(leave))
@@ -166,15 +169,18 @@ class Program:
                 leaving.append(fork())
                 self._sequence(inner, flags)
         if possessive:
-            self.code.append(Choose([len(self.code) + 2]))  # as many as may be: nothing to look for
+            self.code.append(Choose([len(self.code) + 2]))  # all repetitions used: no look-ahead needed
             self.code.append(stop)
         for targets in leaving:
             targets[targets.index(-1)] = len(self.code) - possessive
 
 
 class Place(NamedTuple):
-    """Where a search is: the open ways of the current match (None: between matches), what must never match, what comes
-    before: "match", "gap" or, at the beginning of the text, nothing."""
+    """A state of a search.
+
+    ``ways``: the threads of the current match (None: between matches). ``never``: threads that must not match. ``kind``: the
+    kind of the piece so far: "match", "gap", or "" at the beginning of the text.
+    """
 
     ways: tuple[int, ...] | None
     never: frozenset[int]
@@ -182,8 +188,10 @@ class Place(NamedTuple):
 
 
 class Search:
-    """The pieces of a text: matches and, if ``gaps`` may be, what lies between them. ``bounds`` are the pairs of kinds of
-    neighbouring pieces that a boundary is marked between."""
+    """The automaton that splits a text into matches and, if ``gaps``, the text between them.
+
+    ``bounds`` are the kinds of neighbouring pieces with a marked boundary between them.
+    """
 
     start = Place(None, frozenset(), "")
 
@@ -191,7 +199,7 @@ class Search:
         self.program, self.gaps, self.bounds = program, gaps, bounds
 
     def step(self, place: Place, atom: int) -> list[tuple[bool, Place]]:
-        """(whether a boundary is marked before the atom, the place after it), in every way that may turn out right."""
+        """Return all transitions on one atom: (whether a boundary is marked before the atom, next state)."""
         program = self.program
         ways = program.open(sorted(place.never), atom)
         if program.matched(ways) is not None:
@@ -209,7 +217,7 @@ class Search:
         return found
 
     def _begin(self, kind: str, never: frozenset[int], atom: int) -> list[tuple[bool, Place]]:
-        """A match, or a gap, that begins or goes on with this atom."""
+        """Return the transitions that begin a match, or begin or continue a gap, with this atom."""
         first = self.program.read(self.program.open([0], atom), atom)
         found = [((kind, "match") in self.bounds, Place(first, never, "match"))] if first else []
         if self.gaps:
@@ -218,7 +226,7 @@ class Search:
         return found
 
     def ends(self, place: Place) -> bool:
-        """Whether the text may end here."""
+        """Return whether the text may end in this state."""
         program = self.program
         if program.matched(program.open(sorted(place.never), END)) is not None:
             return False
@@ -226,7 +234,7 @@ class Search:
 
 
 def one_character(items: Sequence[Item]) -> bool:
-    """Whether the items read exactly one character."""
+    """Return whether the items read exactly one character."""
     if len(items) == 1 and items[0][0] is constants.SUBPATTERN:
         return one_character(items[0][1][3])
     return len(items) == 1 and items[0][0] in CHARACTER

@@ -1,8 +1,8 @@
-"""What a tokenizer does to a text before and while it merges: read off its settings, for ``compile(canonical=True)``.
+"""How a tokenizer splits and merges text, read from its settings, for ``compile(canonical=True)``.
 
-Byte-pair encodings of the tokenizers package (byte-level ones, and those in the manner of SentencePiece), tiktoken and
-tekken. As everywhere here a text is a *continuation*: the space that some tokenizers put before a text is left out. Texts that
-contain the spelling of an added token ("</s>") are left out too: the tokenizer would read it as that token.
+Supported are byte-pair encodings of the tokenizers package (byte-level and SentencePiece-like ones), tiktoken and tekken. A
+text is a *continuation*: the space that some tokenizers put before a text is left out. Texts that contain the spelling of an
+added token ("</s>") are excluded, since the tokenizer would read that token.
 """
 
 from __future__ import annotations
@@ -34,24 +34,27 @@ NO_TEXT = {MARK, BYTE}
 
 @dataclass
 class Segmentation:
-    """How a tokenizer writes text: its marked texts, which tokens may be neighbours within a piece, and how each token looks
-    in marked text (``None``: it never comes up)."""
+    """How a tokenizer segments text.
+
+    ``marked``: its texts with marks at the boundaries of pieces; ``followers``: which tokens may be neighbours within a
+    piece; ``written``: the bytes of each token in marked text, None for a token that is never used.
+    """
 
     marked: Nfa
     followers: Followers
     written: list[bytes | None]
-    single: Bool[ndarray, " token"]  # tokens that are one byte of a character, and are never merged
-    excluded: list[str]  # texts that no text may contain
-    name: bytes  # of all of this
+    single: Bool[ndarray, " token"]  # tokens of byte fallback: one byte of a character, never merged
+    excluded: list[str]  # strings that no text may contain
+    name: bytes  # a key of all of this, for the cache
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Every token twice: within a piece, and at the beginning of one that is not the first."""
+        """A vocabulary with every token twice: within a piece, and at the start of a piece after a mark."""
         marked = [None if word is None else bytes([MARK]) + word for word in self.written]
         return Vocabulary([*self.written, *marked, None], eos_token_id=2 * len(self.written))
 
     def writes(self, tokens: Sequence[int]) -> bool:
-        """Whether the tokenizer writes some text as these tokens."""
+        """Return whether the tokenizer segments some text into these tokens."""
         dfa, states, before = Dfa(self.marked), set(self.marked.start.tolist()), -1
         for token in tokens:
             word = self.written[token]
@@ -68,8 +71,10 @@ _known: WeakKeyDictionary[Vocabulary, Segmentation] = WeakKeyDictionary()
 
 
 def segmentation_of(vocab: Vocabulary) -> Segmentation:
-    """How the tokenizer of a vocabulary splits and merges text, read once. Raises ``UnsupportedConstraint`` for what is not
-    read."""
+    """Return the segmentation of a vocabulary's tokenizer, cached.
+
+    Raises ``UnsupportedConstraint`` for a tokenizer that is not supported.
+    """
     found = _known.get(vocab)
     if found is None:
         found = _known[vocab] = read(vocab)
@@ -77,7 +82,10 @@ def segmentation_of(vocab: Vocabulary) -> Segmentation:
 
 
 def read(vocab: Vocabulary) -> Segmentation:
-    """The segmentation of a vocabulary's tokenizer. Raises ``UnsupportedConstraint`` for what is not read."""
+    """Read the segmentation of a vocabulary's tokenizer, and check it on sample texts.
+
+    Raises ``UnsupportedConstraint`` for a tokenizer that is not supported.
+    """
     source = vocab.tokenizer
     if source is None:
         raise refused("vocabulary of bytes alone, without merges: read it with Vocabulary.from_tokenizer")
@@ -95,7 +103,7 @@ def read(vocab: Vocabulary) -> Segmentation:
 
 
 def of_tokenizers(vocab: Vocabulary, backend: Any) -> Segmentation:
-    """The segmentation of a ``tokenizers.Tokenizer``."""
+    """Read the segmentation of a ``tokenizers.Tokenizer``."""
     settings = json.loads(backend.to_str())
     model, before = settings["model"], settings["pre_tokenizer"]
     if model["type"] != "BPE":
@@ -137,7 +145,7 @@ def of_tokenizers(vocab: Vocabulary, backend: Any) -> Segmentation:
 
 
 def replaces_spaces(normalizer: dict[str, Any] | None) -> bool:
-    """Whether the normalizer turns spaces into ``▁``; the one that it may put before a text does not count."""
+    """Return whether the normalizer turns spaces into ``▁``; a prepended one does not count."""
     parts = [] if normalizer is None else normalizer.get("normalizers", [normalizer])
     replace = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     for part in parts:
@@ -147,10 +155,10 @@ def replaces_spaces(normalizer: dict[str, Any] | None) -> bool:
 
 
 def spelled_by(ids: dict[str, int], low_lines: bool, byte_fallback: bool) -> Spelling:
-    """The characters that are symbols of a model over characters, and those that are written byte by byte."""
+    """Return the characters that a character-level model has as symbols, and those it writes by bytes."""
     points = utf8.normalize((ord(c), ord(c)) for c in ids if len(c) == 1)
     never: CodePoints = ()
-    if low_lines:  # what reads as a space stands for one; the character itself cannot be written
+    if low_lines:  # the symbol stands for a space, so that the character itself cannot be written
         space: CodePoints = ((SPACE, SPACE),)
         never = ((LOW_LINE, LOW_LINE),)
         has = bool(utf8.within(points, never))
@@ -161,7 +169,7 @@ def spelled_by(ids: dict[str, int], low_lines: bool, byte_fallback: bool) -> Spe
 
 
 def of_tiktoken(vocab: Vocabulary, encoding: Any, shift: int) -> Segmentation:
-    """The segmentation of a ``tiktoken.Encoding`` whose ids come after so many others."""
+    """Read the segmentation of a ``tiktoken.Encoding`` whose token ids are shifted by ``shift``."""
     ranks: dict[bytes, int] = encoding._mergeable_ranks
     ids = {word: rank + shift for word, rank in ranks.items()}
     merges = dict[Pair, tuple[int, int]]()
@@ -181,10 +189,13 @@ def of_tiktoken(vocab: Vocabulary, encoding: Any, shift: int) -> Segmentation:
 
 
 def checked(found: Segmentation, whole_words: bool) -> Segmentation:
-    """Tokens that merges do not make never come up, unless the tokenizer looks up whole pieces: those are refused."""
+    """Mark tokens that merges do not make as never used.
+
+    Raises ``UnsupportedConstraint`` for such a token if the tokenizer looks up whole pieces, and would use it.
+    """
     for token, word in enumerate(found.written):
         if word is not None and not NO_TEXT.isdisjoint(word[1:] if found.single[token] else word):
-            found.written[token] = None  # not of UTF-8, but of marks
+            found.written[token] = None  # contains a byte that is reserved for marks
     made = found.followers.made
     orphans = [
         i for i, word in enumerate(found.written) if word is not None and not made[i] and not found.single[i]

@@ -1,1 +1,1 @@
-"""Regular expressions as byte automata: the syntax of Python's ``re``, and what other dialects add."""
+"""Regular expressions as byte automata: Python's ``re`` syntax, and additions of other dialects."""

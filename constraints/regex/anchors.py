@@ -1,11 +1,12 @@
 """Zero-width assertions: ``^ $ \\A \\Z \\b \\B``.
 
-An automaton with *marks* reads words over characters and marks. Whether a mark may stand where it stands depends on the
-character before it and on the one after it; a small machine checks that:
+An automaton with *marks* reads words over characters and marks. A mark is a byte that never occurs in UTF-8 and stands for an
+assertion at its position. Whether the assertion holds depends on the character before and the one after; a small DFA, the
+checker, tracks both:
 
     state = (kind of the previous character, kinds allowed next)
 
-:func:`resolve` intersects with that machine and then erases the marks. Marks are bytes that never occur in UTF-8.
+:func:`resolve` intersects with the checker, then replaces the marks by epsilon transitions.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from .syntax import constants
 BEGIN, LINE_BEGIN, END, LINE_END, TEXT_END = range(0xF7, 0xFC)
 WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE = range(0xFC, 0x100)
 ALL_MARKS = ((0xC0, 0xC1), (0xF5, 0xFF))
-"""The bytes that UTF-8 never has: the marks of anchors, and before them those of look-arounds (``lookaround.py``)."""
+"""The bytes that never occur in UTF-8: 0xF7 to 0xFF mark anchors, the others look-arounds (``lookaround.py``)."""
 LOOKS_BACK = (BEGIN, LINE_BEGIN, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE)
 
 # What may come next: a kind of character, or one of these.
@@ -39,7 +40,7 @@ State = tuple[str, frozenset[str]]
 
 
 def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
-    """The mark for an anchor of the parser."""
+    """Return the automaton of the mark for an anchor of the parser."""
     multiline = bool(flags & re.MULTILINE)
     ascii_only = bool(flags & re.ASCII)
     byte = {
@@ -54,14 +55,14 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
 
 
 def transparent(automaton: Nfa) -> Nfa:
-    """The automaton with any marks let in anywhere."""
+    """Return the automaton with a loop on all marks at each state."""
     plain = automaton.plain
     edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states))])
     return Nfa(plain.num_states, edges, plain.epsilons, plain.start, plain.accept)
 
 
 def loops(states: Int[ndarray, " state"]) -> Int[ndarray, "edge 4"]:
-    """Edges that let any marks in at these states."""
+    """Return edges that loop on all marks at these states."""
     return np.concatenate(
         [np.column_stack([states, np.tile(m, (len(states), 1)), states]) for m in ALL_MARKS]
     )
@@ -75,11 +76,11 @@ def resolve(
     words: CodePoints | None = None,
     looks: bool = False,
 ) -> Nfa:
-    """The texts of the words in which every mark stands where it may.
+    """Keep the words in which every anchor's assertion holds, and erase the marks of anchors.
 
-    ``middle`` (the pattern, for the message) says that the texts start in the middle of a text: then only marks that look
-    ahead have a meaning. Raises ``UnsupportedConstraint`` for the others. ``words`` are the characters of words in place of
-    the ASCII ones of ``\\b`` under ``re.ASCII``. ``looks`` says that marks of look-arounds are there, which stay.
+    ``middle`` is the pattern, for the message, if the words start in the middle of a text. Then anchors that depend on the
+    preceding character raise ``UnsupportedConstraint``. ``words`` are word characters to use in place of the ASCII ones for
+    ``\\b`` under ``re.ASCII``. ``looks``: the words also contain marks of look-arounds, which are kept.
     """
     is_mark = automaton.edges[:, 1] >= BEGIN
     if not is_mark.any():
@@ -97,7 +98,7 @@ def resolve(
 
 
 def with_looks(check: Nfa) -> Nfa:
-    """The checker with the marks of look-arounds let in anywhere."""
+    """Return the checker with loops on the marks of look-arounds."""
     free = transparent(check)
     own = (free.edges[:, 0] == free.edges[:, 3]) & (free.edges[:, 1] == ALL_MARKS[1][0])
     edges = free.edges.copy()
@@ -107,7 +108,7 @@ def with_looks(check: Nfa) -> Nfa:
 
 @metered(maxsize=64)
 def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None) -> Nfa:
-    """The words over characters and the marks in ``used`` in which every mark stands where it may."""
+    """Return the DFA of words over characters and the marks ``used`` in which every assertion holds."""
     kinds = character_kinds(used, words)
     everything = frozenset([*kinds, STOP] + ([LAST_NEWLINE] if "newline" in kinds else []))
     start: State = ("start of text", everything)
@@ -140,7 +141,7 @@ def checker(used: tuple[int, ...], alphabet: Alphabet, words: CodePoints | None)
 
 
 def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str, CodePoints]:
-    """The characters by what the marks in use can tell apart."""
+    """Partition the characters into the kinds that the marks in use can tell apart."""
     kinds: dict[str, CodePoints] = {}
     if any(m in (LINE_BEGIN, END, LINE_END) for m in used):
         kinds["newline"] = ((10, 10),)
@@ -156,7 +157,7 @@ def character_kinds(used: tuple[int, ...], words: CodePoints | None) -> dict[str
 
 
 def allowed_next(byte: int, previous: str, everything: frozenset[str]) -> frozenset[str]:
-    """What may come after a mark, given the character before it."""
+    """Return the kinds that may follow a mark, given the kind of the character before it."""
     nothing: frozenset[str] = frozenset()
     if byte == BEGIN:
         return everything if previous == "start of text" else nothing

@@ -1,6 +1,6 @@
-"""Which characters a class, ``\\w`` or a case-insensitive letter stands for, according to ``re`` itself.
+"""The code points of a class, ``\\w`` or a case-insensitive letter, according to ``re`` itself.
 
-The pattern is matched against the text of all code points in order; the runs that match are the ranges.
+``re`` searches a text of all code points in order; the runs that match are the ranges.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LISTED = (constants.LITERAL, constants.RANGE)
 
 
 def characters(item: Item, flags: int) -> CodePoints:
-    """The characters that an item which reads one character stands for."""
+    """Return the code points that an item matching one character stands for."""
     operation, argument = item
     if operation is constants.ANY:
         return utf8.EVERY if flags & re.DOTALL else utf8.negate(((10, 10),))
@@ -33,7 +33,7 @@ def characters(item: Item, flags: int) -> CodePoints:
     if operation is constants.IN and not flags & re.IGNORECASE:
         listed = [a if o is constants.RANGE else (a, a) for o, a in argument if o in LISTED]
         negated = argument[0][0] is constants.NEGATE
-        if len(listed) + negated == len(argument):  # characters and ranges alone need no asking
+        if len(listed) + negated == len(argument):  # plain characters and ranges need no search
             return utf8.negate(utf8.normalize(listed)) if negated else utf8.normalize(listed)
     key = (operation, tuple(argument) if operation is constants.IN else argument)
     return whatever_case(key, flags) if flags & re.IGNORECASE else matched(key, flags)
@@ -41,7 +41,7 @@ def characters(item: Item, flags: int) -> CodePoints:
 
 @metered(maxsize=1024)
 def matched(item: Item, flags: int) -> CodePoints:
-    """The characters that ``re`` matches: the runs of matches in the text of all characters in order."""
+    """Return the code points that ``re`` matches, by a search of a text of all characters."""
     spend(15_000)
     found = asked(item, flags).finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)
@@ -49,7 +49,10 @@ def matched(item: Item, flags: int) -> CodePoints:
 
 @metered(maxsize=1024)
 def whatever_case(item: Item, flags: int) -> CodePoints:
-    """The characters that ``re`` matches where case is ignored, which matters to those of :func:`cases` alone."""
+    """Return the code points that ``re`` matches with ``IGNORECASE``.
+
+    Only those of :func:`cases` are matched one by one; case does not affect the others.
+    """
     compiled = asked(item, flags)
     spend(3_000)
     alike = {c: compiled.fullmatch(chr(c)) is not None for c in cases()}
@@ -64,7 +67,7 @@ def whatever_case(item: Item, flags: int) -> CodePoints:
 
 
 def asked(item: Item, flags: int) -> re.Pattern[str]:
-    """One or more characters that the item stands for, for ``re``."""
+    """Compile an item to a pattern of one or more of its characters."""
     operation, argument = item
     if operation is constants.IN:
         argument = list(argument)
@@ -76,7 +79,7 @@ def asked(item: Item, flags: int) -> re.Pattern[str]:
 
 @metered(maxsize=1)
 def cases() -> dict[int, int]:
-    """Every character that ``re`` may take for another where case is ignored, and what it is in lower case."""
+    """Return the lower-case code point of every code point that case-insensitive ``re`` may equate."""
     spend(50_000)
     lower = {c: small for c in range(0x110000) if (small := _compiler._sre.unicode_tolower(c)) != c}
     some = {*lower, *lower.values(), *_compiler._EXTRA_CASES}
@@ -85,7 +88,7 @@ def cases() -> dict[int, int]:
 
 
 def same_in_lower_case(point: int, flags: int) -> CodePoints:
-    """The characters that a back-reference takes for this one."""
+    """Return the code points that a back-reference accepts for this one."""
     if not flags & re.IGNORECASE:
         return utf8.normalize([(point, point)])
     small = cases().get(point, point)
@@ -96,5 +99,5 @@ def same_in_lower_case(point: int, flags: int) -> CodePoints:
 
 @lru_cache(maxsize=1)
 def all_characters() -> str:
-    """Every code point in order, so that a position is a code point."""
+    """Return a text of every code point in order, so that a position is a code point."""
     return "".join(map(chr, range(0x110000)))

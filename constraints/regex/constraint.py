@@ -14,11 +14,12 @@ FLAGS = int(re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | r
 
 
 def regex(pattern: str | re.Pattern[str], flags: int = 0) -> Constraint:
-    """The texts that ``re.fullmatch(pattern, text, flags)`` matches; a compiled pattern has its own flags.
+    """Accept the texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
-    Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``; set operations in classes that use them or that
-    ``re`` refuses (``[\\w--[\\d_]]``); ``(?<name>…)``; calls of groups that are recursive at their end only; ``(?(?=…)…|…)``,
-    ``(?(DEFINE)…)``, ``(?|…)``. Also the escapes ``\\u{1F600}``, ``\\x{41}``, ``\\cJ`` and ``\\e``.
+    A compiled pattern brings its own flags. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``; set
+    operations in classes that use properties or that ``re`` refuses (``[\\w--[\\d_]]``); ``(?<name>…)``; calls of groups that
+    are recursive at their end only; ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Also the escapes ``\\u{1F600}``,
+    ``\\x{41}``, ``\\cJ`` and ``\\e``.
 
     Raises ``UnsupportedConstraint`` with the position for what is no pattern, and for
 
@@ -26,7 +27,7 @@ def regex(pattern: str | re.Pattern[str], flags: int = 0) -> Constraint:
     - references within look-arounds and atomic groups to groups outside,
     - look-arounds within atomic groups, and repeats there of what may be empty.
 
-    Raises ``TooManyStates`` where the automaton would take too much work or too many states.
+    Raises ``TooManyStates`` if the automaton would take too much work or too many states.
 
     Examples
     --------

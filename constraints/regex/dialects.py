@@ -1,11 +1,12 @@
-"""Syntax of other dialects that ``re`` does not read, rewritten to what it reads.
+"""Rewrite syntax of other dialects, which ``re`` does not read, to the syntax of ``re``.
 
     (?<name>…)   (?(?=A)B|C)  →  (?:(?=A)B|(?!A)C)   (?(DEFINE)…)  →  (?:…){0}   (?|…)   \\G   \\K   \\R
     \\x{41}   \\u{1F600}   \\cJ  →  \\x0a   \\e  →  \\x1b       (in classes too)
 
-A call of a group, ``(?&name)``, ``(?1)``, ``(?R)``, becomes a character that no text has (a surrogate);
-``exotic/subroutines.py`` replaces it in the tree. A pattern that ``re`` reads means what it means to ``re`` and does not come
-here. Where dialects differ the ``regex`` package decides.
+A call of a group, ``(?&name)``, ``(?1)``, ``(?R)``, becomes a surrogate, which no text contains;
+``exotic/subroutines.py`` replaces it in the tree. A pattern that ``re`` reads keeps the meaning of ``re`` and is not
+rewritten.
+Where dialects differ, the ``regex`` package decides.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 from ...errors import UnsupportedConstraint
 from .properties import CODE, PROPERTY, class_at, code_point, spelled_out
 
-CALL = 0xD800  # and the number of the group
+CALL = 0xD800  # plus the group's number: the surrogate that stands for a call
 MOST_GROUPS = 0x7FF
 CLASS_FLAGS = re.IGNORECASE | re.ASCII
 """The flags that decide which characters a class has."""
@@ -31,23 +32,25 @@ REFERENCE = re.compile(r"\\[gk]<(\w+)>")
 
 
 def rewritten(pattern: str, flags: int = 0) -> str:
-    """The pattern in the syntax of ``re``. Raises ``UnsupportedConstraint`` with the position for what is not regular
-    or not known."""
+    """Return the pattern in the syntax of ``re``.
+
+    Raises ``UnsupportedConstraint`` with the position for constructs that are not regular or not known.
+    """
     verbose = bool(flags & re.VERBOSE or re.search(r"\(\?[aimsu]*x", pattern))
     return Rewriter(pattern, verbose, flags & CLASS_FLAGS).text()
 
 
 class Rewriter:
-    """Reads the pattern once from left to right, group by group."""
+    """A recursive-descent translator that reads the pattern once from left to right."""
 
     def __init__(self, pattern: str, verbose: bool, flags: int) -> None:
         self.pattern, self.verbose, self.position = pattern, verbose, 0
-        self.flags = flags  # at this place
+        self.flags = flags  # in force at the current position
         self.groups, self.names = 0, dict[str, int]()
         self.calls, self.references, self.repeated = list[tuple[int, str]](), 0, False
 
     def text(self) -> str:
-        """The whole pattern."""
+        """Return the whole pattern, rewritten."""
         out = "|".join(self.alternatives())
         if self.position < len(self.pattern):
             raise self.error("a parenthesis that nothing opens", self.position)
@@ -63,7 +66,7 @@ class Rewriter:
         return out
 
     def alternatives(self) -> list[str]:
-        """The alternatives up to the end of the group or of the pattern."""
+        """Rewrite the alternatives up to the end of the group or of the pattern."""
         parts = [""]
         while self.position < len(self.pattern) and self.pattern[self.position] != ")":
             if self.pattern[self.position] == "|":
@@ -74,7 +77,7 @@ class Rewriter:
         return parts
 
     def group(self) -> str:
-        """The group, call or comment that begins here."""
+        """Rewrite the group, call or comment at this position."""
         start, match = self.position, OPENING.match(self.pattern, self.position)
         if match is None:
             raise self.error("a group of an unknown kind", start)
@@ -111,14 +114,14 @@ class Rewriter:
         return f"{opening}{inside})" + ("{0}" if match["define"] else "")
 
     def flags_after(self, opening: str) -> int:
-        """The flags for classes after the beginning of a group, or after flags for all that follows."""
+        """Return the flags for classes after the opening of a group, or after ``(?flags)``."""
         flags = re.fullmatch(r"\(\?([aiLmsux]*)(?:-([imsx]+))?[:)]", opening)
         on, off = (flags[1], flags[2] or "") if flags else ("", "")
         added = re.IGNORECASE * ("i" in on) | re.ASCII * ("a" in on)
         return added | self.flags & ~(re.IGNORECASE * ("i" in off) | re.ASCII * ("u" in on))
 
     def conditional(self, start: int) -> str:
-        """``(?`` is read: what looks around follows, then one or two alternatives."""
+        """Rewrite a conditional group after its ``(?``: a look-around, then one or two alternatives."""
         before = self.groups, self.references
         look = self.group()
         if (self.groups, self.references) != before:
@@ -132,7 +135,7 @@ class Rewriter:
         return f"(?:{look}{yes}|{opposite}{no[0] if no else ''})"
 
     def call(self, position: int, name: str) -> str:
-        """A place for the call of a group, which may be defined later."""
+        """Return a placeholder for the call of a group, which may be defined later."""
         if name[0] in "+-":
             name = str(self.groups + int(name) + (name[0] == "-"))
         self.calls.append((position, "0" if name == "R" else name))
@@ -163,13 +166,13 @@ class Rewriter:
         return spelled_out(start, r"[\t\p{Zs}]", 0) if text == r"\h" else ESCAPES.get(text, text)
 
     def close(self, start: int) -> None:
-        """The end of the group that began at ``start``."""
+        """Consume the closing parenthesis of the group that began at ``start``."""
         if self.position >= len(self.pattern):
             raise self.error("a group that does not end", start)
         self.position += 1
 
     def error(self, what: str, position: int) -> UnsupportedConstraint:
-        """The error for an item that cannot be compiled, with its position."""
+        """Return the error for an item that cannot be compiled, with its position."""
         return UnsupportedConstraint(
             f"{what} in {self.pattern!r} cannot be compiled", path=f"position {position}"
         )

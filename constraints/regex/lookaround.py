@@ -1,16 +1,16 @@
-"""Look-ahead and look-behind anywhere in a pattern: under repeats, within one another, with any anchors inside.
+"""Look-ahead and look-behind anywhere in a pattern: under repeats, nested, with any anchors inside.
 
-A look-around leaves a mark of its own in the automaton, a byte that UTF-8 does not have. Where it may stand is a language
-of whole texts with one mark, ⊙ for this one:
+A look-around leaves a mark of its own in the automaton: bytes that do not occur in UTF-8. The positions where it holds are a
+language of whole texts with one mark ⊙:
 
     (?=A)   good = Σ* ⊙ A Σ*          (?<=A)   good = Σ* A ⊙ Σ*
 
-With many marks (a repeat), a word is bad if any one of them stands badly, whatever the others do:
+With many marks (a repeat), a word is bad if the look-around fails at any one of them, whatever the others do:
 
     bad = (Σ* ⊙ Σ* − good, all marks let in anywhere)         kept = words − bad, marks erased
 
-and the other way round for ``(?!A)`` and ``(?<!A)``, where good and its opposite change places. A mark that no word has
-twice needs no second complement:
+For ``(?!A)`` and ``(?<!A)``, good and its complement change places. A mark that occurs at most once in each word needs no
+second complement:
 
     kept = words ∩ (words without ⊙ + good, other marks let in anywhere)
 """
@@ -28,18 +28,24 @@ from ..automata.utf8 import Alphabet
 from . import anchors
 
 LEVELS = ((0xF5, 0xC0), (0xF6, 0xC1))
-"""The bytes of marks: those of look-arounds, those of look-arounds within them, and so on by turns."""
+"""The bytes (end, digit) of marks at even and odd levels of nested look-arounds."""
 
 
 def mark(number: int, level: int) -> bytes:
-    """A mark, which is never a part of two others."""
+    """Return the mark of a number: end, ``number`` digits, end.
+
+    No mark occurs across two others.
+    """
     end, digit = LEVELS[level % 2]
     return bytes([end, *[digit] * number, end])
 
 
 @dataclass
 class Look:
-    """One look-around: its mark, what it looks for (with marks of anchors and of the look-arounds within it)."""
+    """A look-around: its mark and the automaton of what it looks for.
+
+    ``inside`` contains the marks of anchors and of nested look-arounds; ``within`` lists the nested ones.
+    """
 
     mark: bytes
     inside: Nfa
@@ -49,7 +55,7 @@ class Look:
     within: list[Look | Commit] = field(default_factory=list)
 
     def kept(self, words: Nfa, alphabet: Alphabet) -> Nfa:
-        """The words in which the mark stands where it may, wherever it stands."""
+        """Return the words in which the look-around holds wherever its mark stands."""
         every, byte = nfa.star(alphabet(utf8.EVERY)), LEVELS[self.level % 2][0]
         here = nfa.literal(bytes([byte]))
         middle = [here, self.inside] if self.ahead else [self.inside, here]
@@ -66,7 +72,7 @@ class Look:
 
 @dataclass
 class Commit:
-    """One atomic group under a repeat: the marks of its beginning and its end, and its first matches (``atomic.py``)."""
+    """An atomic group under a repeat: the marks of its beginning and end, and its first matches (``atomic.py``)."""
 
     begin: bytes
     end: bytes
@@ -74,7 +80,7 @@ class Commit:
     mark: int
 
     def kept(self, words: Nfa, alphabet: Alphabet) -> Nfa:
-        """The words without those in which the marks stand around what is not the first match."""
+        """Drop the words in which the marks enclose anything but the first match."""
         every, middle = nfa.star(alphabet(utf8.EVERY)), nfa.literal(bytes([self.mark]))
         wrong = dfa.difference(nfa.concat([every, middle, every]), self.first)
         tail = among_marks(wrong, self.mark, self.end, before=False)
@@ -83,19 +89,18 @@ class Commit:
 
 
 def containing(mark: bytes, times: int = 1) -> Nfa:
-    """The words over all bytes that contain the mark so many times."""
+    """Return the words over all bytes that contain the mark at least ``times`` times."""
     every = nfa.star(nfa.byte_ranges([(0, 255)]))
     return nfa.concat([every, *[nfa.literal(mark), every] * times])
 
 
 def occurs(words: Nfa, mark: bytes, times: int) -> bool:
-    """Whether some word contains the mark so many times."""
+    """Return whether some word contains the mark at least ``times`` times."""
     return not dfa.intersect(words, containing(mark, times)).is_empty
 
 
 def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> Nfa:
-    """The automaton of words with one mark, given as a byte, with that mark spelled out and any marks let in after it,
-    and before it as well."""
+    """Write out the one mark, given as a byte, and let in any marks after it, or also before it."""
     plain = automaton.plain
     hit = (plain.edges[:, 1] <= byte) & (byte <= plain.edges[:, 2])
     pairs, marked = plain.edges[~hit][:, [0, 3]], plain.edges[hit][:, [0, 3]]
@@ -108,7 +113,7 @@ def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> 
 
 
 def resolve(automaton: Nfa, marks: list[Look | Commit], alphabet: Alphabet, level: int = 0) -> Nfa:
-    """The words whose marks stand where they may, with those marks erased."""
+    """Keep the words in which every look-around and atomic group holds, and erase their marks."""
     for one in marks:
         automaton = one.kept(automaton, alphabet)
     for byte in LEVELS[level % 2] if marks else ():
@@ -117,7 +122,7 @@ def resolve(automaton: Nfa, marks: list[Look | Commit], alphabet: Alphabet, leve
 
 
 def erase(automaton: Nfa, mark: int) -> Nfa:
-    """The automaton with the mark read as nothing."""
+    """Replace the transitions on a mark by epsilon transitions."""
     edges = automaton.edges
     hit = (edges[:, 1] <= mark) & (mark <= edges[:, 2])
     left, right = edges[hit].copy(), edges[hit].copy()

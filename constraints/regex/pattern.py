@@ -1,13 +1,14 @@
 """Python's ``re`` syntax as automata: the language is that of ``re.fullmatch``.
 
 The standard library's own parser reads the pattern, and its own matcher says which characters a class stands for
-(``characters.py``), so both agree with ``re`` by construction. What ``re`` does not read but is regular is rewritten
-first (``dialects.py``, ``properties.py``); calls of groups are written out in the tree (``exotic/subroutines.py``).
+(``characters.py``), so both agree with ``re`` by construction. Regular constructs that ``re`` does not read are rewritten
+first (``dialects.py``, ``properties.py``); calls of groups are inlined in the tree (``exotic/subroutines.py``).
 
-Zero-width assertions are *marks*: letters that the text does not have (bytes that never occur in UTF-8). The pattern
-becomes an automaton over characters and marks; ``anchors.py`` keeps the words whose marks stand where they may, and
-erases the marks. Look-ahead and atomic groups meet what follows them; under a repeat, and for look-behind, they leave
-marks too (``lookaround.py``). Where the pattern refers to groups, ``exotic/captures.py`` keeps what they have read.
+Zero-width assertions are *marks*, bytes that never occur in UTF-8. The pattern becomes an automaton over characters and
+marks; ``anchors.py`` keeps the words in which the assertions hold, and erases the marks. A look-ahead or atomic group outside
+repeats is intersected with what follows it; look-behinds, and both under a repeat, leave marks too (``lookaround.py``). If
+the
+pattern refers to groups, ``exotic/captures.py`` keeps what they have matched.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constan
 
 BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
 ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
-"""What is true where a match of the whole text begins and ends: there is no need to ask."""
+"""Anchors that hold by themselves at the end of a whole match, as ``BEGINNINGS`` do at its beginning."""
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
 @limited()
 def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: bool = False) -> Nfa:
-    """The automaton of the texts that match, each character written as the alphabet writes it.
+    """Return the automaton of the texts that match, with characters encoded by ``alphabet``.
 
-    With ``ecma_search`` the pattern is read as JSON Schema does: a match anywhere in the text will do, and ``$`` is the end
-    of the text only.
+    With ``ecma_search`` the pattern has JSON Schema's meaning: a match anywhere in the text suffices, and ``$`` is only the
+    end of the text.
     """
     spend(3 * len(pattern))
     items, flags = parse(pattern, flags)
@@ -53,7 +54,7 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
     lines = ecma_search and bool(
         flags & re.MULTILINE
-    )  # then ^ and $ are about lines, not only about the text
+    )  # then ^ and $ match at lines, not only at the ends of the text
     if items and items[0] in BEGINNINGS[lines:]:
         items, before = items[1:], nfa.literal(b"")
     if items and items[-1] in ENDS[lines:]:
@@ -100,13 +101,16 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
 
 
 def too_deep(pattern: str) -> UnsupportedConstraint:
-    """The error for groups within groups within groups."""
+    """Return the error for groups that nest too deep."""
     return UnsupportedConstraint(f"the groups of {pattern[:40]!r}… nest too deep", path="position 0")
 
 
 class Builder(NamedTuple):
-    """Turns the parser's tree into an automaton; ``flags`` are those in force at the place. ``marked`` collects what
-    left a mark, ``memory`` is what groups that are referred to have read."""
+    """A translator from the parser's tree to automata.
+
+    ``marked`` collects the look-arounds and atomic groups that left marks. ``memory`` holds the texts of the groups that are
+    referred to. The ``flags`` of each method are those in force at its items.
+    """
 
     pattern: str
     alphabet: Alphabet
@@ -118,7 +122,7 @@ class Builder(NamedTuple):
     committed: bool = False  # within an atomic group
 
     def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
-        """The concatenation of the items and of ``rest``, the automaton of all that follows them in the pattern."""
+        """Return the concatenation of items with ``rest``, the automaton of all that follows in the pattern."""
         later = next((i for i in reversed(range(len(items))) if meets_the_rest(items[i])), None)
         if later is None:
             return nfa.concat([*self.plain(items, flags), rest])
@@ -146,7 +150,7 @@ class Builder(NamedTuple):
         return self.sequence(items[:later], flags, rest)
 
     def look_ahead(self, looks: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
-        """The texts of what follows that begin (or do not begin) with a match of each look-ahead."""
+        """Return the texts of ``rest`` that begin (or do not begin) with a match of each look-ahead."""
         every = nfa.star(self.alphabet(utf8.EVERY))
         matches = []
         for operation, argument in looks:
@@ -159,7 +163,7 @@ class Builder(NamedTuple):
         return dfa.intersect(rest, anchors.transparent(match))
 
     def look(self, operation: Any, argument: Any, flags: int) -> Nfa:
-        """The mark of a look-around."""
+        """Record a look-around and return the automaton of its mark."""
         direction, inner = argument
         within = self._replace(marked=[], level=self.level + 1)
         inside = nfa.concat(within.plain(list(inner), flags))
@@ -169,22 +173,22 @@ class Builder(NamedTuple):
         return nfa.literal(mark)
 
     def commit(self, items: Sequence[Item], flags: int) -> Nfa:
-        """An atomic group between two marks."""
+        """Record an atomic group and return its automaton between two marks."""
         begin, end, mark = self.mark(), self.mark(), lookaround.LEVELS[self.level % 2][0]
         self.marked.append(Commit(begin, end, atomic.first(self, items, flags, mark), mark))
         within = self._replace(committed=True).plain(items, flags)
         return nfa.concat([nfa.literal(begin), *within, nfa.literal(end)])
 
     def mark(self) -> bytes:
-        """A new mark."""
+        """Return a new mark."""
         return lookaround.mark(next(self.numbers), self.level)
 
     def character(self, item: Item, flags: int) -> Nfa:
-        """An item that reads one character."""
+        """Return the automaton of an item that reads one character."""
         return self.alphabet(characters(item, flags & SET_FLAGS))
 
     def plain(self, items: Sequence[Item], flags: int) -> list[Nfa]:
-        """The automata of items; what looks around or is atomic leaves marks."""
+        """Return the automata of items; look-arounds and atomic groups leave marks."""
         parts = []
         for operation, argument in items:
             if operation in CHARACTER:
@@ -204,7 +208,7 @@ class Builder(NamedTuple):
                 parts.append(self.look(operation, argument, flags))
             elif operation in ATOMIC:
                 inner = atomic_items((operation, argument))
-                if self.committed:  # what is first in the group around it is known already
+                if self.committed:  # the enclosing atomic group already fixes the match
                     parts.extend(self.plain(inner, flags))
                 else:
                     parts.append(self.commit(inner, flags))
@@ -214,7 +218,7 @@ class Builder(NamedTuple):
                 text = self.memory.get(argument)
                 if (
                     text is None and self.dollar_is_end
-                ):  # which matches nothing in Python, the empty text in ECMA-262
+                ):  # fails in Python, matches the empty text in ECMA-262
                     raise self.refused(
                         "back-references to a group that may not take part", captures.BACK_REFERENCE
                     )
@@ -227,13 +231,15 @@ class Builder(NamedTuple):
         return parts
 
     def refused(self, what: str, sign: str) -> UnsupportedConstraint:
-        """The error for a construct, with the first place in the pattern that looks like it."""
+        """Return the error for a construct, at the first place in the pattern that looks like it."""
         return syntax.refused(what, self.pattern, sign)
 
 
 def meets_the_rest(item: Item) -> bool:
-    """Whether a look-ahead or an atomic group occurs in the item that can be met with what follows: it is under no
-    repeat, and all inside it looks ahead."""
+    """Return whether the item holds a look-ahead or atomic group to intersect with what follows.
+
+    It must be under no repeat, and a look-ahead may contain only what looks ahead.
+    """
     operation, argument = item
     if operation in LOOK:
         return bool(argument[0] > 0) and all(map(looks_ahead_only, argument[1]))
@@ -249,7 +255,7 @@ def meets_the_rest(item: Item) -> bool:
 
 
 def looks_ahead_only(item: Item) -> bool:
-    """Whether nothing in the item asks what came before, or what follows a repeat of it."""
+    """Return whether no assertion in the item depends on preceding text or on what follows a repeat."""
     operation, argument = item
     if operation is constants.AT:
         return argument in (constants.AT_END, constants.AT_END_STRING)

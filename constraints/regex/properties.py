@@ -1,9 +1,9 @@
-"""Unicode properties and set operations, which the ``regex`` package reads and ``re`` does not.
+"""Unicode properties and set operations of classes, which ``regex`` reads and ``re`` does not.
 
     \\p{L}  \\P{Script=Greek}  \\pN        [\\p{L}&&[^aeiou]]  [\\w--[\\d_]]
 
-Each property and each class with properties or set operations becomes the plain class of the characters that ``regex``
-finds in it (``dialects.py`` calls this where ``re`` refuses a pattern).
+Each becomes the plain class of the characters that the ``regex`` package finds in it (``dialects.py`` calls this if ``re``
+refuses a pattern).
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
 
 
 def class_at(pattern: str, start: int, flags: int) -> tuple[str, int]:
-    """The class that begins here, in the syntax of ``re``, and the place after it; ``flags``: see :func:`spelled_out`.
-    Raises ``UnsupportedConstraint``."""
+    """Return the class at ``start`` in the syntax of ``re``, and the position after it.
+
+    ``flags``: see :func:`spelled_out`. Raises ``UnsupportedConstraint``.
+    """
     plain = PLAIN_CLASS.match(pattern, start)
     text = plain[0] if plain else pattern[start:]
     sets = SET_SYNTAX.search(text) is not None
@@ -45,7 +47,7 @@ def class_at(pattern: str, start: int, flags: int) -> tuple[str, int]:
 
 
 def code_point(found: re.Match[str]) -> str:
-    """An escape that names a character by its number, as ``re`` reads it; any other escape as it is."""
+    """Return an escape that names a code point as ``re`` reads it, any other escape unchanged."""
     if found["hex"]:
         return f"\\U{int(found['hex'], 16):08x}"
     if found["control"]:
@@ -54,7 +56,7 @@ def code_point(found: re.Match[str]) -> str:
 
 
 def nested_class(pattern: str, start: int) -> str:
-    """The class that begins here, in which ``[`` opens a class within it."""
+    """Return the class at ``start``, in which ``[`` opens a nested class."""
     depth = 0
     for match in re.compile(rf"{PROPERTY}|\\.|\[\^?\]?|\]|[^\[\]\\]+", re.DOTALL).finditer(pattern, start):
         depth += match[0].startswith("[") - (match[0] == "]")
@@ -64,10 +66,11 @@ def nested_class(pattern: str, start: int) -> str:
 
 
 def spelled_out(position: int, text: str, flags: int) -> str:
-    """A property or class as the plain class of its characters. ``flags``: ``re.IGNORECASE``, ``re.ASCII``.
+    """Return a property or class as the plain class of its characters.
 
-    Where case is ignored, ``regex`` reads ``\\p{Lu}``, ``\\p{Ll}`` and ``\\p{Lt}`` as any letter that has case, and complements
-    that, so the class holds all its characters.
+    ``flags``: ``re.IGNORECASE``, ``re.ASCII``. With ``IGNORECASE``, ``regex`` reads ``\\p{Lu}``, ``\\p{Ll}`` and ``\\p{Lt}``
+    as any letter that has case, and complements that set. So the class lists all its characters, and is read
+    case-sensitively.
     """
     try:
         points = members(text, flags)
@@ -83,7 +86,7 @@ def spelled_out(position: int, text: str, flags: int) -> str:
 
 @metered(maxsize=256)
 def members(text: str, flags: int = 0) -> CodePoints:
-    """The characters of a property or class, according to ``regex``."""
+    """Return the characters of a property or class, according to ``regex``."""
     spend(30_000)
     which = [flag for flag in (re.IGNORECASE, re.ASCII) if flags & flag]
     options = sum(unicode_regex.RegexFlag[flag.name or ""] for flag in which) | unicode_regex.V1

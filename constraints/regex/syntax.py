@@ -1,4 +1,4 @@
-"""The standard library's own parser of patterns, and how to walk the tree that it returns."""
+"""The standard library's parser of patterns, and helpers to walk its tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK = (constants.ASSERT, constants.ASSERT_NOT)
 
 
 def inner(item: Item) -> list[Sequence[Item]]:
-    """The sequences of items within an item."""
+    """Return the sequences of items directly inside an item."""
     operation, argument = item
     if operation is constants.SUBPATTERN:
         return [argument[3]]
@@ -36,13 +36,13 @@ def inner(item: Item) -> list[Sequence[Item]]:
 
 
 def atomic_items(item: Item) -> list[Item]:
-    """The items inside an atomic group or possessive repeat."""
+    """Return the items inside an atomic group or possessive repeat."""
     operation, argument = item
     return list(argument) if operation is constants.ATOMIC_GROUP else [(constants.MAX_REPEAT, argument)]
 
 
 def scoped(flags: int, added: int, removed: int) -> int:
-    """The flags within ``(?flags:…)``: of ``a``, ``u`` and ``L`` the one that is set takes the place of the others."""
+    """Return the flags within ``(?flags:…)``; the one set of ``a``, ``u`` and ``L`` replaces the others."""
     return (flags & ~(parser.TYPE_FLAGS if added & parser.TYPE_FLAGS else 0) | added) & ~removed
 
 
@@ -55,13 +55,13 @@ def walk(items: Sequence[Item]) -> Iterator[Item]:
 
 
 def place(pattern: str, sign: str) -> re.Match[str] | None:
-    """The first match of ``sign`` that is neither escaped nor in a class."""
+    """Find the first match of ``sign`` that is neither escaped nor in a class."""
     token = re.compile(rf"({sign})|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
     return next((m for m in token.finditer(pattern) if m[1] is not None), None)
 
 
 def refused(what: str, pattern: str, sign: str = "") -> UnsupportedConstraint:
-    """The error for a construct, with the first place in the pattern that looks like it."""
+    """Return the error for a construct, at the first place in the pattern that looks like it."""
     found = place(pattern, sign) if sign else None
     position = found.start() if found else 0
     return UnsupportedConstraint(f"{what} in {pattern!r} cannot be compiled", path=f"position {position}")

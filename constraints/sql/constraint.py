@@ -1,11 +1,11 @@
-"""Queries on one database: the Spider subset of SQLite, with the tables and columns that exist.
+"""SQL queries on one database: Spider's subset of SQLite, with existing tables and columns only.
 
     query = core { (UNION | UNION ALL | INTERSECT | EXCEPT) core }
     core  = SELECT [DISTINCT] items FROM tables [WHERE …] [GROUP BY … [HAVING …]] [ORDER BY … [LIMIT n]]
 
-Keywords stand in capitals, tokens are separated as in ``SELECT T1.name, COUNT(*) FROM singer AS T1 WHERE age > 20``. A
-query within a query is followed to a depth. The automaton is kept nondeterministic: with
-``columns="tables"`` it guesses at SELECT which tables FROM will name.
+Keywords are in capitals, tokens are separated as in ``SELECT T1.name, COUNT(*) FROM singer AS T1 WHERE age > 20``. The
+nesting of subqueries is bounded. The automaton stays nondeterministic: with ``columns="tables"`` it guesses at SELECT which
+tables FROM will name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .schema import SqlSchema, is_list, read_schema, spelled
 
 DEPTH = 1
 WHY = "the automaton grows with each; the argument sets it"
-MOST_TABLES = 64  # that SQLite joins
+MOST_TABLES = 64  # SQLite's limit of tables in a join
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPOUNDS = (" UNION ", " UNION ALL ", " INTERSECT ", " EXCEPT ")
 COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
@@ -37,7 +37,7 @@ Arc = tuple[int, Nfa | None, int]
 
 
 class Scope(NamedTuple):
-    """A FROM clause, and the columns that may be named beside it."""
+    """A FROM clause, the columns and the ``*`` that may stand beside it, and the most tables it names."""
 
     source: Nfa
     column: Nfa
@@ -54,21 +54,22 @@ def sql(
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """SELECT queries in SQLite's language that name only what is in the database.
+    """Accept SELECT queries in SQLite's language that name only what the database contains.
 
     ``schema`` is a dict of tables and their columns, a ``sqlite3`` connection, the path of a SQLite file, or ``CREATE TABLE``
-    statements. ``columns="database"`` lets any column of the database stand anywhere; ``"tables"`` only those of the tables
-    that its FROM clause names, where joins follow the foreign keys: then whatever is accepted can be prepared by SQLite.
-    ``values`` are the only constants to compare with (default: any text or number; a connection or file knows none).
+    statements. ``columns="database"`` allows any column of the database anywhere. ``columns="tables"`` allows only those of
+    the tables in the query's FROM clause, whose joins follow the foreign keys; SQLite can prepare every query accepted then.
+    ``values`` are the only constants to compare with (default: any text or number; a connection or file supplies none).
     ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 3 with ``columns="tables"``), ``max_depth`` how
     deep queries nest (default 1).
 
     Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
-    and queries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords stand in capitals, names as the
-    database spells them, one space between tokens. Of this language ``narrowed`` of the constraint says which of the two
-    bounds leave queries out. With ``on_narrowed="warn"`` a warning is logged for those that were not given, "error" raises
-    ``UnsupportedConstraint``, "ignore" does nothing. Raises ``FormatError`` for a schema that
-    cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
+    and subqueries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords are in capitals, names as the
+    database spells them, one space between tokens. ``narrowed`` says which of the two bounds leave out queries of this
+    language. With ``on_narrowed="warn"`` a warning is logged for a bound that was not given, "error" raises
+    ``UnsupportedConstraint``, "ignore" does nothing.
+
+    Raises ``FormatError`` for a schema that cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
 
     Examples
     --------
@@ -100,11 +101,14 @@ def sql(
     return Constraint(automaton, tuple(narrowed))
 
 
-# ---------------------------------------------------------------- what FROM may say
+# ---------------------------------------------------------------- FROM clauses
 
 
 def everything(schema: SqlSchema, size: int) -> Scope:
-    """Any table, or a chain of joins T1, T2, …; any column of the database, with any alias or table before it."""
+    """Return the scope of ``columns="database"``: any chain of joins, any column of the database.
+
+    A chain joins up to ``size`` tables as T1, T2, …; a column may have any alias or table before it.
+    """
     tables = words(spelled(t) for t in schema.tables)
     names = words(spelled(c) for cs in schema.tables.values() for c in cs)
     aliases = words(f"T{i + 1}" for i in range(size))
@@ -114,7 +118,7 @@ def everything(schema: SqlSchema, size: int) -> Scope:
         own = minimize(concat([optional(concat([tables, literal(b".")])), names]))
         return Scope(tables, own, literal(b"*"), 1)
     on = text(" ON "), separated(concat([column, literal(b" = "), column]), words([" AND ", " OR "]))
-    # State 2i + 1: after table T(i + 1), with its alias or without; state 2i + 2: the same, its ON read or left out.
+    # State 2i + 1: after table T(i + 1) and its optional alias; state 2i + 2: after its optional ON clause.
     arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, text(" AS T1"), 2)]
     for i in range(1, size):
         alias = optional(text(f" AS T{i + 1}"))
@@ -129,7 +133,7 @@ def everything(schema: SqlSchema, size: int) -> Scope:
 
 
 def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
-    """For each table, and each chain of tables joined by foreign keys: that FROM clause, with the columns of these."""
+    """Yield the scope of each table and of each chain of up to ``size`` tables joined by foreign keys."""
     for table, names in schema.tables.items():
         plain = [spelled(name) for name in names]
         owned = [f"{spelled(table)}.{name}" for name in plain]
@@ -155,14 +159,14 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
 
 @metered(maxsize=1)
 def any_constant() -> Nfa:
-    """Every text in single quotes, and every number."""
+    """Return the automaton of every text in single quotes and every number."""
     quote = literal(b"'")
     plain = utf8.utf8(utf8.negate(utf8.normalize((c, c) for c in (0, 10, 13, 39))))
     return minimize(union([NUMBER, concat([quote, star(union([plain, literal(b"''")])), quote])]))
 
 
 def constants(values: Iterable[str | int | float] | None) -> Nfa:
-    """The values to compare with: the given ones, or every text and number."""
+    """Return the automaton of the given values, or of every text and number if None."""
     if values is None:
         return any_constant()
     if not is_list(values):
@@ -171,7 +175,10 @@ def constants(values: Iterable[str | int | float] | None) -> Nfa:
 
 
 def constant(value: Any, path: str) -> str:
-    """How a query writes a value. Raises ``UnsupportedConstraint`` for what is neither a text nor a (finite) number."""
+    """Write a value as in a query.
+
+    Raises ``UnsupportedConstraint`` if it is no text or finite number.
+    """
     if isinstance(value, str):
         return "'" + validation.text(value, path).replace("'", "''") + "'"
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
@@ -185,11 +192,10 @@ def constant(value: Any, path: str) -> str:
 
 
 class Queries:
-    """The queries over the given FROM clauses.
+    """The automata of queries over the given FROM clauses.
 
-    ``strict``: queries within queries, and the two parts of a compound, have one column and no compounds or queries of
-    their own, and the former name one table; HAVING compares with values only. This keeps each FROM clause from
-    multiplying with every other.
+    ``strict``: subqueries and the two parts of a compound have one column and contain no compound or subquery; a subquery
+    names one table; HAVING compares with values only. Without these rules each FROM clause would multiply with every other.
     """
 
     def __init__(self, scopes: Sequence[Scope], value: Nfa, strict: bool) -> None:
@@ -197,7 +203,7 @@ class Queries:
         self.memo: dict[tuple[int, bool], Nfa] = {}
 
     def query(self, depth: int, one_column: bool = False) -> Nfa:
-        """One SELECT, or several joined by UNION, INTERSECT or EXCEPT, with subqueries nested at most ``depth`` deep."""
+        """Return one SELECT, or several joined by UNION and the like, with subqueries to ``depth``."""
         if (depth, one_column) not in self.memo:
             self.memo[depth, one_column] = self.compound(depth, one_column)
         return self.memo[depth, one_column]
@@ -215,8 +221,10 @@ class Queries:
         return union([cores, concat([part, words(COMPOUNDS), part])])
 
     def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
-        """SELECT … with one FROM clause. States: 0 start, 1 after FROM, 2 after WHERE, 3 after GROUP BY, 4 after HAVING, 5
-        after ORDER BY, 6 end."""
+        """Return SELECT … with one FROM clause.
+
+        States: 0 start, 1 after FROM, 2 after WHERE, 3 after GROUP BY, 4 after HAVING, 5 after ORDER BY, 6 end.
+        """
         item = self.item(scope, one_column)
         chosen = item if one_column else separated(item, text(", "))
         begin = concat([text("SELECT "), optional(text("DISTINCT ")), chosen, text(" FROM "), scope.source])
@@ -237,16 +245,19 @@ class Queries:
         return network(7, arcs, 0, 6)
 
     def item(self, scope: Scope, one: bool) -> Nfa:
-        """An item of a SELECT list; ``*`` only where the number of columns does not matter."""
+        """Return an item of a SELECT list; ``*`` only if the number of columns does not matter."""
         expression = self.expression(scope.column)
         return expression if one and self.strict else union([expression, scope.star])
 
     def expression(self, column: Nfa) -> Nfa:
-        """A column or an aggregate, or a sum, difference, product or quotient of such."""
+        """Return a column or an aggregate, or several joined by arithmetic operators."""
         return arithmetic(union([column, aggregate(column)]))
 
     def predicate(self, operand: Nfa, depth: int, having: bool = False) -> Nfa:
-        """A comparison; states: 0 start, 1 after the operand, 2 after an operator, 3 before a query, 4 end."""
+        """Return a comparison.
+
+        States: 0 start, 1 after the operand, 2 after an operator, 3 before a subquery, 4 end.
+        """
         space = [f" {c} " for c in COMPARISONS]
         arcs: list[Arc] = [(0, operand, 1), (1, words(space), 2), (2, self.value, 4)]
         arcs.append((1, concat([text(" BETWEEN "), self.value, text(" AND "), self.value]), 4))
@@ -265,24 +276,24 @@ class Queries:
         return network(5, arcs, 0, 4)
 
     def conditions(self, predicate: Nfa) -> Nfa:
-        """Comparisons with AND and OR between them, each alone in parentheses or not."""
+        """Return comparisons with AND and OR between them."""
         return separated(predicate, words([" AND ", " OR "]))
 
 
 def aggregate(column: Nfa) -> Nfa:
-    """``COUNT(*)``, ``MAX(DISTINCT a)``, ``SUM(a - b)``."""
+    """Return aggregates such as ``COUNT(*)``, ``MAX(DISTINCT a)``, ``SUM(a - b)``."""
     inside = concat([optional(text("DISTINCT ")), arithmetic(column), text(")")])
     return union([text("COUNT(*)"), concat([words(f"{name}(" for name in AGGREGATES), inside])])
 
 
 def order_by(key: Nfa) -> Nfa:
-    """ORDER BY … with a direction for each key."""
+    """Return ORDER BY … with an optional direction for each key."""
     directed = concat([key, optional(words([" ASC", " DESC"]))])
     return concat([text(" ORDER BY "), separated(directed, text(", "))])
 
 
 def arithmetic(operand: Nfa) -> Nfa:
-    """An operand, or several with + - * / between them."""
+    """Return an operand, or several with + - * / between them."""
     return separated(operand, words([" + ", " - ", " * ", " / "]))
 
 
@@ -290,21 +301,21 @@ def arithmetic(operand: Nfa) -> Nfa:
 
 
 def text(word: str) -> Nfa:
-    """Exactly this word."""
+    """Return the automaton of exactly this word."""
     return literal(word.encode())
 
 
 def words(options: Iterable[str]) -> Nfa:
-    """The union of some words, as a minimal automaton."""
+    """Return the minimal automaton of any of these words."""
     return any_word(tuple(options))
 
 
 @metered(maxsize=1024)
 def any_word(options: tuple[str, ...]) -> Nfa:
-    """The union of some words, minimal and cached."""
+    """Return the minimal automaton of any of these words, cached."""
     return minimize(union(map(text, options)))
 
 
 def separated(item: Nfa, between: Nfa) -> Nfa:
-    """One or more items, with something between each two."""
+    """Return the automaton of one or more items with ``between`` between each two."""
     return network(2, [(0, item, 1), (1, between, 0)], 0, 1)

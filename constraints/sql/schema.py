@@ -1,4 +1,4 @@
-"""Database schemas as a user has them: a dict, a SQLite connection or file, ``CREATE TABLE`` statements."""
+"""Database schemas from a dict, a SQLite connection or file, or ``CREATE TABLE`` statements."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .. import limits, validation
 from ..automata.work import spend
 
 PAGES = 8_192
-"""Pages of 4 KiB of the database that CREATE TABLE statements are read into."""
+"""Most pages of 4 KiB of the in-memory database that CREATE TABLE statements build."""
 
-Key = tuple[str, str, str, str]  # table, column, the table and the column it refers to
+Key = tuple[str, str, str, str]  # table, column, referenced table, referenced column
 Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
 
 
@@ -31,7 +31,7 @@ class SqlSchema:
     keys: tuple[Key, ...]
 
     def links(self) -> list[Link]:
-        """The pairs of tables that foreign keys join, either way round, with the columns that join them."""
+        """Return the pairs of tables joined by foreign keys, in both orders, with the joined columns."""
         pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
         for table, column, other, its in self.keys:
             pairs.setdefault((table, other), []).append((column, its))
@@ -39,7 +39,7 @@ class SqlSchema:
         return [(a, b, tuple(dict.fromkeys(joined))) for (a, b), joined in pairs.items()]
 
     def chains(self, count: int) -> Iterator[list[Link]]:
-        """Ways to join ``count`` different tables one after the other, each to one before it."""
+        """Yield the ways to join ``count`` different tables in a row, each to one before it."""
         links = self.links()
 
         def grow(chain: list[Link]) -> Iterator[list[Link]]:
@@ -56,7 +56,10 @@ class SqlSchema:
 
 
 def read_schema(schema: Any) -> SqlSchema:
-    """The schema in any of the forms. Raises ``FormatError``, and ``EmptyLanguage`` for no tables."""
+    """Read a schema in any of the forms.
+
+    Raises ``FormatError``, and ``EmptyLanguage`` for no tables.
+    """
     if isinstance(schema, Mapping):
         found = from_dict(schema)
     elif isinstance(schema, sqlite3.Connection):
@@ -102,7 +105,7 @@ def from_statements(statements: str) -> SqlSchema:
 
 
 def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
-    """``{table: [columns]}``, or ``{"tables": {…}, "foreign_keys": [("a.x", "b.y"), …]}``."""
+    """Read ``{table: [columns]}`` or ``{"tables": {…}, "foreign_keys": [("a.x", "b.y"), …]}``."""
     tables: Mapping[Any, Any] = schema
     keys: Iterable[Any] = ()
     if set(schema) <= {"tables", "foreign_keys"} and isinstance(schema.get("tables"), Mapping):
@@ -123,17 +126,17 @@ def from_dict(schema: Mapping[Any, Any]) -> SqlSchema:
 
 
 def is_list(value: Any) -> bool:
-    """Whether it lists values."""
+    """Return whether a value is an iterable other than a string or bytes."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 
 
 def is_name(value: Any) -> bool:
-    """Whether a table or column can have this name."""
+    """Return whether a table or column can have this name."""
     return isinstance(value, str) and bool(value) and not re.search("[\0\ud800-\udfff]", value)
 
 
 def foreign_key(pair: Any, tables: Mapping[str, Sequence[str]]) -> Key:
-    """A pair of columns with their tables. Names may have dots in them."""
+    """Split a pair ``("table.column", "table.column")`` into its four names, which may contain dots."""
     ends = []
     for end in pair if is_list(pair) else ():
         dots = [i for i, c in enumerate(end) if c == "."] if isinstance(end, str) else []
@@ -174,13 +177,13 @@ def from_connection(connection: sqlite3.Connection) -> SqlSchema:
 
 
 def quoted(name: str) -> str:
-    """The name in double quotes."""
+    """Return the name in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
 @lru_cache(maxsize=4096)
 def spelled(name: str) -> str:
-    """The name as a query writes it: quoted only where SQLite needs that."""
+    """Return the name as a query writes it: quoted only if SQLite requires that."""
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
         return quoted(name)
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -1,10 +1,10 @@
-"""Free text, and free text that the first occurrence of some string ends.
+"""Free text, optionally ended by the first occurrence of some string.
 
     free(W)             Σ* − Σ* W Σ*
     before(s, E)        the texts t of free(W) for which the first occurrence of one of E in t·s is s, at the end
     until_first(S, E)   ∪ before(s, E)·s over s in S
 
-Σ* is UTF-8. Strings are compared byte by byte, which is the same: no character's bytes occur within another one's.
+Σ* is UTF-8. Strings are compared byte by byte. That is equivalent, since no character's bytes occur within another's.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def free(
     without: str | Iterable[str] = (),
     max_chars: int | None = None,
 ) -> Constraint:
-    """Any text; with ``until``, one that ends with the first occurrence of this string, or of one of these strings.
+    """Accept any text, or with ``until`` texts that end with the first occurrence of a string.
 
     Args:
         until: where the text ends; it is part of the text. ``None``: anywhere.
-        without: strings that do not occur in the text; before ``until``, where that is given.
+        without: strings that do not occur in the text; with ``until``, in what precedes it.
         max_chars: the most characters (code points), ``until`` not counted.
 
     Raises ``UnsupportedConstraint`` for an empty string, ``TooManyStates`` for lengths beyond reason.
@@ -55,7 +55,7 @@ def free(
 
 @limited()
 def without_any(words: Sequence[str], max_chars: int | None = None) -> Constraint:
-    """Texts in which none of the words occurs, of at most so many characters."""
+    """Return texts of at most ``max_chars`` characters in which none of the words occurs."""
     text = utf8.text() if max_chars is None else repeat(utf8.utf8(utf8.EVERY), 0, max_chars)
     return Constraint(dfa.minimize(dfa.difference(text, containing(words)) if words else text))
 
@@ -64,7 +64,10 @@ def without_any(words: Sequence[str], max_chars: int | None = None) -> Constrain
 def before(
     stop: str, events: Sequence[str], without: Sequence[str], max_chars: int | None = None
 ) -> Constraint:
-    """Free text after which ``stop`` is the first of the ``events`` that occurs; there is none if another one lies within it."""
+    """Return free text after which ``stop`` is the first of the ``events`` to occur.
+
+    The language is empty if another event lies within ``stop``.
+    """
     data = stop.encode()
     text = without_any([*events, *without], max_chars).nfa
     cut: list[bytes] = []
@@ -72,7 +75,7 @@ def before(
         if event in data[:-1]:
             return Constraint(nfa.empty())
         cut += [event[:i] for i in range(1, len(event)) if data[:-1].startswith(event[i:])]
-        if event != data and event.endswith(data):  # of two that end there the longer one is meant
+        if event != data and event.endswith(data):  # of two events that end together the longer one counts
             cut.append(event[: -len(data)])
     return Constraint(dfa.minimize(dfa.difference(text, ending(cut)) if cut else text))
 
@@ -84,7 +87,10 @@ def until_first(
     max_chars: int | None = None,
     max_tokens: int | None = None,
 ) -> Constraint:
-    """Free text up to the first of the ``events``, which is one of ``stops``; ``max_tokens`` may go into what precedes it."""
+    """Return free text up to and including the first of the ``events``, which must be one of ``stops``.
+
+    ``max_tokens``: the most tokens of the text before the stop.
+    """
     if max_tokens is not None:
         ways = [
             before(stop, events, without, max_chars).tokens(at_most=max_tokens) + literal(stop)
@@ -100,24 +106,27 @@ def until_first(
 
 
 def last(word: str, events: Sequence[str]) -> Nfa:
-    """All byte strings of whose ends among the events the word is the longest."""
+    """Return all byte strings that end with ``word`` but with no longer event that ends with it."""
     longer = [event.encode() for event in events if event != word and event.endswith(word)]
     found = ending([word.encode()])
     return dfa.difference(found, ending(longer)) if longer else found
 
 
 def containing(words: Sequence[str]) -> Nfa:
-    """All byte strings in which one of the words occurs."""
+    """Return all byte strings in which one of the words occurs."""
     return nfa.concat([ending([word.encode() for word in words]), ANYTHING])
 
 
 def ending(words: Sequence[bytes]) -> Nfa:
-    """All byte strings that end with one of the words."""
+    """Return all byte strings that end with one of the words."""
     return nfa.concat([ANYTHING, nfa.union([nfa.literal(word) for word in words])])
 
 
 def strings(value: Any, path: str, least: int = 1) -> list[str]:
-    """One string or several, none of them empty. Raises ``UnsupportedConstraint``."""
+    """Check that a value is one non-empty string or several; return a list without duplicates.
+
+    Raises ``UnsupportedConstraint`` for anything else, or fewer than ``least`` strings.
+    """
     if isinstance(value, str):
         value = [value]
     if isinstance(value, bytes) or not isinstance(value, Iterable):

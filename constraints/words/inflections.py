@@ -1,4 +1,4 @@
-"""Inflected forms where a dictionary of them is installed, and what keywords are without one."""
+"""Keywords without a dictionary of inflected forms: the words as they are written, and a narrowing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ P = ParamSpec("P")
 
 
 def as_written_without_dictionary(build: Callable[P, Constraint]) -> Callable[P, Constraint]:
-    """``build(words, inflections=…)`` where ``inflections=None`` means: inflected forms if ``lemminflect`` is installed.
+    """Let ``build(words, inflections=None)`` use inflected forms if ``lemminflect`` is installed.
 
-    Without it the words stand as they are written; fewer texts are accepted then, which ``narrowed`` says, and a warning.
+    Without it only the words as written are used. Fewer texts are accepted then; ``narrowed`` and a warning say so.
     """
 
     @wraps(build)
@@ -52,5 +52,5 @@ def as_written_without_dictionary(build: Callable[P, Constraint]) -> Callable[P,
 
 
 def installed() -> bool:
-    """Whether there is a dictionary of inflected forms."""
+    """Return whether the dictionary of inflected forms (``lemminflect``) is installed."""
     return find_spec("lemminflect") is not None

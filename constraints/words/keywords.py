@@ -2,10 +2,9 @@
 
     contains(F) = Σ* \\b F \\b Σ*                     all of them: contains(F₁) ∩ … ∩ contains(F_n)
 
-F is the set of forms of one keyword (dog, dogs). Each ``contains`` is a small deterministic automaton, and so is their
-intersection (2^n copies of little more than the forms); in a given order it is Σ* F₁ Σ* F₂ … instead. At least k of
-them: T(n, k) = (T(n − 1, k − 1) ∩ contains(F_n)) ∪ T(n − 1, k). Overlapping keywords and forms that begin other forms
-come out right, because only the language is asked about.
+F is the set of forms of one keyword (dog, dogs). Each ``contains`` is a small DFA. The intersection of n of them is about
+2^n times the size of the forms. In a given order the language is Σ* F₁ Σ* F₂ … instead; at least k of n keywords are
+T(n, k) = (T(n − 1, k − 1) ∩ contains(F_n)) ∪ T(n − 1, k). Keywords may overlap, and a form may be a prefix of another.
 """
 
 from __future__ import annotations
@@ -28,19 +27,21 @@ from ..regex.characters import characters, constants, matched
 from .inflections import as_written_without_dictionary
 
 NEIGHBOURS = utf8.normalize([(0, 0xBF), (0x2000, 0x206F), (0x3000, 0x303F), (0xFF00, 0xFF7F)])
-"""Blocks in which a character that is no letter, digit or underscore may stand beside a keyword: ASCII, Latin-1's signs,
-dashes and typographic quotes, East Asian punctuation, full-width forms."""
+"""Blocks from which a character that is not a word character may stand beside a keyword.
+
+ASCII, Latin-1 signs, dashes and typographic quotes, East Asian punctuation, full-width forms.
+"""
 
 
 class Keywords(Constraint):
-    """Texts with keywords in them; ``exact`` makes the constraint whose words are exactly those of ``\\b``."""
+    """Texts that contain keywords, with common characters beside them; ``exact`` builds the language of ``\\b``."""
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...], exact: Callable[[], Nfa]) -> None:
         super().__init__(automaton, narrowed)
         self._exact = exact
 
     def __invert__(self) -> Constraint:
-        """The texts without them: the complement of the exact language, also where this one is narrowed."""
+        """Return the complement of the exact language, even if this constraint is narrowed."""
         return ~Constraint(self._exact())
 
 
@@ -55,22 +56,21 @@ def keywords(
     at_least: int | None = None,
     ignore_case: bool = False,
 ) -> Constraint:
-    """Texts that contain every keyword, or ``at_least`` so many of them (1: any of them).
+    """Accept texts that contain every keyword, or at least ``at_least`` of them (1: any of them).
 
-    A keyword is a word, of which any inflected form will do (``inflections=False``: only the word itself), or a list of
-    forms, taken as they are. ``order="given"``: one after the other, without overlap. Forms are matched as they are
-    spelled, or with ``ignore_case`` as ``re.IGNORECASE`` does. ``inflections`` need the extra ``tractile[inflections]``:
-    ``True`` without it is an error, and ``None`` takes the words as they are written then, which ``narrowed`` and a warning
-    say.
+    A keyword is a word, of which any inflected form counts (``inflections=False``: only the word itself), or a list of forms,
+    taken as they are. ``order="given"``: one after the other, without overlap. Forms are matched as they are spelled, or with
+    ``ignore_case`` as ``re.IGNORECASE`` does. Inflected forms need the extra ``tractile[inflections]``. Without it
+    ``inflections=True`` is an error, and ``None`` uses the words as written, which ``narrowed`` and a warning say.
 
     ``word_boundaries``: whether forms are whole words, between edges as ``\\b`` of ``re`` has them. ``False``: inside longer
-    words too. ``"exact"``: exactly as ``re`` searches for ``\\bform\\b``; the automaton then has some thirty times the states,
-    since ``\\w`` has 734 ranges of characters. ``True``: every accepted text contains the words as ``\\b`` has them, but an
-    occurrence counts only where the characters beside it are ASCII, Latin-1 signs, typographic or East Asian punctuation,
-    or full-width forms (not, for example, beside an emoji); ``narrowed`` says so. The complement is exact in each case.
+    words too. ``"exact"``: exactly as ``re`` searches for ``\\bform\\b``; the automaton then has some thirty times the
+    states, since ``\\w`` has 734 ranges of characters. ``True``: every accepted text contains the words as ``\\b`` has them,
+    but an occurrence counts only if the characters beside it are ASCII, Latin-1 signs, typographic or East Asian punctuation,
+    or full-width forms (not, for example, an emoji); ``narrowed`` says so. The complement is exact in each case.
 
-    Raises ``UnsupportedConstraint`` for no keywords, keywords without forms and counts that do not fit, ``TooManyStates``
-    for more than about eleven keywords of which several are needed.
+    Raises ``UnsupportedConstraint`` for no keywords, keywords without forms and counts that do not fit, ``TooManyStates`` for
+    more than about eleven keywords of which several are needed.
 
     Examples
     --------
@@ -106,13 +106,13 @@ def keywords(
 
 @cache
 def word_characters() -> CodePoints:
-    """The characters of words: what ``\\w`` matches."""
+    """Return the code points that ``\\w`` matches."""
     return matched((constants.IN, ((constants.CATEGORY, constants.CATEGORY_WORD),)), 0)
 
 
 @cache
 def common_words() -> CodePoints:
-    """The characters of words, and all outside of ``NEIGHBOURS``."""
+    """Return the word characters and all code points outside ``NEIGHBOURS``."""
     return utf8.normalize([*word_characters(), *utf8.negate(NEIGHBOURS)])
 
 
@@ -124,7 +124,10 @@ def texts_with(
     ignore_case: bool,
     words: CodePoints | None,
 ) -> Nfa:
-    """The texts that contain ``needed`` of the choices; ``words`` are the characters of words, None: no boundaries."""
+    """Return the texts that contain ``needed`` of the choices.
+
+    ``words`` are the word characters that define boundaries; None: no boundaries.
+    """
     every = utf8.text()
     found = [
         nfa.union([bounded(form, words is not None, ignore_case) for form in forms]) for forms in choices
@@ -151,10 +154,10 @@ def forbidden_words(
     word_boundaries: bool = True,
     ignore_case: bool = False,
 ) -> Constraint:
-    """Texts that contain none of the words, in no inflected form, exactly as ``re`` searches for ``\\bform\\b``.
+    """Accept texts that contain none of the words in any form, exactly as ``re`` finds ``\\bform\\b``.
 
-    The options are those of :func:`keywords`. Without the extra ``tractile[inflections]`` this is an error where words have
-    forms that would be let through: pass ``inflections=False`` to forbid the words as they are written.
+    The options are those of :func:`keywords`. Without the extra ``tractile[inflections]``, ``inflections=True`` is an error
+    for plain words, whose forms would not be forbidden: pass ``inflections=False`` to forbid the words as they are written.
 
     Examples
     --------
@@ -176,7 +179,7 @@ def forbidden_words(
 
 
 def listed(words: Any) -> list[Any]:
-    """The keywords as a list. Raises ``UnsupportedConstraint`` for what is none."""
+    """Return the keywords as a list. Raises ``UnsupportedConstraint`` if they are not iterable."""
     if isinstance(words, str | bytes) or not isinstance(words, Iterable):
         raise UnsupportedConstraint(
             f"keywords are a list of words, not {validation.short(words)}", path="words"
@@ -185,7 +188,7 @@ def listed(words: Any) -> list[Any]:
 
 
 def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
-    """The forms of one keyword. Raises ``UnsupportedConstraint``."""
+    """Return the forms of one keyword. Raises ``UnsupportedConstraint`` if it has none."""
     path = f"words[{index}]"
     if isinstance(word, bytes) or not isinstance(word, Iterable):
         raise UnsupportedConstraint(
@@ -198,8 +201,8 @@ def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
 
 
 def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:
-    """The texts of at least ``needed`` of the parts; ``every`` are all texts."""
-    counts = [every, *[nfa.empty()] * needed]  # by how many of the parts so far, at least
+    """Return the texts that at least ``needed`` of the parts accept; ``every`` accepts all texts."""
+    counts = [every, *[nfa.empty()] * needed]  # counts[k]: texts in at least k of the parts so far
     for part in parts:
         more = [dfa.intersect(fewer, part) for fewer in counts[:-1]]
         counts[1:] = [dfa.minimize(nfa.union(pair)) for pair in zip(more, counts[1:], strict=True)]
@@ -207,15 +210,15 @@ def threshold(parts: Sequence[Nfa], needed: int, every: Nfa) -> Nfa:
 
 
 def edges(form: str) -> tuple[bool, bool]:
-    """Whether the form begins, and ends, with a character of a word."""
+    """Return whether the form begins, and whether it ends, with a word character."""
     first, last = (any(low <= ord(c) <= high for low, high in word_characters()) for c in (form[0], form[-1]))
     return first, last
 
 
 def bounded(form: str, boundaries: bool, ignore_case: bool) -> Nfa:
-    """The form, with a mark for the edge of a word on the sides where it begins or ends with a character of a word."""
+    """Return the form with a marker byte for ``\\b`` at each end that is a word character."""
     first, last = edges(form) if boundaries else (False, False)
-    edge = nfa.literal(bytes([anchors.ASCII_EDGE]))  # about the characters that `anchors.resolve` is given
+    edge = nfa.literal(bytes([anchors.ASCII_EDGE]))  # `anchors.resolve` is told which are word characters
     body = nfa.literal(form.encode())
     if ignore_case:
         literals = [characters((constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
@@ -224,7 +227,7 @@ def bounded(form: str, boundaries: bool, ignore_case: bool) -> Nfa:
 
 
 def inflected(word: str) -> list[str]:
-    """The word, its inflections, and those of its lemmas: "dogs" gives dog and dogs.
+    """Return the word, its inflections, and those of its lemmas: "dogs" gives dog and dogs.
 
     Raises ``TractileError`` if ``lemminflect`` is not installed.
     """

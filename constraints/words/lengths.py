@@ -1,4 +1,4 @@
-"""How long a text is, in characters, words or sentences, and whether it ends as a sentence does.
+"""Lengths of texts in characters, words or sentences, and texts that end as a sentence does.
 
     words        text.split(): runs of characters that are not white space
     sentences    a word is *final* if it ends with one of . ! ? … and any closing quotes or brackets;
@@ -28,11 +28,11 @@ CLOSERS = "\"'”’»)]"
 def text_length(
     low: int, high: int | None = None, *, unit: Literal["characters", "words", "sentences"] = "characters"
 ) -> Constraint:
-    """Texts of ``low`` to ``high`` characters (code points), words or sentences; ``high=None``: no upper bound.
+    """Accept texts of ``low`` to ``high`` characters (code points), words or sentences.
 
-    Words are those of ``text.split()``; a sentence ends at a word that ends with ``. ! ? …`` and any closing quotes or
-    brackets, or at the end of the text. Raises ``UnsupportedConstraint`` for an unknown unit or an empty range,
-    ``TooManyStates`` for lengths beyond reason.
+    ``high=None``: no upper bound. Words are those of ``text.split()``; a sentence ends at a word that ends with ``. ! ? …``
+    and any closing quotes or brackets, or at the end of the text. Raises ``UnsupportedConstraint`` for an unknown unit or an
+    empty range, ``TooManyStates`` for lengths beyond reason.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def text_length(
 
 
 def ends_as_sentence() -> Constraint:
-    """Texts that end as a sentence does: with a full stop, ``!``, ``?`` or ``…``, or quotes or brackets right after one.
+    """Accept texts that end with ``. ! ? …``, optionally followed by closing quotes or brackets.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def ends_as_sentence() -> Constraint:
 
 @lru_cache(maxsize=1)
 def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
-    """(white space, word, final word, word that is not final); no automaton reads the empty text."""
+    """Return automata (white space, word, final word, other word); none accepts the empty text."""
     blank = characters((constants.IN, ((constants.CATEGORY, constants.CATEGORY_SPACE),)), re.UNICODE)
     visible = utf8.utf8(utf8.negate(blank))
     word = dfa.minimize(nfa.plus(visible))
@@ -86,7 +86,11 @@ def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
 
 
 def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | None = None) -> Nfa:
-    """``low`` to ``high`` items with something between each two, or one ``last`` after them. Not the empty text."""
+    """Return ``low`` to ``high`` items with ``between`` between each two.
+
+    The empty text is not accepted. With ``last``, ``low`` to ``high`` items are each followed by ``between``, then comes
+    ``last``.
+    """
     if last is not None:
         return nfa.concat([repeat(nfa.concat([item, between]), low, high), last])
     if high == 0:
@@ -96,7 +100,7 @@ def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | Non
 
 
 def spaced(body: Nfa, space: Nfa, blank: bool) -> Nfa:
-    """The body with white space around it, or (if ``blank``) white space alone, or nothing."""
+    """Return the body with optional white space around it; if ``blank``, also white space alone or nothing."""
     around = nfa.optional(space)
     return nfa.concat(
         [around, nfa.optional(nfa.concat([body, around])) if blank else nfa.concat([body, around])]

@@ -1,1 +1,1 @@
-"""What is seldom met in a pattern: atomic groups, back-references, subroutine calls, the first match."""
+"""Rare constructs of patterns: atomic groups, back-references, subroutine calls, preferred matches."""

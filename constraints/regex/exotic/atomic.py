@@ -1,10 +1,10 @@
-"""Atomic groups and possessive repeats: the first match by preference is never given up for another.
+"""Atomic groups and possessive repeats: the preferred match is never given up for another.
 
     first(E) = { u ⊙ v : on the text u v, the first match of E is u }
 
-``(?>E)`` followed by ``R`` matches ``u v`` if ``u ⊙ v`` is in ``first(E)`` and ``v`` in ``R``. The automaton of
-``first(E)`` keeps, while it reads ``u``, the ways of matching in their order of preference (as a matcher without
-backtracking does: Thompson 1968, Cox 2010); at ⊙ one of them must end, and none that came before it may do so in ``v``.
+``(?>E)`` followed by ``R`` matches ``u v`` if ``u ⊙ v`` is in ``first(E)`` and ``v`` in ``R``. While it reads ``u``, the
+automaton of ``first(E)`` keeps the threads in order of preference (as a matcher without backtracking does: Thompson 1968,
+Cox 2010). At ⊙ one of them must match, and none of those preferred to it may match in ``v``.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from ..syntax import ATOMIC, CHARACTER, REPEAT, Item, atomic_items, constants, s
 if TYPE_CHECKING:
     from ..pattern import Builder
 
-END = 0  # the node that matches
+END = 0  # the node of a match
 SIGN = r"\(\?>|[*+?}]\+"
 
 
 class Program:
-    """The ways of matching as a graph: node ``i`` leads to ``choices[i]`` in order of preference, or by bytes to
-    ``edges[i]``, rows (low, high, node)."""
+    """The pattern as a graph of threads.
+
+    Node ``i`` leads without reading to ``choices[i]`` in order of preference, or reads a byte by ``edges[i]``, rows (low,
+    high, node).
+    """
 
     def __init__(self, builder: Builder, items: Sequence[Item], flags: int) -> None:
         self.builder = builder
@@ -43,20 +46,20 @@ class Program:
         self.entry = self.sequence(items, flags, END)
 
     def node(self, choices: list[int]) -> int:
-        """A new node."""
+        """Add a node and return it."""
         self.choices.append(choices)
         self.edges.append([])
         check_limit(len(self.choices), limits.PART_STATES)
         return len(self.choices) - 1
 
     def sequence(self, items: Sequence[Item], flags: int, then: int) -> int:
-        """The entry of the items, after which ``then`` follows."""
+        """Add the items, followed by node ``then``, and return their entry."""
         for item in reversed(items):
             then = self.item(item, flags, then)
         return then
 
     def item(self, item: Item, flags: int, then: int) -> int:
-        """The entry of an item."""
+        """Add an item, followed by node ``then``, and return its entry."""
         operation, argument = item
         if operation in CHARACTER:
             return self.character(self.builder.character(item, flags), then)
@@ -67,7 +70,7 @@ class Program:
             return self.node([self.sequence(branch, flags, then) for branch in argument[1]])
         if operation is constants.FAILURE:
             return self.node([])
-        if operation in ATOMIC and then == END:  # what is first in it is first in all
+        if operation in ATOMIC and then == END:  # at the end its first match is the first of the whole
             return self.sequence(atomic_items(item), flags, then)
         if operation not in REPEAT:
             what = "what looks around, refers to a group or is atomic, within an atomic group or possessive repeat,"
@@ -87,12 +90,12 @@ class Program:
                 more = self.sequence(body, flags, entry)
                 entry = self.node([then, more] if lazy else [more, then])
         for _ in range(low):
-            spend(3)  # where the body is empty there are no nodes to count
+            spend(3)  # an empty body makes no nodes to count
             entry = self.sequence(body, flags, entry)
         return entry
 
     def character(self, automaton: Nfa, then: int) -> int:
-        """The entry of one character, given by a deterministic automaton in which none begins another."""
+        """Add one character, given by a DFA in which no accepted word is a prefix of another."""
         states = [self.node([]) for _ in range(automaton.num_states)]
         accept = set(automaton.accept.tolist())
         for source, low, high, target in automaton.edges.tolist():
@@ -100,7 +103,7 @@ class Program:
         return states[int(automaton.start[0])] if len(automaton.start) else self.node([])
 
     def reach(self, nodes: Sequence[int]) -> list[int]:
-        """The nodes reached without reading, in order of preference."""
+        """Return the nodes reached without reading, in order of preference."""
         found: dict[int, None] = {}
         stack = list(reversed(nodes))
         while stack:
@@ -111,14 +114,14 @@ class Program:
         return list(found)
 
     def ways(self, nodes: Sequence[int]) -> tuple[int, ...]:
-        """The nodes that read a byte or match, in order of preference, up to the first that matches."""
+        """Return the nodes that read a byte or match, by preference, up to the first match."""
         reached = self.reach(nodes)
         reached = reached[: reached.index(END) + 1] if END in reached else reached
         return tuple(node for node in reached if self.edges[node] or node == END)
 
 
 def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa:
-    """``first(E)`` of the items, ⊙ being the byte ``mark``, with any marks let in after it.
+    """Return the automaton of ``first(E)``; ⊙ is the byte ``mark``, and any marks may follow it.
 
     Raises ``UnsupportedConstraint`` and ``TooManyStates``.
     """
@@ -134,7 +137,7 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
         of_class.setdefault(int(byte_class[low]), []).append((low, high))
     is_mark = {int(byte_class[low]) for low, _ in ALL_MARKS}
     moves: list[dict[int, list[int]]] = [{} for _ in program.edges]
-    classes: dict[tuple[int, int], list[int]] = {}  # of a range of bytes
+    classes: dict[tuple[int, int], list[int]] = {}  # byte classes by range of bytes
     spend(len(rows))
     for source, low, high, node in rows:
         if (low, high) not in classes:
@@ -142,7 +145,7 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
         for klass in classes[low, high]:
             moves[source].setdefault(klass, []).append(node)
 
-    number: dict[tuple[bool, tuple[int, ...]], int] = {(True, ()): 0}  # whether ⊙ is read, and the ways
+    number: dict[tuple[bool, tuple[int, ...]], int] = {(True, ()): 0}  # (whether ⊙ is read, threads)
     queue = list(number)
     edges: list[tuple[int, int, int, int]] = []
 
@@ -178,14 +181,14 @@ def first(builder: Builder, items: Sequence[Item], flags: int, mark: int) -> Nfa
 
 
 def before(automaton: Nfa, mark: int) -> Bool[ndarray, " edge"]:
-    """Whether each edge reads the mark, and no mark was read before."""
+    """Return whether each edge reads the mark and can be reached without reading it before."""
     marks = (automaton.edges[:, 1] == mark) & (automaton.edges[:, 2] == mark)
     pairs = automaton.edges[~marks][:, [0, 3]]
     return np.asarray(marks & reachable(pairs, automaton.start, automaton.num_states)[automaton.edges[:, 0]])
 
 
 def meeting(first: Nfa, rest: Nfa, every: Nfa, mark: int) -> Nfa:
-    """``u v`` where ``u ⊙ v`` is in ``first`` and ``v`` in ``rest``."""
+    """Return the words ``u v`` with ``u ⊙ v`` in ``first`` and ``v`` in ``rest``."""
     both = dfa.intersect(first, nfa.concat([every, nfa.literal(bytes([mark])), rest]))
     gone = before(both, mark)
     epsilons = both.edges[gone][:, [0, 3]]

@@ -1,8 +1,8 @@
-"""What depends on what a group has read: ``(?(1)yes|no)``, and ``\\1`` where the group reads few texts.
+"""References to groups: ``(?(1)yes|no)``, and ``\\1`` if the group matches few texts.
 
-A path carries what the groups have read so far, as far as it matters later: that they took part, or which text. So the
-automaton of a sequence is one for each such *memory*, and grows with their number. A back-reference to a group of more
-than ``limits.ALTERNATIVES`` texts is refused; to one of any length it is not regular.
+A path carries what the groups have matched so far, as far as it matters later: that they took part, or which text. The
+automaton of a sequence has a copy for each such *memory*, so it grows with their number. A back-reference to a group of more
+than ``limits.ALTERNATIVES`` texts is refused; with unbounded texts the language is not regular.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 MARKS = re.compile(b"[\xc0\xc1\xf5-\xff]+")  # bytes that never occur in UTF-8
 Memory = tuple[
     tuple[int, str | None], ...
-]  # for each group that took part its text, None where that does not matter
+]  # for each group that took part: its number, and its text or None if that does not matter
 Key = TypeVar("Key", bound=Hashable)
 BACK_REFERENCE = r"\\[1-9]|\\g<|\(\?P="
 
 
 def references(items: Sequence[Item]) -> dict[int, bool]:
-    """The groups that the items refer to, and whether their text matters."""
+    """Return the groups that the items refer to, and whether their text matters."""
     found: dict[int, bool] = {}
     for operation, argument in walk(items):
         if operation is constants.GROUPREF:
@@ -43,17 +43,21 @@ def references(items: Sequence[Item]) -> dict[int, bool]:
 
 
 def with_memory(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
-    """The automaton of a whole pattern with references. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
+    """Return the automaton of a whole pattern with references.
+
+    Raises ``UnsupportedConstraint`` and ``TooManyStates``.
+    """
     graph = Graph(references(items))
     ends = graph.sequence(builder, items, flags, (), 0, frozenset())
     return graph.between(0, ends[()]) if ends else nfa.empty()
 
 
 class Graph:
-    """The paths of a pattern: nodes, and arcs that read a part of it, or nothing (``None``).
+    """A network of automata: nodes, and arcs that read a part of the pattern, or nothing (``None``).
 
-    ``groups`` are the groups that are referred to. Each method draws a part from the node ``start``, where the groups have
-    read ``memory``, and returns the node at its end for each memory there; ``later`` are the groups that what follows refers to.
+    ``groups`` are the groups that are referred to. Each method adds a part that starts at node ``start`` with the ``memory``
+    of the groups, and returns the end node for each memory after it. ``later`` are the groups that the rest of the pattern
+    refers to.
     """
 
     def __init__(self, groups: dict[int, bool]) -> None:
@@ -63,29 +67,29 @@ class Graph:
         self.plain: dict[tuple[tuple[int, ...], int], tuple[Sequence[Item], Nfa]] = {}
 
     def node(self) -> int:
-        """A new node."""
+        """Add a node and return it."""
         check_limit(self.nodes, limits.PART_STATES)
         self.nodes += 1
         return self.nodes - 1
 
     def read(self, start: int, part: Nfa) -> int:
-        """Add a part that is read from a node on, and return the node at its end."""
+        """Add an arc that reads a part, and return its end node."""
         end = self.node()
         self.arcs.append((start, part, end))
         return end
 
     def join(self, ends: dict[Key, int], key: Key, node: int) -> None:
-        """Let the paths that are at ``node`` go on to the node of ``key``."""
+        """Add an epsilon arc from ``node`` to the end node of ``key``, creating that node if needed."""
         if key not in ends:
             ends[key] = self.node()
         self.arcs.append((node, None, ends[key]))
 
     def free(self, item: Item) -> bool:
-        """Whether an item neither refers to a group nor holds one that is referred to."""
+        """Return whether an item neither refers to a group nor holds one that is referred to."""
         return not references([item]) and not self.captures(item)
 
     def captures(self, item: Item) -> bool:
-        """Whether an item holds a group that is referred to."""
+        """Return whether an item holds a group that is referred to."""
         return any(o is constants.SUBPATTERN and a[0] in self.groups for o, a in walk([item]))
 
     def sequence(
@@ -97,7 +101,10 @@ class Graph:
         start: int,
         later: frozenset[int],
     ) -> dict[Memory, int]:
-        """Add items, one after the other: their end nodes, by what the groups have read. :meth:`free` ones are one part."""
+        """Add items in a row and return their end nodes by memory.
+
+        A run of :meth:`free` items is a single arc.
+        """
         now, i = {memory: start}, 0
         while i < len(items):
             some = list(itertools.takewhile(self.free, items[i:]))
@@ -113,7 +120,7 @@ class Graph:
             for before, node in now.items():
                 for after, end in self.item(builder, item, flags, before, node, needed).items():
                     after = tuple(entry for entry in after if entry[0] in needed)
-                    if then.setdefault(after, end) != end:  # nothing leaves the ends of an item yet
+                    if then.setdefault(after, end) != end:  # safe: no arc leaves the end of an item yet
                         self.arcs.append((end, None, then[after]))
             now = then
         return now
@@ -121,7 +128,7 @@ class Graph:
     def item(
         self, builder: Builder, item: Item, flags: int, memory: Memory, start: int, later: frozenset[int]
     ) -> dict[Memory, int]:
-        """Add an item that refers to groups or holds them: its end nodes, by what the groups have read. No arc leaves them."""
+        """Add an item that refers to or holds such groups; return its end nodes, which no arc leaves, by memory."""
         operation, argument = item
         if (operation is constants.GROUPREF or operation in (*LOOK, *ATOMIC)) and not self.captures(item):
             part = nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))
@@ -160,7 +167,7 @@ class Graph:
         start: int,
         later: frozenset[int],
     ) -> dict[Memory, int]:
-        """A group whose text is referred to: a path for each text."""
+        """Add a group whose text is referred to: an arc for each text."""
         if builder.alphabet is not utf8.utf8 and any(o in LOOK for o, _ in walk(body)):
             raise builder.refused("look-arounds in a group that is referred to", BACK_REFERENCE)
         inner, ends = Graph(self.groups), dict[Memory, int]()
@@ -180,7 +187,10 @@ class Graph:
         start: int,
         later: frozenset[int],
     ) -> dict[Memory, int]:
-        """A node for each count and memory; without an upper bound the counts above the lower one are alike."""
+        """Add a repeat: a node for each count and memory.
+
+        Without an upper bound, counts above the lower bound share a node.
+        """
         if builder.dollar_is_end:  # ECMA-262 forgets what groups have read when a repeat begins again
             raise builder.refused("references to a group under a repeat", BACK_REFERENCE)
         low, high, body = argument
@@ -203,7 +213,7 @@ class Graph:
         return ends
 
     def between(self, start: int, end: int) -> Nfa:
-        """The automaton of the paths from one node to another."""
+        """Return the automaton of the paths from one node to another."""
         entering: dict[int, list[int]] = {}
         for source, _, target in self.arcs:
             entering.setdefault(target, []).append(source)
@@ -217,12 +227,15 @@ class Graph:
 
 
 def remember(memory: Memory, number: int, text: str | None) -> Memory:
-    """The memory after a group has read a text."""
+    """Return the memory after a group has matched a text."""
     return tuple(sorted([*(entry for entry in memory if entry[0] != number), (number, text)]))
 
 
 def words(automaton: Nfa, builder: Builder) -> list[bytes]:
-    """All words, marks among them. Raises ``UnsupportedConstraint`` for more than ``limits.ALTERNATIVES``."""
+    """List all words, marks included.
+
+    Raises ``UnsupportedConstraint`` for more than ``limits.ALTERNATIVES``.
+    """
     few = builder.refused(
         f"back-references to a group of more than {limits.ALTERNATIVES} texts", BACK_REFERENCE
     )
@@ -251,7 +264,7 @@ def words(automaton: Nfa, builder: Builder) -> list[bytes]:
 
 
 def spelled(word: bytes, builder: Builder) -> Nfa:
-    """A word of UTF-8 and marks in the builder's alphabet."""
+    """Return the automaton of a word of UTF-8 and marks in the builder's alphabet."""
     pieces = re.findall(b"(%b)|([^%b)" % (MARKS.pattern, MARKS.pattern[1:]), word)
     parts = [
         nfa.literal(marks) if marks else utf8.string(text.decode(), builder.alphabet)
@@ -261,5 +274,5 @@ def spelled(word: bytes, builder: Builder) -> Nfa:
 
 
 def referred(text: str, flags: int, builder: Builder) -> Nfa:
-    """The texts that a back-reference to this text matches."""
+    """Return the automaton of the texts that a back-reference to this text matches."""
     return nfa.concat([builder.alphabet(same_in_lower_case(ord(c), flags)) for c in text])

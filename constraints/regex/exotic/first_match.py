@@ -1,10 +1,10 @@
-"""Where the preferred match of a pattern ends, within a whole text, as an automaton.
+"""The automaton that marks the preferred match of a pattern within a whole text.
 
     first = { x ⟨ u ⟩ v : beginning after x, the preferred match of the pattern in the text x u v is u }
 
-``re`` tries the ways through a pattern in an order of preference and takes the first that succeeds. The ways still open are
-kept in that order while the text is read (``atomic.py``); look-arounds and anchors are told apart by what came before, and
-guessed where they depend on what comes: the guess is a duty for the rest of the text.
+``re`` tries the paths through a pattern in an order of preference and takes the first that succeeds. The open paths (threads)
+are kept in that order while the text is read (``atomic.py``). Look-arounds and anchors are decided by the text before them,
+or guessed if they depend on the text after; the rest of the text must then fulfil the guess.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVERY = nfa.star(utf8.utf8(utf8.EVERY))
 
 
 class Program(atomic.Program):
-    """The ways of matching, in their order of preference; a node in ``tests`` may be passed where its assertion holds."""
+    """The graph of threads of a pattern; a thread passes a node in ``tests`` only if its assertion holds."""
 
     def __init__(self, builder: Builder, items: Sequence[Item], flags: int) -> None:
         self.tests: dict[int, int] = {}
@@ -49,7 +49,7 @@ class Program(atomic.Program):
         return node
 
     def assertion(self, item: Item, flags: int) -> int:
-        """The number of an assertion."""
+        """Return the number of an assertion; equal assertions share one."""
         key = f"{item} {flags}"
         if key not in self._known:
             self._known[key] = len(self.assertions)
@@ -57,7 +57,10 @@ class Program(atomic.Program):
         return self._known[key]
 
     def open(self, nodes: Iterable[int], passed: Sequence[bool]) -> tuple[int, ...]:
-        """The nodes that read a byte or match, preferred ones first, none after a match; the tests that are passed given."""
+        """Return the nodes that read a byte or match, by preference, up to a match.
+
+        ``passed[k]``: whether assertion k holds here.
+        """
         found, seen, stack = list[int](), set[int](), list(nodes)[::-1]
         while stack:
             node = stack.pop()
@@ -75,7 +78,7 @@ class Program(atomic.Program):
 
 @dataclass(frozen=True)
 class Assertion:
-    """An item that reads nothing, known by its text."""
+    """A zero-width item, hashed and compared by its text."""
 
     key: str
     builder: Builder = field(compare=False)
@@ -85,12 +88,12 @@ class Assertion:
 
 @metered(maxsize=64)
 def places(assertion: Assertion) -> Nfa:
-    """The texts with ``⟨`` at a place where the assertion holds, as a minimal deterministic automaton."""
+    """Return the minimal DFA of the texts with ``⟨`` at a position where the assertion holds."""
     within = assertion.builder._replace(marked=[], level=0, numbers=itertools.count(1))
     here = nfa.concat(within.plain([assertion.item], assertion.flags))
     where = nfa.literal(
         lookaround.mark(1, 1)
-    )  # a mark that is no letter of the text to anchors and look-arounds
+    )  # a mark of look-arounds: anchors and the assertion itself ignore it
     found = lookaround.resolve(nfa.concat([EVERY, where, here, EVERY]), within.marked, utf8.utf8)
     found = anchors.resolve(found, utf8.utf8, looks=True)
     wanted = nfa.concat([EVERY, where, EVERY])
@@ -107,8 +110,11 @@ def places(assertion: Assertion) -> Nfa:
 
 
 class Table(NamedTuple):
-    """A deterministic automaton: for each state the target of each byte (−1: none) and the bytes at which targets change.
-    ``cut`` is the target of ``⟨``; ``sure`` are the states after it from which every rest of a text is accepted."""
+    """A DFA as a dense table of transitions.
+
+    ``rows``: for each state the target of each byte (−1: none); ``changes``: the bytes at which its targets change. ``cut``:
+    for each state the target of ``⟨``; ``sure``: the states after ``⟨`` from which every rest of a text is accepted.
+    """
 
     rows: list[list[int]]
     changes: list[list[int]]
@@ -119,7 +125,7 @@ class Table(NamedTuple):
 
 
 def table(automaton: Nfa) -> Table:
-    """The table of a deterministic automaton."""
+    """Return the table of a DFA."""
     states = automaton.num_states
     full = np.full((states, 256), -1)
     for source, low, high, target in automaton.edges.tolist():
@@ -142,13 +148,16 @@ def table(automaton: Nfa) -> Table:
 
 Duty = tuple[
     int, int, bool
-]  # an assertion, where it is in the text from its place on, whether it holds there
+]  # an assertion, the state of its table, whether it was guessed to hold
 State = tuple[str, tuple[int, ...], int, tuple[int, ...], frozenset[Duty]]
 
 
 class First:
-    """Explores the automaton of ``first``. A state is: before, within or after the match; the ways of matching still open;
-    where in a character; what each assertion has read so far; what those at earlier places still have to read."""
+    """The construction of the automaton of ``first``.
+
+    A state is: phase ("before", "within" or "after" the match); threads; state within a UTF-8 character; the state of each
+    assertion's table after the text so far; duties, the open guesses about assertions at earlier positions.
+    """
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -156,7 +165,7 @@ class First:
         self.tables = [table(a) for a in program.assertions]
 
     def relation(self, beside: bool) -> Nfa:
-        """``first``; without ``beside`` for texts that begin with the match, without ``⟨``."""
+        """Return ``first``; without ``beside`` only for texts that begin with the match, without ``⟨``."""
         begin = tuple(t.start for t in self.tables)
         fresh: State = ("before", (), self.text.start, begin, frozenset())
         starts = [fresh] if beside else self.begin(fresh)
@@ -195,7 +204,7 @@ class First:
         return found.plain
 
     def rest(self, duties: frozenset[Duty]) -> Nfa:
-        """The rests of a text in which the assertions turn out as they were guessed."""
+        """Return the rests of a text that fulfil the guesses about assertions."""
         found = utf8.text()
         for k, q, sign in sorted(duties):
             automaton = self.program.assertions[k]
@@ -204,13 +213,13 @@ class First:
         return found
 
     def begin(self, state: State) -> list[State]:
-        """The states in which a match begins here."""
+        """Return the states in which a match begins here."""
         return self.opened("within", (self.program.entry,), *state[2:])
 
     def opened(
         self, phase: str, nodes: tuple[int, ...], within: int, read: tuple[int, ...], duties: frozenset[Duty]
     ) -> list[State]:
-        """The states between two characters, for each way in which the assertions may turn out."""
+        """Return the states between two characters, one for each possible outcome of the assertions."""
         options: list[list[tuple[bool, frozenset[Duty]]]] = []
         met = {self.program.tests[node] for node in self.program.reach(nodes) if node in self.program.tests}
         for k, t in enumerate(self.tables):
@@ -234,7 +243,7 @@ class First:
         return list(found)
 
     def ranges(self, state: State) -> list[tuple[int, int]]:
-        """The ranges of bytes that may come next, in each of which all bytes do the same. Within a match some way reads them."""
+        """Return the next byte ranges in which all bytes act alike; within a match some thread reads them."""
         phase, ways, within, read, duties = state
         cuts = {0, 256, *self.text.changes[within]}
         cuts.update(*(t.changes[q] for t, q in zip(self.tables, read, strict=True) if q >= 0))
@@ -248,7 +257,7 @@ class First:
         return found
 
     def step(self, state: State, byte: int) -> list[State]:
-        """The states after a byte."""
+        """Return the states after a byte."""
         phase, ways, within, read, duties = state
         within = self.text.rows[within][byte]
         read = tuple(t.rows[q][byte] if q >= 0 else -1 for t, q in zip(self.tables, read, strict=True))
@@ -270,7 +279,7 @@ class First:
 
 
 def go_on(automaton: Nfa, states: Sequence[int], rest: Nfa) -> Nfa:
-    """The automaton with ``rest`` after these states."""
+    """Return the automaton continued by ``rest`` after these states."""
     first = automaton.num_states
     epsilons = [(state, begin + first) for state in states for begin in rest.start.tolist()]
     return Nfa(

@@ -1,10 +1,10 @@
-"""Calls of groups, ``(?&name)`` ``(?1)`` ``(?R)``: the pattern of the group stands where it is called.
+"""Subroutine calls of groups, ``(?&name)`` ``(?1)`` ``(?R)``: the group's pattern is inlined.
 
-A group that calls itself is regular where the call is the last thing it does:
+A group that calls itself is regular if the call is the last thing it does:
 
     g = B g | A   →   B* A
 
-What calls itself elsewhere (``(a(?R)?b)``, as many ``b`` as ``a``) is not regular in general, and is refused.
+Other recursion (``(a(?R)?b)``, with equal numbers of ``a`` and ``b``) is not regular in general, and is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SIGN = r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)"
 
 
 def called(item: Item) -> int | None:
-    """The number of the group that the item calls."""
+    """Return the number of the group that the item calls, or None."""
     operation, argument = item
     if operation is constants.LITERAL and CALL <= argument <= CALL + MOST_GROUPS:
         return int(argument) - CALL
@@ -29,7 +29,10 @@ def called(item: Item) -> int | None:
 
 
 def expanded(items: Items, pattern: str) -> list[Item]:
-    """The items with every call written out. Raises ``UnsupportedConstraint``."""
+    """Inline every call in the items.
+
+    Raises ``UnsupportedConstraint`` for recursion that is not at the end.
+    """
     groups: dict[int, tuple[int, int, Items]] = {0: (0, 0, items)}
 
     def collect(part: Items, added: int, removed: int) -> None:
@@ -48,18 +51,18 @@ def expanded(items: Items, pattern: str) -> list[Item]:
 
 
 class Expander:
-    """Writes calls out; ``active`` are the groups that one is in."""
+    """Inlines calls; ``active`` are the enclosing groups, whose calls are recursive."""
 
     def __init__(self, pattern: str, groups: dict[int, tuple[int, int, Items]]) -> None:
         self.pattern, self.groups = pattern, groups
 
     def sequence(self, items: Items, active: tuple[int, ...]) -> list[Item]:
-        """The items with calls written out."""
+        """Return the items with calls inlined."""
         return [self.item(item, active) for item in items]
 
     def item(self, item: Item, active: tuple[int, ...]) -> Item:
-        """The item with calls written out."""
-        spend(10)  # groups that call groups that call groups
+        """Return the item with calls inlined."""
+        spend(10)  # chains of calls can grow exponentially
         operation, argument = item
         number = called(item)
         if number is not None:
@@ -71,7 +74,7 @@ class Expander:
         return with_inner(item, [self.sequence(part, active) for part in inner(item)])
 
     def body(self, number: int, active: tuple[int, ...]) -> list[Item]:
-        """The items of a group, calls replaced by what they call."""
+        """Return the items of a group with calls inlined, and with tail recursion as a repeat."""
         if number in active:
             raise self.recursion()
         body = self.groups[number][2]
@@ -84,7 +87,10 @@ class Expander:
         return [(constants.MAX_REPEAT, (0, constants.MAXREPEAT, [loop])), end]
 
     def split(self, items: Items, number: int) -> tuple[list[list[Item]], list[list[Item]]]:
-        """The ways through the items that end in a call of the group (which is left out), and the others."""
+        """Split the alternatives of the items into those that end in a call of the group and the others.
+
+        The call is left out of the former.
+        """
         if not any(called(item) == number for item in walk(items)):
             return [], [list(items)]
         *first, last = items
@@ -109,17 +115,17 @@ class Expander:
         return [[*first, *x] for x in again], [[*first, *x] for x in done]
 
     def recursion(self) -> Exception:
-        """The error for what is not regular."""
+        """Return the error for recursion that is not regular."""
         return refused("recursion (but at the end of a group)", self.pattern, SIGN)
 
 
 def choice(parts: list[list[Item]]) -> Item:
-    """Any one of the parts; none: nothing matches."""
+    """Return an item that matches any one of the parts; without parts, one that never matches."""
     return (constants.BRANCH, (None, parts)) if parts else (constants.FAILURE, ())
 
 
 def with_inner(item: Item, parts: list[list[Item]]) -> Item:
-    """The item with other sequences within."""
+    """Return the item with these sequences inside in place of its own."""
     operation, argument = item
     if not parts:
         return item
