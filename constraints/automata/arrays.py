@@ -17,9 +17,9 @@ T = TypeVar("T")
 UNREACHED = -9999
 FEW_STATES = 300
 FEW_PAIRS = 3_000
-"""With at most so many pairs and :data:`FEW_STATES` states a search runs in Python: a SciPy graph takes longer to make."""
+"""Up to this many pairs, and :data:`FEW_STATES` states, a search runs in Python: a SciPy graph takes longer to make."""
 MANY_PAIRS = 10_000
-"""With at most so many pairs a breadth-first search runs in Python: SciPy takes longer to import."""
+"""Up to this many pairs a breadth-first search runs in Python: SciPy takes longer to import."""
 
 
 def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:

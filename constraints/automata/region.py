@@ -141,7 +141,7 @@ class Machine(Protocol):
         """Return a key: equal ones differ only in what is more than ``reach`` bytes away."""
 
     def short(self, local: Local, prefixes: Any, reach: int) -> Hashable:
-        """Return a key that fixes all moves from the local states that it covers: :meth:`covers`.
+        """Return a key that determines all moves from the local states that :meth:`covers` names.
 
         ``prefixes``: the trie of the tokens that are read. ``reach``: the bytes of the longest. See :mod:`~.sharing`.
         """
@@ -149,8 +149,8 @@ class Machine(Protocol):
     def frame_key(self, local: Local, prefixes: Any, reach: int) -> Hashable | None:
         """Return a key as :meth:`short` does, but comparable across machines and automata.
 
-        Two machines in local states with equal keys read the same, and lead to equal keys again. ``None``: no other machine reads
-        the same.
+        Machines with equal keys accept the same bytes, and each leads to local states with equal keys again. ``None``: no other
+        machine is known to behave alike.
         """
 
     def alike(self, local: Local, prefixes: Any) -> Local:

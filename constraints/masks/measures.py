@@ -102,4 +102,4 @@ class Fresh:
 
 
 Measure = Longest | Fresh
-"""``by_frames``: whether it is the same for all local states of the top frame."""
+"""A measure; ``by_frames``: whether it is equal for all local states of the top frame."""

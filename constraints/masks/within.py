@@ -1,7 +1,7 @@
 """The tokens that lead to wanted states, such as those near acceptance where a budget ends.
 
-Tokens that lead to the same state are judged together. In free text these are sets made once for a vocabulary: the tokens of
-so many letters, the last of which may be cut.
+Tokens that lead to one state are judged together. In free text these are sets made once for a vocabulary: the tokens of a given
+number of letters, the last of which may be cut.
 """
 
 from __future__ import annotations
