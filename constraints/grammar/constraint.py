@@ -1,4 +1,7 @@
-"""Lark, GBNF and EBNF grammars as constraints: ``readers.py`` and ``lark_reader.py`` read them, ``rules.py`` compiles them."""
+"""Lark, GBNF and EBNF grammars as constraints.
+
+``readers.py`` and ``lark_reader.py`` read grammars; ``rules.py`` compiles them to finite automata, ``lazy.py`` to lazy ones.
+"""
 
 from __future__ import annotations
 
@@ -30,27 +33,28 @@ def grammar(
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
-    """The texts of a context-free grammar.
+    """Accept the texts of a context-free grammar.
 
-    Rules may lie within themselves to any depth: the masks of recursive grammars are made as a text is read. Only what needs
-    a finite automaton (``finite``, ``&``, ``~``) follows them to a depth, which its ``narrowed`` names. With ``max_depth``
-    the constraint itself is finite, with rules at most so deep within themselves. ``on_narrowed``: "warn" logs once what
-    ``narrowed`` says, unless ``max_depth`` is given, "error" raises ``UnsupportedConstraint``, "ignore" says nothing.
+    Rules may nest to any depth: the masks of recursive grammars are computed as a text is read. Only operations that need a
+    finite automaton (``finite``, ``&``, ``~``) bound the depth, which their ``narrowed`` names. With ``max_depth`` the
+    constraint itself is finite, with rules nested at most that deep. ``on_narrowed``: "warn" logs once what ``narrowed``
+    says, unless ``max_depth`` is given, "error" raises ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
-    compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count
-    as depth.
+    compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count as
+    depth.
 
     A token that the grammar names (``<|call|>``, ``<think>``, ``<[128]>``) stands for its text; ``tokens`` gives the texts of
-    those named by number. ``compile`` raises ``VocabularyMismatch`` where the vocabulary has no token of that text: special
-    tokens get theirs by :meth:`~tractile.Vocabulary.with_special`. Other tokens that spell the text are allowed beside it.
+    those named by number. ``compile`` raises ``VocabularyMismatch`` if the vocabulary has no token of that text: special
+    tokens get theirs by :meth:`~tractile.Vocabulary.with_special`. Other tokens that spell the text are allowed too.
 
-    Lark: as its Earley parser with ``lexer="dynamic_complete"`` reads texts; what the grammar ignores may stand between
-    terminals; terminals with lazy repeats end at their first match. Needs the extra ``tractile[grammars]``.
+    Lark grammars accept what Lark's Earley parser with ``lexer="dynamic_complete"`` accepts: ignored terminals may stand
+    between terminals, and terminals with lazy repeats end at their first match. All syntaxes need the extra
+    ``tractile[grammars]``.
 
-    Raises ``UnsupportedConstraint`` with the line for what cannot be read, rules that are not defined, are defined twice or
-    never end; ``EmptyLanguage`` if no text is shallow enough; ``FormatError`` for a missing file; ``TooManyStates``.
+    Raises ``UnsupportedConstraint`` with the line for syntax that cannot be read, rules that are not defined, are defined
+    twice or never end; ``EmptyLanguage`` if no text is shallow enough; ``FormatError`` for a missing file; ``TooManyStates``.
 
     Examples
     --------
@@ -75,8 +79,10 @@ def grammar(
 
 
 def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> Constraint:
-    """The constraint of a grammar by a finite automaton, with rules at most so deep within themselves (default: 3, or as deep
-    as fits the limits)."""
+    """Return the constraint of a grammar with a finite automaton, with rules nested at most ``max_depth`` deep.
+
+    ``max_depth=None``: the largest depth up to 3 that fits the limits.
+    """
     try:
         with limited():
             compiled = compile_rules(rules, first, max_depth)
@@ -96,7 +102,10 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
 def unbounded(
     text: str | os.PathLike[str], syntax: Any, start: str | None, tokens: Mapping[int, str]
 ) -> LazyConstraint:
-    """The constraint of a recursive grammar. Its finite part has the largest depth up to 3 that fits the limits."""
+    """Return the constraint of a recursive grammar with a lazy automaton.
+
+    ``finite`` is exact if the grammar has few enough states; otherwise it has the largest depth up to 3 that fits the limits.
+    """
     automaton, narrowed = lazy_grammar(text, syntax, start, tokens)
 
     def finite() -> Constraint:

@@ -1,8 +1,10 @@
-"""Lark grammars as llguidance writes them, rewritten to Lark's own format.
+"""Rewrite llguidance's dialect of Lark grammars to Lark's own format.
 
-What Lark has no word for becomes a terminal that is declared and has no pattern; ``Extensions`` says what it stands for:
-``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or ``[stop=…]``, rules with a
-parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names ``_``. Lines keep their numbers.
+An extension that Lark lacks becomes a declared terminal without a pattern; :class:`Extensions` says what the terminal stands
+for:
+``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or ``[stop=…]``, rules
+with a
+parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names is encoded. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ SIGNS = re.compile(
     r"""|^\s*[?!]*[\w-]+\s*\[""",
     re.MULTILINE,
 )
-"""What may be such an extension; what is none of these is left as it is."""
+"""A pattern of everything that may be an extension; a grammar without a match is not rewritten."""
 CODE = re.compile(r"((?<!\\)(?:\\\\)*)\\u\{([0-9a-fA-F]{1,6})\}")
-INLINE = 20  # repeats of at most so many times stay repeats of Lark's
+INLINE = 20  # most repetitions that stay a repeat of Lark's own
 HARMLESS = {"capture", "stop_capture", "temperature"}
 SAMPLING_OPTIONS = {"no_forcing"}
 
@@ -52,7 +54,7 @@ class Lazy:
 
 @dataclass
 class Extensions:
-    """The expressions that declared terminals stand for, by name."""
+    """The rewritten grammar, and what its declared terminals stand for, by name."""
 
     text: str
     schemas: dict[str, tuple[Any, int]] = field(default_factory=dict)
@@ -68,7 +70,7 @@ class Extensions:
 
 
 def extended(text: str, tokens: Mapping[int, str]) -> Extensions:
-    """The grammar in Lark's own format, and what its declared terminals stand for."""
+    """Return the grammar in Lark's own format, with the meanings of its declared terminals."""
     if not SIGNS.search(text):
         return Extensions(text)
     rewriter = Rewriter(text, tokens)
@@ -76,7 +78,7 @@ def extended(text: str, tokens: Mapping[int, str]) -> Extensions:
 
 
 class Rewriter:
-    """Rewrites one grammar, statement by statement."""
+    """A translator of one grammar, statement by statement."""
 
     def __init__(self, text: str, texts: Mapping[int, str]) -> None:
         self.extensions, self.texts = Extensions(""), texts
@@ -104,7 +106,7 @@ class Rewriter:
         self.extensions.kept += sorted(self.extensions.parametric)
 
     def fresh(self, kind: str) -> str:
-        """A name that the grammar does not have."""
+        """Return a new name that the grammar does not use."""
         self.changed = True
         i = len(self.names)
         while (name := f"{kind}_{i}") in self.names:
@@ -113,12 +115,12 @@ class Rewriter:
         return name
 
     def named(self, name: str) -> str:
-        """A rule's or terminal's name as Lark writes it."""
+        """Return a rule's or terminal's name in Lark's format."""
         self.changed |= PLAIN.fullmatch(name) is None
         return name_of(name)
 
     def statement(self, head: Head | None, body: list[Token]) -> str:
-        """A statement in Lark's own format."""
+        """Rewrite a statement."""
         first = body[0]
         if head is None:
             if first.text == "%llguidance":
@@ -148,7 +150,7 @@ class Rewriter:
                 suffix = None
             if (
                 lazy == {"stop"} and suffix is None
-            ):  # the end token of the model ends it: any text of the rule
+            ):  # only the model's end token ends the rule: it is an ordinary rule
                 return start + self.body(rest)
             name = self.fresh("LAZY")
             self.extensions.lazy[name] = Lazy(rest, suffix)
@@ -156,8 +158,8 @@ class Rewriter:
         return start + self.body(rest, not is_terminal(head.name))
 
     def body(self, body: Sequence[Token], rule: bool = True) -> str:
-        """The right side of a rule or terminal."""
-        found: list[str] = []  # pieces, each an atom or a sign
+        """Rewrite the right side of a rule or terminal."""
+        found: list[str] = []  # pieces, each an atom or an operator
         i = 0
         while i < len(body):
             token = body[i]
@@ -215,7 +217,7 @@ class Rewriter:
         return " ".join(found)
 
     def repeat(self, found: list[str], token: Token, rule: bool) -> None:
-        """Put a repeat in the place of the last atom."""
+        """Replace the last atom of ``found`` by its repeat."""
         low, high = counts(token)
         begin, depth = len(found) - 1, 0
         if begin < 0:
@@ -242,12 +244,12 @@ class Rewriter:
 
 
 def quoted(text: str) -> str:
-    """A text as a string of Lark's."""
+    """Return a text as a string literal of Lark."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def last_alternative(pieces: Sequence[str]) -> int:
-    """Where the last alternative begins."""
+    """Return the position at which the last alternative begins."""
     depth = begin = 0
     for i, piece in enumerate(pieces):
         depth += (piece in ("(", "[")) - (piece in (")", "]"))
@@ -257,7 +259,7 @@ def last_alternative(pieces: Sequence[str]) -> int:
 
 
 def argument(body: Sequence[Token], at: int) -> tuple[str, int]:
-    """The text of a parameter or condition that begins at a token, and where it ends."""
+    """Return the text of the parameter or condition at ``at``, and the position after it."""
     found = body[at].text if at < len(body) else ""
     depth, end = found.count("[") + found.count("(") - found.count(")"), at + 1
     while end < len(body) and (depth or body[end].text == "("):

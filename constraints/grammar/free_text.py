@@ -1,6 +1,7 @@
-"""Free text in terminals: local states to which single characters lead back, as in ``/"[^"]*"/`` within the quotes.
+"""Free text in terminals: local states with loops on single characters, as inside the quotes of ``/"[^"]*"/``.
 
-A letter of a local state is a path from it back to it that does not visit it in between, along states that lead nowhere else.
+A *letter* of a local state is a path from it back to it that does not visit it in between, through states that lead nowhere
+else.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ from ..automata.lazy import Letters
 from ..automata.nfa import Nfa
 from ..automata.region import LocalBody
 
-MOST_BETWEEN = 200  # states within letters
-FEWEST = 64  # bytes that are letters by themselves: fewer are no free text
+MOST_BETWEEN = 200  # most states inside the letters of a local state
+FEWEST = 64  # fewest single bytes that loop at a local state of free text
 
 Moves = Callable[[int], Sequence[tuple[int, int, int]]]
 
 
 def body_of(local: int, moves: Moves, ends: Callable[[int], bool]) -> LocalBody | None:
-    """The free text that a local state is in. ``ends``: whether the terminal may end in a state."""
+    """Return the free text at a local state, or None.
+
+    ``ends``: whether the terminal may end in a state.
+    """
     if sum(high - low + 1 for low, high, to in moves(local) if to == local) < FEWEST:
         return None
     stays: dict[int, bool] = {local: True}
@@ -33,7 +37,7 @@ def body_of(local: int, moves: Moves, ends: Callable[[int], bool]) -> LocalBody 
             stays.update(dict.fromkeys(between or (target,), between is not None))
     number = {local: 0}
     order = [local]
-    for state in order:  # which grows
+    for state in order:  # grows during the loop
         edges[state] = [move for move in moves(state) if stays.get(move[2], False)]
         for _, _, target in edges[state]:
             if target not in number:
@@ -44,7 +48,7 @@ def body_of(local: int, moves: Moves, ends: Callable[[int], bool]) -> LocalBody 
 
 
 def region(first: int, local: int, moves: Moves, ends: Callable[[int], bool]) -> set[int] | None:
-    """The states from here to a local state, if all ways lead there."""
+    """Return the states reachable from ``first`` before ``local``, or None unless all paths lead to ``local``."""
     found, todo, before = {first}, [first], dict[int, set[int]]()
     while todo:
         state = todo.pop()
@@ -67,6 +71,9 @@ def region(first: int, local: int, moves: Moves, ends: Callable[[int], bool]) ->
 
 @lru_cache(512)
 def letters(states: int, rows: tuple[tuple[int, int, int, int], ...]) -> Letters:
-    """The letters of an automaton: the same object for the same rows, since tables of a vocabulary are kept by it."""
+    """Return the letters of an automaton.
+
+    Equal rows give one object, which serves as a key of caches.
+    """
     start = np.array([0])
     return Letters(Nfa(states, np.array(rows, np.int64).reshape(-1, 4), NO_EPSILONS, start, start))

@@ -1,7 +1,7 @@
-"""Stacks that share what is above and below: a graph-structured stack (Tomita, 1987), for grammars that are ambiguous.
+"""A graph-structured stack (Tomita, 1987) for ambiguous grammars: stacks share their frames.
 
-Where several stacks call the same machine at the same byte, it begins once, on a *join* of the stacks that go on when it ends.
-So n bytes can be understood in a number of ways that is exponential in n, and the stacks are at most linear in it.
+If several stacks call one machine at one byte, it begins once, on a *join* of the stacks to return to. So n bytes may have
+exponentially many parses, while the stacks number at most linear in n.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..automata.work import spend
 
 
 class Join(Region):
-    """No text; the local state of its stack is the set of stacks that go on."""
+    """The machine of a join frame: it reads no text, and its local state is the set of stacks to return to."""
 
     def start(self) -> Local:
         return frozenset()
@@ -36,14 +36,17 @@ JOIN = Join()
 
 
 class GrammarAutomaton(StackAutomaton):
-    """A stack automaton with joins, of machines that do not accept the empty text where they are called."""
+    """A stack automaton with joins.
+
+    Its machines do not accept the empty text where they are called.
+    """
 
     def __init__(self, root: Machine) -> None:
         super().__init__(root)
         self._orders: dict[frozenset[Machine], list[Machine]] = {}
 
     def join(self, stacks: Iterable[Stack]) -> Stack:
-        """The stack that goes on as any of these does."""
+        """Return a stack that continues as any of these stacks does."""
         members = frozenset(stacks)
         if len(members) == 1:
             return next(iter(members))
@@ -86,7 +89,7 @@ class GrammarAutomaton(StackAutomaton):
         return list(found), ends
 
     def _order(self, called: frozenset[Machine]) -> list[Machine]:
-        """The machines that begin where these do, callers before what they call."""
+        """Return the machines that these call without reading, and these, callers before callees."""
         if called not in self._orders:
             order, entered = list[Machine](), set[Machine]()
             stack: list[tuple[Machine | None, Iterator[Machine]]] = [(None, iter(called))]
@@ -113,7 +116,10 @@ class GrammarAutomaton(StackAutomaton):
         return None
 
     def bounded(self, found: Moves) -> Moves:
-        """The moves. Raises ``TooManyStates`` where one leads to more than ``limits.ALTERNATIVES`` stacks."""
+        """Return the moves.
+
+        Raise ``TooManyStates`` if one leads to more than ``limits.ALTERNATIVES`` stacks.
+        """
         if any(
             isinstance(move.target, frozenset) and len(move.target) > limits.ALTERNATIVES for move in found
         ):
@@ -146,7 +152,7 @@ class GrammarAutomaton(StackAutomaton):
 
 
 def under(stack: Stack) -> Iterable[Stack]:
-    """The stacks that go on when the top one is final."""
+    """Return the stacks that continue when the top frame is final."""
     if stack.machine is JOIN:
         members: frozenset[Stack] = stack.local
         return members
@@ -154,7 +160,7 @@ def under(stack: Stack) -> Iterable[Stack]:
 
 
 def below(stacks: Sequence[Stack], known: Callable[[Stack], bool]) -> Iterator[Stack]:
-    """The stacks and those under them that are not known yet, the lowest first."""
+    """Yield the stacks and those under them that are not ``known`` yet, the lowest first."""
     todo = list(stacks)
     while todo:
         stack = todo[-1]

@@ -1,6 +1,6 @@
-"""Grammars in Lark's format → rules.
+"""Read grammars in Lark's format as rules.
 
-The ``lark`` package reads them; what it has no word for is rewritten first (``dialect.py``).
+The ``lark`` package parses them; extensions that it lacks are rewritten first (``dialect.py``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from .statements import Token
 from .terminals import Places, Terminal, never_beside, read_terminal
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text
 
-IMPORTED = ("common", "lark", "python", "unicode")  # the grammars that the package holds
+IMPORTED = ("common", "lark", "python", "unicode")  # grammars that come with the package
 
 
 def import_own(do_import: Callable[..., None], path: Sequence[str], base: Any, *others: Any) -> None:
-    """Import from a grammar of the package's own; raise ``UnsupportedConstraint`` for any other, which would open a file."""
+    """Import from one of the package's own grammars.
+
+    Raise ``UnsupportedConstraint`` for any other file.
+    """
     if base is not None or len(path) != 1 or path[0] not in IMPORTED:
         raise UnsupportedConstraint(
             f"%import of {'.'.join(path)!r}: only {', '.join(IMPORTED)} can be imported from; write the rules into the grammar"
@@ -38,8 +41,10 @@ def import_own(do_import: Callable[..., None], path: Sequence[str], base: Any, *
 
 
 def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, Places]:
-    """The rules of a Lark grammar; what it ignores may stand before each terminal and at the end. Also the marks of terminals
-    that depend on what stands beside them."""
+    """Return the rules of a Lark grammar, and the marks of terminals that depend on adjacent text.
+
+    Ignored terminals may stand before each terminal and at the end.
+    """
     lark = lark_package()
     extensions = extended(text, tokens)
     written, text = text, extensions.text
@@ -125,7 +130,7 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
 def read_extensions(
     extensions: Extensions, patterns: dict[str, Any], lark: Any
 ) -> tuple[dict[str, Nfa], tuple[Narrowing, ...]]:
-    """The texts of the declared terminals that stand for texts, and what the schemas among them leave out."""
+    """Return the texts of the declared terminals, and the narrowings of the schemas among them."""
 
     def literal(token: Token) -> str:
         try:
@@ -148,7 +153,10 @@ def read_extensions(
 
 
 def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:
-    """What a terminal takes, or what is passed over where it is ignored. Raises ``UnsupportedConstraint`` with the line."""
+    """Read a terminal; ``ignored``: as an ignored one.
+
+    Raises ``UnsupportedConstraint`` with the line.
+    """
     try:
         if pattern.type == "str" and not pattern.flags and pattern.value:
             return Terminal(nfa.literal(pattern.value.encode()))
@@ -162,7 +170,7 @@ def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Termi
 
 
 def place(text: str, message: str) -> str:
-    """Where a message of ``lark`` is about: the line it gives, or that of the rule it names."""
+    """Return the line that a message of ``lark`` gives, or the line of the rule that it names."""
     if found := re.search(r"line (\d+)", message):
         return f"line {found[1]}"
     names = re.findall(r"'(\w+)'|in (?:rule|terminal) (\w+)", message)
@@ -171,7 +179,7 @@ def place(text: str, message: str) -> str:
 
 
 def line_of(text: str, name: str, anywhere: bool = False) -> int:
-    """The line on which a rule or terminal is defined (or, ``anywhere``, last named); 0 if there is none."""
+    """Return the line on which a rule or terminal is defined, or with ``anywhere`` last named; 0 if none."""
     sign = rf"\b{re.escape(name)}\b" if anywhere else rf"^\s*[?!]?{re.escape(name)}\b"
     lines = [i for i, line in enumerate(text.splitlines(), 1) if re.search(sign, line)]
     return (lines[-1] if anywhere else lines[0]) if lines else 0

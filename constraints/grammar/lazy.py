@@ -1,4 +1,4 @@
-"""Grammars as lazy automata: context-free, without a depth."""
+"""Grammars as lazy automata: context-free, with unbounded depth."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def lazy_grammar(
     start: str | None = None,
     tokens: Mapping[int, str] | None = None,
 ) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
-    """The texts of a context-free grammar, as a lazy automaton, with what that leaves out.
+    """Return a lazy automaton of a context-free grammar, with its narrowings.
 
-    The arguments are those of :func:`~.constraint.grammar`. Rules may lie within themselves to any depth. Only where a rule
-    must be a regular language (what stands before ``-`` in EBNF) is it followed to a depth, which ``narrowed`` says.
+    The arguments are those of :func:`~.constraint.grammar`. Rules may nest to any depth. Only a rule that must be a regular
+    language (the left side of ``-`` in EBNF) has a bounded depth, which the narrowings say.
 
-    Raises what :func:`~.constraint.grammar` raises, and ``TooManyStates`` while it is used, where an ambiguous text can be
-    understood in too many ways at the same time.
+    Raises what :func:`~.constraint.grammar` raises. The automaton raises ``TooManyStates`` in use if an ambiguous text has
+    too many parses at one time.
     """
     try:
         with limited():
@@ -68,7 +68,7 @@ def lazy_grammar(
 
 
 class CommittingAutomaton(GrammarAutomaton):
-    """A stack automaton in which, where a terminal ends that commits, those that could go on are given up."""
+    """A stack automaton that drops all other readings where a committing terminal ends."""
 
     def moves(self, configuration: Configuration) -> Moves:
         active, _ = self.active(configuration)
@@ -90,8 +90,11 @@ class CommittingAutomaton(GrammarAutomaton):
         return self.bounded(merged(kept))
 
     def completion(self, configuration: Configuration) -> bytes:
-        """A text from here to acceptance. Where a terminal commits on the way that the text was made for, another is made
-        from there. Raises ``UnsupportedConstraint`` where that leads nowhere."""
+        """Return a text from here to acceptance.
+
+        If a terminal commits on the path that the text was made for, another text is made from there. Raises
+        ``UnsupportedConstraint`` if that does not lead to acceptance.
+        """
         found = bytearray()
         for _ in range(limits.POSITIONS):
             for byte in super().completion(configuration):
@@ -113,13 +116,13 @@ class CommittingAutomaton(GrammarAutomaton):
         return (self.completion(configuration),)
 
     def body(self, configuration: Configuration) -> Body | None:
-        return None  # letters may trigger a rule
+        return None  # a character may make a terminal commit
 
 
 def grammar_abstraction(automaton: StackAutomaton, most_states: int) -> Nfa:
-    """A finite automaton that accepts all texts of a lazy grammar, of at most about ``most_states`` states.
+    """Return a finite automaton of about ``most_states`` states that accepts all texts of a lazy grammar.
 
-    Where terminals look beside them, the abstraction of the words is met with what they allow. Raises ``TooManyStates``.
+    If terminals depend on adjacent text, the abstraction is intersected with the marks allowed. Raises ``TooManyStates``.
     """
     root = automaton.root
     assert root is not None
@@ -138,7 +141,7 @@ def grammar_abstraction(automaton: StackAutomaton, most_states: int) -> Nfa:
 
 
 def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrowing, ...]]:
-    """The grammar with the finite automata of ``x - y`` in their places, and what these leave out of x."""
+    """Replace each ``x - y`` by its finite automaton; return the grammar and what these leave out of x."""
     found: list[Narrowing] = []
 
     def replaced(expression: Expression) -> Expression:

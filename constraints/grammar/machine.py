@@ -1,8 +1,8 @@
-"""Each rule of a grammar as a machine that calls the machines of other rules: a pushdown automaton without a depth.
+"""The rules of a grammar as machines that call one another: a pushdown automaton without a depth bound.
 
-A machine reads the texts of its rule that are not empty; where a rule may be empty, its callers may skip it. So nothing
-begins without reading, and cycles of rules that may be empty do not loop. The local states are sets of nodes of the network
-(``productions.py``): the subset construction over bytes and rules, a state at a time.
+A machine reads the nonempty texts of its rule; if a rule may be empty, its callers may skip it. So no machine begins without
+reading, and cycles of rules that may be empty do not loop. The local states are sets of nodes of the network
+(``productions.py``): a lazy subset construction over bytes and rules.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ..automata.region import Local, Machine, Region
 from .productions import Productions
 from .rule_machine import RuleMachine, bounded, closure
 
-ANY = -1  # any number of times
-FEW = 16  # counts that abstractions keep where they can
+ANY = -1  # the count is forgotten
+FEW = 16  # largest count that abstractions keep
 
 
 class GrammarMachines:
-    """The machines of a grammar's rules, each made when it is first called."""
+    """The machines of a grammar's rules, each built when it is first called."""
 
     def __init__(self, productions: Productions) -> None:
         self.productions = productions
@@ -27,11 +27,11 @@ class GrammarMachines:
         self._left: dict[str, tuple[str, ...]] = {}
 
     def root(self) -> Machine:
-        """The machine of the start rule's texts, the empty one too if it has that."""
+        """Return the machine of all texts of the start rule, the empty one included."""
         return Root(self, self.productions.start)
 
     def machine(self, rule: str) -> Machine:
-        """The machine of the texts of a rule that are not empty."""
+        """Return the machine of the nonempty texts of a rule."""
         found = self._machines.get(rule)
         if found is None:
             group = self.group(rule)
@@ -43,14 +43,14 @@ class GrammarMachines:
         return found
 
     def group(self, rule: str) -> tuple[str, ...]:
-        """The rules that begin with one another, this among them; none if it never begins with itself."""
+        """Return the rules that are mutually left-recursive with this one; none if it is not left-recursive."""
         after = self._reached(rule)
         if rule not in after:
             return ()
         return (rule, *(other for other in after if other != rule and rule in self._reached(other)))
 
     def _reached(self, rule: str) -> dict[str, None]:
-        """The rules that a rule begins with, and what those begin with."""
+        """Return the rules that a rule may begin with, transitively."""
         found = dict[str, None]()
         todo = [rule]
         while todo:
@@ -61,7 +61,7 @@ class GrammarMachines:
         return found
 
     def left_calls(self, rule: str) -> tuple[str, ...]:
-        """The rules that a text of the rule may begin with."""
+        """Return the rules that a rule may call before it reads anything else."""
         if rule not in self._left:
             if rule in self.productions.counted:
                 self._left[rule] = (self.productions.counted[rule][0],)
@@ -75,7 +75,7 @@ class GrammarMachines:
 
 
 class Root(Region):
-    """The texts of a rule, the empty one too if it has that."""
+    """All texts of a rule, the empty one included."""
 
     def __init__(self, machines: GrammarMachines, rule: str) -> None:
         self.machines, self.rule = machines, rule
@@ -103,13 +103,13 @@ class Root(Region):
 
 
 class CountMachine(Region):
-    """A rule so many times; the local state is how often it has been read (``ANY``: in an abstraction)."""
+    """A repeated rule; the local state is the number of repetitions read (``ANY``: forgotten)."""
 
     def __init__(self, machines: GrammarMachines, rule: str) -> None:
         self.machines = machines
         self.once, self.low, self.high = machines.productions.counted[rule]
         if machines.productions.lengths[self.once].least == 0:
-            self.low = 0  # the others are empty
+            self.low = 0  # missing repetitions can be empty
 
     def start(self) -> Local:
         return 0

@@ -1,8 +1,8 @@
 """The macros of xgrammar's EBNF: ``Regex(…)``, ``Substring(…)`` and ``TagDispatch(…)``.
 
 Regex("a+", flags="i", json_string=true)        the texts that match, of characters that JSON strings need not escape;
-                                                "." is any character, and with flags any but a line feed, unless one is s
-Substring("ab", "cd")                           some of these pieces that stand in a row, or none
+                                                "." is any character, but with flags other than s no line feed
+Substring("ab", "cd")                           consecutive pieces of this sequence, or none
 TagDispatch(("<f>", rule), excludes=("end",))   free text, and after each tag a text of its rule
 """
 
@@ -36,7 +36,10 @@ class Macro:
     line: int
 
     def expression(self) -> Expression:
-        """What the macro stands for. Raises ``UnsupportedConstraint`` for arguments that it does not have."""
+        """Return the expression that the macro stands for.
+
+        Raises ``UnsupportedConstraint`` for wrong arguments.
+        """
         read, options = MACROS[self.name]
         for name in self.options:
             if name not in options:
@@ -49,14 +52,14 @@ class Macro:
         return UnsupportedConstraint(f"{self.name}: {why}", path=f"line {self.line}")
 
     def texts(self, values: Iterable[Any]) -> list[str]:
-        """The values, which are texts; empty ones are left out."""
+        """Check that the values are texts, and drop empty ones."""
         found = list(values)
         if not all(isinstance(value, str) for value in found):
             raise self.refused("texts are expected")
         return [text for text in found if text]
 
     def flag(self, name: str, default: bool) -> bool:
-        """An option that is true or false."""
+        """Return a boolean option."""
         value = self.options.get(name)
         if value is not None and not (isinstance(value, Call) and value.rule in ("true", "false")):
             raise self.refused(f"{name} is true or false")
@@ -64,7 +67,7 @@ class Macro:
 
 
 def regex(macro: Macro) -> Expression:
-    """The texts that match a pattern."""
+    """Return the texts that match a pattern."""
     flags = macro.options.get("flags", "s")
     if len(macro.values) != 1 or not isinstance(macro.values[0], str):
         raise macro.refused("one pattern is expected")
@@ -81,12 +84,15 @@ def regex(macro: Macro) -> Expression:
 
 
 def substring(macro: Macro) -> Expression:
-    """Some of the pieces that stand in a row, or none."""
+    """Return consecutive pieces of a sequence, or none."""
     return Text(pieces_in_a_row(macro.texts(macro.values)))
 
 
 def tag_dispatch(macro: Macro) -> Expression:
-    """Free text in which no tag occurs but before a text of its rule: any number of them, or at most one."""
+    """Return free text in which each tag is followed by a text of its rule.
+
+    A text has any number of tags, or at most one with ``loop_after_dispatch=false``.
+    """
     rules: dict[str, list[Expression]] = {}
     for pair in macro.values:
         if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Call)):
@@ -117,4 +123,4 @@ MACROS = {
     "Substring": (substring, ()),
     "TagDispatch": (tag_dispatch, ("excludes", "loop_after_dispatch")),
 }
-"""By name: how a macro is read, and the options that it has."""
+"""By name: the function that reads the macro, and its options."""

@@ -1,6 +1,6 @@
-"""Terminals that are more than one regular expression: ``&``, ``~``, ``%regex``, and rules that end at a first match.
+"""Terminals beyond one regular expression: ``&``, ``~``, ``%regex``, and rules that end at a first match.
 
-These take every text of theirs, whatever ``re`` would prefer: they are sets of texts, with
+They are sets of texts; the preference of ``re`` among matches plays no role:
 
     lazy(L) = { w in L : no proper prefix of w is in L }        suffix and stop: lazy(L S)
 """
@@ -24,7 +24,11 @@ WORDS = re.compile(r"\w+|[^\w\s]|\s+")
 
 
 class TerminalReader:
-    """Reads the bodies of terminals. ``pattern`` gives the pattern of a literal and that of a terminal of Lark's."""
+    """A recursive-descent parser of terminals' bodies.
+
+    ``literal`` gives the pattern of a string or regular expression, ``pattern`` that of a terminal by name, None if
+    undefined.
+    """
 
     def __init__(
         self, extensions: Extensions, literal: Callable[[Token], str], pattern: Callable[[str], str | None]
@@ -34,7 +38,7 @@ class TerminalReader:
         self._open: set[str] = set()
 
     def named(self, name: str, token: Token) -> Nfa:
-        """The texts of a terminal."""
+        """Return the texts of a terminal."""
         if name not in self._known:
             if name in self._open:
                 raise refused(f"the terminal {name} is made of itself", token)
@@ -52,14 +56,14 @@ class TerminalReader:
         return self._known[name]
 
     def read(self, body: Sequence[Token]) -> Nfa:
-        """The texts of the right side of a terminal."""
+        """Return the texts of the right side of a terminal."""
         found, end = self._choice(body, 0)
         if end < len(body):
             raise refused(f"{body[end].text!r} cannot stand in a terminal", body[end])
         return dfa.simplify(found)
 
     def lazy(self, lazy: Lazy) -> Nfa:
-        """The texts of a rule that ends at its first match."""
+        """Return the texts of a rule that ends at its first match."""
         whole = self.read(lazy.body)
         if lazy.suffix is None:
             return dfa.first_matches(whole)
@@ -136,7 +140,10 @@ class TerminalReader:
 
 
 def written(schema: Any, line: int) -> tuple[Any, Writing]:
-    """A schema and how its texts are written, as ``x-guidance`` asks in it: any white space, by default."""
+    """Return a schema without ``x-guidance``, and the style that ``x-guidance`` asks for.
+
+    The default is any white space.
+    """
     options = schema.get("x-guidance", {}) if isinstance(schema, dict) else {}
     if not isinstance(options, dict):
         raise UnsupportedConstraint("x-guidance is an object", path=f"line {line}")
@@ -158,7 +165,7 @@ def written(schema: Any, line: int) -> tuple[Any, Writing]:
 
 
 def structured(value: Any, line: int) -> Nfa:
-    """The texts of ``%regex {…}``: some of these pieces that stand in a row, or none."""
+    """Return the texts of ``%regex {…}``: consecutive pieces of a sequence, or none."""
     kinds = {"substring_chunks": list, "substring_words": str, "substring_chars": str}
     if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in kinds:
         raise UnsupportedConstraint(
@@ -172,7 +179,7 @@ def structured(value: Any, line: int) -> Nfa:
 
 
 def pieces_in_a_row(pieces: Sequence[str]) -> Nfa:
-    """The texts of some of the pieces that stand in a row, or of none."""
+    """Return the texts of consecutive pieces of a sequence, the empty text included."""
     size = len(pieces)
     epsilons = [(0, None, i + 1) for i in range(size)] + [(i + 1, None, size + 2) for i in range(size + 1)]
     arcs = [(i + 1, nfa.literal(piece.encode()), i + 2) for i, piece in enumerate(pieces)]

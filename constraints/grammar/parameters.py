@@ -1,6 +1,6 @@
-"""Rules with a parameter, a number of 64 bits: ``perm::_ : "a" perm::set_bit(0) %if bit_clear(0)``.
+"""Rules with a parameter, a 64-bit number: ``perm::_ : "a" perm::set_bit(0) %if bit_clear(0)``.
 
-Each value that a rule is called with makes a rule of its own, the alternatives whose conditions hold for the value.
+Each value that a rule is called with yields a copy of the rule, with the alternatives whose conditions hold for the value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .. import limits
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, can_end
 
 Step = Callable[[int], int]
-"""The parameter of a call, given that of the rule."""
+"""The function from the parameter of the calling rule to that of the called one."""
 Condition = Callable[[int], bool]
 MASK = (1 << 64) - 1
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
@@ -26,12 +26,12 @@ RANGE = re.compile(r"\[(\d+):(\d+)\]")
 
 
 def unknown(text: str, line: int) -> UnsupportedConstraint:
-    """The error for what is no parameter or condition."""
+    """Return the error for text that is no parameter or condition."""
     return UnsupportedConstraint(f"{text!r} is no parameter or condition of a rule", path=f"line {line}")
 
 
 def number(text: str, line: int) -> int:
-    """A number, decimal or hexadecimal."""
+    """Parse a number, decimal or hexadecimal."""
     try:
         found = int(text, 0)
     except ValueError:
@@ -42,7 +42,7 @@ def number(text: str, line: int) -> int:
 
 
 def bits(text: str, line: int) -> tuple[int, int]:
-    """The first bit and the number of bits of ``[x:y]`` or ``_``."""
+    """Return the first bit and the number of bits of ``[x:y]`` or ``_``."""
     if text == "_":
         return 0, 64
     match = RANGE.fullmatch(text)
@@ -52,7 +52,7 @@ def bits(text: str, line: int) -> tuple[int, int]:
 
 
 def parts(text: str) -> list[str]:
-    """The arguments of a call: split at the commas outside parentheses."""
+    """Split the arguments of a call at the commas outside parentheses."""
     found, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -88,7 +88,7 @@ def step(text: str, line: int) -> Step:
 
 
 def condition(text: str, line: int) -> Condition:
-    """The function of a condition."""
+    """Parse a condition as a function of the parameter."""
     if text in ("true", "true()"):
         return lambda p: True
     match = CALL.fullmatch(text)
@@ -126,9 +126,12 @@ def instantiated(
     steps: Mapping[str, tuple[str, Step]],
     conditions: Mapping[str, Condition],
 ) -> Rules:
-    """The grammar with a rule for each value that a rule is called with. ``steps`` and ``conditions`` are the terminals that
-    stand for calls and conditions. Raises ``TooManyStates`` for more than ``limits.ALTERNATIVES``."""
-    dependent = set(parametric)  # also the rules that Lark makes of their parts
+    """Return the grammar with a copy of each parametric rule for each value that it is called with.
+
+    ``steps`` and ``conditions``: what the terminals for calls and conditions stand for. Raises ``TooManyStates`` for more
+    than ``limits.ALTERNATIVES`` rules.
+    """
+    dependent = set(parametric)  # and the helper rules that Lark makes of their parts
     size = -1
     while len(dependent) > size:
         size = len(dependent)
@@ -167,7 +170,7 @@ def instantiated(
             )
         if isinstance(expression, Series | Choice):
             if isinstance(expression, Series) and any(fails(part, value) for part in expression.parts):
-                return Choice([])  # before what it calls is made
+                return Choice([])  # decided before copies of the called rules are made
             return type(expression)([copy(part, value) for part in expression.parts])
         if isinstance(expression, Repeat):
             return Repeat(copy(expression.part, value), expression.low, expression.high)
@@ -190,7 +193,7 @@ def depends(
     conditions: Mapping[str, object],
     dependent: set[str],
 ) -> bool:
-    """Whether an expression asks for the parameter."""
+    """Return whether an expression depends on the parameter."""
     if isinstance(expression, Text):
         return expression.name in steps or expression.name in conditions
     if isinstance(expression, Call):
@@ -203,7 +206,7 @@ def depends(
 
 
 def without_dead_instances(grammar: Rules) -> Rules:
-    """The grammar without calls of rules with a parameter whose conditions leave them no text."""
+    """Drop the calls of parametric copies that have no text under their conditions."""
     ends: set[str] = set()
     size = -1
     while len(ends) > size:

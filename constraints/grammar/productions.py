@@ -2,9 +2,9 @@
 
     network of a rule:  start ──(terminal | rule | nothing)──▶ … ──▶ end
 
-Rules that need no machine of their own are written out where they are called: those that are called once or are short, in no
-cycle of calls but for the rules that are kept. The length of the shortest text of each rule, and of its shortest text that
-is not empty, is the least fixed point of the grammar's equations over (min, +) (Knuth, 1977).
+Rules that need no machine of their own are inlined where they are called: short ones and those called once, unless they close
+a cycle of calls. The lengths of the shortest text and of the shortest nonempty text of each rule are the least fixed point of
+the grammar's equations over (min, +) (Knuth, 1977).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ..automata.work import spend
 from .tables import Lengths, Table
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, calls, reachable_rules
 
-SHORT = 40  # rules of at most so many parts are written out wherever they are called
-LONG = 2_000  # and rules that are called once up to so many
-DEEP = 60  # levels of rules written out within rules
-UNROLLED = 60  # repeats of at most so many parts are written out; others are counted
+SHORT = 40  # most parts of a rule that is inlined wherever it is called
+LONG = 2_000  # most parts of a rule that is called once and inlined
+DEEP = 60  # most levels of inlined rules
+UNROLLED = 60  # most parts of a repeat that is unrolled; others are counted
 
 Arc = tuple["Text | str | None", int]  # what is read, and the node after it
 
@@ -31,13 +31,13 @@ NOTHING = Lengths(math.inf, math.inf)
 
 
 class Productions:
-    """The rules that a start rule reaches. ``Without`` must be gone; repeats of many times are rules of their own."""
+    """The rules reachable from a start rule, without ``Without``; long repeats become rules of their own."""
 
     def __init__(self, grammar: Rules, start: str) -> None:
         self.start = start
         self.rules: dict[str, Expression] = {}
         self.counted: dict[str, tuple[str, int, int | None]] = {}
-        """Rules that are repeats: the rule that is repeated, how often at least and at most."""
+        """Rules that count: the repeated rule, the fewest and the most repetitions (None: no upper bound)."""
         self.commits = grammar.commits
         self._tables: dict[int, Table] = {}
         self._networks: dict[str, list[list[Arc]]] = {}
@@ -46,10 +46,10 @@ class Productions:
             if name in reached:
                 self.rules[name] = self._without_counts(expression, name)
 
-    # ------------------------------------------------------------ what is counted
+    # ------------------------------------------------------------ counted repeats
 
     def _without_counts(self, expression: Expression, rule: str) -> Expression:
-        """The expression with repeats of many times as calls of rules that count."""
+        """Replace long repeats in an expression by calls of rules that count."""
         if isinstance(expression, Series | Choice):
             return type(expression)([self._without_counts(part, rule) for part in expression.parts])
         if not isinstance(expression, Repeat):
@@ -72,7 +72,7 @@ class Productions:
     # ------------------------------------------------------------ terminals and lengths
 
     def table(self, text: Text) -> Table:
-        """The automaton of a terminal."""
+        """Return the table of a terminal's automaton."""
         found = self._tables.get(id(text))
         if found is None:
             found = self._tables[id(text)] = Table(text.words)
@@ -98,7 +98,7 @@ class Productions:
         return found
 
     def _measured(self, expression: Expression, known: Mapping[str, Lengths]) -> Lengths:
-        """The lengths of an expression's shortest texts, given those of the rules."""
+        """Return the lengths of an expression's shortest texts, given those of the rules."""
         if isinstance(expression, Text):
             return self.table(expression).lengths
         if isinstance(expression, Call):
@@ -124,7 +124,7 @@ class Productions:
 
     @cached_property
     def written_out(self) -> frozenset[str]:
-        """The rules that are written out where they are called."""
+        """The rules that are inlined where they are called."""
         sites: dict[str, int] = dict.fromkeys(self.rules, 0)
         called: dict[str, list[str]] = {}
         for name, expression in self.rules.items():
@@ -144,7 +144,10 @@ class Productions:
         return frozenset(found)
 
     def network(self, rule: str) -> list[list[Arc]]:
-        """The arcs that leave each node; node 0 is the start, node 1 the end. From each node some text leads to the end."""
+        """Return the arcs that leave each node of a rule's network, trimmed at the end.
+
+        Node 0 is the start, node 1 the end.
+        """
         found = self._networks.get(rule)
         if found is None:
             found = self._networks[rule] = self._network(self.rules[rule])
@@ -190,7 +193,7 @@ class Productions:
                 walk(part.part, here, there)
                 here = there
             if part.high is None:
-                there = node()  # a node of its own: what else leaves `here` is not repeated
+                there = node()  # a new node for the loop, since `here` may have other arcs
                 arcs[here].append((None, there))
                 walk(part.part, there, there)
                 here = there
@@ -208,7 +211,7 @@ class Productions:
 
 
 def times(once: Lengths, low: int, high: int | None) -> Lengths:
-    """The lengths of the shortest texts of a repeat."""
+    """Return the lengths of the shortest texts of a repeat."""
     if high is not None and high < low:
         return NOTHING
     least = once.least * low if low else 0.0
@@ -217,7 +220,7 @@ def times(once: Lengths, low: int, high: int | None) -> Lengths:
 
 
 def parts_of(expression: Expression) -> int:
-    """How many arcs the network of an expression has."""
+    """Count the arcs of an expression's network, approximately."""
     if isinstance(expression, Series | Choice):
         return 1 + sum(map(parts_of, expression.parts))
     if isinstance(expression, Repeat):
@@ -227,7 +230,7 @@ def parts_of(expression: Expression) -> int:
 
 
 def postorder(called: Mapping[str, list[str]], start: str, kept: set[str]) -> list[str]:
-    """The rules, callers after what they call; the rules that close a cycle are added to ``kept``."""
+    """Return the rules with callees before callers; rules that close a cycle are added to ``kept``."""
     order, entered, left = list[str](), {start}, set[str]()
     stack: list[tuple[str, Iterator[str]]] = [(start, iter(called[start]))]
     while stack:
@@ -246,7 +249,7 @@ def postorder(called: Mapping[str, list[str]], start: str, kept: set[str]) -> li
 
 
 def leading_to_the_end(arcs: list[list[Arc]]) -> list[list[Arc]]:
-    """The arcs without those to nodes from which nothing leads to the end."""
+    """Drop the arcs to nodes from which the end cannot be reached."""
     before: list[list[int]] = [[] for _ in arcs]
     for source, leaving in enumerate(arcs):
         for _, target in leaving:

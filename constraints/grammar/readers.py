@@ -1,4 +1,4 @@
-"""Grammar texts → rules: Lark's own format, GBNF (llama.cpp), plain EBNF. All are read with the ``lark`` package."""
+"""Read GBNF (llama.cpp) and plain EBNF grammars as rules, with the ``lark`` package."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ PLAIN = "\\\"'[]^-/?"
 
 
 def lark_package() -> Any:
-    """The ``lark`` package. Raises ``TractileError`` if it is not installed."""
+    """Import the ``lark`` package. Raises ``TractileError`` if it is not installed."""
     try:
         import lark
     except ImportError:
@@ -70,7 +70,7 @@ def lark_package() -> Any:
 
 
 def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) -> Rules:
-    """The rules of a GBNF or EBNF text; ``tokens`` are the texts of tokens that it names by number.
+    """Return the rules of a GBNF or EBNF grammar; ``tokens`` are the texts of tokens named by number.
 
     Raises ``UnsupportedConstraint`` with the line.
     """
@@ -105,18 +105,18 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
 
 @lru_cache(maxsize=2)
 def bnf_parser(syntax: str) -> Any:
-    """The parser of one of the two formats."""
+    """Return the parser of GBNF or EBNF."""
     return lark_package().Lark(GBNF if syntax == "gbnf" else EBNF, parser="lalr", propagate_positions=True)
 
 
 def short(error: Any) -> str:
-    """The first line of a message of ``lark``."""
+    """Return the first line of a message of ``lark``."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else "a terminal or rule is not defined"
 
 
 def expression(node: Any) -> Expression:
-    """The expression of a node of the parse tree."""
+    """Return the expression of a node of the parse tree."""
     kind, parts = node.data, node.children
     if kind == "choice":
         return Choice([expression(p) for p in parts])
@@ -133,7 +133,7 @@ def expression(node: Any) -> Expression:
         return Without(expression(parts[0]), expression(parts[1]), node.meta.line)
     if kind == "texts":
         return Choice([Text(nfa.literal(text.encode())) for text in parts])
-    if kind == "lookahead":  # a hint of what follows the rule: it takes no text away
+    if kind == "lookahead":  # a hint of what follows the rule, which reads nothing
         return Series([])
     token: Any = parts[0] if parts else None
     if kind == "macro":
@@ -163,7 +163,7 @@ def expression(node: Any) -> Expression:
 
 
 def value(node: Any) -> Any:
-    """An argument of a macro: a text, a ``Call``, or a tuple of them."""
+    """Return an argument of a macro: a text, a ``Call``, or a tuple of them."""
     if node.data == "values":
         return tuple(map(value, node.children))
     [token] = node.children
@@ -173,7 +173,7 @@ def value(node: Any) -> Any:
 
 
 def bounds(times: str) -> tuple[int, int | None]:
-    """The least and largest number of times of ``* + ?`` or ``{low,high}``."""
+    """Return the fewest and the most repetitions of ``* + ?`` or ``{low,high}``."""
     if times in "*+?":
         return int(times == "+"), 1 if times == "?" else None
     low, comma, high = (part.strip() for part in times[1:-1].partition(","))
@@ -183,7 +183,7 @@ def bounds(times: str) -> tuple[int, int | None]:
 
 
 def unescaped(text: str, line: int) -> list[str]:
-    """The characters of a text with escapes."""
+    """Return the characters of a text with its escapes decoded."""
     found = []
     for match in ESCAPE.finditer(text):
         *codes, letter, plain = match.groups()
@@ -200,7 +200,7 @@ def unescaped(text: str, line: int) -> list[str]:
 
 
 def char_class(token: Any) -> utf8.CodePoints:
-    """The characters of ``[a-z\\n]`` or ``[^…]``."""
+    """Return the characters of ``[a-z\\n]`` or ``[^…]``."""
     negated = token[1] == "^"
     body = token[1 + negated : -1]
     ranges = []

@@ -1,11 +1,13 @@
-"""The machine of a rule: the subset construction over bytes and rules, a state at a time.
+"""The machine of a rule: a lazy subset construction over bytes and rules.
 
-**Left recursion** is taken out as ``A → α | A β`` becomes ``α β*`` (the left-corner transform, Rosenkrantz and Lewis, 1970). The
-rules that begin with one another are one machine, read upwards: it begins with what begins any of them, and at the end of a rule
-``D`` it goes on behind each ``D`` that begins a rule.
+**Left recursion** is removed: ``A → α | A β`` becomes ``α β*`` (the left-corner transform, Rosenkrantz and Lewis, 1970).
+Mutually left-recursive rules form one machine that reads bottom-up: it begins with anything that begins one of them, and at
+the
+end of a rule ``D`` it continues after each call of ``D`` that begins a rule.
 
-**Right recursion** leaves nothing on the stack: a machine that can only end is dropped when it calls. So is one that calls its
-own rule at the end and could do nothing after it that the called one does not do itself (``E → E + E``: L(E) (+ E)* = L(E)).
+**Right recursion** leaves nothing on the stack: a machine that can only end is dropped when it calls. So is a machine that
+calls its own rule at its end if everything it could do afterwards the callee can do itself
+(``E → E + E``: L(E) (+ E)* = L(E)).
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ if TYPE_CHECKING:
 
 Label = Text | str | None
 Within = tuple[Table, int, int]
-"""Within a terminal: its automaton, a state of that, and the node after the terminal."""
+"""A position within a terminal: its automaton, a state of it, and the node after the terminal."""
 State = int | Within
 Range = tuple[int, int, int]
 NOWHERE: frozenset[State] = frozenset()
 Edge = tuple[int, int, frozenset[State], frozenset[State], bool]
-"""The lowest and highest byte, where they lead, where they lead if the terminal can only end, and whether it commits."""
+"""(low, high, target, target if the terminal can only end, whether it commits); targets are sets of states."""
 Ending = tuple[int, int, int, int | None, bool]
-"""The same of a local state."""
+"""An ``Edge`` whose targets are local states."""
 
 
 def closure(productions: Productions, network: list[list[Arc]], nodes: Iterable[int]) -> list[int]:
-    """The nodes that are reached without reading."""
+    """Return the nodes reached without reading."""
     found = dict.fromkeys(nodes)
     todo = list(found)
     while todo:
@@ -54,7 +56,7 @@ def closure(productions: Productions, network: list[list[Arc]], nodes: Iterable[
 
 
 def skippable(productions: Productions, label: Label) -> bool:
-    """Whether an arc may be passed without reading."""
+    """Return whether an arc may be passed without reading."""
     if label is None:
         return True
     if isinstance(label, str):
@@ -63,14 +65,17 @@ def skippable(productions: Productions, label: Label) -> bool:
 
 
 def bounded(text: bytes, times: int) -> bytes:
-    """A text so many times. Raises ``TooManyStates`` beyond ``limits.LENGTH``."""
+    """Repeat a text. Raises ``TooManyStates`` beyond ``limits.LENGTH`` bytes."""
     if len(text) * times > limits.LENGTH:
         raise TooManyStates(f"the shortest text has more than {limits.LENGTH} bytes", limit=limits.LENGTH)
     return text * times
 
 
 class RuleMachine(Region):
-    """The texts of a rule that are not empty. ``group``: the rules that begin with one another, this one first."""
+    """The nonempty texts of a rule.
+
+    ``group``: the rules that are mutually left-recursive with the rule, which comes first; empty if it is not left-recursive.
+    """
 
     def __init__(self, machines: GrammarMachines, rule: str, group: tuple[str, ...] = ()) -> None:
         self.machines, self.rule, self.group = machines, rule, frozenset(group)
@@ -86,7 +91,7 @@ class RuleMachine(Region):
         beginnings = closure(self.productions, self.arcs, first.values())
         for node in beginnings if group else ():
             for label, target in list(self.arcs[node]):
-                if label in self.group:  # a rule that begins another: behind its end, the other goes on
+                if label in self.group:  # a rule that begins another: after its end, the other continues
                     self.arcs[first[label] + 1].append((None, target))
         self._closures: dict[int, frozenset[State]] = {}
         self._sets: list[frozenset[State]] = []
@@ -97,7 +102,7 @@ class RuleMachine(Region):
         self._calls: list[Sequence[tuple[Machine, int]] | None] = []
         self._entered: dict[Within, frozenset[State]] = {}
         self.arcs.append([])
-        self.only_end = len(self.arcs) - 1  # the end of a call that stands for all that may follow it
+        self.only_end = len(self.arcs) - 1  # the node after a tail call, where the machine can only end
         self._local(frozenset(beginnings))  # local state 0 is the start, and nothing leads back to it
         self._number.clear()
 
@@ -117,7 +122,7 @@ class RuleMachine(Region):
         return found
 
     def _behind(self, node: int) -> frozenset[State]:
-        """A node and what is reached from it without reading."""
+        """Return the epsilon closure of a node."""
         found = self._closures.get(node)
         if found is None:
             found = frozenset(closure(self.productions, self.arcs, [node]))
@@ -125,7 +130,7 @@ class RuleMachine(Region):
         return found
 
     def _enter(self, table: Table, state: int, node: int) -> frozenset[State]:
-        """Where the automaton is when a terminal comes into a state."""
+        """Return the states after a terminal's automaton enters a state."""
         key = (table, state, node)
         found = self._entered.get(key)
         if found is None:
@@ -136,7 +141,7 @@ class RuleMachine(Region):
         return found
 
     def _edges(self, table: Table, state: int, node: int) -> list[Edge]:
-        """The edges out of a state of a terminal."""
+        """Return the edges out of a state of a terminal."""
         return [
             (
                 low,
@@ -149,7 +154,7 @@ class RuleMachine(Region):
         ]
 
     def endings(self, local: Local) -> Sequence[Ending]:
-        """The moves, with where they lead without the terminals that could go on, and whether one commits."""
+        """Return the moves with the targets if terminals can only end, and whether one commits."""
         self.moves(local)
         return self._endings[local]
 
@@ -195,7 +200,10 @@ class RuleMachine(Region):
         return found
 
     def _after_call(self, rule: str, node: int) -> frozenset[State]:
-        """Where the machine is after a call. At the end, behind its own rule, what it does the called one can do as well."""
+        """Return the states after a call.
+
+        After a call of its own rule at its end, the machine can only end if the callee can do all that it could.
+        """
         after = self._behind(node)
         if rule == self.rule and self.end in after and after <= self._behind(self.end):
             return frozenset([self.only_end])
@@ -244,13 +252,13 @@ class RuleMachine(Region):
         return len(table.shortest[within]) + self._distance[node]
 
     def _weight(self, label: Text | str) -> float:
-        """The length of the shortest text of an arc that is not empty."""
+        """Return the length of the shortest nonempty text of an arc."""
         if isinstance(label, str):
             return self.productions.lengths[label].nonempty
         return self.productions.table(label).lengths.nonempty
 
     def _read(self, label: Text | str) -> bytes:
-        """The shortest text of an arc that is not empty."""
+        """Return the shortest nonempty text of an arc."""
         if isinstance(label, str):
             if self.productions.lengths[label].nonempty > limits.LENGTH:
                 return bounded(b"x", limits.LENGTH + 1)
@@ -261,7 +269,7 @@ class RuleMachine(Region):
         return text
 
     def _from(self, node: int) -> bytes:
-        """The shortest text from a node to the end."""
+        """Return the shortest text from a node to the end."""
         found = []
         while node not in (self.end, self.only_end):
             label, node = self._paths[1][node]
@@ -275,7 +283,7 @@ class RuleMachine(Region):
 
     @cached_property
     def _paths(self) -> tuple[list[float], list[tuple[Label, int]]]:
-        """The length of the shortest text from each node to the end, and the first arc on its way (Dijkstra, 1959)."""
+        """For each node, the length of the shortest text to the end and its first arc (Dijkstra, 1959)."""
         before: list[list[tuple[int, float, Label]]] = [[] for _ in self.arcs]
         for source, leaving in enumerate(self.arcs):
             for label, target in leaving:
@@ -299,8 +307,10 @@ class RuleMachine(Region):
 
 
 def disjoint(edges: list[Edge]) -> list[Edge]:
-    """Disjoint ranges, each with the union of the states of the edges over it. Where a terminal commits, those that could
-    go on are given up."""
+    """Return disjoint ranges, each with the union of the targets of the edges over it.
+
+    Where a terminal commits, only the targets of terminals that end are kept.
+    """
     edges.sort(key=lambda edge: edge[0])
     cuts = sorted({edge[0] for edge in edges} | {edge[1] + 1 for edge in edges})
     found: list[Edge] = []

@@ -9,7 +9,7 @@ SCC one level deeper, and at the last level nowhere. What remains is linear, and
 
     expr: expr "+" term | term        term: NUMBER | "(" expr ")"
 
-sums are as long as you like, and only the parentheses count as depth.
+sums may have any length, and only the parentheses count as depth.
 """
 
 from __future__ import annotations
@@ -39,12 +39,14 @@ from .tree import (
 )
 
 DEPTH = 3
-"""How deep rules lie within themselves where nothing else is asked."""
+"""The largest depth of nested rules that is tried if the user gives none."""
 
 
 class Compiled(NamedTuple):
-    """The automaton of a grammar; ``depth`` is how deep rules lie within themselves, ``cut`` names the rules for which that
-    leaves texts out."""
+    """The automaton of a grammar.
+
+    ``depth``: the levels that rules nest within themselves; ``cut``: the rules that lack texts because of that bound.
+    """
 
     automaton: Nfa
     depth: int
@@ -52,7 +54,7 @@ class Compiled(NamedTuple):
 
 
 def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled:
-    """The texts that ``start`` stands for, rules within themselves at most ``max_depth`` deep.
+    """Return the automaton of ``start`` with rules nested within themselves at most ``max_depth`` deep.
 
     ``max_depth=None``: the largest depth up to ``DEPTH`` that fits the limits. Raises ``UnsupportedConstraint`` with the line
     for rules that are not defined or never end, ``EmptyLanguage``, ``TooManyStates``.
@@ -75,7 +77,10 @@ def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled
 
 
 class GrammarCompiler:
-    """The automata of rules, by rule and by the depth left."""
+    """The automata of rules, by rule and remaining depth.
+
+    ``cut``: the calls that go one level deeper.
+    """
 
     def __init__(self, grammar: Rules) -> None:
         import networkx as nx
@@ -97,7 +102,7 @@ class GrammarCompiler:
         self.cut = {graph.edges[edge]["call"] for edge in middle}
         whole = graph.copy()
         graph.remove_edges_from(middle)
-        # What is left of each SCC falls into parts; in each, all calls at one side are kept.
+        # The rest of each SCC consists of smaller SCCs; in each, all calls at one side are kept.
         self.part = number_components(graph)
         within: dict[int, list[Any]] = {}
         for a, b, data in graph.edges(data=True):
@@ -108,7 +113,7 @@ class GrammarCompiler:
         for part, edges in within.items():
             if part not in self.rightward:
                 self.cut |= {d["call"] for d in edges if not d["left"]}
-        # Rules that reach other components that are cut: what they stand for depends on `max_depth` too.
+        # Rules that reach other components with cut calls: their automata depend on `max_depth` too.
         cut_components: dict[int, str] = {self.component[call.rule]: call.rule for call in self.cut}
         self.above = {
             name
@@ -118,12 +123,12 @@ class GrammarCompiler:
         }
 
     def compile(self, start: str, max_depth: int) -> Nfa:
-        """The texts of the start rule, each strongly connected component of rules at most ``max_depth`` deep."""
+        """Return the texts of the start rule, each SCC of rules nested at most ``max_depth`` deep."""
         self.max_depth = max_depth
         return self.rule(start, max_depth)
 
     def rule(self, name: str, depth: int) -> Nfa:
-        """The texts of a rule, with at most ``depth`` further levels of recursion."""
+        """Return the texts of a rule, with at most ``depth`` further levels of recursion."""
         if depth < 0:
             return nfa.empty()
         key = name, depth, self.max_depth if name in self.above else -1
@@ -137,9 +142,9 @@ class GrammarCompiler:
         return self.memo[key]
 
     def left_out(self, start: str, max_depth: int) -> tuple[str, ...]:
-        """For each component of rules that is followed to the depth only, its first rule in the grammar.
+        """Return the first rule, in the grammar's order, of each SCC that lacks texts because of the depth.
 
-        A component whose rules accept no more at this depth than at the one before accepts no more at any depth.
+        An SCC whose rules accept no more at this depth than at the one before accepts no more at any depth.
         """
         self.max_depth = max_depth
         reached = reachable_rules(self.rules, start)
@@ -156,22 +161,22 @@ class GrammarCompiler:
         )
 
     def settled(self, name: str) -> bool:
-        """Whether a level more adds no text to the rule."""
+        """Return whether another level adds no text to the rule."""
         last = max(self.max_depth - 1, min(self.max_depth, 1))  # the last level but one is compiled already
         with suppress(TooManyStates), attempt(SIMPLIFYING / 10):
             before, now = self.rule(name, last - 1), self.rule(name, last)
             if before.is_deterministic and now.is_deterministic and before.num_states == now.num_states:
-                return difference(now, before).is_empty  # which accepts no less
+                return difference(now, before).is_empty  # `now` accepts at least as much
         return False
 
     def call(self, call: Call, caller: str, depth: int) -> Nfa:
-        """The texts of a call."""
+        """Return the texts of a call."""
         if self.component[call.rule] != self.component[caller]:
             return self.rule(call.rule, self.max_depth)
         return self.rule(call.rule, depth - (call in self.cut))
 
     def expression(self, expression: Expression, caller: str, depth: int) -> Nfa:
-        """The words of an expression that is no part of a linear recursion."""
+        """Return the texts of an expression that takes no part in a linear recursion."""
         if isinstance(expression, Text):
             return expression.words
         if isinstance(expression, Call):
@@ -187,7 +192,10 @@ class GrammarCompiler:
         return nfa.concat(parts) if isinstance(expression, Series) else nfa.union(parts)
 
     def require_exact(self, expression: Without) -> None:
-        """Raise ``UnsupportedConstraint`` if the right side of ``-`` is recursive: up to a depth too little would be removed."""
+        """Raise ``UnsupportedConstraint`` if the right side of ``-`` has a depth bound.
+
+        The bound would remove too few texts.
+        """
         reached = [call for call, _, _ in calls(expression.minus)]
         seen = {call.rule for call in reached}
         for call in reached:
@@ -201,9 +209,11 @@ class GrammarCompiler:
             reached += fresh
 
     def one_sided(self, part: int, name: str, depth: int) -> Nfa:
-        """The automaton of mutually left-linear or right-linear rules.
+        """Return the automaton of mutually left-linear or right-linear rules.
 
-        Each rule is a state. Its words lead from there to the end; for calls at the left, from the start to there."""
+        Each rule is a state. For right-linear rules its texts lead from that state to the end, for left-linear ones from the
+        start to that state.
+        """
         members = [rule for rule in self.rules if self.part[rule] == part]
         state = {rule: i + 1 for i, rule in enumerate(members)}  # state 0 is the end, or the start
         rightward, size = part in self.rightward, len(state) + 1
@@ -242,7 +252,7 @@ class GrammarCompiler:
 
 
 def number_components(graph: Any) -> dict[str, int]:
-    """The strongly connected component of each rule, by number."""
+    """Return the number of the strongly connected component of each rule."""
     import networkx as nx
 
     return {rule: i for i, rules in enumerate(nx.strongly_connected_components(graph)) for rule in rules}

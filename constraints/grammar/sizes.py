@@ -1,7 +1,7 @@
-"""How much the ``lark`` package would make of a grammar, counted before it does.
+"""Estimate how much the ``lark`` package would make of a grammar, before it does.
 
-It writes every rule as its alternatives (a hundred ``[x]`` in a row are 2¹⁰⁰ of them), every terminal as one pattern with
-those it names written out, and every use of a template as a rule of its own.
+The package expands every rule to its alternatives (a hundred ``[x]`` in a row give 2¹⁰⁰), every terminal to one pattern with
+the terminals it names written out, and every use of a template to a rule of its own.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from typing import Any, NamedTuple
 from ..automata.work import spend
 
 NAIVE = 50
-"""Up to so many repeats are written out; more are split into rules of at most ``SPLIT`` parts."""
+"""Repeats of fewer than this many are written out; others are split into rules of at most ``SPLIT`` parts."""
 SPLIT = 5
 MOST = 10**18
 
 
 class Size(NamedTuple):
-    """Of a part of a rule: its alternatives, the symbols in all of them and in the longest, those of rules made for it."""
+    """The size of a part of a rule.
+
+    The number of alternatives, the symbols of all of them together and of the longest; ``aside``: the symbols of helper
+    rules.
+    """
 
     alternatives: int
     symbols: int
@@ -27,8 +31,10 @@ class Size(NamedTuple):
 
 
 def count_terminals(text: str, load: Any) -> None:
-    """Spend what the patterns of a grammar's terminals cost, before ``lark.load_grammar`` puts them into each other, and
-    walks them as if they were written out. Raises ``TooManyStates`` and what lark raises."""
+    """Charge the cost of a grammar's terminal patterns before ``lark.load_grammar`` expands them.
+
+    Raises ``TooManyStates``, and the errors of lark.
+    """
     statements = load._parse_grammar(text, "<string>").children
     trees = {str(s.children[0]): s.children[-1] for s in statements if s.data == "term"}
     known: dict[str, tuple[int, int]] = {}
@@ -48,14 +54,17 @@ def count_terminals(text: str, load: Any) -> None:
 
 
 def count_rules(builder: Any) -> None:
-    """Spend what the rules of a ``lark.load_grammar.GrammarBuilder`` cost. Raises ``TooManyStates``."""
+    """Charge the cost of the rules of a ``lark.load_grammar.GrammarBuilder``.
+
+    Raises ``TooManyStates``.
+    """
     rules = {
         n: (d.params, d.tree) for n, d in builder._definitions.items() if d.tree is not None and not d.is_term
     }
     todo = [(name, tuple[str, ...]()) for name, (params, _) in rules.items() if not params]
     seen = set(todo)
     sizes: dict[str, int] = {}
-    for name, arguments in todo:  # which grows
+    for name, arguments in todo:  # grows during the loop
         params, tree = rules[name]
         if name not in sizes:
             size = measured_rule(tree)
@@ -80,7 +89,7 @@ def below(tree: Any) -> Iterator[Any]:
 
 
 def measured_pattern(tree: Any, terminals: dict[str, tuple[int, int]]) -> tuple[int, int]:
-    """The characters of a terminal's pattern, and those read on the way to find its alternatives' lengths."""
+    """Return the characters of a terminal's pattern, and those read to find its alternatives' lengths."""
     known: dict[int, tuple[int, int]] = {}
     for node in below(tree):
         parts = [
@@ -97,7 +106,7 @@ def measured_pattern(tree: Any, terminals: dict[str, tuple[int, int]]) -> tuple[
 
 
 def measured_rule(tree: Any) -> Size:
-    """The size of the alternatives that ``lark`` makes of a rule."""
+    """Return the size of the alternatives that ``lark`` makes of a rule."""
     known: dict[int, Size] = {}
     for node in below(tree):
         parts = [known[id(c)] for c in node.children if hasattr(c, "children")]
@@ -106,7 +115,7 @@ def measured_rule(tree: Any) -> Size:
 
 
 def combined(node: Any, parts: list[Size]) -> Size:
-    """The size of a tree of those within it."""
+    """Return the size of a tree, given those of its subtrees."""
     aside = sum(p.aside for p in parts)
     if node.data == "expansion":
         size = Size(1, 0, 0)
@@ -131,7 +140,7 @@ def combined(node: Any, parts: list[Size]) -> Size:
 
 
 def in_a_row(left: Size, right: Size) -> Size:
-    """The size of a concatenation: the alternatives of both sides are multiplied out."""
+    """Return the size of a concatenation, with the alternatives of both sides multiplied out."""
     return Size(
         min(MOST, left.alternatives * right.alternatives),
         min(MOST, left.symbols * right.alternatives + right.symbols * left.alternatives),
@@ -140,10 +149,10 @@ def in_a_row(left: Size, right: Size) -> Size:
 
 
 def repeated(inner: Size, operator: str, times: list[int]) -> Size:
-    """The size of a repeat."""
+    """Return the size of a repeat."""
     if operator == "?":
         return inner._replace(alternatives=inner.alternatives + 1)
-    if operator in ("*", "+"):  # a rule made for it, of one or of that and one more
+    if operator in ("*", "+"):  # a helper rule: one item, or the helper rule and one item
         aside = inner.aside + 2 * inner.symbols + 3 * inner.alternatives
         return Size(1 + (operator == "*"), 1, 1, aside)
     least, most = times[0], times[-1]
@@ -159,7 +168,7 @@ def repeated(inner: Size, operator: str, times: list[int]) -> Size:
 
 
 def uses(tree: Any, given: dict[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The templates that a rule uses, with what they are given, the rule itself being given something."""
+    """Yield the templates that a rule uses with their arguments; ``given`` are the rule's own arguments."""
     names: dict[int, str] = {}
     for node in below(tree):
         if node.data == "template_usage":

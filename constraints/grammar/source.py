@@ -1,4 +1,4 @@
-"""The rules of a grammar, from its text or its file, in any syntax."""
+"""Read the rules of a grammar in any syntax, from its text or its file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 def read_rules(
     text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str] | None = None
 ) -> tuple[Rules, str, Places]:
-    """:func:`read_grammar`, and whether all rules are defined and end."""
+    """Call :func:`read_grammar`, and check that all rules are defined and end."""
     try:
         with limited():
             rules, first, places = read_grammar(text, syntax, start, tokens or {})
@@ -38,7 +38,10 @@ def read_rules(
 def read_grammar(
     text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str]
 ) -> tuple[Rules, str, Places]:
-    """The rules of a grammar, the rule to begin with, and the marks of its terminals: the arguments of :func:`grammar`."""
+    """Return the rules of a grammar, its start rule, and the marks of its terminals.
+
+    The arguments are those of :func:`~.constraint.grammar`.
+    """
     if syntax not in SYNTAXES:
         raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
     start = start and validation.text(start, "start")
@@ -52,7 +55,7 @@ def read_grammar(
     if not isinstance(text, str):
         raise FormatError(f"a grammar is a text or the path of a file, not {validation.short(text)}")
     validation.text(text, "text")
-    spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # for reading it
+    spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # the cost of parsing
     if syntax == "lark":
         if OTHER.search(text):
             raise UnsupportedConstraint(

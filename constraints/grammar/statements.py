@@ -1,4 +1,4 @@
-"""The tokens and statements of a grammar in Lark's format, with what llguidance adds to it."""
+"""The tokens and statements of a grammar in Lark's format with llguidance's additions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ TOKENS = re.compile(
     | (?P<NUMBER>[+-]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?!\.\d|\w))|\d+) | (?P<OP>::|->|\.\.|.)""",
     re.VERBOSE,
 )
-PLAIN = re.compile(r"_?[a-z][_a-z0-9]*|_*[A-Z][_A-Z0-9]*|_\w*")  # names as Lark writes them
+PLAIN = re.compile(r"_?[a-z][_a-z0-9]*|_*[A-Z][_A-Z0-9]*|_\w*")  # names that Lark reads
 
 
 class Token(NamedTuple):
-    """A token of a grammar; ``value`` is the JSON of a directive."""
+    """A token of a grammar; ``value`` is the JSON value after a directive."""
 
     kind: str
     text: str
@@ -30,12 +30,12 @@ class Token(NamedTuple):
 
 
 def refused(what: str, token: Token) -> UnsupportedConstraint:
-    """The error for what is written at a token."""
+    """Return the error for the construct at a token."""
     return UnsupportedConstraint(what, path=f"line {token.line}")
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """The tokens of a grammar; a directive with JSON behind it is one."""
+    """Yield the tokens of a grammar; a directive and its JSON value are one token."""
     at, line = 0, 1
     while at < len(text):
         match = TOKENS.match(text, at)
@@ -59,7 +59,7 @@ def tokens(text: str) -> Iterator[Token]:
 
 
 def counts(token: Token) -> tuple[int, int | None]:
-    """The least and largest number of times of ``{n}``, ``{n,}``, ``{,m}`` or ``{n,m}``."""
+    """Return the fewest and the most repetitions of ``{n}``, ``{n,}``, ``{,m}`` or ``{n,m}``."""
     low, comma, high = (part.strip() for part in token.text[1:-1].partition(","))
     least = int(low or 0)
     most = (int(high) if high else None) if comma else least
@@ -69,12 +69,12 @@ def counts(token: Token) -> tuple[int, int | None]:
 
 
 def is_terminal(name: str) -> bool:
-    """Whether a name is that of a terminal."""
+    """Return whether a name is that of a terminal."""
     return name.lstrip("_")[:1].isupper()
 
 
 def name_of(name: str) -> str:
-    """A name as Lark writes it: in letters of one case, without ``-``."""
+    """Return a name that Lark reads: letters of one case, no ``-``."""
     if PLAIN.fullmatch(name):
         return name
     code = "".join(
@@ -85,7 +85,7 @@ def name_of(name: str) -> str:
 
 
 class Head(NamedTuple):
-    """The left side of a rule or terminal: ``length`` tokens."""
+    """The left side of a rule or terminal; ``length`` counts its tokens, the colon included."""
 
     name: str
     length: int
@@ -96,7 +96,7 @@ class Head(NamedTuple):
 
 
 def statements(text: str) -> Iterator[list[Token]]:
-    """The tokens of each statement, without comments and white space."""
+    """Yield the tokens of each statement, without comments and white space."""
     found, depth = list[Token](), 0
     every = [token for token in tokens(text) if token.kind not in ("COMMENT", "WS")]
     for i, token in enumerate(every):
@@ -113,7 +113,7 @@ def statements(text: str) -> Iterator[list[Token]]:
 
 
 def head_of(body: Sequence[Token]) -> Head | None:
-    """The left side of a rule or terminal; ``None`` for directives."""
+    """Parse the left side of a rule or terminal; return None for directives."""
     at, modifiers, more, parametric = 0, "", "", False
     while at < len(body) and body[at].text in ("?", "!"):
         modifiers += body[at].text
@@ -140,7 +140,7 @@ def head_of(body: Sequence[Token]) -> Head | None:
 
 
 def split(body: Sequence[Token], sign: str) -> list[list[Token]]:
-    """The parts between signs."""
+    """Split tokens at each token with the text ``sign``."""
     found: list[list[Token]] = [[]]
     for token in body:
         if token.text == sign:
@@ -151,7 +151,7 @@ def split(body: Sequence[Token], sign: str) -> list[list[Token]]:
 
 
 def special_terminals(definitions: Sequence[tuple[str, Sequence[Token]]]) -> set[str]:
-    """The terminals that Lark cannot write as one pattern, and those that are made of them."""
+    """Return the terminals that Lark cannot write as one pattern, and those made of them."""
     found: set[str] = set()
     size = -1
     while len(found) > size:

@@ -1,4 +1,4 @@
-"""The automata of terminals as rows of ranges, for machines that follow them a byte at a time."""
+"""The automata of terminals as rows of byte ranges, for machines that follow them byte by byte."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..automata.work import spend
 
 
 class Lengths(NamedTuple):
-    """The length of the shortest text, and of the shortest one that is not empty; ``inf``: there is none."""
+    """The bytes of the shortest text, and of the shortest nonempty one; ``inf`` if there is none."""
 
     least: float
     nonempty: float
 
 
 class Table:
-    """The automaton of a terminal: the ranges of bytes that leave each state."""
+    """The automaton of a terminal: for each state, the (low, high, target) ranges that leave it."""
 
     def __init__(self, words: Nfa) -> None:
         plain = words.plain
@@ -45,14 +45,14 @@ class Table:
 
 
 def shortest_words(rows: list[list[tuple[int, int, int]]], ends: frozenset[int]) -> list[bytes]:
-    """The shortest text from each state of a trimmed automaton to an accepting one."""
+    """Return the shortest text from each state of a trimmed automaton to an accepting one."""
     before: dict[int, list[tuple[int, int]]] = {}
     for source, row in enumerate(rows):
         for low, _, target in row:
             before.setdefault(target, []).append((source, low))
     found = dict.fromkeys(ends, b"")
     layer = list(ends)
-    for target in layer:  # which grows
+    for target in layer:  # grows during the loop
         for source, byte in before.get(target, ()):
             if source not in found:
                 found[source] = bytes([byte]) + found[target]

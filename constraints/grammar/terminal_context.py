@@ -1,12 +1,13 @@
-"""Terminals that depend on what stands beside them, in lazy grammars.
+"""Terminals that depend on adjacent text, in lazy grammars.
 
-The grammar reads words with marks around such terminals; a finite automaton ``D`` says which words have their marks where
-they may be (``terminals.py``). The text is the word without the marks, so a configuration is a set of pairs (stack, state of
-``D``), closed under marks. A pair is kept only if it can still be accepted: what a local state of a machine can do to ``D``,
+The grammar reads words with marks around such terminals; a DFA ``D`` accepts the words whose marks are at allowed positions
+(``terminals.py``). The text is the word without its marks, so a configuration is a set of pairs (stack, state of ``D``),
+closed
+under marks. A pair is kept only if it can still be accepted. What a local state of a machine can do to ``D``,
 
     cost(local, d) = { d' : the fewest bytes that take the machine from ``local`` to its end, and D from d to d' }
 
-is a least fixed point over (min, +), made for the pairs that are met and what they call (Reps, Schwoon and Jha, 2003).
+is a least fixed point over (min, +), computed for the pairs that occur and what they call (Reps, Schwoon and Jha, 2003).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Pair = tuple[Stack, int]
 
 
 class Costs:
-    """``cost(local, d)`` of machines with finitely many local states."""
+    """``cost(local, d)`` of machines with finitely many local states, computed on demand."""
 
     def __init__(self, allowed: DfaMachine) -> None:
         self.allowed = allowed
@@ -39,7 +40,7 @@ class Costs:
         self._dependents: dict[Node, set[Node]] = {}
 
     def __getitem__(self, node: Node) -> dict[int, int]:
-        """For each state of ``D`` at the end of the machine the fewest bytes that lead there."""
+        """Return, for each state of ``D`` at the end of the machine, the fewest bytes that lead there."""
         if node not in self.known:
             todo = {node: None}
             self.known[node] = {}
@@ -73,7 +74,7 @@ class Costs:
         return found
 
     def steps(self, moves: Sequence[tuple[int, int, Local]], d: int) -> Iterator[tuple[int, Local, int]]:
-        """(1 for a byte or 0 for a mark, the local state, the state of ``D``) after each move that ``D`` allows, once."""
+        """Yield (bytes, local state, state of ``D``) once for each move that ``D`` allows; a mark counts 0 bytes."""
         seen = set()
         for low, high, target in moves:
             for a, b, after in self.allowed.moves(d):
@@ -84,7 +85,7 @@ class Costs:
                         yield step
 
     def text(self, node: Node, end: int) -> bytes:
-        """A shortest text that leads from a node to this state of ``D``."""
+        """Return a shortest text that leads from a node to this state of ``D``."""
         found = bytearray()
         calls = [(node, end)]
         while calls:
@@ -119,7 +120,7 @@ class Costs:
 
 
 class MarkedAutomaton:
-    """The texts of the words of ``words`` that ``allowed`` accepts, without their marks, as a lazy automaton."""
+    """The lazy automaton of the words of ``words`` that ``allowed`` accepts, without their marks."""
 
     def __init__(self, words: StackAutomaton, allowed: Nfa, most: int) -> None:
         self.words, self.allowed, self.most = words, DfaMachine(allowed), most
@@ -127,7 +128,7 @@ class MarkedAutomaton:
         self._left: dict[Pair, float] = {}
 
     def left(self, pair: Pair) -> float:
-        """The fewest bytes to acceptance, ``inf`` if it is out of reach."""
+        """Return the fewest bytes to acceptance, ``inf`` if it cannot be reached."""
         todo = [pair]
         while todo:
             stack, d = at = todo[-1]
@@ -151,7 +152,7 @@ class MarkedAutomaton:
         return self._left[pair]
 
     def _closed(self, pairs: Iterable[Pair]) -> frozenset[Pair]:
-        """The pairs, and those behind marks, that can be accepted."""
+        """Return the closure of pairs under marks, without pairs that cannot be accepted."""
         found = set[Pair]()
         fresh = {pair for pair in pairs if self.left(pair) < math.inf}
         while fresh:
@@ -172,7 +173,7 @@ class MarkedAutomaton:
         return frozenset(found)
 
     def _moves_of(self, pairs: Iterable[Pair]) -> Iterator[tuple[int, int, Configuration, int]]:
-        """The moves of the words, those of stacks with the same state of ``D`` together, and that state."""
+        """Yield (low, high, configuration, state of ``D``): the moves of the stacks with each state of ``D``."""
         stacks: dict[int, list[Stack]] = {}
         for stack, d in pairs:
             stacks.setdefault(d, []).append(stack)

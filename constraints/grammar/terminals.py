@@ -1,16 +1,15 @@
-"""Which texts a terminal of a Lark grammar takes, and beside which texts: as Earley with ``lexer="dynamic_complete"`` lexes.
+"""The texts of a Lark terminal and their context, as Earley with ``lexer="dynamic_complete"`` lexes.
 
-At a place of the text, the parser asks ``re`` for its preferred match ``w`` of the terminal, looking at the whole text; then
-also for that of every proper prefix of ``w`` by itself. With ``⟨`` and ``⟩`` around the terminal's text:
+At a position the parser asks ``re`` for its preferred match ``w`` of the terminal within the whole text, then also for the
+preferred match within every proper prefix of ``w`` alone. With ``⟨`` and ``⟩`` around the terminal's text:
 
     first   = { x ⟨ u ⟩ v : between x and v the preferred match of the terminal is u }
     taken   = first ∪ { x ⟨ u ⟩ v : u is the preferred match of a text p, and p a proper prefix of that w }
     ignored = first
 
-Without anything that looks around, ``taken`` is ``Σ* ⟨ S ⟩ Σ*``, where ``S`` are the texts that are their own preferred match.
-Where the text beside a terminal matters, the automaton of the whole grammar has the marks ``⟨ ⟩`` (two for each such
-terminal), and loses the words in which they stand wrongly (:meth:`Context.resolve`), as with look-arounds
-(``lookaround.py``).
+Without look-arounds and anchors, ``taken`` is ``Σ* ⟨ S ⟩ Σ*``, where ``S`` are the texts that are their own preferred match.
+If the adjacent text matters, the automaton of the whole grammar has the marks ``⟨ ⟩`` (two for each such terminal), and the
+words with marks at other positions are removed (:meth:`Places.resolve`), as with look-arounds (``lookaround.py``).
 """
 
 from __future__ import annotations
@@ -31,14 +30,17 @@ from ..regex.lookaround import erase
 from ..regex.pattern import Builder, compile_pattern, parse
 from ..regex.syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, constants, inner, walk
 
-CUT, LAST = 0xFC, 0xFD  # more bytes that UTF-8 does not have
+CUT, LAST = 0xFC, 0xFD  # two more marks, bytes that do not occur in UTF-8
 OPEN, CLOSE = (nfa.literal(bytes([byte])) for byte in (BEGIN, END))
 
 
 @dataclass(frozen=True, eq=False)
 class Terminal:
-    """``texts`` are those that the terminal takes somewhere. ``context``: where each of them may stand, a language of texts
-    with ``⟨`` and ``⟩`` around one; None: anywhere. ``looks``: whether it has look-arounds or anchors."""
+    """What a terminal matches.
+
+    ``texts``: all texts that it matches somewhere. ``context``: where they may stand, a language of texts with ``⟨`` and
+    ``⟩`` around one; None: anywhere. ``looks``: whether the terminal has look-arounds or anchors.
+    """
 
     texts: Nfa
     context: Nfa | None = None
@@ -46,16 +48,15 @@ class Terminal:
 
 
 def read_terminal(pattern: str, ignored: bool) -> Terminal:
-    """What a terminal with this pattern takes, or what is passed over where it is ignored.
+    """Read the pattern of a terminal; ``ignored``: of one that the grammar ignores.
 
-    Raises ``UnsupportedConstraint`` with the position, also for a pattern that may match the empty text, which Lark's dynamic
-    lexers refuse, and ``TooManyStates``.
+    Raises ``UnsupportedConstraint`` with the position, and ``TooManyStates``.
     """
     items, flags = parse(pattern, 0)
     builder = Builder(pattern, utf8.utf8, False, [], itertools.count(1), 0, {})
     try:
         first = First(Program(builder, items, flags))
-    except UnsupportedConstraint:  # the order of its matches is not known, and may not matter
+    except UnsupportedConstraint:  # the preference among matches is not known, but may not matter
         texts = compile_pattern(pattern, 0, utf8.utf8)
         if looks(items) or not dfa.intersect(texts, longer(texts)).is_empty:
             raise
@@ -77,12 +78,12 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
 
 
 def may_be_empty(items: Iterable[Item]) -> bool:
-    """Whether the items may match without reading a character."""
+    """Return whether the items may match without reading a character."""
     return all(map(reads_nothing, items))
 
 
 def reads_nothing(item: Item) -> bool:
-    """Whether an item may match without reading a character."""
+    """Return whether an item may match without reading a character."""
     operation, argument = item
     if operation in CHARACTER:
         return False
@@ -96,27 +97,27 @@ def reads_nothing(item: Item) -> bool:
 
 
 def looks(items: Sequence[Item]) -> bool:
-    """Whether something in the items looks at what stands beside it."""
+    """Return whether the items contain a look-around or an anchor."""
     return any(operation is constants.AT or operation in LOOK for operation, _ in walk(items))
 
 
 def longer(texts: Nfa) -> Nfa:
-    """The texts that go on after one of these."""
+    """Return the texts that have one of these as a proper prefix."""
     return nfa.concat([texts, nfa.plus(utf8.utf8(utf8.EVERY))])
 
 
 def anywhere(texts: Nfa) -> Nfa:
-    """One of these texts between ``⟨`` and ``⟩``, beside whatever there is."""
+    """Return one of these texts between ``⟨`` and ``⟩`` with any text on both sides."""
     return nfa.concat([EVERY, OPEN, texts, CLOSE, EVERY])
 
 
 def is_mark(automaton: Nfa, byte: int) -> np.ndarray:
-    """Whether each edge reads this mark."""
+    """Return whether each edge reads this mark."""
     return np.asarray(automaton.edges[:, 1] == byte)
 
 
 def at_the_beginning(marked: Nfa) -> Nfa:
-    """The rests of the texts that begin with ``⟨``."""
+    """Return what follows ``⟨`` in the texts that begin with it."""
     plain = marked.plain
     begins = is_mark(plain, BEGIN) & np.isin(plain.edges[:, 0], plain.start)
     return Nfa(
@@ -125,7 +126,7 @@ def at_the_beginning(marked: Nfa) -> Nfa:
 
 
 def between(marked: Nfa) -> Nfa:
-    """The texts up to ``⟩``, from ``⟨`` on if that is there."""
+    """Return the texts before ``⟩``, from ``⟨`` on if there is one."""
     plain = marked.plain
     begins, ends = is_mark(plain, BEGIN), is_mark(plain, END)
     start = np.unique(plain.edges[begins, 3]) if begins.any() else plain.start
@@ -134,7 +135,7 @@ def between(marked: Nfa) -> Nfa:
 
 
 def shorter(alone: Nfa, beside: Nfa) -> Nfa:
-    """``x ⟨ u ⟩ v`` where u is the preferred match of a proper prefix, by itself, of the preferred match after x."""
+    """Return ``x ⟨ u ⟩ v``, u being the preferred match of a proper prefix of the preferred match after x."""
     more = nfa.plus(utf8.utf8(utf8.EVERY))
     cut, last = (nfa.literal(bytes([byte])) for byte in (CUT, LAST))
     prefix = nfa.concat([EVERY, OPEN, alone, cut, more, last, EVERY])
@@ -147,12 +148,14 @@ def shorter(alone: Nfa, beside: Nfa) -> Nfa:
     return erase(erase(dfa.intersect(prefix, whole), CUT), LAST)
 
 
-# ---------------------------------------------------------------- beside others
+# ---------------------------------------------------------------- context
 
 
 def never_beside(ignored: Terminal, others: Iterable[Terminal]) -> bool:
-    """Whether what an ignored terminal passes over is never told by what follows it: nothing else begins as it might go on,
-    and several in a row are one."""
+    """Return whether the context of an ignored terminal can be dropped.
+
+    That holds if no other terminal begins with a byte that could continue its match, and several matches in a row are one.
+    """
     if ignored.context is None:
         return True
     if ignored.looks:
@@ -167,13 +170,16 @@ def never_beside(ignored: Terminal, others: Iterable[Terminal]) -> bool:
 
 
 def byte_set(automaton: Nfa, states: np.ndarray) -> set[int]:
-    """The bytes that may be read in these states."""
+    """Return the bytes that may be read in these states."""
     leaving = automaton.edges[np.isin(automaton.edges[:, 0], states)]
     return {byte for _, low, high, _ in leaving.tolist() for byte in range(low, high + 1)}
 
 
 class Places:
-    """The marks of terminals that may not stand anywhere. Terminals with no text in common share them."""
+    """The marks of terminals with a context.
+
+    Terminals with no text in common share their marks.
+    """
 
     def __init__(self, terminals: Iterable[Terminal] = ()) -> None:
         self.groups: list[list[Terminal]] = []
@@ -189,7 +195,7 @@ class Places:
                 self.groups.append([terminal])
 
     def words(self, terminal: Terminal) -> Nfa:
-        """The texts of a terminal, between its marks."""
+        """Return the texts of a terminal, between its marks if it has any."""
         for i, group in enumerate(self.groups):
             if terminal in group:
                 begin, end = marks_of(i)
@@ -197,7 +203,7 @@ class Places:
         return terminal.texts
 
     def resolve(self, automaton: Nfa) -> Nfa:
-        """The texts of the words in which every marked terminal stands where it may."""
+        """Keep the words in which every marked terminal is at an allowed position, and erase the marks."""
         for wrong in self._wrong():
             automaton = dfa.difference(automaton, wrong)
         for byte in lookaround.LEVELS[0] if self.groups else ():
@@ -205,7 +211,7 @@ class Places:
         return automaton
 
     def allowed(self) -> Nfa | None:
-        """The words in which every marked terminal stands where it may, deterministic; ``None`` if there are no marks."""
+        """Return the DFA of words in which every marked terminal is at an allowed position; None without marks."""
         every = nfa.star(nfa.byte_ranges([(0, 255)]))
         kept = None
         for wrong in self._wrong():
@@ -213,7 +219,7 @@ class Places:
         return kept
 
     def _wrong(self) -> Iterator[Nfa]:
-        """For each group, the words in which one of its terminals stands where it may not."""
+        """Yield, for each group, the words in which one of its terminals is at a position that is not allowed."""
         for i, group in enumerate(self.groups):
             context = nfa.union([terminal.context for terminal in group if terminal.context is not None])
             texts = nfa.union([terminal.texts for terminal in group])
@@ -222,12 +228,12 @@ class Places:
 
 
 def marks_of(group: int) -> tuple[bytes, bytes]:
-    """The marks before and after a terminal of a group."""
+    """Return the marks before and after the terminals of a group."""
     return lookaround.mark(2 * group + 1, 0), lookaround.mark(2 * group + 2, 0)
 
 
 def spelled(wrong: Nfa, begin: bytes, end: bytes) -> Nfa:
-    """Texts with ``⟨`` and ``⟩``, these written as marks, and any other marks let in before and after them."""
+    """Write ``⟨`` and ``⟩`` as marks, and let in any other marks before and after them."""
     plain = wrong.plain
     marks: Mapping[int, bytes] = {BEGIN: begin, END: end}
     hit = is_mark(plain, BEGIN) | is_mark(plain, END)

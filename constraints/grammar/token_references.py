@@ -47,6 +47,6 @@ def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
 
 
 def narrowings(texts: Iterable[str], line: int) -> list[Narrowing]:
-    """Return what is to be said of tokens that a grammar refers to."""
+    """Return a narrowing for each token that a grammar refers to: other tokens may spell its text."""
     why = "other tokens that spell it are allowed beside it"
     return [Narrowing(f"line {line}", TOKEN, text, "its text", why) for text in texts]

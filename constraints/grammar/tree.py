@@ -1,4 +1,4 @@
-"""The rules of a grammar as trees, what they call, and whether they are defined and end."""
+"""The rules of a grammar as expression trees, with checks that they are defined and end."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ..narrowing import Narrowing
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The words of an automaton; ``name`` is that of its terminal, if it has one. ``commits``: where it can end it has ended,
-    and every other reading of the text is given up."""
+    """The words of an automaton; ``name`` is its terminal's, if it has one.
+
+    ``commits``: as soon as the text can end, all other readings are dropped.
+    """
 
     words: Nfa
     name: str = ""
@@ -30,21 +32,21 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """One after the other."""
+    """The concatenation of expressions."""
 
     parts: Sequence[Expression]
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Any of them."""
+    """The union of expressions."""
 
     parts: Sequence[Expression]
 
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """Between ``low`` and ``high`` times; ``None``: no upper bound."""
+    """An expression ``low`` to ``high`` times (``high=None``: no upper bound)."""
 
     part: Expression
     low: int
@@ -53,7 +55,7 @@ class Repeat:
 
 @dataclass(frozen=True, eq=False)
 class Without:
-    """The texts of one that are not of the other."""
+    """The texts of ``part`` that are not texts of ``minus``."""
 
     part: Expression
     minus: Expression
@@ -65,8 +67,10 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """A grammar: what each rule stands for, and the line where it does; what its schemas leave out; whether a terminal in it
-    gives up other readings of the text."""
+    """A grammar: its rules, the line of each, and its narrowings.
+
+    ``commits``: whether it has a terminal that commits.
+    """
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
@@ -74,12 +78,12 @@ class Rules:
     commits: bool = False
 
     def where(self, rule: str) -> str:
-        """The place of a rule, for messages."""
+        """Return the place of a rule, for messages."""
         return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
 
 
 def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
-    """The calls in an expression, and whether each is at the left and at the right of it."""
+    """Yield (call, whether nothing precedes it, whether nothing follows it) for the calls in an expression."""
     if isinstance(expression, Call):
         yield expression, left, right
     elif isinstance(expression, Series):
@@ -98,7 +102,7 @@ def calls(expression: Expression, left: bool = True, right: bool = True) -> Iter
 
 
 def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
-    """The defined rules that are called from the start rule on, itself among them."""
+    """Return the defined rules that the start rule reaches, itself included."""
     reached, stack = {start}, [start]
     while stack:
         for call, _, _ in calls(rules[stack.pop()]):
@@ -141,7 +145,7 @@ def check(grammar: Rules, start: str) -> None:
 
 
 def texts(expression: Expression) -> Iterator[Text]:
-    """The texts in an expression, at any depth."""
+    """Yield the texts in an expression, at any depth, but not those that ``Without`` removes."""
     if isinstance(expression, Text):
         yield expression
     elif isinstance(expression, Series | Choice):
@@ -152,7 +156,7 @@ def texts(expression: Expression) -> Iterator[Text]:
 
 
 def can_end(expression: Expression, ends: set[str]) -> bool:
-    """Whether there is a text of the expression, given the rules known to end."""
+    """Return whether an expression has a text, given the rules known to have one."""
     if isinstance(expression, Text):
         return not expression.words.is_empty
     if isinstance(expression, Call):

@@ -216,9 +216,7 @@ class Builder(NamedTuple):
                 parts.append(nfa.empty())
             elif operation is constants.GROUPREF:
                 text = self.memory.get(argument)
-                if (
-                    text is None and self.dollar_is_end
-                ):  # fails in Python, matches the empty text in ECMA-262
+                if text is None and self.dollar_is_end:  # fails in Python, matches the empty text in ECMA-262
                     raise self.refused(
                         "back-references to a group that may not take part", captures.BACK_REFERENCE
                     )

@@ -146,9 +146,7 @@ def table(automaton: Nfa) -> Table:
     )
 
 
-Duty = tuple[
-    int, int, bool
-]  # an assertion, the state of its table, whether it was guessed to hold
+Duty = tuple[int, int, bool]  # an assertion, the state of its table, whether it was guessed to hold
 State = tuple[str, tuple[int, ...], int, tuple[int, ...], frozenset[Duty]]
 
 
