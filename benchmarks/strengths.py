@@ -30,9 +30,11 @@ import tractile as tt
 from tractile.constraints import Vocabulary
 from tractile.errors import TractileError
 from tractile.inference.smc import GCDProposal, Island, LookaheadProposal
+from tractile.inference.smc.calibration import ROUNDS
+from tractile.inference.smc.calibration import RUNS as PILOT_RUNS
 from tractile.inference.smc.prompted import prompted
 from tractile.inference.smc.query_cache import forget, keeping
-from tractile.inference.smc.strength import STRENGTHS, Strength
+from tractile.inference.smc.strength import STRENGTHS, Strength, best, scores
 from tractile_bench import TASKS
 from tractile_bench.cli import SAMPLE
 from tractile_bench.intervals import bootstrap
@@ -41,10 +43,10 @@ from tractile_bench.prepare import HMM_MEMORY, Preparer
 from tractile_bench.runner import choose
 from tractile_bench.stop_at_newline import NewlineStopLM
 
-RUNS = {1: 16, 4: 8, 16: 3}
+RUNS = {1: 64, 4: 8, 16: 3}
 """Runs of each strength, by particles."""
-PILOT = {1: 8, 4: 2}
-"""Runs of a pilot, by its particles: the first ones."""
+PILOTS = {1: ROUNDS, 4: ((PILOT_RUNS, 1),)}
+"""The rounds of a pilot by its particles, as the library has them; its runs are the first ones."""
 CLASS = 8
 """Examples of the pilot of a class of requests."""
 Runs = Mapping[str, Mapping[str, Sequence[float]]]  # log Ẑ by particles and strength
@@ -104,16 +106,21 @@ def run(arguments: argparse.Namespace) -> None:
         print(number, example.id, line.get("error", ""), line["seconds"], "s", flush=True)
 
 
-def chosen(pilots: Sequence[Mapping[str, Sequence[float]]]) -> str:
-    """The strength that the library's rule takes from pilots: log Ẑ by strength, one for each example."""
+def chosen(examples: Sequence[Runs], pilot: str) -> str:
+    """The strength that the library's rule takes from the pilots of some examples."""
+    among, counts, rounds = list(STRENGTHS), dict.fromkeys(STRENGTHS, 0), PILOTS[int(pilot)]
+    for runs, kept in rounds:
+        counts |= dict.fromkeys(among, runs)
+        seen = [{s: one[pilot][str(s)][: counts[s]] for s in STRENGTHS} for one in examples]
+        among = best(scores(seen)[0], among, kept) if kept > 1 else among
     strength = Strength()
-    strength.settle([{float(s): runs for s, runs in pilot.items()} for pilot in pilots])
+    strength.settle(seen, among if len(rounds) > 1 else None)
     return str(strength.value)
 
 
 def alone(examples: Sequence[Runs], pilot: str) -> list[str]:
     """The strength of each example by a pilot of its own."""
-    return [chosen([_first(one, pilot)]) for one in examples]
+    return [chosen([one], pilot) for one in examples]
 
 
 def together(examples: Sequence[Runs], pilot: str) -> list[str]:
@@ -123,19 +130,16 @@ def together(examples: Sequence[Runs], pilot: str) -> list[str]:
         others = random.Random(i).sample(
             [one for j, one in enumerate(examples) if j != i], min(CLASS, len(examples) - 1)
         )
-        found.append(chosen([_first(one, pilot) for one in others]))
+        found.append(chosen(others, pilot))
     return found
-
-
-def _first(example: Runs, pilot: str) -> dict[str, Sequence[float]]:
-    return {s: runs[: PILOT[int(pilot)]] for s, runs in example[pilot].items()}
 
 
 def judged(example: Runs, k: str, strength: str) -> float:
     """The mean of log Ẑ over the runs that are no pilot; a run in which all particles die counts as 10 nats below the worst."""
     lived = [v for runs in example[k].values() for v in runs if v > -math.inf]
     worst = min(lived, default=0.0) - 10
-    return statistics.fmean(max(v, worst) for v in example[k][strength][PILOT.get(int(k), 0) :])
+    piloted = PILOTS[int(k)][-1][0] if int(k) in PILOTS else 0
+    return statistics.fmean(max(v, worst) for v in example[k][strength][piloted:])
 
 
 def interval(differences: Sequence[float]) -> str:
@@ -161,14 +165,15 @@ def report(arguments: argparse.Namespace) -> None:
         print("| --- " * (len(STRENGTHS) + 4) + "|")
         for k in map(str, RUNS):
             means = {str(s): statistics.fmean(judged(one, k, str(s)) for one in examples) for s in STRENGTHS}
-            best = max(means, key=lambda s: means[s])
-            for pilot in map(str, PILOT):
-                row = [k, *(f"{m:.1f}" for m in means.values()), f"{PILOT[int(pilot)]} × {pilot}"]
+            highest = max(means, key=lambda s: means[s])
+            for pilot in map(str, PILOTS):
+                rounds = " + ".join(str(runs) for runs, _ in PILOTS[int(pilot)])
+                row = [k, *(f"{m:.1f}" for m in means.values()), f"{rounds} × {pilot}"]
                 for rule in (alone, together):
                     found = rule(examples, pilot)
                     values = [judged(one, k, s) for one, s in zip(examples, found, strict=True)]
                     less = [v - judged(one, k, "0.0") for v, one in zip(values, examples, strict=True)]
-                    off = [v - judged(one, k, best) for v, one in zip(values, examples, strict=True)]
+                    off = [v - judged(one, k, highest) for v, one in zip(values, examples, strict=True)]
                     share, mean = found.count("0.0") / len(found), statistics.fmean(values)
                     row.append(f"{share:.0%}, {mean:.1f}, {interval(less)}, {interval(off)}")
                 print("|", " | ".join(row).replace(" -", " −"), "|")

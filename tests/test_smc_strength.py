@@ -2,6 +2,7 @@
 
 import logging
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -22,6 +23,7 @@ from smc_reference import (
 import tractile as tt
 from tractile.inference import smc as sampling
 from tractile.inference.smc import calibration
+from tractile.inference.smc.batch import Request
 from tractile.inference.smc.strength import STRENGTHS
 
 WRONG = tt.HMM.random(3, V, seed=11, dtype=torch.float64)
@@ -145,7 +147,7 @@ def test_another_budget_has_a_pilot_of_its_own():
 
 
 def test_the_pilot_of_a_single_particle_is_of_single_particles(monkeypatch):
-    """What four particles find says little of what one does; both have pilots of as many rows."""
+    """What four particles find says little of what one does; single ones have three rounds, of fewer and fewer strengths."""
     asked = []
     run = calibration.run_requests
     monkeypatch.setattr(
@@ -159,7 +161,8 @@ def test_the_pilot_of_a_single_particle_is_of_single_particles(monkeypatch):
     found = [
         tt.smc(lm, [], fa, hmm=HMM, particles=k, max_new_tokens=N, seed=k).calibration for k in (1, 4, 1, 16)
     ]
-    assert asked == [[1] * 8 * len(STRENGTHS), [4] * 2 * len(STRENGTHS)]
+    assert asked == [[1] * 8 * len(STRENGTHS), [1] * 8 * 3, [1] * 16 * 2, [4] * 2 * len(STRENGTHS)]
+    assert found[0].value in STRENGTHS
     assert found[0] is found[2] is not found[1]
     assert found[1] is found[3]
 
@@ -219,6 +222,30 @@ def test_what_the_pilot_says_is_judged_with_its_neighbours_and_deaths_count():
     strength.settle([{0.0: [-3.0, -3.0], 0.2: [-3.1, -3.1], 0.4: [-9, -9], 0.7: [-9, -9], 1.0: [-2.9, -20]}])
     assert strength.value == 0.0
     assert strength.guide_hurts
+
+
+def test_rounds_keep_the_best_strengths_and_judge_each_by_itself():
+    """The second best after eight runs is the best after thirty-two; the worst are not run again."""
+    pilot = calibration.Pilot(sampling.Strength(), 1, [Request([], None, HMM, None, N, 0, None, [])])
+    level = {0.0: -9.0, 0.2: -3.0, 0.4: -2.9, 0.7: -5.0, 1.0: -8.0}
+
+    def posteriors(turn):
+        populations = pilot.asked(turn)[0].populations
+        strengths = [getattr(part.proposal, "strength", 0.0) for part in populations]
+        values = level | ({0.4: -3.5} if turn else {})
+        found = [
+            0.0 if strengths.index(s) == i else values[s] for i, s in enumerate(strengths)
+        ]  # one is lucky
+        return iter([SimpleNamespace(islands=[SimpleNamespace(log_evidence=v) for v in found])])
+
+    left = []
+    for turn in range(3):
+        pilot.take(turn, posteriors(turn))
+        left.append(list(pilot.among))
+    assert left == [[0.4, 0.2, 0.7], [0.2, 0.4], [0.2, 0.4]]
+    assert [len(pilot.runs[0][s]) for s in STRENGTHS] == [8, 32, 32, 16, 8]
+    assert pilot.strength.value == 0.2
+    assert pilot.strength.log_evidence[1.0] == -7.0
 
 
 def test_the_user_is_told_once_where_the_guide_is_worse_than_none(caplog):

@@ -1,17 +1,19 @@
 """Finding the strength of the lookahead by a pilot, for a language model, an HMM and a constraint.
 
-The pilot is two runs of four particles for each of :data:`.STRENGTHS`, or eight of one particle where a single one is asked
-for, on random numbers of its own, in one batch of the language model: as many passes as the budget has tokens, of at most 40
-rows. The strength with the largest mean log Ẑ is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the
-divergence of the samples (Loula et al. 2025, Appendix D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z.
-The next request with an equal constraint, HMM, model and budget finds it, whatever its prompt.
+The pilot is two runs of four particles for each of :data:`.STRENGTHS`, on random numbers of its own, in one batch of the language
+model: as many passes as the budget has tokens, of 40 rows. Single particles vary more, so a request for one has a pilot of
+three rounds by successive halving (Karnin, Koren and Somekh 2013): 8 runs of each strength, 8 more of the best three, 16 more of
+the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ is kept
+(:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix D.1). It
+does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model and budget
+finds it, whatever its prompt.
 """
 
 from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -29,12 +31,15 @@ from .arguments import Arguments
 from .attribute import factor_over_tokens
 from .batch import Request, Resampled, run_requests
 from .islands import Population
+from .posterior import Posterior
 from .proposals import GCDProposal, LookaheadProposal, Proposal
 from .resampling import systematic
 from .settings import unconstrained
-from .strength import STRENGTHS, Strength
+from .strength import STRENGTHS, Strength, best, scores
 
-PARTICLES, RUNS = 4, 2  # of each strength; a request for one particle has as many runs of one
+PARTICLES, RUNS = 4, 2  # of each strength
+ROUNDS = (8, 3), (16, 2), (32, 1)
+"""The rounds of a pilot for one particle: runs of each strength so far, and how many strengths go on."""
 PROMPTS = 8  # of a class of requests, at most
 SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
@@ -49,7 +54,7 @@ def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled)
     Raises :class:`EvidenceError` if a request has no HMM.
     """
     chosen: dict[tuple[int, int], Strength] = {}
-    pilots: dict[int, tuple[Strength, bool, list[Request]]] = {}
+    pilots: dict[int, Pilot] = {}
     for i, request in enumerate(requests):
         for j, part in enumerate(request.populations):
             if (wanted := part.proposal.unsettled) is None:
@@ -61,11 +66,11 @@ def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled)
             )
             chosen[i, j] = strength
             if strength.value is None:
-                asked = pilots.setdefault(id(strength), (strength, part.particles == 1, []))[2]
+                asked = pilots.setdefault(id(strength), Pilot(strength, part.particles, [])).requests
                 if len(asked) < (PROMPTS if wanted is strength else 1):
                     asked.append(request)
     if pilots:
-        _pilot(lm, list(pilots.values()), resampled)
+        _run(lm, list(pilots.values()), resampled)
     made = {}
     for (i, j), strength in chosen.items():
         request = requests[i]
@@ -88,33 +93,62 @@ def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Propos
     return request.populations[0].proposal
 
 
-def _pilot(
-    lm: LanguageModel, asked: Sequence[tuple[Strength, bool, Sequence[Request]]], resampled: Resampled
-) -> None:
-    """Settle strengths by runs of the requests with each of :data:`.STRENGTHS`, of one particle where that is said; of the
-    requests' own potentials only an :class:`.Attribute` is asked."""
-    guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in STRENGTHS}
-    sizes = {True: [1] * (PARTICLES * RUNS), False: [PARTICLES] * RUNS}
-    parts = {one: [Population(guides[s], None, k) for s in STRENGTHS for k in sizes[one]] for one in sizes}
-    requests = [
-        replace(
-            request,
-            potential=factor_over_tokens(request.potential),
-            align=None,
-            populations=parts[one],
-            seed=SEED + i,
-        )
-        for _, one, requested in asked
-        for i, request in enumerate(requested)
-    ]
+class Pilot:
+    """The runs that settle one strength, on the prompts of some requests. ``runs``: log Ẑ by strength, for each request."""
+
+    def __init__(self, strength: Strength, particles: int, requests: list[Request]) -> None:
+        self.strength, self.requests = strength, requests
+        self.particles = 1 if particles == 1 else PARTICLES
+        self.rounds = ROUNDS if particles == 1 else ((RUNS, 1),)
+        self.among: Sequence[float] = STRENGTHS
+        self.runs: list[dict[float, list[float]]] = []
+
+    def asked(self, turn: int) -> list[Request]:
+        """Return the requests of a round: independent runs of each strength that is left.
+
+        Of the requests' own potentials only an :class:`.Attribute` is asked.
+        """
+        more = self._more(turn)
+        guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in self.among}
+        parts = [Population(guides[s], None, self.particles) for s in self.among for _ in range(more)]
+        return [
+            replace(
+                request,
+                potential=factor_over_tokens(request.potential),
+                align=None,
+                populations=parts,
+                seed=SEED + 1000 * turn + i,
+            )
+            for i, request in enumerate(self.requests)
+        ]
+
+    def take(self, turn: int, posteriors: Iterator[Posterior]) -> None:
+        """Read the runs of a round; after the last one the strength is settled."""
+        more = self._more(turn)
+        self.runs = self.runs or [{s: [] for s in STRENGTHS} for _ in self.requests]
+        for runs in self.runs:
+            found = iter(island.log_evidence for island in next(posteriors).islands)
+            for s in self.among:
+                runs[s] += [next(found) for _ in range(more)]
+        if turn + 1 < len(self.rounds):
+            self.among = best(scores(self.runs)[0], self.among, self.rounds[turn][1])
+        else:
+            self.strength.settle(self.runs, self.among if turn else None)
+
+    def _more(self, turn: int) -> int:
+        """The runs of a round, of each strength: those that it should have in all, less those that it has."""
+        return self.rounds[turn][0] - (self.rounds[turn - 1][0] if turn else 0)
+
+
+def _run(lm: LanguageModel, pilots: Sequence[Pilot], resampled: Resampled) -> None:
+    """Run pilots together, round by round."""
     threshold = 0.5 if resampled.ess_threshold else 0.0
-    posteriors = iter(run_requests(lm, requests, Resampled(systematic, threshold)))
-    for strength, one, requested in asked:
-        pilots, runs = [], len(sizes[one])
-        for _ in requested:
-            found = [island.log_evidence for island in next(posteriors).islands]
-            pilots.append({s: found[i * runs : (i + 1) * runs] for i, s in enumerate(STRENGTHS)})
-        strength.settle(pilots)
+    for turn in range(max(len(pilot.rounds) for pilot in pilots)):
+        going = [pilot for pilot in pilots if turn < len(pilot.rounds)]
+        requests = [request for pilot in going for request in pilot.asked(turn)]
+        posteriors = iter(run_requests(lm, requests, Resampled(systematic, threshold)))
+        for pilot in going:
+            pilot.take(turn, posteriors)
 
 
 def _found(lm: LanguageModel, request: Request, particles: int, resampled: Resampled) -> Strength:

@@ -48,25 +48,20 @@ class Strength:
         """Whether the pilot was best without the HMM: the strength found is 0."""
         return self.value == 0
 
-    def settle(self, pilots: Sequence[Mapping[float, Sequence[float]]]) -> None:
+    def settle(
+        self, pilots: Sequence[Mapping[float, Sequence[float]]], among: Sequence[float] | None = None
+    ) -> None:
         """Set the value by pilots, one for each prompt: log Ẑ of some runs for each strength.
 
-        An Ẑ above the mean of the prompt's (an estimate of Z) is luck and counts as this mean; what is below counts against its
-        strength. Runs are few, so each strength is judged together with its neighbours. Of equals the largest is chosen.
+        With ``among`` the best of these strengths is taken, each judged by itself; otherwise runs are few, and each strength is
+        judged together with its neighbours. Of equals the largest is chosen.
         """
-        strengths = sorted(pilots[0])
-        score, mean = [0.0] * len(strengths), dict.fromkeys(strengths, 0.0)
-        for runs in pilots:
-            values = torch.tensor([runs[strength] for strength in strengths], dtype=torch.float64)
-            lived = values[values > -math.inf]
-            values = values.clamp(min=float(lived.min()) - LOST if len(lived) else -LOST)
-            log_z = values.flatten().logsumexp(0) - math.log(values.numel())
-            for i, strength in enumerate(strengths):
-                score[i] += float(values[i].clamp(max=log_z).mean())
-                mean[strength] += float(values[i].mean()) / len(pilots)
-        padded = [score[0], *score, score[-1]]
-        smooth = [padded[i] + 2 * padded[i + 1] + padded[i + 2] for i in range(len(strengths))]
-        self.value = strengths[max(range(len(strengths)), key=lambda i: (round(smooth[i], 9), i))]
+        score, mean = scores(pilots)
+        strengths = sorted(score)
+        if among is None:
+            padded = [score[strengths[0]], *(score[s] for s in strengths), score[strengths[-1]]]
+            score = {s: padded[i] + 2 * padded[i + 1] + padded[i + 2] for i, s in enumerate(strengths)}
+        (self.value,) = best(score, strengths if among is None else among, 1)
         self.log_evidence = mean
         if self.guide_hurts:
             logger.warning(
@@ -76,3 +71,31 @@ class Strength:
                 mean[strengths[-1]],
                 strengths[-1],
             )
+
+
+def scores(
+    pilots: Sequence[Mapping[float, Sequence[float]]],
+) -> tuple[dict[float, float], dict[float, float]]:
+    """Return the score of each strength, in nats added up over the prompts, and the mean of log Ẑ over prompts and runs.
+
+    An Ẑ above the mean of the prompt's (an estimate of Z) is luck and counts as this mean; what is below counts against its
+    strength.
+    """
+    strengths = sorted(pilots[0])
+    score, mean = dict.fromkeys(strengths, 0.0), dict.fromkeys(strengths, 0.0)
+    for runs in pilots:
+        values = {s: torch.tensor(runs[s], dtype=torch.float64) for s in strengths}
+        every = torch.cat(list(values.values()))
+        lived = every[every > -math.inf]
+        low = float(lived.min()) - LOST if len(lived) else -LOST
+        log_z = every.clamp(min=low).logsumexp(0) - math.log(len(every))
+        for s, found in values.items():
+            found = found.clamp(min=low)
+            score[s] += float(found.clamp(max=log_z).mean())
+            mean[s] += float(found.mean()) / len(pilots)
+    return score, mean
+
+
+def best(score: Mapping[float, float], among: Sequence[float], count: int) -> list[float]:
+    """Return the strengths of the highest scores, the larger of equals first."""
+    return sorted(among, key=lambda s: (-round(score[s], 9), -s))[:count]
