@@ -166,20 +166,14 @@ class Constraint:
         return self.nfa.is_empty
 
     def shortest(self) -> str:
-        """Return an accepted text of the fewest UTF-8 bytes.
-
-        Raise ``EmptyLanguage`` if there is none.
-        """
+        """Return an accepted text of the fewest UTF-8 bytes. Raise ``EmptyLanguage`` if there is none."""
         word = self.bytes_automaton.shortest()
         if word is None:
             raise EmptyLanguage("no text satisfies the constraint")
         return word.decode()
 
     def lift(self, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
-        """Return the token-level transitions of :meth:`compile` as arrays.
-
-        Raises ``EmptyLanguage``.
-        """
+        """Return the token-level transitions of :meth:`compile` as arrays. Raises ``EmptyLanguage``."""
         vocab = vocabulary_of(vocab)
         if self.bytes_automaton.is_empty:
             raise EmptyLanguage("no text satisfies the constraint")

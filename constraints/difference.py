@@ -143,10 +143,7 @@ class _Walk:
         self.texts: list[bytes | None] = [None, None]
 
     def run(self, most: int) -> int | None:
-        """Visit at most ``most`` pairs.
-
-        Return the length up to which all texts are compared, or None.
-        """
+        """Visit at most ``most`` pairs. Return the length up to which all texts are compared, or None."""
         p, q = (NONE if side is None else side.start() for side in self._sides)
         if (p, q) != (NONE, NONE):
             self._reach((p, q), -1, 0, 0)

@@ -1,7 +1,4 @@
-"""Checks of arguments: texts and whole numbers.
-
-The errors name the argument and what it should be.
-"""
+"""Checks of arguments: texts and whole numbers. The errors name the argument and what it should be."""
 
 from __future__ import annotations
 
@@ -14,10 +11,7 @@ from . import limits
 
 
 def text(value: Any, path: str) -> str:
-    """Return ``value``.
-
-    Raise ``UnsupportedConstraint`` if it is no text or has a lone surrogate.
-    """
+    """Return ``value``. Raise ``UnsupportedConstraint`` if it is no text or has a lone surrogate."""
     if not isinstance(value, str):
         raise UnsupportedConstraint(f"a text is needed, not {short(value)}", path=path)
     if not value.isascii() and (odd := next((c for c in value if "\ud800" <= c <= "\udfff"), None)):

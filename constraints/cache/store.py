@@ -1,4 +1,4 @@
-"""A disk cache of arrays, keyed by what they were made from: tries of vocabularies, compiled constraints.
+"""A disk cache of arrays, such as tries and compiled constraints, keyed by what they come from.
 
     <directory>/<kind>-<sha256 of what it was made from>.safetensors
 

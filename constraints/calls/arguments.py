@@ -28,7 +28,7 @@ from .tools import Tool, json_text, with_definitions
 
 
 class Values(NamedTuple):
-    """The values of one schema: its machines, the obligation of its root, and where they fall short of the schema."""
+    """The values of one schema: its machines, the root's obligation, and its narrowings."""
 
     machines: Machines
     root: Need
@@ -61,7 +61,9 @@ class Called:
 
 
 class Arguments(Machines):
-    """The distinct schemas of arguments, by number; an object of arguments refers to them as the obligations of its members.
+    """The distinct schemas of arguments, by number.
+
+    An object's members refer to them as obligations.
 
     ``style`` is the surface syntax of the object, ``inner`` that of its values.
     """
@@ -101,7 +103,7 @@ class Arguments(Machines):
         return placed_at(self.paths[number], narrowed)
 
     def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Called | None, tuple[Narrowing, ...]]:
-        """Return a tool that may be called, or None if no arguments satisfy its schemas, with its narrowings.
+        """Return a tool with its narrowings; the tool is None if no arguments satisfy its schemas.
 
         ``whole``: the arguments are read by one schema of the whole object, not each by its own.
         """
@@ -124,7 +126,7 @@ class Arguments(Machines):
         return Called(name, shortest, partial(self.object, tuple(members), tuple(texts))), tuple(cuts)
 
     def name(self, name: str) -> bytes:
-        """Return the bytes of a tool's name: a JSON string, or in Python syntax the name and the opening bracket."""
+        """Return a tool's name as a JSON string, or in Python syntax with the opening bracket."""
         return name.encode() + self.style.braces[0] if self.style.opened else json_text(name)
 
     def called(self, name: bytes, values: Values, path: str) -> Called | None:

@@ -1,7 +1,4 @@
-"""Machines of lists of calls, ``[ call , call … ]``.
-
-The register is the number of calls so far.
-"""
+"""Machines of lists of calls, ``[ call , call … ]``. The register is the number of calls so far."""
 
 from __future__ import annotations
 
@@ -105,7 +102,7 @@ class CallsMachine(Region):
 
 
 class FewestCalls(CallsMachine):
-    """The lists of a :class:`CallsMachine` that end at the fewest calls, for upper bounds of distances."""
+    """The lists that end after the fewest calls, for upper bounds of distances."""
 
     def __init__(self, whole: CallsMachine) -> None:
         self.__dict__.update(whole.__dict__)
@@ -126,7 +123,7 @@ class FewestCalls(CallsMachine):
 def calls_machine(
     tools: Sequence[Called], arguments: Arguments, number: tuple[int, int | None], keys: tuple[str, str]
 ) -> Machine | None:
-    """Return the machine of one call (if ``number`` is negative) or of a list of calls; None if there is no text."""
+    """Return the machine of one call (``number`` < 0) or of a list of calls; None if there is no text."""
     low, high = number
     named = json_text(keys[0]), json_text(keys[1])
     call = CallMachine(tools, named, arguments.style, arguments.anything) if tools else None

@@ -91,7 +91,7 @@ class CallMachine(Region):
     def onward(
         self, state: tuple[int, ...], pieces: Sequence[bytes], piece: int, at: int, then: Local
     ) -> tuple[int, int, Local]:
-        """Return the transition on byte ``at`` of piece ``piece``; after the last piece it leads to ``then``."""
+        """Return the transition on byte ``at`` of a piece; the last piece leads to ``then``."""
         byte = pieces[piece][at]
         piece, at = (piece, at + 1) if at + 1 < len(pieces[piece]) else (piece + 1, 0)
         return byte, byte, (*state, piece, at) if piece < len(pieces) else then
@@ -101,7 +101,7 @@ class CallMachine(Region):
         return (NAME, 0, len(self.names), 0)
 
     def in_name(self, low: int, high: int, at: int) -> Sequence[tuple[int, int, Local]]:
-        """Return the transitions if the names ``low`` to ``high`` - 1 are possible and ``at`` bytes of them are read."""
+        """Return the transitions with names ``low`` to ``high`` - 1 possible and ``at`` bytes read."""
         found: list[tuple[int, int, Local]] = []
         for byte, group in groupby(self.names[low:high], key=lambda name: name[at]):
             end = low + sum(1 for _ in group)
@@ -182,7 +182,7 @@ def pieces(*parts: bytes, style: Style) -> tuple[bytes, ...]:
 
 
 class ShortestCall(CallMachine):
-    """For each local state only the tool with the fewest bytes among those still possible, for upper bounds."""
+    """Of the tools still possible, only the one with the shortest call, for upper bounds."""
 
     def __init__(self, whole: CallMachine) -> None:
         self.__dict__.update(whole.__dict__)

@@ -101,7 +101,7 @@ def function_calls(
 
 
 def counts(parallel: Any) -> tuple[int, int | None]:
-    """Return the fewest and the most calls of a list (None: no upper bound); :data:`ONE` for a single call."""
+    """Return the fewest and the most calls (None: unbounded); :data:`ONE` for a single call."""
     if parallel is False:
         return ONE
     if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
@@ -114,7 +114,7 @@ def counts(parallel: Any) -> tuple[int, int | None]:
 
 
 class Calls(NamedTuple):
-    """The schemas of the arguments, the machine of the calls, their narrowings, and the units of work allowed."""
+    """The argument schemas, the machine of the calls, its narrowings, and the units of work allowed."""
 
     arguments: Arguments
     machine: Machine | None
@@ -187,7 +187,7 @@ def is_whole(tool: Tool, order: str, path: str) -> bool:
 
 
 def check_names(tool: Tool, path: str) -> None:
-    """Raise ``UnsupportedConstraint`` if the tool or an argument has a name that is no Python identifier."""
+    """Raise ``UnsupportedConstraint`` if the tool or an argument has no name that Python reads."""
     for name in [*tool.name.split("."), *tool.arguments]:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UnsupportedConstraint(f"{name!r} in {tool.name!r} is no name in Python", path=path)

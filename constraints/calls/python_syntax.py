@@ -25,12 +25,12 @@ ESCAPED = ((0, 0x1F), (0x7F, 0x10FFFF))
 NUMBERED = ((b"x", 2, 0xFF), (b"u", 4, 0xFFFF), (b"U", 8, 0x10FFFF))
 """The numeric escapes: letter, number of hexadecimal digits, largest code point."""
 NAMES = normalize([(48, 57), (65, 90), (95, 95), (97, 122), (0x80, 0x10FFFF)])
-"""The code points allowed in names: letters, digits and underscore, and all characters beyond ASCII."""
+"""The code points of names: letters, digits, underscore, and all beyond ASCII."""
 
 
 @metered(maxsize=512)
 def spelled(quote: int, points: CodePoints) -> Nfa:
-    """Return the automaton of all ways to write a character of the set in a string delimited by ``quote``."""
+    """Return the automaton of all spellings of a character of the set in a ``quote`` string."""
     raw = negate(normalize((c, c) for c in (0, 10, 13, ord("\\"), quote)))
     escapes = [[BACKSLASH, [(e, e) for code, e in SHORT.items() if within(points, ((code, code),))]]]
     for low, high in within(points, ESCAPED):
@@ -42,7 +42,7 @@ def spelled(quote: int, points: CodePoints) -> Nfa:
 
 @lru_cache(maxsize=8192)
 def ways(quote: int, char: str) -> Ways:
-    """Return all ways to write one character in a string delimited by ``quote``; none for a surrogate."""
+    """Return all spellings of one character in a ``quote`` string; none for a surrogate."""
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
         return ()

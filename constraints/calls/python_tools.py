@@ -71,10 +71,7 @@ def described(tool: Any) -> dict[str, Any]:
 
 
 def tool_name(tool: Any) -> str:
-    """Return the name of a function or class.
-
-    Raises ``FormatError`` if it has none, as a ``lambda``.
-    """
+    """Return the name of a function or class. Raises ``FormatError`` if it has none, as a ``lambda``."""
     name = getattr(tool, "__name__", "")
     if not name.isidentifier():
         raise FormatError(f"{tool!r} has no name; a tool is a function made by `def`, or a class")
@@ -133,7 +130,10 @@ def call_reader(tools: Sequence[Any]) -> Callable[[str], Call]:
 
 
 def recorder(tool: Any) -> Any:
-    """Return a function with the tool's signature that returns its arguments by name; a type is returned as it is."""
+    """Return a function with the tool's signature that returns its arguments by name.
+
+    A type is returned as it is.
+    """
     if is_type(tool):
         return tool
     signature = inspect.signature(tool)

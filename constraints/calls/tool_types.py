@@ -1,4 +1,4 @@
-"""Normalize the schemas of tools to JSON Schema: other names of types, Python annotations, and keywords used loosely."""
+"""Normalize the schemas of tools to JSON Schema: names of types, annotations, loose keywords."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ OTHER_FORMS = {
     **dict.fromkeys(SEVERAL, ("list",)),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
 }  # fmt: skip
-"""Forms of a keyword's value that tool schemas may have, where they differ from JSON Schema's ``FORMS``."""
+"""Forms that a keyword's value may have in tool schemas, where ``FORMS`` has others."""
 OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"])
 """Keywords beside ``type`` that may exclude null."""
 
@@ -157,7 +157,7 @@ def of_types(types: Any, path: str, tuples: bool) -> dict[str, Any]:
 
 
 def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
-    """Return the schema of a Python type: ``List[int]``, ``Dict[str, float]``, ``int | None``, ``Literal["a"]``."""
+    """Return the schema of a Python type such as ``List[int]``, ``int | None``, ``Literal["a"]``."""
 
     def inner(part: ast.expr) -> dict[str, Any]:
         return of_node(part, path, tuples)
@@ -206,10 +206,7 @@ def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
 
 
 def constant(node: ast.expr, path: str) -> Any:
-    """Return a value of ``Literal[…]``.
-
-    Raises ``UnsupportedConstraint`` if JSON has no such value.
-    """
+    """Return a value of ``Literal[…]``. Raises ``UnsupportedConstraint`` if JSON has no such value."""
     try:
         value = ast.literal_eval(node)
     except ValueError:

@@ -97,10 +97,7 @@ class Build:
         self.within: dict[int, Bool[ndarray, " token"]] = {}
 
     def moves(self, state: int) -> Iterator[tuple[Tokens, int]]:
-        """Yield (tokens, byte state after them).
-
-        Token + ``size`` is the token at the start of a piece.
-        """
+        """Yield (tokens, byte state after them). Token + ``size`` is the token at the start of a piece."""
         for row in range(self.begin[state], self.begin[state + 1]):
             relation = self.relation[row]
             yield self.order[self.pointer[relation] : self.pointer[relation + 1]], int(self.target[row])

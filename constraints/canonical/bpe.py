@@ -31,7 +31,7 @@ Merges = Mapping[Pair, tuple[int, int]]  # symbols -> (rank, the symbol that the
 
 @dataclass
 class Edge:
-    """The symbols at one end of a token during its merges: symbol i exists from ``begin[i]`` to ``end[i]``.
+    """The symbols at one end of a token during its merges; symbol i exists in ``begin[i]:end[i]``.
 
     Times are ranks, raised to the highest rank merged before.
     """
@@ -135,7 +135,7 @@ class Followers:
 
     @cached_property
     def _falling(self) -> Bool[ndarray, " token"]:
-        """Whether the ranks of a token's merges fall somewhere; pairs with such a token are encoded to test them."""
+        """Whether the ranks of a token's merges fall somewhere; its pairs are tested by encoding them."""
         return np.array([h is not None and not h.rises for h in self.histories], bool)
 
     def forbidden(self, token: int) -> Int[ndarray, " token"]:

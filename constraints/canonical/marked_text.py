@@ -30,7 +30,7 @@ NEWLINE, SPACE, LOW_LINE = ord("\n"), ord(" "), ord("▁")
 
 
 class Spelling(NamedTuple):
-    """The characters that are symbols, and those written byte by byte with the mark ``BYTE`` before each.
+    """The characters that are symbols, and those written by bytes with ``BYTE`` before each.
 
     Other characters cannot be written.
     """
@@ -45,10 +45,10 @@ class Machine(Protocol):
     start: Any
 
     def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
-        """All transitions on one atom: (whether a boundary is marked before the atom, the state after it)."""
+        """Return all transitions on one atom: (whether a boundary is marked before it, next state)."""
 
     def ends(self, place: Any) -> bool:
-        """Whether the text may end in this state."""
+        """Return whether the text may end in this state."""
 
 
 class Combined:

@@ -178,7 +178,7 @@ def spelled_out(pattern: str, engine: Engine) -> str:
 
 
 def listed(text: str, engine: Engine) -> str:
-    """Write the characters of ``\\s``, a property, … as ranges within a class; other escapes are unchanged."""
+    """Write the characters of ``\\s``, a property, … as ranges; other escapes are unchanged."""
     if not re.fullmatch(NAMED, text) and text != ".":
         return text
     negated = text[1:2] in ("S", "D", "W", "H", "P")

@@ -79,7 +79,7 @@ def grammar(
 
 
 def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> Constraint:
-    """Return the constraint of a grammar with a finite automaton, with rules nested at most ``max_depth`` deep.
+    """Return the constraint of a grammar with rules nested at most ``max_depth`` deep.
 
     ``max_depth=None``: the largest depth up to 3 that fits the limits.
     """

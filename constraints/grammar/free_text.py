@@ -1,4 +1,4 @@
-"""Free text in terminals: local states with loops on single characters, as inside the quotes of ``/"[^"]*"/``.
+"""Free text in terminals: states with loops on characters, as inside the quotes of ``/"[^"]*"/``.
 
 A *letter* of a local state is a path from it back to it that does not visit it in between, through states that lead nowhere
 else.
@@ -23,10 +23,7 @@ Moves = Callable[[int], Sequence[tuple[int, int, int]]]
 
 
 def body_of(local: int, moves: Moves, ends: Callable[[int], bool]) -> LocalBody | None:
-    """Return the free text at a local state, or None.
-
-    ``ends``: whether the terminal may end in a state.
-    """
+    """Return the free text at a local state, or None. ``ends``: whether the terminal may end in a state."""
     if sum(high - low + 1 for low, high, to in moves(local) if to == local) < FEWEST:
         return None
     stays: dict[int, bool] = {local: True}
@@ -48,7 +45,7 @@ def body_of(local: int, moves: Moves, ends: Callable[[int], bool]) -> LocalBody 
 
 
 def region(first: int, local: int, moves: Moves, ends: Callable[[int], bool]) -> set[int] | None:
-    """Return the states reachable from ``first`` before ``local``, or None unless all paths lead to ``local``."""
+    """Return the states from ``first`` up to ``local``, or None unless all paths lead there."""
     found, todo, before = {first}, [first], dict[int, set[int]]()
     while todo:
         state = todo.pop()
@@ -71,9 +68,6 @@ def region(first: int, local: int, moves: Moves, ends: Callable[[int], bool]) ->
 
 @lru_cache(512)
 def letters(states: int, rows: tuple[tuple[int, int, int, int], ...]) -> Letters:
-    """Return the letters of an automaton.
-
-    Equal rows give one object, which serves as a key of caches.
-    """
+    """Return the letters of an automaton. Equal rows give one object, which serves as a key of caches."""
     start = np.array([0])
     return Letters(Nfa(states, np.array(rows, np.int64).reshape(-1, 4), NO_EPSILONS, start, start))

@@ -17,7 +17,7 @@ from ..automata.work import spend
 
 
 class Join(Region):
-    """The machine of a join frame: it reads no text, and its local state is the set of stacks to return to."""
+    """The machine of a join frame: it reads nothing; its local state is the stacks to return to."""
 
     def start(self) -> Local:
         return frozenset()
@@ -36,10 +36,7 @@ JOIN = Join()
 
 
 class GrammarAutomaton(StackAutomaton):
-    """A stack automaton with joins.
-
-    Its machines do not accept the empty text where they are called.
-    """
+    """A stack automaton with joins. Its machines do not accept the empty text where they are called."""
 
     def __init__(self, root: Machine) -> None:
         super().__init__(root)
@@ -116,10 +113,7 @@ class GrammarAutomaton(StackAutomaton):
         return None
 
     def bounded(self, found: Moves) -> Moves:
-        """Return the moves.
-
-        Raise ``TooManyStates`` if one leads to more than ``limits.ALTERNATIVES`` stacks.
-        """
+        """Return the moves. Raise ``TooManyStates`` if one leads to more than ``limits.ALTERNATIVES`` stacks."""
         if any(
             isinstance(move.target, frozenset) and len(move.target) > limits.ALTERNATIVES for move in found
         ):

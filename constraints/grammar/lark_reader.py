@@ -29,10 +29,7 @@ IMPORTED = ("common", "lark", "python", "unicode")  # grammars that come with th
 
 
 def import_own(do_import: Callable[..., None], path: Sequence[str], base: Any, *others: Any) -> None:
-    """Import from one of the package's own grammars.
-
-    Raise ``UnsupportedConstraint`` for any other file.
-    """
+    """Import from one of the package's own grammars. Raise ``UnsupportedConstraint`` for any other file."""
     if base is not None or len(path) != 1 or path[0] not in IMPORTED:
         raise UnsupportedConstraint(
             f"%import of {'.'.join(path)!r}: only {', '.join(IMPORTED)} can be imported from; write the rules into the grammar"
@@ -153,10 +150,7 @@ def read_extensions(
 
 
 def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:
-    """Read a terminal; ``ignored``: as an ignored one.
-
-    Raises ``UnsupportedConstraint`` with the line.
-    """
+    """Read a terminal; ``ignored``: as an ignored one. Raises ``UnsupportedConstraint`` with the line."""
     try:
         if pattern.type == "str" and not pattern.flags and pattern.value:
             return Terminal(nfa.literal(pattern.value.encode()))

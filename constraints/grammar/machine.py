@@ -1,4 +1,4 @@
-"""The rules of a grammar as machines that call one another: a pushdown automaton without a depth bound.
+"""The rules of a grammar as machines that call one another: a pushdown automaton.
 
 A machine reads the nonempty texts of its rule; if a rule may be empty, its callers may skip it. So no machine begins without
 reading, and cycles of rules that may be empty do not loop. The local states are sets of nodes of the network

@@ -1,4 +1,4 @@
-"""Terminals beyond one regular expression: ``&``, ``~``, ``%regex``, and rules that end at a first match.
+"""Terminals beyond one regular expression: ``&``, ``~``, ``%regex``, rules that end at a first match.
 
 They are sets of texts; the preference of ``re`` among matches plays no role:
 

@@ -38,7 +38,7 @@ State = int | Within
 Range = tuple[int, int, int]
 NOWHERE: frozenset[State] = frozenset()
 Edge = tuple[int, int, frozenset[State], frozenset[State], bool]
-"""(low, high, target, target if the terminal can only end, whether it commits); targets are sets of states."""
+"""(low, high, target states, target states if the terminal can only end, whether it commits)"""
 Ending = tuple[int, int, int, int | None, bool]
 """An ``Edge`` whose targets are local states."""
 

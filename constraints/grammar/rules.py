@@ -77,10 +77,7 @@ def compile_rules(grammar: Rules, start: str, max_depth: int | None) -> Compiled
 
 
 class GrammarCompiler:
-    """The automata of rules, by rule and remaining depth.
-
-    ``cut``: the calls that go one level deeper.
-    """
+    """The automata of rules, by rule and remaining depth. ``cut``: the calls that go one level deeper."""
 
     def __init__(self, grammar: Rules) -> None:
         import networkx as nx

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..automata.work import spend
 
 NAIVE = 50
-"""Repeats of fewer than this many are written out; others are split into rules of at most ``SPLIT`` parts."""
+"""Repeats of fewer are written out; others are split into rules of at most ``SPLIT`` parts."""
 SPLIT = 5
 MOST = 10**18
 
@@ -54,10 +54,7 @@ def count_terminals(text: str, load: Any) -> None:
 
 
 def count_rules(builder: Any) -> None:
-    """Charge the cost of the rules of a ``lark.load_grammar.GrammarBuilder``.
-
-    Raises ``TooManyStates``.
-    """
+    """Charge the cost of the rules of a ``lark.load_grammar.GrammarBuilder``. Raises ``TooManyStates``."""
     rules = {
         n: (d.params, d.tree) for n, d in builder._definitions.items() if d.tree is not None and not d.is_term
     }
@@ -168,7 +165,7 @@ def repeated(inner: Size, operator: str, times: list[int]) -> Size:
 
 
 def uses(tree: Any, given: dict[str, str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the templates that a rule uses with their arguments; ``given`` are the rule's own arguments."""
+    """Yield the templates that a rule uses with their arguments; ``given`` are its own arguments."""
     names: dict[int, str] = {}
     for node in below(tree):
         if node.data == "template_usage":

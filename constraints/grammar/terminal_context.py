@@ -74,7 +74,7 @@ class Costs:
         return found
 
     def steps(self, moves: Sequence[tuple[int, int, Local]], d: int) -> Iterator[tuple[int, Local, int]]:
-        """Yield (bytes, local state, state of ``D``) once for each move that ``D`` allows; a mark counts 0 bytes."""
+        """Yield (bytes, local state, state of ``D``) once for each move allowed; a mark has 0 bytes."""
         seen = set()
         for low, high, target in moves:
             for a, b, after in self.allowed.moves(d):
@@ -173,7 +173,7 @@ class MarkedAutomaton:
         return frozenset(found)
 
     def _moves_of(self, pairs: Iterable[Pair]) -> Iterator[tuple[int, int, Configuration, int]]:
-        """Yield (low, high, configuration, state of ``D``): the moves of the stacks with each state of ``D``."""
+        """Yield (low, high, configuration, state of ``D``), by the stacks that share a state of ``D``."""
         stacks: dict[int, list[Stack]] = {}
         for stack, d in pairs:
             stacks.setdefault(d, []).append(stack)

@@ -135,7 +135,7 @@ def between(marked: Nfa) -> Nfa:
 
 
 def shorter(alone: Nfa, beside: Nfa) -> Nfa:
-    """Return ``x ⟨ u ⟩ v``, u being the preferred match of a proper prefix of the preferred match after x."""
+    """Return ``x ⟨ u ⟩ v``: u is preferred in a proper prefix of the preferred match after x."""
     more = nfa.plus(utf8.utf8(utf8.EVERY))
     cut, last = (nfa.literal(bytes([byte])) for byte in (CUT, LAST))
     prefix = nfa.concat([EVERY, OPEN, alone, cut, more, last, EVERY])
@@ -176,10 +176,7 @@ def byte_set(automaton: Nfa, states: np.ndarray) -> set[int]:
 
 
 class Places:
-    """The marks of terminals with a context.
-
-    Terminals with no text in common share their marks.
-    """
+    """The marks of terminals with a context. Terminals with no text in common share their marks."""
 
     def __init__(self, terminals: Iterable[Terminal] = ()) -> None:
         self.groups: list[list[Terminal]] = []
@@ -211,7 +208,7 @@ class Places:
         return automaton
 
     def allowed(self) -> Nfa | None:
-        """Return the DFA of words in which every marked terminal is at an allowed position; None without marks."""
+        """Return the DFA of words whose marked terminals are at allowed positions; None without marks."""
         every = nfa.star(nfa.byte_ranges([(0, 255)]))
         kept = None
         for wrong in self._wrong():
@@ -219,7 +216,7 @@ class Places:
         return kept
 
     def _wrong(self) -> Iterator[Nfa]:
-        """Yield, for each group, the words in which one of its terminals is at a position that is not allowed."""
+        """Yield, by group, the words in which one of its terminals is at a forbidden position."""
         for i, group in enumerate(self.groups):
             context = nfa.union([terminal.context for terminal in group if terminal.context is not None])
             texts = nfa.union([terminal.texts for terminal in group])

@@ -83,7 +83,7 @@ class Rules:
 
 
 def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
-    """Yield (call, whether nothing precedes it, whether nothing follows it) for the calls in an expression."""
+    """Yield (call, whether nothing precedes it, whether nothing follows it) in an expression."""
     if isinstance(expression, Call):
         yield expression, left, right
     elif isinstance(expression, Series):

@@ -1,4 +1,4 @@
-"""Parts with token budgets as machines, and the stack automaton that reads the bytes of one token with them.
+"""Parts with token budgets as machines, and the stack automaton that reads one token's bytes.
 
 A part is a machine that calls the machine of its texts. Its local state, the *mark*, says what one token may do:
 
@@ -26,7 +26,7 @@ Counts = tuple[int, ...]
 
 
 class Part(Caller):
-    """The texts of a machine that take ``at_least`` to ``at_most`` tokens (``at_most=None``: no upper bound)."""
+    """The texts of a machine that take ``at_least`` to ``at_most`` tokens (None: unbounded)."""
 
     def __init__(self, part: Machine, at_least: int, at_most: int | None, name: str) -> None:
         self.part, self.at_least, self.at_most, self.name = part, at_least, at_most, name
@@ -159,7 +159,7 @@ class Twins:
         self._of: dict[int, tuple[Machine, Machine]] = {}
 
     def of(self, machine: Machine) -> Machine:
-        """Return the machine without budgets; local states are unchanged unless the machine itself is a part."""
+        """Return the machine without budgets; local states are kept unless it is a part itself."""
         found = self._of.get(id(machine))
         if found is None:
             found = self._of[id(machine)] = machine, self._made(machine)
@@ -183,7 +183,7 @@ class Twins:
 
 
 def called(machine: Machine) -> Sequence[Machine]:
-    """Return the machines that one made by ``+``, ``|``, ``repeat`` or ``tokens`` calls; no other machine calls parts."""
+    """Return the machines called by a ``+``, ``|``, ``repeat`` or ``tokens``; no other calls parts."""
     if isinstance(machine, Choice):
         return machine.options
     if isinstance(machine, Concatenation):

@@ -114,7 +114,7 @@ class Layouts:
         return self.least(machine)
 
     def least(self, machine: Machine) -> int:
-        """Return a number of tokens that suffices for a text of a machine; ``UNREACHABLE`` if none is known."""
+        """Return a number of tokens that suffices for a text of a machine, or ``UNREACHABLE``."""
         found = self._least.get(id(machine))
         if found is None:
             self._least[id(machine)] = UNREACHABLE  # the value seen by recursive calls
@@ -131,7 +131,7 @@ class Layouts:
 
 
 class LowerBounds:
-    """Tokens that are necessary, with one limit considered at a time; ``plain`` reads the bytes without limits."""
+    """Tokens that are necessary, one limit at a time; ``plain`` reads the bytes without limits."""
 
     def __init__(self, plain: StackAutomaton, vocab: Vocabulary, require_eos: bool, twins: Twins) -> None:
         self.twins, self._plain = twins, plain
@@ -176,7 +176,7 @@ class LowerBounds:
 
 
 class Leaving(Search):
-    """The fewest tokens that write all bytes up to the end of a stack; the last of them may go beyond it."""
+    """The fewest tokens that write all bytes of a stack; the last of them may go beyond its end."""
 
     given_up, ends_with_token = 0, False
 

@@ -38,7 +38,7 @@ class Ample(NamedTuple):
 
 
 class Far:
-    """The masks of strands as if no limit were near, and the numbers of tokens left from which they are exact."""
+    """Masks of strands as if no limit were near, and from how many tokens left they are exact."""
 
     def __init__(self, strands: Strands) -> None:
         self.strands = strands
@@ -89,7 +89,7 @@ class Far:
         return self._stays[number]
 
     def _ample_in_text(self, layout: Layout) -> Iterator[int]:
-        """Yield numbers of tokens that suffice to end the stretch after any token that stays in it, ever tighter."""
+        """Yield ever tighter numbers of tokens that suffice to end the stretch after any next token."""
         tokens, state = self.strands.stretches.tokens, self.strands.stretches.number(layout.stretch)
         for ample in (tokens.enough, tokens.ample, tokens.ample_in_tokens):
             if (found := ample(state)) < UNREACHABLE:
@@ -122,7 +122,7 @@ class Far:
         return Ample(tuple(leave), end, more, step)
 
     def _after(self, stack: Stack) -> Ample:
-        """Return what one target needs: tokens for the parts that were open before the token, and for the whole."""
+        """Return the tokens that one target needs, in the parts open before the token and in all."""
         strands, layout, old = self.strands, self.strands.layouts.of(stack), parts_from_before(stack)
         own = list(zip(layout.parts, layout.leave, strict=True))[old:]
         tokens = strands.tokens_of(layout, max([part.at_least - 1 - leave for part, leave in own], default=0))

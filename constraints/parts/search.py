@@ -68,7 +68,7 @@ class Strands:
     # ------------------------------------------------------------ steps
 
     def edges(self, number: int) -> Edges:
-        """Return the tokens that can be read from a stack, EOS apart, grouped by the configuration they lead to."""
+        """Return the tokens that a stack can read, EOS apart, by the configuration they lead to."""
         found = self._edges.get(number)
         if found is None:
             found = list(self.tokens.masks.edges(number).items())
@@ -76,7 +76,7 @@ class Strands:
         return found
 
     def after(self, configuration: int, counts: Counts) -> list[Strand]:
-        """Return the strands after a token that led to a configuration; ``counts`` are those before the token."""
+        """Return the strands after a token to a configuration; ``counts`` are those before the token."""
         stacks = stacks_of(self.tokens.states.configurations[configuration])
         return [self.automaton.after_token(stack, counts) for stack in stacks]
 
@@ -110,10 +110,7 @@ class Strands:
         return self._enough[strand] if self.within(strand, UNREACHABLE) else UNREACHABLE
 
     def starts_within(self, left: int) -> bool:
-        """Return :meth:`within` of the empty text.
-
-        Before it says no, the distances of parts are sharpened.
-        """
+        """Return :meth:`within` of the empty text. Before it says no, the distances of parts are sharpened."""
         if self.within(self.start(), left):
             return True
         while self.layouts.sharpen():
@@ -123,9 +120,7 @@ class Strands:
         return False
 
     def tokens_of(self, layout: Layout, needed: int) -> int:
-        """Return a number of tokens, ``needed`` or more, that the stretch on top can take; ``UNREACHABLE`` if none is
-        known.
-        """
+        """Return a number >= ``needed`` of tokens that the stretch on top can take, or ``UNREACHABLE``."""
         found = self.stretches.bound(layout.stretch)
         if found >= needed:
             return found
@@ -138,7 +133,7 @@ class Strands:
         return self.stretches.bound(layout.stretch) + layout.end
 
     def _range(self, layout: Layout, counts: Counts, left: int) -> tuple[int, int]:
-        """Return the fewest and the most tokens that the stretch on top may take, if a token ends at its end."""
+        """Return the fewest and the most tokens of the stretch on top, if a token ends at its end."""
         needed, allowed = 0, min(left, UNREACHABLE - 1) - self.eos - layout.end
         for part, count, leave in zip(layout.parts, counts, layout.leave, strict=True):
             needed = max(needed, part.at_least - count - leave)
@@ -178,7 +173,7 @@ class Strands:
         return needed <= allowed and within(stretch, allowed) and not within(stretch, needed - 1)
 
     def _is_too_short(self, layout: Layout, counts: Counts) -> bool:
-        """Return whether the innermost part lacks more tokens than its longest text has bytes, if that is known."""
+        """Return whether the innermost part surely lacks more tokens than it can have bytes."""
         lacking = layout.parts[-1].at_least - counts[-1] if layout.on_part else 0
         return lacking > 0 and lacking > self.stretches.room(layout.stretch).most
 

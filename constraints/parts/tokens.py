@@ -133,9 +133,7 @@ class LimitedTokens(Steps):
         return self.words_within(state, UNREACHABLE)
 
     def words_within(self, state: int, left: int) -> Words:
-        """Return the tokens that may follow a state if ``left`` tokens suffice after each; a bit mask, not to be written
-        to.
-        """
+        """Return the tokens after which ``left`` tokens suffice, as a bit mask; not to be written to."""
         if state < 0:
             return self.strands.tokens.words_from(state)
         words = [self._mask(strand, left)[0] for strand in self._states[state]]
@@ -191,7 +189,7 @@ class LimitedTokens(Steps):
 
 
 def smallest(strands: list[Strand]) -> State:
-    """Drop dominated strands: another has the same stack and no higher count, and no part needs more tokens."""
+    """Drop each strand with a twin of lower counts, if no part of its stack needs more tokens."""
     if len(strands) < 2:
         return frozenset(strands)
     by_stack: dict[Stack, list[Counts]] = {}

@@ -1,4 +1,4 @@
-"""Stretches: the frames on top of a stack that have no budgets, with the distance to their end and their lengths."""
+"""Stretches: the frames without budgets on top of a stack, with their distances and lengths."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Room(NamedTuple):
 
 
 class Stretches:
-    """The frames above the topmost machine with budgets, as stacks of their own; None if there are none.
+    """The frames above the topmost machine with budgets, as stacks of their own, or None.
 
     Distances are those of texts in which a token ends at the end of the stretch.
     """
@@ -93,7 +93,7 @@ class Stretches:
         return found
 
     def _found_room(self, start: int) -> Room:
-        """Search nearby states for a cycle of single-byte tokens, and for the longest text if the states are few."""
+        """Search nearby states for a cycle of single-byte tokens and, if few, for the longest text."""
         before: dict[int, int] = {start: -1}  # predecessors on shortest paths of single-byte tokens
         queue, least, step = [start], UNREACHABLE, UNREACHABLE
         for state in queue:
@@ -124,9 +124,9 @@ class Stretches:
 
 
 def steps_back(before: dict[int, int], state: int, target: int) -> int:
-    """Return the length of the cycle that an edge from ``state`` back to ``target`` closes on the path to ``state``.
+    """Return the length of the cycle closed by an edge from ``state`` back to ``target``.
 
-    Returns ``UNREACHABLE`` if ``target`` is not on that path.
+    Returns ``UNREACHABLE`` if ``target`` is not on the path to ``state``.
     """
     length = 1
     while state != target:

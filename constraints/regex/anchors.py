@@ -30,7 +30,7 @@ from .syntax import constants
 BEGIN, LINE_BEGIN, END, LINE_END, TEXT_END = range(0xF7, 0xFC)
 WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE = range(0xFC, 0x100)
 ALL_MARKS = ((0xC0, 0xC1), (0xF5, 0xFF))
-"""The bytes that never occur in UTF-8: 0xF7 to 0xFF mark anchors, the others look-arounds (``lookaround.py``)."""
+"""The bytes that UTF-8 never has: marks of anchors (0xF7 to 0xFF) and of look-arounds (others)."""
 LOOKS_BACK = (BEGIN, LINE_BEGIN, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE)
 
 # What may come next: a kind of character, or one of these.

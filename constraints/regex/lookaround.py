@@ -32,10 +32,7 @@ LEVELS = ((0xF5, 0xC0), (0xF6, 0xC1))
 
 
 def mark(number: int, level: int) -> bytes:
-    """Return the mark of a number: end, ``number`` digits, end.
-
-    No mark occurs across two others.
-    """
+    """Return the mark of a number: end, ``number`` digits, end. No mark occurs across two others."""
     end, digit = LEVELS[level % 2]
     return bytes([end, *[digit] * number, end])
 
@@ -72,7 +69,7 @@ class Look:
 
 @dataclass
 class Commit:
-    """An atomic group under a repeat: the marks of its beginning and end, and its first matches (``atomic.py``)."""
+    """An atomic group under a repeat: its two marks, and its first matches (``atomic.py``)."""
 
     begin: bytes
     end: bytes

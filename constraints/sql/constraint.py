@@ -37,7 +37,7 @@ Arc = tuple[int, Nfa | None, int]
 
 
 class Scope(NamedTuple):
-    """A FROM clause, the columns and the ``*`` that may stand beside it, and the most tables it names."""
+    """A FROM clause, the columns and ``*`` that go with it, and the most tables it names."""
 
     source: Nfa
     column: Nfa
@@ -175,10 +175,7 @@ def constants(values: Iterable[str | int | float] | None) -> Nfa:
 
 
 def constant(value: Any, path: str) -> str:
-    """Write a value as in a query.
-
-    Raises ``UnsupportedConstraint`` if it is no text or finite number.
-    """
+    """Write a value as in a query. Raises ``UnsupportedConstraint`` if it is no text or finite number."""
     if isinstance(value, str):
         return "'" + validation.text(value, path).replace("'", "''") + "'"
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:

@@ -56,10 +56,7 @@ class SqlSchema:
 
 
 def read_schema(schema: Any) -> SqlSchema:
-    """Read a schema in any of the forms.
-
-    Raises ``FormatError``, and ``EmptyLanguage`` for no tables.
-    """
+    """Read a schema in any of the forms. Raises ``FormatError``, and ``EmptyLanguage`` for no tables."""
     if isinstance(schema, Mapping):
         found = from_dict(schema)
     elif isinstance(schema, sqlite3.Connection):
@@ -85,9 +82,9 @@ def read_schema(schema: Any) -> SqlSchema:
 
 
 def from_statements(statements: str) -> SqlSchema:
-    """Read CREATE TABLE statements with an in-memory SQLite that cannot attach files; steps and bytes are limited.
+    """Read CREATE TABLE statements with an in-memory SQLite that cannot attach files.
 
-    Pragmas in the statements have no effect, since they could raise the limits.
+    Steps and bytes are limited. Pragmas in the statements have no effect, since they could raise the limits.
     """
     ruled = {sqlite3.SQLITE_ATTACH: sqlite3.SQLITE_DENY, sqlite3.SQLITE_PRAGMA: sqlite3.SQLITE_IGNORE}
     with closing(sqlite3.connect(":memory:")) as connection:

@@ -25,8 +25,9 @@ SPACE = r"[ \n\r\t]*"
 
 
 class Parameters(NamedTuple):
-    """The format of a parameter: ``begin`` (with ``{name}``, ``{type}``, and ``{between}`` for white space), the value,
-    ``end``.
+    """The format of an XML parameter: ``begin``, the value, ``end``.
+
+    ``begin`` has ``{name}``, ``{type}``, and ``{between}`` for white space.
     """
 
     begin: str
@@ -71,7 +72,7 @@ STYLES: dict[str, Parameters] = {
 def parameters(
     schema: Mapping[str, Any], style: Parameters = QWEN, path: str = "", on_narrowed: OnNarrowed = "warn"
 ) -> Constraint:
-    """Accept the arguments of an object's JSON Schema in the declared order; optional ones may be left out.
+    """Accept the arguments of a JSON Schema in declared order; optional ones may be left out.
 
     Raises ``UnsupportedConstraint`` for keywords about all members together (``minProperties``, ``anyOf`` at the root, …),
     and for strings with a pattern, a format or a length.

@@ -89,10 +89,7 @@ KINDS: dict[str, type | tuple[type, ...]] = {
 
 
 def get(spec: Any, key: str, path: str) -> Any:
-    """Return a required member of a format.
-
-    Raises ``FormatError`` if it is missing or of a wrong type.
-    """
+    """Return a required member of a format. Raises ``FormatError`` if it is missing or of a wrong type."""
     if not isinstance(spec, Mapping) or key not in spec:
         raise FormatError(f"{path or 'the structural tag'} has no {key!r}")
     value = spec[key]
@@ -319,9 +316,7 @@ class Reader:
         ends: Ends,
         first: Constraint | None,
     ) -> Constraint:
-        """Return free text in which each pattern of ``rules`` starts its content; ``first`` replaces the initial free
-        text.
-        """
+        """Return free text in which each pattern starts its content; ``first`` replaces its beginning."""
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
         bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)

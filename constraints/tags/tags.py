@@ -19,10 +19,7 @@ from ..words.free_text import strings, until_first, without_any
 
 
 class Tag(NamedTuple):
-    """``begin`` · ``content`` · one of ``end``.
-
-    ``content=None``: free text up to the first end string.
-    """
+    """``begin`` · ``content`` · one of ``end``. ``content=None``: free text up to the first end string."""
 
     begin: str
     content: Constraint | None
@@ -180,8 +177,9 @@ def separated(
 
 
 def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool) -> Constraint:
-    """Return texts of ``one`` with a separator between them: just one unless ``several``; also none unless
-    ``at_least_one``.
+    """Return texts of ``one`` with a separator between them, ``several`` or one, or none.
+
+    None is possible unless ``at_least_one``.
     """
     some = one + (literal(separator) + one if separator else one).repeat(0) if several else one
     return some if at_least_one else some | literal("")

@@ -34,7 +34,7 @@ ASCII, Latin-1 signs, dashes and typographic quotes, East Asian punctuation, ful
 
 
 class Keywords(Constraint):
-    """Texts that contain keywords, with common characters beside them; ``exact`` builds the language of ``\\b``."""
+    """Texts with keywords between common characters; ``exact`` builds the language of ``\\b``."""
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...], exact: Callable[[], Nfa]) -> None:
         super().__init__(automaton, narrowed)

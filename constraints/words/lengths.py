@@ -100,7 +100,7 @@ def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | Non
 
 
 def spaced(body: Nfa, space: Nfa, blank: bool) -> Nfa:
-    """Return the body with optional white space around it; if ``blank``, also white space alone or nothing."""
+    """Return the body with optional space around it; if ``blank``, also space alone or nothing."""
     around = nfa.optional(space)
     return nfa.concat(
         [around, nfa.optional(nfa.concat([body, around])) if blank else nfa.concat([body, around])]

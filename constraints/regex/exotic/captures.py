@@ -128,7 +128,10 @@ class Graph:
     def item(
         self, builder: Builder, item: Item, flags: int, memory: Memory, start: int, later: frozenset[int]
     ) -> dict[Memory, int]:
-        """Add an item that refers to or holds such groups; return its end nodes, which no arc leaves, by memory."""
+        """Add an item that refers to or holds such groups; return its end nodes by memory.
+
+        No arc leaves the end nodes.
+        """
         operation, argument = item
         if (operation is constants.GROUPREF or operation in (*LOOK, *ATOMIC)) and not self.captures(item):
             part = nfa.concat(builder._replace(memory=dict(memory)).plain([item], flags))
