@@ -2,10 +2,10 @@
 
     L = T_out ∈ {0,1}^{S×E} (source incidence)   B_f ∈ {0,1}^{E×V} (edge labels)   R = T_in ∈ {0,1}^{E×S} (target incidence)
 
-Transitions between one pair of states form one edge labelled with a set of tokens, which is a union of *classes* of
-tokens. The classes may be those of one partition of the vocabulary, or of one for each group of states: classes out of
-one state are disjoint, those of different groups may overlap. Weights count accepting paths (Thm 4.3): one for each
-accepted sequence of an unambiguous automaton. A raw automaton is asked about sequences of *exactly* n tokens.
+All transitions between one pair of states form one edge, labelled with a set of tokens that is a union of *classes* of
+tokens. There may be one partition of the vocabulary into classes, or one for each group of states: classes out of one state
+are disjoint, classes of different groups may overlap. Weights count accepting paths (Thm 4.3), of which an unambiguous
+automaton has one for each accepted sequence. A query on the automaton alone is about sequences of *exactly* n tokens.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     import networkx as nx
     from automata.fa.fa import FA
 
-STEP_CACHE_ENTRIES = 1 << 18  # (state, token) → states
+STEP_CACHE_ENTRIES = 1 << 18  # entries (state, token) → states in the cache of step()
 
 
 class Automaton(Chain, LanguageMixin):
-    """A non-deterministic finite automaton over token ids; deterministic where its transitions are.
+    """A finite automaton over token ids, deterministic or not, without epsilon transitions.
 
-    ``transitions``: a row for each (state, token class, state); ``tokens``: the class of each token, −1 for tokens that
-    no transition takes, or an :class:`Incidence` (class, token) where classes overlap (never two out of one state:
-    checked unless ``trusted``). ``edge_source`` and ``edge_target`` (E,) are the grouped edges; ``eos_token_id`` is set
-    where the automaton ends in an end-of-sequence sink. ``narrowed`` says where a compiled constraint accepts less than was
-    asked for (``Constraint.narrowed``). Raises :class:`ShapeError` where an index is out of range.
+    ``transitions``: a row (state, token class, state) for each transition; ``tokens``: the class of each token, −1 for tokens
+    on no transition, or an :class:`Incidence` (class, token) if classes overlap (two classes out of one state must not; checked
+    unless ``trusted``). ``edge_source`` and ``edge_target`` (E,) are the states of each edge; ``eos_token_id`` is set if
+    accepted sequences end with an end-of-sequence token. ``narrowed`` lists where a compiled constraint accepts less than was
+    asked for (``Constraint.narrowed``). Raises :class:`ShapeError` if an index is out of range.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Automaton(Chain, LanguageMixin):
 
     narrowed: tuple[Narrowing, ...] = ()
     lazy: Any = (
-        None  # the same automaton with states that are made as they are met, where masks should ask that one
+        None  # an equivalent automaton with states built on demand, which masks should use instead, if any
     )
 
     def __init__(
@@ -83,10 +83,10 @@ class Automaton(Chain, LanguageMixin):
         pairs, edge = torch.unique(key, return_inverse=True)
         self.edge_source, self.edge_target = pairs // num_states, pairs % num_states
         edges, every = len(pairs), torch.arange(max(1, len(pairs)))
-        if not edges:  # at most the empty sequence is accepted: one edge with an empty label
+        if not edges:  # without transitions: one edge with an empty label, since layers need a unit
             self.edge_source = self.edge_target = torch.zeros(1, dtype=torch.long)
         classes_of = tokens if isinstance(tokens, Incidence) else ints(tokens)
-        if isinstance(classes_of, Incidence) and not trusted:  # what each state may take at all
+        if isinstance(classes_of, Incidence) and not trusted:  # check: classes of a state are disjoint
             moves = torch.unique(triples[:, :2], dim=0)
             TokenSets(moves[:, 0], moves[:, 1], classes_of, num_states)
         labels = TokenSets(edge, triples[:, 1], classes_of, max(1, edges), trusted=True)
@@ -111,7 +111,7 @@ class Automaton(Chain, LanguageMixin):
         num_states: int,
         eos_token_id: int | None = None,
     ) -> Automaton:
-        """From one row for each (state, token class, state) transition; see the class."""
+        """Make an automaton from arrays with the source, token class and target of each transition; see the class."""
         triples = torch.stack([ints(source), ints(klass), ints(target)], 1)
         return cls(triples, token_class, start, accept, num_states, eos_token_id)
 
@@ -124,7 +124,7 @@ class Automaton(Chain, LanguageMixin):
         vocab_size: int,
         eos_token_id: int | None = None,
     ) -> Automaton:
-        """From (source, token or tokens, target) triples by token id; states are 0 … the largest one named.
+        """Make an automaton from triples (source, token id or ids, target); states are 0 … the largest one named.
 
         Examples
         --------
@@ -140,12 +140,12 @@ class Automaton(Chain, LanguageMixin):
 
     @property
     def num_states(self) -> int:
-        """S."""
+        """S, the number of states."""
         return self.state_dims[0]
 
     @property
     def num_edges(self) -> int:
-        """E: pairs of states with at least one token between them."""
+        """E, the number of pairs of states with a transition between them."""
         return len(self.edge_source) if len(self.transitions) else 0
 
     @property
@@ -166,17 +166,19 @@ class Automaton(Chain, LanguageMixin):
 
     @property
     def is_unambiguous(self) -> bool:
-        """Whether no accepted sequence has two accepting paths."""
+        """Whether every accepted sequence has one accepting path."""
         return self.is_deterministic or algorithms.is_unambiguous(self.partitioned.graph)
 
     def determinize(self, limit: int = DETERMINIZE_LIMIT) -> Automaton:
-        """The deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states."""
+        """Return a deterministic automaton of the same language. Raises :class:`TooManyStates` past ``limit`` states."""
         return self._same_language(
             algorithms.determinize(self.partitioned.graph, limit), self.partitioned.labels.tokens
         )
 
     def minimize(self, limit: int = DETERMINIZE_LIMIT) -> Automaton:
-        """The smallest deterministic automaton of the same language; :class:`TooManyStates` past ``limit`` states.
+        """Return the smallest deterministic automaton of the same language, trimmed.
+
+        Raises :class:`TooManyStates` if the deterministic automaton has more than ``limit`` states before minimisation.
 
         Examples
         --------
@@ -193,11 +195,11 @@ class Automaton(Chain, LanguageMixin):
 
     @property
     def graph(self) -> StateGraph:
-        """Its states and transitions as arrays."""
+        """The states and transitions as arrays."""
         return StateGraph(self.transitions.numpy(), self.start_states, self.accept_states, self.num_states)
 
     def _same_language(self, graph: StateGraph, tokens: Ints | Incidence) -> Automaton:
-        """The automaton of a graph that accepts the language of this one."""
+        """Make an automaton from a graph with the same language; fingerprint, end token and ``narrowed`` are kept."""
         made = self._over(graph, tokens, self.eos_token_id)
         made.narrowed = self.narrowed
         return made
@@ -210,7 +212,7 @@ class Automaton(Chain, LanguageMixin):
         return made.for_vocabulary(self.vocabulary_fingerprint)
 
     def accepts(self, tokens: Sequence[int]) -> bool:
-        """Whether a token sequence is accepted; :class:`VocabularyMismatch` for a token that does not exist."""
+        """Return whether a token sequence is accepted. Raises :class:`VocabularyMismatch` for ids outside the vocabulary."""
         if not all(0 <= token < self.vocab_size for token in tokens):
             raise VocabularyMismatch(f"accepts: a token lies outside the vocabulary of {self.vocab_size}")
         states = set(self.start_states)
@@ -219,7 +221,7 @@ class Automaton(Chain, LanguageMixin):
         return bool(states & set(self.accept_states))
 
     def step(self, state: int, token: int) -> tuple[int, ...]:
-        """The states after one token."""
+        """Return the states reached from a state by one token, ascending; cached."""
         key = (state, token)
         if key not in self._steps:
             if len(self._steps) >= STEP_CACHE_ENTRIES:
@@ -231,13 +233,13 @@ class Automaton(Chain, LanguageMixin):
         return self._steps[key]
 
     def transitions_by_class(self) -> list[dict[int, list[int]]]:
-        """For each state, the states reached by each token class."""
+        """Return for each state the states reached by each token class."""
         if self._transitions_by_class is None:
             self._transitions_by_class = self.graph.by_class()
         return self._transitions_by_class
 
     def edges_from(self, state: int) -> list[tuple[int, list[Int[np.ndarray, " some"]]]]:
-        """(target, tokens in disjoint pieces) of every edge out of a state."""
+        """List (target, disjoint arrays of tokens) for every edge out of a state."""
         members, found = self.labels.members(), dict[int, list[Int[np.ndarray, " some"]]]()
         for klass, targets in self.transitions_by_class()[state].items():
             for target in targets:
@@ -246,11 +248,11 @@ class Automaton(Chain, LanguageMixin):
 
     @cached_property
     def distances(self) -> Int[np.ndarray, " states"]:
-        """The fewest tokens from each state to acceptance; ``UNREACHABLE`` where there is none."""
+        """The fewest tokens from each state to acceptance; ``UNREACHABLE`` for states that cannot accept."""
         return algorithms.distances(*self._edges, members(self.accept_states, self.num_states))
 
     def tokens_from(self, state: int) -> Bool[np.ndarray, " vocab"]:
-        """Whether each token labels an edge out of a state."""
+        """Return which tokens label an edge out of a state."""
         out = np.zeros(self.vocab_size, bool)
         for _, pieces in self.edges_from(state):
             for tokens in pieces:
@@ -258,11 +260,11 @@ class Automaton(Chain, LanguageMixin):
         return out
 
     def guide(self) -> Automaton:
-        """The automaton that P-GCD multiplies an HMM with."""
+        """Return the automaton that P-GCD multiplies an HMM with: this one."""
         return self
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
-        """The fewest further tokens to acceptance after these tokens; ``UNREACHABLE`` where nothing is accepted after them."""
+        """Return the fewest further tokens to acceptance after these tokens; ``UNREACHABLE`` if nothing can be accepted."""
         states = set(self.start_states)
         for token in tokens:
             states = {after for state in states for after in self.step(state, token)}
@@ -270,7 +272,7 @@ class Automaton(Chain, LanguageMixin):
         return min((int(distances[state]) for state in states), default=UNREACHABLE)
 
     def accepts_tokens(self, tokens: Sequence[int]) -> bool:
-        """Whether a token sequence is accepted; ids are not checked, as :meth:`accepts` does."""
+        """Return whether a token sequence is accepted, without the check of ids in :meth:`accepts`."""
         states = set(self.start_states)
         for token in tokens:
             states = {after for state in states for after in self.step(state, token)}
@@ -278,17 +280,17 @@ class Automaton(Chain, LanguageMixin):
 
     @cached_property
     def acceptance_extends(self) -> bool:
-        """Whether every accepting state can go on to an accepting one, so that what fits r tokens fits more."""
+        """Whether every accepting state has an edge to an accepting one: what fits in r tokens then fits in any more."""
         return algorithms.acceptance_extends(*self._edges, members(self.accept_states, self.num_states))
 
     @property
     def _edges(self) -> tuple[Int[np.ndarray, " edges"], Int[np.ndarray, " edges"]]:
-        """(sources, targets) of its edges."""
+        """(sources, targets) of the edges."""
         return self.edge_source.numpy()[: self.num_edges], self.edge_target.numpy()[: self.num_edges]
 
     @cached_property
     def partitioned(self) -> Automaton:
-        """The same automaton with classes that do not overlap: one partition of the vocabulary for all states."""
+        """An equal automaton whose classes do not overlap: one partition of the vocabulary for all states."""
         if self.labels.token_class is not None:
             return self
         classes = self.labels.classes
@@ -298,7 +300,7 @@ class Automaton(Chain, LanguageMixin):
         return self._same_language(algorithms.split_classes(self.graph, pairs), token_class)
 
     def trim(self) -> Automaton:
-        """Only the states that lie on a path from start to acceptance (at least one start state is kept)."""
+        """Return the automaton restricted to states on a path from start to acceptance (one start state is always kept)."""
         return self._same_language(algorithms.trim(self.graph), self.labels.tokens)
 
     def map(self, fn: TensorMap) -> Self:
@@ -307,26 +309,26 @@ class Automaton(Chain, LanguageMixin):
         return out
 
     def to_networkx(self) -> nx.MultiDiGraph:
-        """A MultiDiGraph with an edge for each pair of states."""
+        """Convert to a networkx MultiDiGraph with an edge for each pair of states."""
         return convert.to_networkx(self)
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
-        """From a (multi)graph with ``tokens`` on edges."""
+        """Make an automaton from a networkx (multi)graph with ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
         made = cls.from_edges(*convert.from_networkx(graph, vocab_size), graph.graph.get("eos_token_id"))
         return made.for_vocabulary(graph.graph.get("vocabulary_fingerprint"))
 
     def to_automata(self) -> FA:
-        """A DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
+        """Convert to a DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
         return convert.to_automata(self)
 
     @classmethod
     def from_automata(cls, fa: FA, vocab_size: int) -> Automaton:
-        """From a DFA or NFA of automata-lib whose input symbols are token ids; ε-transitions are removed."""
+        """Make an automaton from a DFA or NFA of automata-lib whose symbols are token ids; ε-transitions are removed."""
         return cls.from_edges(*convert.from_automata(fa, vocab_size))
 
     def edges(self) -> list[tuple[int, int, list[int]]]:
-        """(source, target, tokens) of every edge, tokens written out; for small automata."""
+        """List (source, target, tokens) of every edge, with all tokens; for small automata."""
         tokens = [members.tolist() for members in self.labels.members()]
         found: dict[tuple[int, int], list[int]] = {}
         for s, c, d in self.transitions.tolist():
@@ -337,11 +339,11 @@ class Automaton(Chain, LanguageMixin):
         return f"{self.num_states:,} states, {self.num_edges:,} edges, {self.vocab_size:,} tokens"
 
     def num_nodes(self) -> int:
-        """The number of states."""
+        """Return the number of states."""
         return self.num_states
 
     def picture(self, names: Sequence[str] | None = None) -> Picture:
-        """A node for each state, an edge for each pair of states."""
+        """Return a picture with a node for each state and an edge for each pair of states."""
         accepts = set(self.accept_states)
         nodes = [Node(s, str(s), "accepting" if s in accepts else "state") for s in range(self.num_states)]
         edges = [(s, d, token_label(tokens, names)) for s, d, tokens in self.edges()]

@@ -1,6 +1,7 @@
 """Algorithms on finite automata as arrays; :class:`~tractile.Automaton` wraps them.
 
-A token is known by its *class*, a number from 0 up; where algorithms follow sets of states, no two classes share a token.
+Transitions are labelled with token *classes*, numbers from 0 up. Algorithms that follow sets of states (determinisation, for
+example) require classes that share no token.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy import ndarray
 
 from ..errors import TooManyStates
 
-UNREACHABLE = 1 << 60  # tokens
+UNREACHABLE = 1 << 60  # tokens: the distance of a state that cannot accept
 DETERMINIZE_LIMIT = 100_000  # states
 
 States = Bool[ndarray, " states"]
@@ -29,7 +30,7 @@ class StateGraph(NamedTuple):
     num_states: int
 
     def by_class(self) -> list[dict[int, list[int]]]:
-        """For each state, the states reached by each token class."""
+        """Return for each state the states reached by each token class."""
         out: list[dict[int, list[int]]] = [{} for _ in range(self.num_states)]
         for s, c, d in self.transitions.tolist():
             out[s].setdefault(c, []).append(d)
@@ -37,14 +38,14 @@ class StateGraph(NamedTuple):
 
 
 def members(states: list[int], num_states: int) -> States:
-    """Whether each state is among these."""
+    """Return which of ``num_states`` states are in a list."""
     out = np.zeros(num_states, bool)
     out[states] = True
     return out
 
 
 def distances(source: Edges, target: Edges, accepting: States) -> Int[ndarray, " states"]:
-    """The fewest tokens from each state to acceptance, backwards from there."""
+    """Compute the fewest tokens from each state to acceptance (``UNREACHABLE``: none), by breadth-first search backwards."""
     out = np.full(len(accepting), UNREACHABLE)
     reached, r = accepting, 0
     while reached.any():
@@ -56,14 +57,14 @@ def distances(source: Edges, target: Edges, accepting: States) -> Int[ndarray, "
 
 
 def acceptance_extends(source: Edges, target: Edges, accepting: States) -> bool:
-    """Whether every accepting state has an edge to an accepting one."""
+    """Return whether every accepting state has an edge to an accepting one."""
     again = np.zeros_like(accepting)
     again[source[accepting[target]]] = True
     return not bool((accepting & ~again).any())
 
 
 def closure(states: States, tail: Edges, head: Edges) -> States:
-    """The states that edges from ``tail`` to ``head`` reach from these."""
+    """Return the states reachable from ``states``, themselves included, by edges from ``tail`` to ``head``."""
     while True:
         reached = states.copy()
         reached[head[states[tail]]] = True
@@ -73,7 +74,7 @@ def closure(states: States, tail: Edges, head: Edges) -> States:
 
 
 def useful(graph: StateGraph) -> States:
-    """The states that lie on a path from start to acceptance."""
+    """Return which states lie on a path from start to acceptance."""
     source, _, target = graph.transitions.T
     kept = closure(members(graph.start, graph.num_states), source, target)
     kept &= closure(members(graph.accept, graph.num_states), target, source)
@@ -81,7 +82,7 @@ def useful(graph: StateGraph) -> States:
 
 
 def restrict(graph: StateGraph, kept: States) -> StateGraph:
-    """The automaton on some of its states, numbered in order."""
+    """Restrict an automaton to the states ``kept``, numbered anew in their order."""
     number = np.cumsum(kept) - 1
     s, c, d = graph.transitions.T
     rows = kept[s] & kept[d]
@@ -94,14 +95,14 @@ def restrict(graph: StateGraph, kept: States) -> StateGraph:
 
 
 def trim(graph: StateGraph) -> StateGraph:
-    """The automaton on its useful states; on a start state where there is none."""
+    """Restrict an automaton to its useful states; to its first start state if there are none."""
     kept = useful(graph)
     kept[graph.start[0]] |= not kept.any()
     return restrict(graph, kept)
 
 
 def determinize(graph: StateGraph, limit: int = DETERMINIZE_LIMIT) -> StateGraph:
-    """The deterministic automaton of the same language, by the subset construction.
+    """Determinise an automaton by the subset construction.
 
     Raises :class:`TooManyStates` past ``limit`` states.
     """
@@ -132,7 +133,7 @@ def determinize(graph: StateGraph, limit: int = DETERMINIZE_LIMIT) -> StateGraph
 
 
 def minimize(graph: StateGraph) -> StateGraph:
-    """The smallest automaton of the language of a trimmed deterministic one, by partition refinement (Moore 1956)."""
+    """Minimise a trimmed deterministic automaton by partition refinement (Moore 1956)."""
     dead = graph.num_states
     s, c, d = graph.transitions.T
     table = np.full((dead + 1, int(c.max(initial=-1)) + 1), dead)
@@ -150,7 +151,7 @@ def minimize(graph: StateGraph) -> StateGraph:
 
 
 def is_unambiguous(graph: StateGraph) -> bool:
-    """Whether no accepted sequence has two accepting paths: no useful pair of distinct states in the self-product."""
+    """Return whether every accepted sequence has one accepting path: the self-product has no useful pair of distinct states."""
     graph = trim(graph)
     moves = graph.by_class()
     frontier = [(p, q) for p in graph.start for q in graph.start if p <= q]
@@ -185,7 +186,7 @@ def token_partition(
     """
     rng = np.random.default_rng(4)
     names = rng.integers(1, 2**63, size=(2, num_classes), dtype=np.uint64)
-    sums = np.zeros((2, vocab_size), np.uint64)  # a token is known by its classes, up to 2^-128
+    sums = np.zeros((2, vocab_size), np.uint64)  # hashes of each token's set of classes, 128 bits
     for total, name in zip(sums, names, strict=True):
         np.add.at(total, token, name[klass])
     _, first, inverse = np.unique(sums, axis=1, return_index=True, return_inverse=True)
@@ -198,7 +199,7 @@ def token_partition(
 
 
 def split_classes(graph: StateGraph, pairs: Int[ndarray, "pairs 2"]) -> StateGraph:
-    """Each transition once for every new class within its old one; ``pairs`` (old class, new class), sorted."""
+    """Replace each transition by one for every new class within its old class; ``pairs`` (old class, new class), sorted."""
     s, c, d = graph.transitions.T
     begin, end = (np.searchsorted(pairs[:, 0], c, side=side) for side in ("left", "right"))
     count = end - begin

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Int32
 
 
 def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
-    """Booleans as bits of little-endian 32-bit words."""
+    """Pack booleans into the bits of little-endian 32-bit words."""
     packed = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
     bits = np.packbits(allowed, bitorder="little")
     packed[: len(bits)] = bits

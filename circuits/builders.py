@@ -1,4 +1,4 @@
-"""Builders: small pure functions from parameters to circuits. Variable i is the i-th layer given.
+"""Builders: small pure functions from parameters to circuits. The i-th layer given is over variable i.
 
     factorised      Π_v B_v[x_v]                                          mixture        Σ_k w_k c_k(x)
     cp              Σ_r w_r Π_v B_v[r, x_v]                               tensor_train   G_1[x_1] · G_2[x_2] ⋯ G_n[x_n]
@@ -6,7 +6,7 @@
     tree            one latent state for each variable, p(z_v | z_parent) B_v[z_v, x_v]
     regions         a circuit over a tree of regions, its products joined by ``cp_join`` or ``tucker_join``
 
-Parameters are tensors; one tensor given at several places is tied. :class:`RandomParameters` makes them by seed.
+Parameters are tensors; a tensor given at several places is tied. :class:`RandomParameters` draws them by seed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Step = tuple[Operator, InputLayer, Operator]  # L_t, B_t, R_t
 
 
 class RandomParameters:
-    """Random parameters by seed, drawn in the order in which they are asked for; every row is a distribution.
+    """A source of random parameters, drawn by seed in the order of the calls; every row is a distribution.
 
     ``sharpness`` is the standard deviation of the logits: deep circuits learn faster from rows that differ more.
 
@@ -67,20 +67,23 @@ class RandomParameters:
         self.sharpness = sharpness
 
     def rows(self, *shape: int) -> Float[Tensor, "*shape"]:
-        """Distributions along the last axis."""
+        """Draw distributions along the last axis of a tensor of this shape."""
         noise = torch.randn(*shape, generator=self.generator, dtype=torch.float64)
         return torch.softmax(self.sharpness * noise, -1).to(self.dtype)
 
     def categorical(self, vocab_size: int) -> Inputs:
-        """Categorical layers over V values."""
+        """Return a function (variable, units) → random categorical layer over ``vocab_size`` values."""
         return lambda variable, units: Categorical(self.rows(units, vocab_size))
 
     def bernoulli(self) -> Inputs:
-        """Bernoulli layers."""
+        """Return a function (variable, units) → random Bernoulli layer."""
         return lambda variable, units: Bernoulli(self.rows(units, 2)[:, 1])
 
     def gaussian(self, mean: float = 0.0, deviation: float = 1.0) -> Inputs:
-        """Gaussian layers: means spread by ``deviation`` about ``mean``, variances of its square."""
+        """Return a function (variable, units) → Gaussian layer with means drawn from N(``mean``, ``deviation``²).
+
+        All variances are ``deviation``².
+        """
 
         def layer(variable: int, units: int) -> InputLayer:
             noise = torch.randn(units, generator=self.generator, dtype=torch.float64)
@@ -91,7 +94,7 @@ class RandomParameters:
 
 
 def factorised(layers: Sequence[InputLayer]) -> Circuit:
-    """Independent variables: Π_v B_v[x_v]. With layers of K units the root has K units, for a sum to mix.
+    """Build a circuit of independent variables: Π_v B_v[x_v]. With layers of K units the root has K units, for a sum to mix.
 
     Examples
     --------
@@ -109,7 +112,7 @@ def factorised(layers: Sequence[InputLayer]) -> Circuit:
 
 
 def cp(layers: Sequence[InputLayer], weights: Float[Tensor, " rank"]) -> Circuit:
-    """The CP decomposition, a mixture of R fully factorised distributions: Σ_r w_r Π_v B_v[r, x_v].
+    """Build a CP decomposition, a mixture of R fully factorised distributions: Σ_r w_r Π_v B_v[r, x_v].
 
     Examples
     --------
@@ -126,7 +129,7 @@ def cp(layers: Sequence[InputLayer], weights: Float[Tensor, " rank"]) -> Circuit
 
 
 def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circuit:
-    """The Tucker decomposition: Σ C[r_1 … r_n] Π_v B_v[r_v, x_v]; the core has one axis for each variable.
+    """Build a Tucker decomposition: Σ C[r_1 … r_n] Π_v B_v[r_v, x_v]; the core has one axis for each variable.
 
     Examples
     --------
@@ -149,10 +152,9 @@ def tucker(layers: Sequence[InputLayer], core: Float[Tensor, "*ranks"]) -> Circu
 def chain(
     initial: Float[Tensor, " states"], steps: Sequence[Step], final: Float[Tensor, " states"] | None = None
 ) -> Circuit:
-    """initialᵀ Π_t L_t diag(B_t[x_t]) R_t final, each step with operators, units and variable of its own kind.
+    """Build the circuit initialᵀ Π_t L_t diag(B_t[x_t]) R_t final, whose steps may differ in operators, units and inputs.
 
-    The last R leads to ``final`` (ones unless given). A hybrid chain is one whose steps differ: Gaussian beside categorical
-    inputs, dense beside Monarch transitions.
+    The last R leads to ``final`` (default: ones). Steps may mix Gaussian and categorical inputs, dense and Monarch transitions.
 
     Examples
     --------
@@ -179,7 +181,7 @@ def chain(
 
 
 def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circuit:
-    """G_1[:, x_1, :] · G_2[:, x_2, :] ⋯ G_n[:, x_n, :], for non-negative cores whose first and last rank are 1.
+    """Build a tensor train G_1[:, x_1, :] ⋯ G_n[:, x_n, :] of non-negative cores whose first and last rank are 1.
 
     Examples
     --------
@@ -212,9 +214,9 @@ def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circ
 def hmm(
     initial: Float[Tensor, " hidden"], transitions: Sequence[Operator], layers: Sequence[InputLayer]
 ) -> Circuit:
-    """An inhomogeneous HMM: a transition for each of n − 1 steps and an emission for each of n variables.
+    """Build an inhomogeneous HMM: a transition for each of n − 1 steps and an emission for each of n variables.
 
-    A :class:`~tractile.HMM` is the homogeneous one, of any length. Raises :class:`ShapeError` unless there is one emission more
+    A :class:`~tractile.HMM` is homogeneous and of any length. Raises :class:`ShapeError` unless there is one emission more
     than there are transitions.
 
     Examples
@@ -240,10 +242,10 @@ def factorial_hmm(
     transitions: Sequence[Operator],
     emission: Float[Tensor, "*hidden vocab"],
 ) -> Chain:
-    """k independent hidden chains and one emission that sees the states of all: a chain whose state has k axes.
+    """Build a factorial HMM: k independent hidden chains with one joint emission, a chain whose state has k axes.
 
-    ``initials`` (H_i,) and ``transitions`` H_i × H_i, one for each chain; ``emission`` (H_1, …, H_k, V). Raises
-    :class:`ShapeError` where their sizes do not fit.
+    ``initials`` (H_i,) and ``transitions`` H_i × H_i, one for each hidden chain; ``emission`` (H_1, …, H_k, V). Raises
+    :class:`ShapeError` if their sizes do not fit.
 
     Examples
     --------
@@ -277,10 +279,11 @@ def tree(
     prior: Float[Tensor, " states"],
     tables: Mapping[tuple[int, int], Operator],
 ) -> Circuit:
-    """A tree of latent states: prior over the root's, ``tables[parent, child]`` = p(z_child | z_parent), inputs B_v[z_v, x_v].
+    """Build a tree of latent states z_v, one for each variable.
 
-    With :class:`~tractile.layers.Indicator` inputs the states are the variables themselves. Raises :class:`CircuitError`
-    unless every variable but one has one parent and all are connected.
+    ``prior`` is p(z_root), ``tables[parent, child]`` p(z_child | z_parent), ``layers[v]`` the input layer B_v[z_v, x_v]. With
+    :class:`~tractile.layers.Indicator` inputs the states are the variables themselves. Raises :class:`CircuitError` unless
+    every variable but one has one parent and all are connected.
 
     Examples
     --------
@@ -313,7 +316,7 @@ def tree(
 
 
 def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomParameters) -> Circuit:
-    """A :func:`tree` of latent states with random parameters.
+    """Build a :func:`tree` of latent states with random parameters.
 
     Examples
     --------
@@ -336,10 +339,10 @@ def chow_liu(
     pseudocount: float = 0.0,
     dtype: torch.dtype = torch.float32,
 ) -> Circuit:
-    """The most likely distribution that is a tree over the variables themselves (Chow and Liu 1968).
+    """Fit the most likely tree-shaped distribution over the variables of ``data`` (Chow and Liu 1968).
 
-    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 where missing. ``pseudocount`` is a
-    number of rows spread evenly over all values, and ``dtype`` the precision of the parameters. Raises :class:`ShapeError`
+    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 for missing values. ``pseudocount`` is
+    a number of rows spread evenly over all values, and ``dtype`` the precision of the parameters. Raises :class:`ShapeError`
     for other data.
 
     Examples
@@ -373,9 +376,9 @@ def hidden_chow_liu(
     inputs: Inputs | None = None,
     random: RandomParameters | None = None,
 ) -> Circuit:
-    """The Chow–Liu tree of the data with latent states at its variables, parameters random: fit them by EM.
+    """Build a :func:`latent_tree` on the Chow–Liu tree of the data; its random parameters are to be fitted by EM.
 
-    ``inputs`` makes the input layers (categorical ones by default), ``random`` the other parameters.
+    ``inputs`` makes the input layers (default: categorical), ``random`` the other parameters.
 
     Examples
     --------

@@ -7,9 +7,9 @@
     automaton states    edges       T_out       edge labels B_f    T_in        start, accept
     product   H × S     H × E       I ⊗ T_out   row-wise Kronecker A ⊗ T_in    π ⊗ start, ones ⊗ accept
 
-A message has one axis for each Kronecker component of the state; ``initial`` and ``final`` hold one vector for each.
-A latent path is one unit for each token and ends at the last: ``unit_final`` = R · final, by ordinary sums, is what its last
-unit is worth (ones for an HMM, whose last transition leads nowhere; Dang et al. 2026, Def. 4.2, f := T_in f, for an automaton).
+A message has one axis for each Kronecker component of the state; ``initial`` and ``final`` hold one vector for each axis.
+A latent path has one unit for each token. ``unit_final`` = R · final, by ordinary sums, is the weight with which a path ends in
+its last unit: ones for an HMM, f := T_in f for an automaton (Dang et al. 2026, Def. 4.2).
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class Chain(DisplayMixin):
     """initialᵀ · Π_t L diag(B[:, x_t]) R · final, of any length.
 
     ``initial`` and ``final`` hold one vector for each axis of the state, ``left`` is L (states × units), ``inputs`` B (units ×
-    tokens) and ``right`` R (units × states), all non-negative. Raises :class:`ShapeError` where their sizes do not fit.
+    tokens) and ``right`` R (units × states), all non-negative. Raises :class:`ShapeError` if their sizes do not fit.
 
-    ``vocabulary_fingerprint`` says which vocabulary its tokens are of (``Vocabulary.fingerprint``), None if that is not known:
-    chains of different vocabularies are not multiplied, nor used with another tokenizer's language model.
+    ``vocabulary_fingerprint`` identifies the vocabulary of its tokens (``Vocabulary.fingerprint``), None if unknown. Chains of
+    different vocabularies cannot be multiplied, nor used with another tokenizer's language model.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Chain(DisplayMixin):
 
     @property
     def state_dims(self) -> tuple[int, ...]:
-        """The state axes of a message: one for each Kronecker component."""
+        """The sizes of the state axes of a message, one for each Kronecker component."""
         return self.left.row_dims
 
     @property
@@ -96,7 +96,7 @@ class Chain(DisplayMixin):
         return tuple(leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True))
 
     def unroll(self, n: int) -> Circuit:
-        """The plain circuit over variables 0 … n−1 (position t is variable t), built from the end backwards.
+        """Build the circuit over variables 0 … n−1 (position t is variable t) for sequences of length n.
 
         Examples
         --------
@@ -121,8 +121,9 @@ class Chain(DisplayMixin):
         return circuit
 
     def map(self, fn: TensorMap) -> Self:
-        """The same chain, of the same class, with ``fn`` applied to every parameter tensor, once, in the order of
-        ``parameters`` (move, cast, …)."""
+        """Return a copy, of the same class, with ``fn`` applied to every parameter tensor, once to each.
+
+        ``fn`` is called in the order of :meth:`parameters`."""
         out, once = self._copy(), for_each_tensor(fn)
         out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)
@@ -135,21 +136,21 @@ class Chain(DisplayMixin):
         return out
 
     def for_vocabulary(self, fingerprint: str | None) -> Self:
-        """This chain itself, with ``vocabulary_fingerprint`` set: to mark one that has just been made."""
+        """Set ``vocabulary_fingerprint`` of this chain, in place, and return the chain."""
         self.vocabulary_fingerprint = fingerprint
         return self
 
     @property
     def device(self) -> torch.device:
-        """Where its parameters are."""
+        """The device of the parameters."""
         return self.initial[0].device
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """The same chain with its parameters on another device or in another precision; tied tensors stay tied."""
+        """Return a copy with the parameters on another device or in another precision; tied tensors stay tied."""
         return self.map(lambda t: t.to(device=device, dtype=dtype))
 
     def parameters(self) -> list[Tensor]:
-        """The real-valued parameter tensors: initial, L, B, R, final."""
+        """Return the real-valued parameter tensors: initial, L, B, R, final."""
         return [
             *self.initial,
             *self.left.parameters(),
@@ -159,7 +160,7 @@ class Chain(DisplayMixin):
         ]
 
     def __mul__(self, other: Chain) -> Chain:
-        """The chain x ↦ a(x)·b(x), factored; :class:`VocabularyMismatch` where the two have different vocabularies."""
+        """Multiply two chains: x ↦ a(x)·b(x), kept in factors. Raises :class:`VocabularyMismatch` for different vocabularies."""
         if not isinstance(other, Chain):
             raise CircuitError(
                 f"multiply: both must be chains or both circuits, not {type(self).__name__} and {type(other).__name__}; "
@@ -190,7 +191,7 @@ class Chain(DisplayMixin):
         return {"chain": writer.write(self), VOCABULARY: self.vocabulary_fingerprint}
 
     def table(self) -> Table:
-        """A row for each of initial, L, B, R and final."""
+        """Return a table with a row for each of initial, L, B, R and final."""
         parts: dict[str, tuple[Operator | InputLayer, tuple[int, ...]]] = {
             "L": (self.left, self.left.shape),
             "B": (self.inputs, (*self.inputs.unit_dims, self.vocab_size)),
@@ -218,11 +219,11 @@ class Chain(DisplayMixin):
         )
 
     def num_nodes(self) -> int:
-        """The number of nodes of two steps unrolled."""
+        """Count the nodes of the picture: two steps unrolled."""
         return self.unroll(2).num_nodes()
 
     def picture(self, names: Sequence[str] | None = None) -> Picture:
-        """Two steps unrolled."""
+        """Return the picture of two steps unrolled."""
         return self.unroll(2).picture(names)
 
     def __repr__(self) -> str:
@@ -230,7 +231,7 @@ class Chain(DisplayMixin):
 
 
 def _columns(vectors: Vectors) -> Operator:
-    """v_1 ⊗ … ⊗ v_k as an operator with one column for each axis."""
+    """Return v_1 ⊗ … ⊗ v_k as an operator with one column on each axis."""
     operator: Operator = Dense(vectors[0][:, None])
     for vector in vectors[1:]:
         operator = Kron(operator, Dense(vector[:, None]))

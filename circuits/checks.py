@@ -1,4 +1,4 @@
-"""Checks of what queries ask of a circuit; :mod:`tractile.circuits.properties` says what each property means."""
+"""Checks of the structural properties that queries require; :mod:`tractile.circuits.properties` defines the properties."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def check_decomposable(circuit: Circuit) -> None:
 def check_structured_decomposable(circuit: Circuit) -> None:
     """Raise :class:`CircuitError` at the first product that splits its scope differently from another product over that scope.
 
-    A product that is not decomposable raises it too.
+    Raises it also for a product that is not decomposable.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def check_structured_decomposable(circuit: Circuit) -> None:
 def check_omni_compatible(circuit: Circuit) -> None:
     """Raise :class:`CircuitError` at the first product that has a sum of several variables as a factor.
 
-    A circuit that is not smooth and decomposable raises it too.
+    Raises it also for a circuit that is not smooth and decomposable.
 
     Examples
     --------

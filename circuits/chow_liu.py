@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def pair_frequencies(
     data: Int[Tensor, "rows variables"], vocab_size: int, pseudocount: float = 0.0
 ) -> Float[Tensor, "variables vocab variables vocab"]:
-    """How often each pair of variables has each pair of values; −1 is missing, and ``pseudocount`` rows are spread evenly."""
+    """Count the pairs of values of each pair of variables; −1 is missing, and ``pseudocount`` rows are spread evenly."""
     if data.ndim != 2 or data.is_floating_point() or not data.numel():
         raise ShapeError(
             f"data must be a (rows, variables) tensor of whole numbers, not {data.dtype} {tuple(data.shape)}"
@@ -39,7 +39,7 @@ def pair_frequencies(
 def mutual_information(
     frequencies: Float[Tensor, "variables vocab variables vocab"],
 ) -> Float[Tensor, "variables variables"]:
-    """Σ_ab p(a, b) log p(a, b) / p(a) p(b) of each pair of variables, in nats."""
+    """Compute the mutual information Σ_ab p(a, b) log p(a, b) / p(a) p(b) of each pair of variables, in nats."""
     joint = frequencies / frequencies.sum((1, 3), keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
     apart = joint.sum(3, keepdim=True) * joint.sum(1, keepdim=True)
     terms: Tensor = torch.special.xlogy(joint, torch.where(joint > 0, joint / apart, 1))
@@ -52,10 +52,10 @@ def chow_liu_tree(
     pseudocount: float = 0.0,
     root: int = 0,
 ) -> nx.DiGraph:
-    """The tree of the variables of ``data`` that has the largest likelihood, directed away from ``root`` (Chow and Liu 1968).
+    """Find the tree of the largest likelihood over the variables of ``data``, directed away from ``root`` (Chow and Liu 1968).
 
-    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 where missing; ``pseudocount`` is a
-    number of rows spread evenly over all values. Raises :class:`ShapeError` for other data.
+    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 for missing values; ``pseudocount`` is
+    a number of rows spread evenly over all values. Raises :class:`ShapeError` for other data.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def chow_liu_tree(
 
 
 def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
-    """A tree drawn uniformly from all labelled trees of the variables, directed away from ``root``.
+    """Draw a tree uniformly from all labelled trees of the variables, directed away from ``root``.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def random_tree(num_variables: int, seed: int = 0, root: int = 0) -> nx.DiGraph:
 
 
 def path_tree(num_variables: int) -> nx.DiGraph:
-    """The path 0 → 1 → … → n − 1.
+    """Return the path 0 → 1 → … → n − 1 as a tree.
 
     Examples
     --------

@@ -58,10 +58,10 @@ class Circuit(DisplayMixin):
         self.root: int = -1
 
     def input(self, layer: InputLayer, variable: int | None = None) -> int:
-        """Add an input layer over ``variable``; returns its node.
+        """Add an input layer over ``variable``; return its node.
 
-        Raises :class:`ShapeError` for a constant with a variable, :class:`CircuitError` for a variable that is no whole number
-        from 0 on.
+        Raises :class:`ShapeError` for a constant with a variable or another layer without one, :class:`CircuitError` for a
+        variable that is not a whole number from 0 on.
         """
         if (variable is None) != isinstance(layer, Constant):
             raise ShapeError(f"{layer!r}: an input layer needs one variable, a constant none")
@@ -71,11 +71,11 @@ class Circuit(DisplayMixin):
         )
 
     def product(self, layer: InnerLayer, *children: int) -> int:
-        """Add a product layer over children; returns its node. Raises :class:`ShapeError` where their units do not fit."""
+        """Add a product layer over children; return its node. Raises :class:`ShapeError` if their units do not fit."""
         return self._inner(layer, children)
 
     def sum(self, layer: Sum, *children: int) -> int:
-        """Add a sum layer over children; returns its node. Raises :class:`ShapeError` where their units do not fit."""
+        """Add a sum layer over children; return its node. Raises :class:`ShapeError` if their units do not fit."""
         return self._inner(layer, children)
 
     def _inner(self, layer: InnerLayer, children: tuple[int, ...]) -> int:
@@ -95,22 +95,22 @@ class Circuit(DisplayMixin):
         return node
 
     def layer(self, node: int) -> InputLayer | InnerLayer:
-        """The layer of a node."""
+        """Return the layer of a node."""
         layer: InputLayer | InnerLayer = self.graph.nodes[node]["layer"]
         return layer
 
     def children(self, node: int) -> tuple[int, ...]:
-        """The children of a node, in order."""
+        """Return the children of a node, in order."""
         children: tuple[int, ...] = self.graph.nodes[node]["children"]
         return children
 
     def scope(self, node: int) -> Scope:
-        """The variables below a node."""
+        """Return the variables below a node."""
         scope: Scope = self.graph.nodes[node]["scope"]
         return scope
 
     def unit_dims(self, node: int) -> tuple[int, ...]:
-        """The unit axes of a node's output."""
+        """Return the sizes of the unit axes of a node's output."""
         dims: tuple[int, ...] = self.graph.nodes[node]["unit_dims"]
         return dims
 
@@ -120,7 +120,10 @@ class Circuit(DisplayMixin):
         return tuple(sorted(self.scope(self.root)))
 
     def vocab_sizes(self) -> dict[int, int]:
-        """The number of values of each variable, in order (0: a real number); :class:`CircuitError` where layers differ."""
+        """Return the number of values of each variable (0: a real number), by variable in ascending order.
+
+        Raises :class:`CircuitError` if layers over one variable differ.
+        """
         sizes: dict[int, int] = {}
         for node in self.nodes():
             layer = self.layer(node)
@@ -133,14 +136,14 @@ class Circuit(DisplayMixin):
         return dict(sorted(sizes.items()))
 
     def vocab_size(self, variable: int) -> int:
-        """The number of values of a variable (0: a real number)."""
+        """Return the number of values of a variable (0: a real number)."""
         sizes = self.vocab_sizes()
         if variable not in sizes:
             raise CircuitError(f"variable {variable} is not in the circuit; it has {list(sizes)}")
         return sizes[variable]
 
     def nodes(self) -> Iterator[int]:
-        """The nodes below the root, children before parents."""
+        """Iterate over the root and the nodes below it, children before parents."""
         import networkx as nx
 
         if self.root not in self.graph:
@@ -149,21 +152,21 @@ class Circuit(DisplayMixin):
         return iter(sorted(below))  # a node is numbered after its children
 
     def map(self, fn: TensorMap) -> Circuit:
-        """The same circuit with ``fn`` applied to every parameter tensor, once: tied tensors stay tied."""
+        """Return a copy with ``fn`` applied to every parameter tensor, once to each: tied tensors stay tied."""
         once = for_each_tensor(fn)
         return self.map_layers(lambda layer: layer.map(once))
 
     @property
     def device(self) -> torch.device:
-        """Where its parameters are; the CPU for a circuit without any."""
+        """The device of the parameters; the CPU for a circuit without any."""
         return next((p.device for p in self.parameters()), torch.device("cpu"))
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Circuit:
-        """The same circuit with its parameters on another device or in another precision; tied tensors stay tied."""
+        """Return a copy with the parameters on another device or in another precision; tied tensors stay tied."""
         return self.map(lambda t: t.to(device=device, dtype=dtype))
 
     def map_layers(self, fn: Callable[[InputLayer | InnerLayer], InputLayer | InnerLayer]) -> Circuit:
-        """The same circuit with other layers of the same units; a layer shared by several nodes stays shared."""
+        """Return a copy whose layers are replaced by ``fn``, with equal units; a layer shared by several nodes stays shared."""
         out = Circuit()
         out.graph, out.root = self.graph.copy(), self.root
         mapped: dict[int, InputLayer | InnerLayer] = {}
@@ -175,10 +178,10 @@ class Circuit(DisplayMixin):
         return out
 
     def relabel(self, variables: Mapping[int, int]) -> Circuit:
-        """The same circuit over other variables: ``{old: new}``, those not named keep theirs; layers are shared.
+        """Return a copy over other variables, given as ``{old: new}``; variables not named stay, layers are shared.
 
-        Raises :class:`CircuitError` for a variable that is not there, where two would become one, and for what is no whole
-        number from 0 on.
+        Raises :class:`CircuitError` for an unknown variable, if two variables would become one, and for a variable that is not
+        a whole number from 0 on.
 
         Examples
         --------
@@ -200,12 +203,12 @@ class Circuit(DisplayMixin):
         return out
 
     def parameters(self) -> list[Tensor]:
-        """The real-valued parameter tensors; a tensor shared by several layers comes once."""
+        """Return the real-valued parameter tensors; a tensor shared by several layers comes once."""
         found = {id(p): p for node in self.nodes() for p in self.layer(node).parameters()}
         return list(found.values())
 
     def __mul__(self, other: Circuit) -> Circuit:
-        """The circuit x ↦ a(x)·b(x); :class:`CircuitError` where the two are not compatible (:func:`~tractile.multiply`)."""
+        """Multiply two circuits: x ↦ a(x)·b(x). Raises :class:`CircuitError` unless compatible (:func:`~tractile.multiply`)."""
         check_circuit(other, "multiply")
         for circuit in (self, other):
             check_smooth(circuit)
@@ -234,7 +237,7 @@ class Circuit(DisplayMixin):
         return {"layers": layers, "nodes": nodes, "root": self.root}
 
     def table(self) -> Table:
-        """A row for each node, children before parents."""
+        """Return a table with a row for each node, children before parents."""
         rows = [
             [
                 str(node),
@@ -252,11 +255,11 @@ class Circuit(DisplayMixin):
         return Table(["node", "layer", "variables", "units", "children", "parameters"], rows, footer)
 
     def num_nodes(self) -> int:
-        """The number of nodes below the root, with it."""
+        """Count the root and the nodes below it."""
         return len(list(self.nodes()))
 
     def picture(self, names: Sequence[str] | None = None) -> Picture:
-        """A node for each layer, an edge for each child."""
+        """Return a picture with a node for each layer and an edge for each child."""
         nodes = []
         for node in self.nodes():
             layer, units = self.layer(node), "×".join(map(str, self.unit_dims(node)))
@@ -272,8 +275,8 @@ class Circuit(DisplayMixin):
 
 
 def for_each_tensor(fn: TensorMap) -> TensorMap:
-    """``fn``, called once for each tensor, so that tied tensors stay tied."""
-    known: dict[int, tuple[Tensor, Tensor]] = {}  # a tensor's id is its own while the tensor lives
+    """Return a version of ``fn`` that is evaluated once for each tensor object, so that tied tensors stay tied."""
+    known: dict[int, tuple[Tensor, Tensor]] = {}  # holds the tensors, so that no id is used again
 
     def once(tensor: Tensor) -> Tensor:
         if id(tensor) not in known:
@@ -290,6 +293,6 @@ def _must_be_variables(variables: Iterable[Any]) -> None:
 
 
 def check_circuit(model: object, operation: str) -> None:
-    """Raise :class:`CircuitError` for what is no circuit, such as a chain, whose variables have no numbers of their own."""
+    """Raise :class:`CircuitError` unless ``model`` is a circuit; a chain is none, since it has no numbered variables."""
     if not isinstance(model, Circuit):
         raise CircuitError(f"{operation}: takes a Circuit, not {model!r}; unroll(n) makes one of a chain")

@@ -1,4 +1,4 @@
-"""What every model can do with itself: be summed up in a table, drawn, shown in a notebook."""
+"""Display methods of all models: a summary table, a picture, the representation in a notebook."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 
 class DisplayMixin(ABC):
-    """Tables and pictures of a model, from its :meth:`table` and its :meth:`picture`."""
+    """A mixin with the tables and pictures of a model, from its :meth:`table` and its :meth:`picture`."""
 
     @abstractmethod
     def table(self) -> summary.Table:
-        """A row for each layer."""
+        """Return a table with a row for each layer."""
 
     @abstractmethod
     def num_nodes(self) -> int:
-        """The number of nodes of its picture."""
+        """Return the number of nodes of the picture."""
 
     @abstractmethod
     def picture(self, names: Sequence[str] | None = None) -> draw.Picture:
-        """The nodes and edges to be drawn; ``names`` are what to call the tokens of an automaton."""
+        """Return the nodes and edges to draw; ``names[v]`` is the label of token v of an automaton (default: its id)."""
 
     def summary(self) -> str:
-        """A text table of the layers."""
+        """Return a text table of the layers."""
         return summary.summary(self)
 
     def draw(self, names: Sequence[str] | None = None) -> Figure:
-        """A matplotlib figure; ``names`` are what to call the tokens of an automaton."""
+        """Draw a matplotlib figure; ``names[v]`` is the label of token v of an automaton (default: its id)."""
         return draw.draw(self, names)
 
     def _repr_html_(self) -> str:

@@ -1,8 +1,8 @@
-"""The tools that operations on circuits are made of: copy nodes into another circuit, read products, write them again.
+"""Building blocks of operations on circuits: copy nodes into another circuit, read products, write them again.
 
 A product node is read as an einsum without sums: each child carries labels, one for each of its unit axes, and
-out[labels] = Π_c child_c[labels_c]. Children of a Hadamard product share their labels, those of a Kronecker product
-have labels of their own. What is neither is written as a Kronecker product of which a sum with 0/1 operators takes the
+out[labels] = Π_c child_c[labels_c]. Children of a Hadamard product share their labels, children of a Kronecker product have
+disjoint labels. Any other product is written as a Kronecker product, followed by a sum with 0/1 operators that takes the
 diagonal.
 """
 
@@ -48,7 +48,11 @@ Change = Callable[[int, "Circuit", dict[int, int]], int | None]
 
 
 def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Circuit:
-    """A copy, added to ``out`` if given; ``change(node, out, done)`` makes a node, or returns None: the node is copied."""
+    """Copy a circuit with changes, into ``out`` if given.
+
+    ``change(node, out, done)`` adds a replacement for a node to ``out``, or returns None to copy the node; ``done`` maps nodes
+    to their copies.
+    """
     out, done = type(circuit)() if out is None else out, dict[int, int]()
     for node in circuit.nodes():
         new = change(node, out, done)
@@ -58,12 +62,12 @@ def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Cir
 
 
 def constant(out: Circuit, weight: Tensor) -> int:
-    """A node over no variable whose units have these weights."""
+    """Add a node over no variable whose units have these weights."""
     return out.sum(Sum(DenseTensor(weight[..., None], weight.ndim)), out.input(Constant()))
 
 
 def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hashable, ...]]:
-    """A product as labelled factors, and the labels of the result; any other node as a product of itself alone."""
+    """Read a product as labelled factors and the labels of the result; any other node counts as a product of itself alone."""
     layer, children = circuit.layer(node), circuit.children(node)
     if isinstance(layer, Product):
         below, out = layer.labels([circuit.unit_dims(c) for c in children])
@@ -78,7 +82,7 @@ def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hasha
 
 
 def write_product(out: Circuit, factors: Sequence[Factor], labels: Sequence[Hashable]) -> int:
-    """The node Π factors, its axes in the order of ``labels`` (each factor's labels are among them, and all occur)."""
+    """Add the product of factors, its axes in the order of ``labels``, which are exactly the labels of the factors."""
     if all(own == tuple(labels) for _, own in factors):
         return factors[0][0] if len(factors) == 1 else out.product(Hadamard(), *(n for n, _ in factors))
     flat = [label for _, own in factors for label in own]
@@ -93,7 +97,7 @@ def write_product(out: Circuit, factors: Sequence[Factor], labels: Sequence[Hash
 
 
 def _diagonal(size: int, copies: int) -> Operator:
-    """From ``copies`` axes of one size, read as one, the entries where all indices are equal."""
+    """Return the operator that takes the diagonal of ``copies`` axes of equal size, which are read as one axis."""
     if copies == 1:
         return Identity(size)
     every = torch.arange(size)
@@ -101,7 +105,7 @@ def _diagonal(size: int, copies: int) -> Operator:
 
 
 def monomial(operator: Operator) -> Operator:
-    """The operator with every entry one product of parameters: components whose entries are sums are written out."""
+    """Return an equal operator whose entries are single products of parameters: other components are written out as Dense."""
     leaves = operator.leaves()
     if all(leaf.monomial for leaf in leaves):
         return operator
@@ -109,7 +113,7 @@ def monomial(operator: Operator) -> Operator:
 
 
 def kron(operators: Sequence[Operator]) -> Operator:
-    """O_1 ⊗ … ⊗ O_k."""
+    """Return the Kronecker product O_1 ⊗ … ⊗ O_k."""
     result = operators[0]
     for operator in operators[1:]:
         result = Kron(result, operator)

@@ -28,7 +28,7 @@ from .io.file_format import VOCABULARY, register
 
 FORMAT = "tractile-hmm-1"
 _log = logging.getLogger(__name__)
-_warned: set[Path] = set()  # folders without a fingerprint
+_warned: set[Path] = set()  # folders without a fingerprint, for which a warning has been logged
 
 
 class HMM(Chain):
@@ -36,10 +36,10 @@ class HMM(Chain):
 
     ``initial`` (H,), ``transition`` (H, H) or an :class:`~tractile.layers.Operator` such as ``Monarch``, ``emission``
     (H, V): probabilities, each row summing to one; tensors, NumPy arrays or lists of numbers. Raises :class:`ShapeError`
-    where shapes differ or a row is not a distribution.
+    if shapes differ or a row is not a distribution.
 
-    ``vocabulary_fingerprint`` says which tokenizer's tokens it emits (None: not known; ``for_vocabulary`` sets it), and
-    ``source`` is the folder that :meth:`from_pretrained` read it from.
+    ``vocabulary_fingerprint`` identifies the vocabulary of the emitted tokens (None: unknown; ``for_vocabulary`` sets it), and
+    ``source`` is the folder from which :meth:`from_pretrained` read the HMM, else None.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class HMM(Chain):
         seed: int = 0,
         dtype: torch.dtype = torch.float32,
     ) -> HMM:
-        """An HMM with random parameters; ``transition`` is "dense" or "monarch" (two factors, as square as H allows).
+        """Make an HMM with random parameters; ``transition`` is "dense" or "monarch" (two factors, as square as H allows).
 
         Raises :class:`ShapeError` for another kind of transition.
 
@@ -149,9 +149,10 @@ class HMM(Chain):
     def log_prob(
         self, tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " batch"] | None = None
     ) -> Float[Tensor, " batch"]:
-        """log p(x_1 … x_n) in nats; −1 marginalises a position; ``lengths`` cuts each row.
+        """Compute log p(x_1 … x_n) of each row in nats; −1 marginalises a position.
 
-        Tokens may also be an array or a list of rows of equal length. Raises :class:`ShapeError` for other lists.
+        With ``lengths`` only the first ``lengths[i]`` tokens of row i count. Tokens may also be an array or a list of rows of
+        equal length. Raises :class:`ShapeError` for other lists.
 
         Examples
         --------
@@ -163,7 +164,7 @@ class HMM(Chain):
         >>> hmm.log_prob([[1, 1], [1, 1]], lengths=torch.tensor([2, 1])).exp()  # rows of two tokens and of one
         tensor([0.3515, 0.5500], dtype=torch.float64)
         """
-        if isinstance(tokens, list | tuple | np.ndarray):  # a list within is a row here, not a set of tokens
+        if isinstance(tokens, list | tuple | np.ndarray):  # an inner list is a row here, not a set of tokens
             try:
                 tokens = torch.tensor(np.array(tokens))
             except (TypeError, ValueError) as error:
@@ -173,9 +174,9 @@ class HMM(Chain):
         return log_prob(self.initial_probs, self.transition, self.emission_probs, tokens, lengths)
 
     def map(self, fn: TensorMap) -> Self:
-        """The same HMM, of the same class, with ``fn`` applied to π, A and B.
+        """Return a copy, of the same class, with ``fn`` applied to π, A and B.
 
-        Raises :class:`ShapeError` where rows are then no distributions.
+        Raises :class:`ShapeError` if a row of the result is not a distribution.
         """
         out = super().map(fn)
         out.final = (torch.ones_like(out.initial_probs),)
@@ -183,14 +184,14 @@ class HMM(Chain):
         return out
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
-        """The same HMM on another device or in another precision (float32 or float64).
+        """Return a copy on another device or in another precision (float32 or float64).
 
-        The probabilities keep their bits, except that rows are normalised again where ``dtype`` changes them.
+        Rows are normalised again if ``dtype`` changes the precision; otherwise the probabilities keep their bits.
         """
         return self.map(lambda t: _cast(t, dtype or t.dtype).to(device=device))
 
     def save(self, directory: str | Path) -> None:
-        """Write it as :meth:`save_pretrained` does where the transition is dense or Monarch, else as any chain."""
+        """Write by :meth:`save_pretrained` if the transition is dense or Monarch, else in the format of all chains."""
         if isinstance(self.transition, Dense | Monarch):
             self.save_pretrained(directory)
         else:
@@ -200,8 +201,8 @@ class HMM(Chain):
         """Write ``config.json`` and ``model.safetensors`` into a directory, each atomically.
 
         ``dtype``: the precision of the file, by default that of each tensor, so that it loads to the same bits. The
-        configuration holds the vocabulary's fingerprint and a checksum of the tensors. Raises :class:`StorageError` where the
-        directory cannot be written.
+        configuration holds the vocabulary's fingerprint and a checksum of the tensors. Raises :class:`StorageError` if the
+        directory cannot be written, :class:`FormatError` for a transition that is neither dense nor Monarch.
 
         Examples
         --------
@@ -243,10 +244,10 @@ class HMM(Chain):
         write_atomically(path / "config.json", (json.dumps(config, indent=1) + "\n").encode())
 
     def push_to_hub(self, repo_id: str, card: str | None = None, **options: Any) -> str:
-        """Upload to a repository of the Hugging Face Hub, made if it is not there; the URL of the commit.
+        """Upload to a repository of the Hugging Face Hub, created if needed; return the URL of the commit.
 
-        ``card`` is the text of the model card (:func:`tractile.distill.train` leaves one in ``README.md``), a general one if
-        absent. ``options`` are those of ``huggingface_hub.ModelHubMixin.push_to_hub``: private, token, branch, create_pr ….
+        ``card`` is the text of the model card (:func:`tractile.distill.train` writes one to ``README.md``), by default a general
+        one. ``options`` are those of ``huggingface_hub.ModelHubMixin.push_to_hub``: private, token, branch, create_pr ….
         """
         from .io.huggingface import Hub
 
@@ -259,12 +260,12 @@ class HMM(Chain):
         ``directory`` may also be the name of a repository of the Hugging Face Hub, ``"owner/name"``; ``options`` are then
         those of ``huggingface_hub.snapshot_download``: revision, token, local_files_only ….
 
-        ``dtype``: the precision of the probabilities, by default the one in which each is stored, at least float32; rows are
-        normalised again where that changes them, and keep their bits otherwise.
+        ``dtype``: the precision of the probabilities, by default the one in which each is stored, at least float32. Rows are
+        normalised again if this changes their precision, and keep their bits otherwise.
 
-        A folder that does not say which vocabulary it was made for is read all the same, with one warning in the log.
+        A folder without a vocabulary fingerprint is read too, with one warning in the log.
 
-        Raises :class:`FormatError` if there is nothing there, something else, or if the tensors are damaged.
+        Raises :class:`FormatError` if the directory is missing, holds no HMM, or its tensors are damaged.
         """
         path = Path(directory)
         if isinstance(directory, str) and not path.exists() and directory.count("/") == 1:
@@ -309,7 +310,7 @@ class HMM(Chain):
 
 
 def _numbers(given: Any, name: str) -> Tensor:
-    """A tensor of floating-point numbers: itself if it is one, or a copy of an array or list."""
+    """Return a floating-point tensor: the argument itself if it is one, else a copy of the array or list."""
     try:
         tensor = given if isinstance(given, Tensor) else torch.as_tensor(np.array(given))
         if tensor.is_complex():
@@ -324,7 +325,7 @@ def _numbers(given: Any, name: str) -> Tensor:
 
 
 def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows in another precision, which sum to one again; in the precision that they have, the very bits."""
+    """Convert rows to another precision and normalise them again; rows of that precision are returned unchanged."""
     if weight.dtype == dtype:
         return weight
     weight = weight.to(dtype)

@@ -1,4 +1,4 @@
-"""What one may ask of the language of an automaton over tokens, and make of it: set operations, quotients, its words in order.
+"""Operations and questions on the language of an automaton over tokens: set operations, quotients, words in order.
 
 The names are those of the automata-lib package. Languages are sets of token sequences over one vocabulary.
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class LanguageMixin(ABC):
-    """The operations of :class:`~tractile.Automaton` on its language; each returns a trimmed automaton.
+    """The operations of :class:`~tractile.Automaton` on its language; resulting automata are trimmed.
 
-    Those that make an automaton deterministic raise :class:`TooManyStates` past 100,000 states. Operands of different
+    Operations that determinise an automaton raise :class:`TooManyStates` past 100,000 states. Operands of different
     vocabularies raise :class:`VocabularyMismatch`.
     """
 
@@ -39,22 +39,22 @@ class LanguageMixin(ABC):
     @property
     @abstractmethod
     def partitioned(self) -> Automaton:
-        """The same automaton with one partition of the vocabulary for all states."""
+        """An equal automaton with one partition of the vocabulary for all states."""
 
     @abstractmethod
     def _over(self, graph: StateGraph, tokens: Any, eos_token_id: int | None) -> Automaton:
-        """An automaton over the same vocabulary."""
+        """Make an automaton from a graph, over the vocabulary of this one."""
 
     def union(self, other: Automaton) -> Automaton:
-        """The sequences accepted by either automaton."""
+        """Return the automaton of the sequences that either automaton accepts."""
         return self._with(other, languages.union, ends=True)
 
     def intersection(self, other: Automaton) -> Automaton:
-        """The sequences accepted by both automata."""
+        """Return the automaton of the sequences that both automata accept."""
         return self._with(other, languages.product, ends=True)
 
     def difference(self, other: Automaton) -> Automaton:
-        """The sequences of this automaton that the other one does not accept.
+        """Return the automaton of the sequences that this automaton accepts and the other one does not.
 
         Examples
         --------
@@ -69,59 +69,59 @@ class LanguageMixin(ABC):
         return self._over(trim(languages.product(a, rest)), token_class, self.eos_token_id)
 
     def symmetric_difference(self, other: Automaton) -> Automaton:
-        """The sequences accepted by exactly one of the two automata."""
+        """Return the automaton of the sequences that exactly one of the two automata accepts."""
         return self.difference(other).union(other.difference(self.partitioned))
 
     def complement(self) -> Automaton:
-        """All sequences over the vocabulary that are not accepted."""
+        """Return the automaton of all sequences over the vocabulary that this automaton does not accept."""
         graph, _, token_class = self._both(self.partitioned)
         found = languages.complement(determinize(graph), int(token_class.max()) + 1)
         return self._over(trim(found), token_class, None)
 
     def concatenate(self, other: Automaton) -> Automaton:
-        """A sequence of this automaton followed by one of the other."""
+        """Return the automaton of the sequences of this automaton followed by one of the other."""
         return self._with(other, languages.concatenate)
 
     def kleene_star(self) -> Automaton:
-        """Any number of its sequences one after another; the empty sequence is among them."""
+        """Return the automaton of concatenations of any number of accepted sequences, the empty sequence included."""
         return self._over(trim(languages.star(self._graph)), self._classes, None)
 
     def reverse(self) -> Automaton:
-        """Its sequences read backwards."""
+        """Return the automaton of the reversed sequences."""
         return self._over(trim(languages.reverse(self._graph)), self._classes, None)
 
     def left_quotient(self, other: Automaton) -> Automaton:
-        """The sequences w for which uw is accepted for some u of the other automaton."""
+        """Return the automaton of the sequences w such that uw is accepted for some u of the other automaton."""
         return self._with(other, languages.left_quotient)
 
     def right_quotient(self, other: Automaton) -> Automaton:
-        """The sequences w for which wu is accepted for some u of the other automaton."""
+        """Return the automaton of the sequences w such that wu is accepted for some u of the other automaton."""
         return self._with(other, languages.right_quotient)
 
     def shuffle_product(self, other: Automaton) -> Automaton:
-        """A sequence of this automaton and one of the other, interleaved in any way."""
+        """Return the automaton of a sequence of this automaton and one of the other, interleaved in any way."""
         return self._with(other, lambda a, b: languages.product(a, b, interleaved=True))
 
     def is_empty(self) -> bool:
-        """Whether no sequence is accepted."""
+        """Return whether no sequence is accepted."""
         return not bool(useful(self._graph).any())
 
     def is_finite(self) -> bool:
-        """Whether finitely many sequences are accepted."""
+        """Return whether finitely many sequences are accepted."""
         return languages.is_finite(self._graph)
 
     def is_subset(self, other: Automaton) -> bool:
-        """Whether every sequence is one of the other automaton."""
+        """Return whether the other automaton accepts every sequence that this one accepts."""
         return self.difference(other).is_empty()
 
     def is_equivalent(self, other: Automaton) -> bool:
-        """Whether both accept the same sequences."""
+        """Return whether both automata accept the same sequences."""
         return self.is_subset(other) and other.is_subset(self.partitioned)
 
     def cardinality(self, max_tokens: int | None = None) -> int:
-        """The number of accepted sequences, exactly; with ``max_tokens``, the number of those with at most that many tokens.
+        """Count the accepted sequences, exactly; with ``max_tokens`` only sequences of at most that many tokens.
 
-        Raises :class:`CircuitError` where there are infinitely many.
+        Raises :class:`CircuitError` if there are infinitely many.
 
         Examples
         --------
@@ -138,9 +138,9 @@ class LanguageMixin(ABC):
         return sum(islice(languages.counts(determinize(self._graph), sizes), most + 1))
 
     def words(self, max_tokens: int | None = None) -> Iterator[tuple[int, ...]]:
-        """The accepted sequences, shorter ones first, those of one length in lexicographic order.
+        """Iterate over the accepted sequences, shorter ones first, sequences of equal length in lexicographic order.
 
-        None is longer than ``max_tokens``; without it the iterator of an infinite language does not end.
+        ``max_tokens`` bounds their length; without it the iterator of an infinite language does not end.
 
         Examples
         --------
@@ -165,7 +165,7 @@ class LanguageMixin(ABC):
         return self.partitioned.labels.tokens
 
     def _both(self, other: Automaton) -> tuple[StateGraph, StateGraph, np.ndarray[Any, Any]]:
-        """The graphs of both over one partition of the tokens, in which each token has a class."""
+        """Return both graphs over a common partition of the tokens, and the class of each token (none is −1)."""
         if self.vocab_size != other.vocab_size:
             raise VocabularyMismatch(
                 f"the automata have vocabularies of {self.vocab_size} and {other.vocab_size} tokens"
@@ -178,7 +178,7 @@ class LanguageMixin(ABC):
         return split_classes(self._graph, ours), split_classes(other._graph, theirs), token_class
 
     def _with(self, other: Automaton, operation: Any, ends: bool = False) -> Automaton:
-        """The automaton of an operation; ``ends``: its sequences end as those of both do."""
+        """Apply a binary operation; with ``ends`` the result keeps the end token if both automata have the same."""
         a, b, token_class = self._both(other)
         eos = self.eos_token_id if ends and self.eos_token_id == other.eos_token_id else None
         return self._over(trim(operation(a, b)), token_class, eos)

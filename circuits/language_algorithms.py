@@ -1,8 +1,10 @@
-"""Operations on the languages of finite automata, on arrays: both operands over one partition of the tokens.
+"""Operations on the languages of finite automata, given as arrays; both operands use one partition of the tokens.
 
-union, concatenate, star, reverse            by their states side by side
+union, concatenate, star, reverse            by the disjoint union of the states
 product, shuffle, left_/right_quotient       by pairs of states
 complement                                   of a deterministic automaton, by its missing transitions
+
+A *word* is an accepted sequence of tokens.
 """
 
 from __future__ import annotations
@@ -32,9 +34,9 @@ def _rows(graph: StateGraph, shift: int = 0) -> Rows:
 def common_partition(
     a: Int[ndarray, " vocab"], b: Int[ndarray, " vocab"]
 ) -> tuple[Int[ndarray, " vocab"], Int[ndarray, "pairs 2"], Int[ndarray, "pairs 2"]]:
-    """The coarsest partition finer than two: the class of each token, and the pairs (old class, class within it) of both.
+    """Return the common refinement of two partitions: the class of each token, and for both the pairs (old class, new class).
 
-    Every token has a class, those that neither partition knows (−1) too.
+    Every token gets a class, even one that has none (−1) in either partition.
     """
     found, token_class = np.unique(np.stack([a, b], 1), axis=0, return_inverse=True)
     pairs = (np.stack([old, np.arange(len(found))], 1)[old >= 0] for old in found.T)
@@ -43,14 +45,14 @@ def common_partition(
 
 
 def union(a: StateGraph, b: StateGraph) -> StateGraph:
-    """Words of either."""
+    """Return the automaton of the words of a or b."""
     n = a.num_states
     start, accept = a.start + [s + n for s in b.start], a.accept + [s + n for s in b.accept]
     return _graph([*_rows(a), *_rows(b, n)], start, accept, n + b.num_states)
 
 
 def concatenate(a: StateGraph, b: StateGraph) -> StateGraph:
-    """Words of a followed by words of b."""
+    """Return the automaton of the words of a followed by words of b."""
     n, rows = a.num_states, _rows(a)
     first = [(c, d + n) for s, c, d in b.transitions.tolist() if s in set(b.start)]
     rows += [*_rows(b, n), *((s, c, d) for s in a.accept for c, d in first)]
@@ -60,7 +62,7 @@ def concatenate(a: StateGraph, b: StateGraph) -> StateGraph:
 
 
 def star(graph: StateGraph) -> StateGraph:
-    """Any number of words one after another, none included."""
+    """Return the automaton of concatenations of any number of words, zero included."""
     fresh, starts = graph.num_states, set(graph.start)
     first = [(c, d) for s, c, d in graph.transitions.tolist() if s in starts]
     rows = _rows(graph) + [(s, c, d) for s in [fresh, *graph.accept] for c, d in first]
@@ -68,13 +70,13 @@ def star(graph: StateGraph) -> StateGraph:
 
 
 def reverse(graph: StateGraph) -> StateGraph:
-    """The words read backwards."""
+    """Return the automaton of the reversed words."""
     rows = [(d, c, s) for s, c, d in graph.transitions.tolist()]
     return _graph(rows, graph.accept or [0], graph.start if graph.accept else [], graph.num_states)
 
 
 def complement(dfa: StateGraph, num_classes: int) -> StateGraph:
-    """The words over all classes that a deterministic automaton does not accept."""
+    """Return the automaton of the sequences over all classes that a deterministic automaton does not accept."""
     dead, moves = dfa.num_states, dfa.by_class()
     missing = ((s, c, dead) for s in range(dead) for c in range(num_classes) if c not in moves[s])
     rows = [*_rows(dfa), *missing, *((dead, c, dead) for c in range(num_classes))]
@@ -83,7 +85,7 @@ def complement(dfa: StateGraph, num_classes: int) -> StateGraph:
 
 
 def pairs_of(a: StateGraph, b: StateGraph, *, interleaved: bool = False) -> tuple[dict[Pair, int], Rows]:
-    """The reachable pairs of states, numbered, and their transitions: both move, or either one (``interleaved``)."""
+    """Return the reachable pairs of states, numbered, and their transitions: both states move, or one (``interleaved``)."""
     ours, theirs = a.by_class(), b.by_class()
     queue = [(p, q) for p in a.start for q in b.start]
     number, rows = {pair: i for i, pair in enumerate(queue)}, Rows()
@@ -104,7 +106,7 @@ def pairs_of(a: StateGraph, b: StateGraph, *, interleaved: bool = False) -> tupl
 
 
 def product(a: StateGraph, b: StateGraph, *, interleaved: bool = False) -> StateGraph:
-    """Words of both; ``interleaved``: the words of a and b shuffled into each other."""
+    """Return the automaton of the words of both; ``interleaved``: of a word of a shuffled with a word of b."""
     number, rows = pairs_of(a, b, interleaved=interleaved)
     ends_a, ends_b = set(a.accept), set(b.accept)
     accept = [i for (p, q), i in number.items() if p in ends_a and q in ends_b]
@@ -112,7 +114,7 @@ def product(a: StateGraph, b: StateGraph, *, interleaved: bool = False) -> State
 
 
 def right_quotient(a: StateGraph, b: StateGraph) -> StateGraph:
-    """The words w for which wu is a word of a for some word u of b."""
+    """Return the automaton of the sequences w such that wu is a word of a for some word u of b."""
     number, rows = pairs_of(a._replace(start=list(range(a.num_states))), b)
     ends_a, ends_b = set(a.accept), set(b.accept)
     source, _, target = np.array(rows, np.int64).reshape(-1, 3).T
@@ -122,19 +124,19 @@ def right_quotient(a: StateGraph, b: StateGraph) -> StateGraph:
 
 
 def left_quotient(a: StateGraph, b: StateGraph) -> StateGraph:
-    """The words w for which uw is a word of a for some word u of b."""
+    """Return the automaton of the sequences w such that uw is a word of a for some word u of b."""
     ends = set(b.accept)
     start = sorted({p for p, q in pairs_of(a, b)[0] if q in ends})
     return a._replace(start=start or [0], accept=a.accept if start else [])
 
 
 def is_finite(graph: StateGraph) -> bool:
-    """Whether there are finitely many words: no circle of useful states."""
+    """Return whether there are finitely many words: no cycle of useful states."""
     return longest(graph) is not None
 
 
 def longest(graph: StateGraph) -> int | None:
-    """The length of the longest word; None where there are infinitely many, −1 where there is none."""
+    """Return the length of the longest word; None if there are infinitely many words, −1 if there are none."""
     if not useful(graph).any():
         return -1
     graph = trim(graph)
@@ -151,7 +153,7 @@ def longest(graph: StateGraph) -> int | None:
 
 
 def counts(dfa: StateGraph, class_sizes: list[int]) -> Iterator[int]:
-    """The number of words of each length 0, 1, 2, …, without end."""
+    """Yield the number of words of each length 0, 1, 2, …, without end."""
     rows, now = dfa.transitions.tolist(), {dfa.start[0]: 1}
     while True:
         yield sum(now.get(s, 0) for s in dfa.accept)
@@ -163,11 +165,11 @@ def counts(dfa: StateGraph, class_sizes: list[int]) -> Iterator[int]:
 
 
 def words(dfa: StateGraph, class_tokens: list[list[int]], length: int) -> Iterator[tuple[int, ...]]:
-    """The words of one length, in lexicographic order."""
+    """Yield the words of one length, in lexicographic order."""
     source, _, target = dfa.transitions.T
     left = [
         members(dfa.accept, dfa.num_states)
-    ]  # whether a word of r more tokens is accepted from each state
+    ]  # left[r]: from which states a sequence of exactly r more tokens is accepted
     for _ in range(length):
         before = np.zeros_like(left[0])
         before[source[left[-1][target]]] = True

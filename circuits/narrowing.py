@@ -1,20 +1,20 @@
-"""What a language lacks of what was asked for: constraints say it, automata and posteriors carry it."""
+"""Records of where a constraint accepts less than was asked for; constraints, automata and posteriors carry them."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 TOKEN = "token"
-"""The keyword of a token that was asked for and is given by its text."""
+"""The keyword of a narrowing where a grammar names a token and the constraint accepts the token's text instead."""
 
 
 class Narrowing(NamedTuple):
-    """One place where a constraint accepts less than what was written.
+    """One place where a constraint accepts less than its specification.
 
     ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
-    ``keyword``: what is cut there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: what was written and what the
-    constraint has instead; ``why``: the reason, and what to do where something can be done. Two keywords lose no value:
-    ``numbers`` is about how numbers are written, ``token`` about tokens that a grammar names, which their texts stand for.
+    ``keyword``: what is restricted there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: the specified value and
+    the one that the constraint has instead; ``why``: the reason, and a remedy if there is one. Two keywords lose no value:
+    ``numbers`` restricts how numbers are written, ``token`` replaces tokens that a grammar names by their texts.
 
     Examples
     --------
@@ -33,7 +33,7 @@ class Narrowing(NamedTuple):
 
     @property
     def loses_values(self) -> bool:
-        """Whether some value cannot be written at all; otherwise each can, in fewer ways than were asked for."""
+        """Whether some value cannot be written at all; if False, every value can, but in fewer ways than specified."""
         return self.keyword not in ("numbers", TOKEN)
 
     def __str__(self) -> str:

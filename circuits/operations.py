@@ -5,8 +5,8 @@
     marginalise(c, vs)         x ↦ Σ_vs c(x, vs)                smooth, decomposable
     differentiate(c, node)     x ↦ ∂ c(x) / ∂ node              smooth, decomposable
 
-Parameters are shared with the operands wherever their values are. Chains have no variables by number: unroll them first.
-What has to contract a circuit (condition, normalise, prune, power, quotient) is among the queries of inference.
+Results share parameter tensors with the operands where values are equal. Chains have no numbered variables: unroll them first.
+Operations that contract a circuit (condition, normalise, prune, power, quotient) are in :mod:`tractile.inference`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ Model = TypeVar("Model", Chain, Circuit)
 
 
 def multiply(a: Model, b: Model) -> Model:
-    """The circuit x ↦ a(x)·b(x): a chain of two chains, a circuit of two compatible circuits.
+    """Multiply two models: x ↦ a(x)·b(x), a chain of two chains, a circuit of two compatible circuits.
 
-    The variables are those of both; what only one of them has is kept. Raises :class:`VocabularyMismatch` if two chains
-    have different vocabularies (sizes, or fingerprints where both are known), :class:`CircuitError` if two circuits are not
-    compatible: their products must split the variables that they share alike, up to nesting.
+    The variables of the result are the union. Raises :class:`VocabularyMismatch` if two chains have different vocabularies
+    (sizes, or fingerprints if both are known), :class:`CircuitError` if two circuits are not compatible: their products must
+    split the variables that they share alike, up to nesting.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def multiply(a: Model, b: Model) -> Model:
 
 
 def is_compatible(a: Circuit, b: Circuit) -> bool:
-    """Whether both are smooth and decomposable and split what they share alike, up to nesting, so that ``a * b`` exists.
+    """Return whether ``a * b`` exists: both circuits are smooth and decomposable and split shared variables alike, up to nesting.
 
     Examples
     --------
@@ -84,9 +84,9 @@ def is_compatible(a: Circuit, b: Circuit) -> bool:
 
 
 def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Sequence[Circuit]) -> Circuit:
-    """The circuit x ↦ Σ_k w_k c_k(x): a sum over the roots.
+    """Mix circuits: x ↦ Σ_k w_k c_k(x), a sum over the roots.
 
-    Raises :class:`CircuitError` where variables or numbers of values differ, :class:`ShapeError` unless each circuit has one
+    Raises :class:`CircuitError` if variables or numbers of values differ, :class:`ShapeError` unless each circuit has one
     weight.
 
     Examples
@@ -124,7 +124,9 @@ def _root_dims(circuit: Circuit, operation: str) -> tuple[int, ...]:
 
 
 def marginalise(circuit: Circuit, variables: Iterable[int]) -> Circuit:
-    """x ↦ Σ_vs c(x, vs): a circuit over the other variables; :class:`CircuitError` for a variable that it does not have.
+    """Sum variables out: x ↦ Σ_vs c(x, vs), a circuit over the other variables.
+
+    Raises :class:`CircuitError` for variables that the circuit does not have.
 
     Examples
     --------
@@ -162,10 +164,11 @@ def _check_variables(circuit: Circuit, variables: frozenset[int], operation: str
 
 
 def differentiate(circuit: Circuit, node: int) -> Circuit:
-    """x ↦ ∂ c(x) / ∂ node: the context of a node, over the variables outside it, one root unit for each unit of the node.
+    """Differentiate by a node: x ↦ ∂ c(x) / ∂ node, a circuit over the variables outside the node.
 
-    A smooth and decomposable circuit is linear in each node, so c = Σ_u node_u · (∂ c / ∂ node_u) plus what does not pass
-    through the node (Darwiche 2003). Raises :class:`CircuitError` for a node that is not below the root.
+    The root has one unit for each unit of the node. A smooth and decomposable circuit is linear in each node, so
+    c = Σ_u node_u · (∂ c / ∂ node_u) plus the terms that do not contain the node (Darwiche 2003). Raises
+    :class:`CircuitError` for a node that is not below the root.
 
     Examples
     --------
@@ -211,7 +214,7 @@ def differentiate(circuit: Circuit, node: int) -> Circuit:
 def _context(
     circuit: Circuit, parent: int, k: int, context: int, out: Circuit, copies: dict[int, int]
 ) -> tuple[Operator, int]:
-    """The derivative by child k, from that by its parent: (operator, node) of one term."""
+    """Return a term (operator, node) of the derivative by child k; ``context`` is the node of the derivative by the parent."""
     layer, child = circuit.layer(parent), circuit.children(parent)[k]
     if isinstance(layer, Sum):
         op, dims = layer.operators[k], circuit.unit_dims(child)

@@ -1,11 +1,11 @@
 """The parameters of a model in blocks: tensors that are fitted together.
 
-    a sum over several children   [w_1 | w_2 | …]: each row, through all its operators, is one distribution
-    an operator by itself         its rows; of a Kronecker product those of each component, of a Monarch matrix of each factor
+    a sum over several children   [w_1 | w_2 | …]: each row, across all its operators, is one distribution
+    a single operator             each row is one; in a Kronecker product the rows of each component, in Monarch of each factor
     initial vectors of a chain    one distribution each
-    an input layer                what the layer says (``constraints``, ``maximise``)
+    an input layer                by the layer's ``constraints`` and ``maximise``
 
-A tensor that occurs at several places is one tensor: tied. ``final`` of a chain is no parameter.
+A tensor that occurs at several places is one parameter: tied. ``final`` of a chain is no parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ Model = TypeVar("Model", Chain, Circuit)
 class Block:
     """Tensors fitted together: those of an input layer, or (``layer`` None) weights whose rows are distributions.
 
-    ``row_axes``: how many axes of the weights count rows; the others are read as one, and all tensors stand side by side.
+    ``row_axes``: the number of leading axes that index rows; the other axes are flattened, and the tensors are concatenated
+    along them.
     """
 
     tensors: tuple[Tensor, ...]
@@ -37,21 +38,21 @@ class Block:
     layer: InputLayer | None = None
 
     def join(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The tensors side by side: (*rows, all columns)."""
+        """Concatenate tensors to (*rows, all columns)."""
         return torch.cat([t.reshape(*t.shape[: self.row_axes], -1) for t in tensors], -1)
 
     def split(self, rows: Tensor) -> list[Tensor]:
-        """The inverse of :meth:`join`."""
+        """Split rows into tensors of this block: the inverse of :meth:`join`."""
         widths = [t.numel() // t.shape[: self.row_axes].numel() for t in self.tensors]
         parts = rows.split(widths, -1)
         return [part.reshape(t.shape) for part, t in zip(parts, self.tensors, strict=True)]
 
 
 def blocks(model: Chain | Circuit) -> list[Block]:
-    """Every parameter tensor of a model, each in one block.
+    """Partition the parameter tensors of a model into blocks.
 
-    Raises :class:`CircuitError` where rows are no distribution of their own: a sum over several children through Kronecker
-    or Monarch operators, a transposed Monarch matrix, a tensor that is tied to others in different ways.
+    Raises :class:`CircuitError` if rows are not separate distributions: a sum over several children with Kronecker or Monarch
+    operators, a transposed Monarch matrix, a tensor that is tied to others in different ways.
     """
     if isinstance(model, Chain):
         found = [Block((v,)) for v in model.initial]
@@ -77,7 +78,7 @@ def blocks(model: Chain | Circuit) -> list[Block]:
 
 
 def replace(model: Model, tensors: Mapping[int, Tensor]) -> Model:
-    """The same model with other parameter tensors, given by the ``id`` of those that they replace."""
+    """Return a copy of a model with other parameter tensors, given by the ``id`` of the tensors that they replace."""
 
     def new(old: Tensor) -> Tensor:
         return tensors.get(id(old), old)

@@ -13,19 +13,20 @@ if TYPE_CHECKING:
     from .circuit import Circuit, Scope
 
 Pair = tuple[int, int]
-Steps = Generator[Pair, Any, int]  # asks for the nodes of other pairs, and returns that of its own
+Steps = Generator[Pair, Any, int]  # yields pairs whose products it needs, returns its own product's node
 
 
 def multiply_nodes(a: Circuit, b: Circuit, out: Circuit) -> int:
-    """Add the product of two smooth and decomposable circuits to ``out``; its root. Nodes are added to ``a`` and ``b``, too.
+    """Add the product of two smooth and decomposable circuits to ``out``; return its root.
 
-    Raises :class:`CircuitError` where they split the variables that they share in ways that do not nest.
+    Auxiliary nodes are added to ``a`` and ``b``, too. Raises :class:`CircuitError` if the circuits split the variables that they
+    share in ways that do not nest.
     """
     return _Product(a, b, out).node(a.root, b.root)
 
 
 class _Product:
-    """Multiplies pairs of nodes, each pair once; what lies over variables of one side alone is copied."""
+    """The multiplication of pairs of nodes, each pair once; factors over variables of one circuit alone are copied."""
 
     def __init__(self, a: Circuit, b: Circuit, out: Circuit) -> None:
         self.a, self.b, self.out = a, b, out
@@ -33,7 +34,7 @@ class _Product:
         self.copies: dict[int, dict[int, int]] = {id(a): {}, id(b): {}}
 
     def node(self, i: int, j: int) -> int:
-        """The product of two nodes. What is asked for on the way waits on a stack of its own: chains are deep."""
+        """Return the product of two nodes; an explicit stack replaces recursion, since chains are deep."""
         waiting: list[tuple[Pair, Steps]] = []
         pair = (i, j)
         while True:
@@ -63,7 +64,7 @@ class _Product:
         return (yield from self._products(i, j))
 
     def _sums(self, i: int, j: int) -> Steps:
-        """(Σ_k L_k x_k) ⊗ (Σ_l M_l y_l) = Σ_kl (L_k ⊗ M_l)(x_k ⊗ y_l); a node that is no sum is a sum of itself."""
+        """Multiply sums: (Σ_k L_k x_k) ⊗ (Σ_l M_l y_l) = Σ_kl (L_k ⊗ M_l)(x_k ⊗ y_l); another node counts as a sum of itself."""
         operators, children = list[Operator](), list[int]()
         for op_a, child_a in _terms(self.a, i):
             for op_b, child_b in _terms(self.b, j):
@@ -72,7 +73,7 @@ class _Product:
         return self.out.sum(Sum(*operators), *children)
 
     def _products(self, i: int, j: int) -> Steps:
-        """Π_k x_k ⊗ Π_m y_m, factors over the same variables paired; where one side splits finer, its factors are nested."""
+        """Multiply products, pairing factors over the same variables; if one side splits finer, its factors are nested."""
         (left, rows), (right, cols) = read_product(self.a, i), read_product(self.b, j)
         while True:
             groups = _groups(self.a, left, self.b, right)
@@ -94,7 +95,7 @@ class _Product:
             if ours and theirs:
                 (k, labels_a), (m, labels_b) = _nest(self.a, ours), _nest(self.b, theirs)
                 factors.append(((yield k, m), labels_a + labels_b))
-            else:  # a constant that the other side has no match for
+            else:  # a constant without a partner on the other side
                 circuit, ((node, labels),) = (self.a, ours) if ours else (self.b, theirs)
                 factors.append((self._copy(circuit, node), labels))
         return write_product(self.out, factors, rows + cols)
@@ -112,7 +113,7 @@ class _Product:
 def _groups(
     a: Circuit, left: list[Factor], b: Circuit, right: list[Factor]
 ) -> list[tuple[list[Factor], list[Factor]]]:
-    """The finest groups of factors of both sides over the same variables; constants in pairs, then alone."""
+    """Group the factors of both sides by common variables, as finely as possible; constants come last, in pairs or alone."""
     groups: list[tuple[Scope, tuple[list[Factor], list[Factor]]]] = []
     for side, (circuit, factors) in enumerate(((a, left), (b, right))):
         for factor in factors:
@@ -132,7 +133,7 @@ def _groups(
 def _open(
     circuit: Circuit, factors: list[Factor], groups: list[tuple[list[Factor], list[Factor]]]
 ) -> list[Factor]:
-    """Factors in which those of ``groups`` that are products themselves are replaced by their own factors."""
+    """Replace the factors in ``groups`` that are products by their own factors."""
     out: list[Factor] = []
     for node, labels in factors:
         asked = any((node, labels) in group for pair in groups for group in pair)
@@ -146,7 +147,7 @@ def _open(
 
 
 def _nest(circuit: Circuit, factors: list[Factor]) -> Factor:
-    """Several factors as one node (added to the circuit, which is a working copy)."""
+    """Combine several factors into one node, which is added to the circuit (a working copy)."""
     if len(factors) == 1:
         return factors[0]
     labels = tuple(dict.fromkeys(label for _, own in factors for label in own))

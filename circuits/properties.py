@@ -1,11 +1,11 @@
 """Structural properties, computed from the graph and the weights, not declared (Vergari et al. 2021).
 
-    smooth                     the children of a sum share their scope
+    smooth                     the children of a sum have equal scopes
     decomposable               the children of a product have disjoint scopes; with smooth: marginals are one contraction
-    structured-decomposable    products over one scope all split it alike: the circuit can be multiplied by itself
-    compatible                 the products of two circuits split what they share alike, up to nesting: ``a * b`` exists
-    omni-compatible            no product is over a sum of several variables: compatible with every circuit
-    deterministic              for each x a sum adds at most one term: maxima, powers, entropies are one contraction
+    structured-decomposable    all products over one scope split it alike: the circuit can be multiplied by itself
+    compatible                 the products of two circuits split shared variables alike, up to nesting: ``a * b`` exists
+    omni-compatible            no product has a sum of several variables as a factor: compatible with every circuit
+    deterministic              for each x a sum has at most one non-zero term: maxima, powers, entropies are one contraction
 
 :mod:`tractile.inference.queries.determinism` decides determinism. The properties of a chain are those of its unrolled circuit.
 """
@@ -21,7 +21,7 @@ from .circuit import Circuit
 
 
 def is_smooth(circuit: Circuit | Chain) -> bool:
-    """Whether every sum's children share their scope.
+    """Return whether the children of every sum have equal scopes.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def is_smooth(circuit: Circuit | Chain) -> bool:
 
 
 def is_decomposable(circuit: Circuit | Chain) -> bool:
-    """Whether every product's children have disjoint scopes.
+    """Return whether the children of every product have disjoint scopes.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def is_decomposable(circuit: Circuit | Chain) -> bool:
 
 
 def is_structured_decomposable(circuit: Circuit | Chain) -> bool:
-    """Whether the circuit is decomposable and products over one scope all split it alike.
+    """Return whether the circuit is decomposable and all products over one scope split it alike.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def is_structured_decomposable(circuit: Circuit | Chain) -> bool:
 
 
 def is_omni_compatible(circuit: Circuit | Chain) -> bool:
-    """Whether the circuit is a mixture of fully factorised parts, so that any smooth and decomposable one can multiply it.
+    """Return whether the circuit mixes fully factorised parts only: any smooth and decomposable circuit can multiply it.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Circuits over a tree of regions (Peharz et al. 2020): a region is a variable or a tuple of regions with no variable in common.
 
-``((0, 1), (2, 3))`` splits four variables twice. Each region has K units; a *join* makes those of a region from those of
-its parts:
+``((0, 1), (2, 3))`` splits four variables twice. Each region has K units; a *join* computes the units of a region from the
+units of its parts:
 
     cp_join        y = Π_c W_c x_c            sums, then a product unit by unit
     tucker_join    y = W (x_1 ⊗ x_2 ⊗ …)      every combination of units, then a sum
@@ -26,7 +26,7 @@ Join = Callable[[Circuit, Sequence[int], int, Weights], int]
 
 
 def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
-    """A random binary tree of regions: at each level the variables are split in two halves.
+    """Draw a random binary tree of regions: at each level the variables are split in two halves.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
 
 
 def linear_regions(variables: Sequence[int] | int) -> Region:
-    """The tree (…((x_1, x_2), x_3) …, x_n) of regions: one variable joins at a time.
+    """Return the tree (…((x_1, x_2), x_3) …, x_n) of regions: one variable joins at a time.
 
     Examples
     --------
@@ -61,7 +61,9 @@ def linear_regions(variables: Sequence[int] | int) -> Region:
 
 
 def image_regions(height: int, width: int) -> Region:
-    """An image's pixels (row by row: variable row · width + column), cut in halves across the longer side each time.
+    """Return a tree of regions of an image's pixels, cut in halves across the longer side each time.
+
+    The pixel in a row and a column is the variable row · width + column.
 
     Examples
     --------
@@ -85,7 +87,7 @@ def image_regions(height: int, width: int) -> Region:
 
 
 def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
-    """Join regions unit by unit: y = Π_c W_c x_c, a sum over each child and a product of these; returns its node.
+    """Join regions unit by unit: y = Π_c W_c x_c, a sum over each child and a product of the sums; return its node.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weig
 
 
 def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
-    """Join regions by every combination of their units: y = W (x_1 ⊗ x_2 ⊗ …); returns its node.
+    """Join regions by every combination of their units: y = W (x_1 ⊗ x_2 ⊗ …); return its node.
 
     Examples
     --------
@@ -127,10 +129,11 @@ def regions(
     num_inputs: int | None = None,
     join: Join = cp_join,
 ) -> Circuit:
-    """A circuit over a tree of regions: ``num_units`` units for each region, ``num_inputs`` (or as many) for each variable.
+    """Build a circuit over a tree of regions, with ``num_units`` units for each region.
 
-    ``inputs(variable, units)`` makes the input layers, ``weights(rows, cols)`` the weights of sums, and ``join`` the units of a
-    region from those of its parts: :func:`cp_join`, :func:`tucker_join` or a function of the same arguments.
+    Input layers have ``num_inputs`` units (default: ``num_units``). ``inputs(variable, units)`` makes the input layers,
+    ``weights(rows, cols)`` the weights of sums, and ``join`` the units of a region from the units of its parts:
+    :func:`cp_join`, :func:`tucker_join` or a function of the same arguments.
 
     Examples
     --------

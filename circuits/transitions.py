@@ -1,4 +1,4 @@
-"""The transitions of an automaton as rows (state, token class, state): checked, sorted, each one once."""
+"""Validation of an automaton's transitions, rows (state, token class, state): checked, sorted, without duplicates."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
 def ints(values: Ints) -> Int[Tensor, " entries"]:
-    """Integers as a tensor. Raises :class:`ShapeError` for a tensor of anything else."""
+    """Convert integers to an int64 tensor. Raises :class:`ShapeError` for a tensor of other numbers."""
     if isinstance(values, Tensor):
         return whole_numbers(values, "Automaton: states and token classes")
     return torch.as_tensor(np.asarray(values, np.int64))
 
 
 def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:
-    """1 for each of the states, 0 for the others."""
+    """Return a vector that is 1 for the given states and 0 for all others."""
     out = torch.zeros(size)
     out[list(states)] = 1.0
     return out
 
 
 def rows(transitions: Ints, starts: list[int], accepts: list[int], num_states: int) -> Int[Tensor, "rows 3"]:
-    """The transitions, sorted, each one once. Raises :class:`ShapeError` where an index is out of range."""
+    """Sort transitions and remove duplicates. Raises :class:`ShapeError` if an index is out of range."""
     triples = ints(transitions).view(-1, 3)
     if num_states < 1 or not starts:
         raise ShapeError(

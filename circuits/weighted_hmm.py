@@ -1,5 +1,6 @@
-"""An HMM with a weight for each token that is still to come: expectations E_hmm[Π_{s>t} w(x_s) · 1[C] | x_≤t] by its backward
-messages. What has been written is not weighed: the filter p_hmm(z_t | x_≤t) is the HMM's own."""
+"""An HMM with a weight for each future token: its backward messages give E_hmm[Π_{s>t} w(x_s) · 1[C] | x_≤t].
+
+Past tokens are not weighed: the forward filter p_hmm(z_t | x_≤t) is the HMM's own."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from .hmm import HMM
 
 @final
 class WeightedHMM(HMM):
-    """``hmm`` and ``token_log_weights``, log w(v) ≤ 0 for every token v (nats): :func:`.pgcd` multiplies w into its lookahead.
+    """An HMM with ``token_log_weights``, log w(v) ≤ 0 in nats for every token v, which :func:`.pgcd` uses in its lookahead.
 
     Raises :class:`VocabularyMismatch` unless there is one weight for each token, :class:`ShapeError` for a weight that is 0,
-    above 1, or no number.
+    above 1, or NaN.
     """
 
     def __init__(self, hmm: HMM, token_log_weights: Float[Tensor, " vocab"]) -> None:
@@ -34,12 +35,12 @@ class WeightedHMM(HMM):
 
 
 def weights_of(hmm: HMM) -> Float[Tensor, " vocab"] | None:
-    """log w of each token of a :class:`WeightedHMM`, on the HMM's device; None for other HMMs."""
+    """Return log w of each token of a :class:`WeightedHMM`, on the HMM's device; None for other HMMs."""
     return hmm.token_log_weights.to(hmm.device) if isinstance(hmm, WeightedHMM) else None
 
 
 def future_emission(hmm: HMM) -> Float[Tensor, "hidden vocab"]:
-    """The emission of tokens to come: B[h, v] · w(v), or B where there are no weights."""
+    """Return the emission of future tokens: B[h, v] · w(v), or B for an HMM without weights."""
     weights = weights_of(hmm)
     return (
         hmm.emission_probs if weights is None else hmm.emission_probs * weights.exp().to(hmm.emission_probs)
@@ -47,13 +48,13 @@ def future_emission(hmm: HMM) -> Float[Tensor, "hidden vocab"]:
 
 
 def weighted_chain(hmm: HMM) -> Chain:
-    """The chain p_hmm(x) Π_t w(x_t), which is not normalised; the HMM itself where there are no weights."""
+    """Return the unnormalised chain p_hmm(x) Π_t w(x_t); the HMM itself if it has no weights."""
     if weights_of(hmm) is None:
         return hmm
     return Chain(hmm.initial, hmm.left, Categorical(future_emission(hmm)), hmm.right, hmm.final)
 
 
 def parameters_of(hmm: HMM) -> list[Tensor]:
-    """All tensors on which answers depend: π, A, B, and the weights if there are any."""
+    """Return all tensors on which queries depend: π, A, B, and the weights if there are any."""
     own = [hmm.token_log_weights] if isinstance(hmm, WeightedHMM) else []
     return [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs, *own]

@@ -1,7 +1,7 @@
-"""Layers: tensors that know how to be contracted.
+"""Layers of circuits: tensors with the rules by which the engine contracts them.
 
-Inside the engine the unit axes of a message come first and the batch last (gathers and segment-sums along units are
-then contiguous); at the public face the batch comes first.
+Inside the engine the unit axes of a message come first and the batch last, so that gathers and segment-sums along units are
+contiguous. In arguments and results of public functions the batch comes first.
 """
 
 from .discrete import Bernoulli, Binomial, Embedding, Indicator, Table

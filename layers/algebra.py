@@ -1,7 +1,7 @@
-"""What a layer may ask of a semiring, without knowing which one it is.
+"""The operations of a semiring that layers use, independent of which semiring it is.
 
-A *value* is whatever the semiring computes with (a tensor, or a mantissa with its scale); an axis of a value is
-named by position, and labels are small non-negative integers.
+A *value* is the semiring's data type (a tensor, or a mantissa with its scale). Axes of a value are given by position, and
+labels of an einsum are small non-negative integers.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ class Algebra(Protocol):
     """The operations of a semiring that layers use; implemented in :mod:`tractile.inference.semirings.base`."""
 
     additive: bool
-    """Whether the value of a sum of weights is the ⊕ of their values."""
+    """Whether lifting a sum of weights equals the ⊕ of the lifted weights."""
 
     def lift(self, weight: Tensor) -> Any:
-        """Non-negative weights as a value."""
+        """Convert non-negative weights to a value."""
 
     def along(self, matrix: Tensor, x: Any, axis: int) -> Any:
-        """A matrix of weights times x along ``axis``."""
+        """Multiply x by a matrix of weights along ``axis``."""
 
     def einsum(
         self, a: Any, a_labels: Sequence[int], b: Any, b_labels: Sequence[int], out: Sequence[int]
     ) -> Any:
-        """Σ a·b over the labels that are not in ``out``."""
+        """Contract a·b: sum over the labels that are not in ``out``."""
 
     def gather(self, x: Any, index: Tensor, axis: int) -> Any:
-        """The slices ``index`` of x along ``axis``."""
+        """Return the slices ``index`` of x along ``axis``."""
 
     def segment_sum(self, x: Any, index: Tensor, size: int, axis: int) -> Any:
-        """The slices of x along ``axis`` added up by ``index`` into ``size`` segments."""
+        """Add up the slices of x along ``axis`` into ``size`` segments: slice i goes to segment ``index[i]``."""
 
     def incidence(self, x: Any, matrix: Any, axis: int) -> Any:
-        """An :class:`~tractile.layers.Incidence` applied along ``axis``."""
+        """Apply an :class:`~tractile.layers.Incidence` along ``axis``."""
 
     def split(self, x: Any, axis: int, dims: Sequence[int]) -> Any:
-        """One axis written as several."""
+        """Reshape one axis to several of sizes ``dims``."""
 
     def merge(self, x: Any, axis: int, count: int) -> Any:
-        """``count`` axes from ``axis`` on written as one."""
+        """Flatten ``count`` axes from ``axis`` on to one."""
 
     def ndim(self, x: Any) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
 
     def device(self, x: Any) -> torch.device:
-        """Where the value lives."""
+        """Return the device of the value."""

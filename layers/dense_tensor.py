@@ -1,4 +1,4 @@
-"""DenseTensor: a dense linear map between several axes at once, for maps that are no Kronecker product."""
+"""A dense linear map between several axes at once, for maps that are no Kronecker product."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .operator import Dense, Factor, Index, Label, Leaf, Operator, TensorMap
 
 
 class DenseTensor(Operator):
-    """M[r_1 … r_k, c_1 … c_m] given as one tensor of shape (*rows, *cols); ``row_axes`` is k.
+    """The operator M[r_1 … r_k, c_1 … c_m], given as one tensor of shape (*rows, *cols); ``row_axes`` is k.
 
-    What marginalised, conditioned and normalised circuits are made of, where weights couple the axes of a product.
+    It occurs in marginalised, conditioned and normalised circuits, whose weights couple the axes of a product.
     """
 
     entrywise = True

@@ -1,11 +1,11 @@
-"""Input layers whose table B (J, V) follows from fewer parameters, or from none.
+"""Input layers whose table B (J, V) is a function of other parameters, or has none.
 
     Bernoulli(p)       B[j, 1] = p_j                              V = 2
     Binomial(p, n)     B[j, v] = C(n, v) p_jᵛ (1 − p_j)ⁿ⁻ᵛ        V = n + 1
     Indicator(V)       B[j, v] = [j = v]                          one unit for each value
     Embedding(w, f)    B[j, v] = f(w[j, v]) ≥ 0                   any real w; not normalised
 
-Weights smaller than the least float of their precision are zero: give a binomial of many trials in float64.
+Weights below the smallest float of their precision become zero: use float64 for a binomial of many trials.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .operator import Factor, Index, Label, TensorMap
 
 
 class Table(InputLayer):
-    """A layer whose B is computed from its parameters when it is asked for, so that gradients reach them.
+    """A layer whose B is computed from its parameters at each use, so that gradients reach the parameters.
 
     The first axis of every parameter is that of the units. A subclass sets ``unit_dims`` (J,) and ``vocab_size`` and gives
     ``weight``, ``map`` and ``parameters``.
@@ -52,7 +52,7 @@ class Table(InputLayer):
     @property
     @abstractmethod
     def weight(self) -> Float[Tensor, "units vocab"]:
-        """B, written out."""
+        """B, computed from the parameters."""
 
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         return [(self.weight, (units[0], token))]

@@ -2,9 +2,9 @@
 
     Gaussian     unit j at x is exp(log_mass_j) · N(x; μ_j, σ²_j)
 
-The engine asks for the logarithm of the density (no distance from the mean underflows), for the mass ∫ and for the peak
-max_x, which a marginalised variable is worth where sums are sums and where they are maxima. A product of two Gaussians
-is a Gaussian with a mass of its own, so layers of them are closed under multiplication.
+The engine uses the logarithm of the density (so that values far from the mean do not underflow). For a marginalised variable
+it uses the mass ∫ in sum semirings and the peak max_x in max semirings. A product of two Gaussians is a Gaussian times a mass,
+so Gaussian layers are closed under multiplication.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .operator import Factor, Index, Label, TensorMap
 
 
 class Continuous(InputLayer):
-    """J densities over a real variable; ``vocab_size`` is 0. The first axes of every parameter are those of the units.
+    """J densities over a real variable; ``vocab_size`` is 0. The first axes of every parameter are the unit axes.
 
     Examples
     --------
@@ -43,18 +43,18 @@ class Continuous(InputLayer):
 
     @abstractmethod
     def log_density(self, values: Float[Tensor, " batch"]) -> Float[Tensor, "*units batch"]:
-        """The logarithm of each unit at each value."""
+        """Return the log-density of each unit at each value, its mass included."""
 
     @abstractmethod
     def log_mass(self) -> Float[Tensor, "*units"]:
-        """log ∫ of each unit: 0 for a distribution."""
+        """Return log ∫ of each unit: 0 for a distribution."""
 
     @abstractmethod
     def log_peak(self) -> Float[Tensor, "*units"]:
-        """log max_x of each unit."""
+        """Return log max_x of each unit."""
 
     def normalised(self) -> Continuous:
-        """Each unit divided by its mass; :class:`CircuitError` for a layer that has masses and no way to drop them."""
+        """Divide each unit by its mass. Raises :class:`CircuitError` for a class with masses that does not override this."""
         if bool((self.log_mass() != 0).any()):
             raise CircuitError(
                 f"{self!r} cannot be divided by its masses: give its class a method normalised()"
@@ -65,17 +65,17 @@ class Continuous(InputLayer):
     def draw(
         self, unit: Int[Tensor, " batch"], generator: torch.Generator | None = None
     ) -> Float[Tensor, " batch"]:
-        """A value drawn from each of these units (numbered along the unit axes multiplied out)."""
+        """Draw a value from each of these units (numbered along the flattened unit axes)."""
 
     @abstractmethod
     def mode(self, unit: Int[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-        """The most probable value of each of these units."""
+        """Return the most probable value of each of these units."""
 
     def times(self, other: InputLayer) -> InputLayer:
         raise CircuitError(f"multiply: the class of {self!r} has no method times() for {other!r}")
 
     def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, "*units"]:
-        """The mass of each unit."""
+        """Return the mass of each unit."""
         return self.log_mass().exp()
 
     def _take(self, units: Index) -> InputLayer:
@@ -92,10 +92,10 @@ class Continuous(InputLayer):
 
 
 class Gaussian(Continuous):
-    """Normal distributions with ``mean`` and ``variance`` (J,), each times exp(``log_mass``), which is 0 unless given.
+    """Normal distributions with ``mean`` and ``variance`` (J,), each times exp(``log_mass``); ``log_mass`` defaults to 0.
 
-    Several unit axes are allowed: (J_1, …, J_k). Learning keeps variances at or above ``min_variance``. Raises
-    :class:`ShapeError` where shapes differ or a variance is not positive.
+    Several unit axes are allowed: (J_1, …, J_k). EM keeps variances at or above ``min_variance``. Raises
+    :class:`ShapeError` if shapes differ or a variance is not positive.
 
     Examples
     --------
@@ -177,11 +177,11 @@ class Gaussian(Continuous):
         return Gaussian(self.mean, self.variance, self.log_mass())
 
     def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
-        """The derivative by log_mass is how much data each unit takes; those by mean and variance give its moments."""
+        """Return new means and variances: the derivative by log_mass is a unit's data count, the others give its moments."""
         if self._log_mass is not None:
             raise CircuitError(f"{self!r} has masses of its own: EM needs distributions")
         by_mean, by_variance, taken = derivatives
-        total = taken + pseudocount  # the pseudocounts are spread as the unit is now
+        total = taken + pseudocount  # pseudocounts are distributed like the current unit
         used = total > 0
         total = torch.where(used, total, 1)
         shift = self.variance * by_mean / total  # the new mean minus the old one

@@ -15,7 +15,7 @@ from .operator import AxisOperator, Delta, Factor, Label, Leaf, TensorMap
 
 
 class Identity(Leaf):
-    """The identity of a given size: free, since its two labels become one.
+    """The identity of a given size; it costs nothing, since its two labels become one.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Identity(Leaf):
 
 
 def whole_numbers(values: Tensor, name: str) -> Int[Tensor, "..."]:
-    """The values as int64. Raises :class:`ShapeError` for anything but whole numbers; an empty tensor may be of any type."""
+    """Convert to int64. Raises :class:`ShapeError` for anything but whole numbers; an empty tensor may be of any type."""
     if values.numel() and (values.is_floating_point() or values.is_complex()):
         raise ShapeError(f"{name} must be whole numbers, not {values.dtype}")
     return values.long()
@@ -127,7 +127,7 @@ class Incidence(AxisOperator):
         return x if row is None else algebra.segment_sum(x, row, self.row_dims[0], axis)
 
     def sparse(self, dtype: torch.dtype, device: torch.device) -> Tensor:
-        """The matrix as a sparse tensor, kept for each precision and device."""
+        """Return the matrix as a sparse tensor, cached for each precision and device."""
         if (dtype, device) not in self._sparse:
             at = torch.stack([self.row, self.col]).to(device)
             ones = torch.ones(at.shape[1], dtype=dtype, device=device)
@@ -137,7 +137,7 @@ class Incidence(AxisOperator):
         return self._sparse[dtype, device]
 
     def _on(self, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
-        """The index tensors on a device; None where the index is 0, 1, 2, … and there is nothing to do."""
+        """Return the index tensors (row, col) on a device; None for an index 0, 1, 2, …, which needs no gather or sum."""
         if device not in self._indices:
             row, col = self.row.to(device), self.col.to(device)
             self._indices[device] = None if self._listed[0] else row, None if self._listed[1] else col

@@ -1,7 +1,7 @@
-"""Sum and product layers: how the units of a node follow from the units of its children.
+"""Sum and product layers: they compute the units of a node from the units of its children.
 
 Sum(L_1, …, L_m)    y = Σ_i L_i · x_i       (a mixture; smooth: all children over the same variables; neighbouring
-                                            unit axes of a child are read as one where an operator takes one)
+                                            unit axes of a child are flattened if an operator takes a single axis)
 Hadamard            y = x_1 ∘ … ∘ x_m       (children over disjoint variables, units of one shape)
 Kronecker           y = x_1 ⊗ … ⊗ x_m       (children over disjoint variables)
 """
@@ -22,7 +22,7 @@ Dims = tuple[int, ...]
 
 
 def regroup(dims: Dims, target: Dims) -> list[int] | None:
-    """How many neighbouring axes of ``dims`` make up each axis of ``target``; None if they don't."""
+    """Return the number of neighbouring axes of ``dims`` that make up each axis of ``target``; None if they do not fit."""
     counts, rest = [], list(dims)
     for size in target:
         if not rest:
@@ -39,7 +39,7 @@ def regroup(dims: Dims, target: Dims) -> list[int] | None:
 
 
 class InnerLayer(ABC):
-    """A layer over other layers.
+    """A layer whose inputs are the outputs of other layers: a sum or a product.
 
     Examples
     --------
@@ -55,14 +55,14 @@ class InnerLayer(ABC):
 
     @abstractmethod
     def unit_dims(self, children: Sequence[Dims]) -> Dims:
-        """The unit axes of the output, from those of the children; :class:`ShapeError` where they do not fit."""
+        """Return the unit axes of the output, given those of the children. Raises :class:`ShapeError` if they do not fit."""
 
     def map(self, fn: TensorMap) -> InnerLayer:
-        """The same layer with ``fn`` applied to every parameter tensor."""
+        """Return a copy with ``fn`` applied to every parameter tensor."""
         return self
 
     def parameters(self) -> list[Tensor]:
-        """The real-valued parameter tensors, in a fixed order."""
+        """Return the real-valued parameter tensors, in a fixed order."""
         return []
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class InnerLayer(ABC):
 
 
 class Sum(InnerLayer):
-    """y = Σ_i L_i x_i: one operator for each child. Raises :class:`ShapeError` where the operators differ in their rows.
+    """y = Σ_i L_i x_i: one operator for each child. Raises :class:`ShapeError` if the operators differ in their rows.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Sum(InnerLayer):
 class Product(InnerLayer):
     """y[out] = Π_c x_c[labels_c]: an einsum without sums, over children of disjoint variables.
 
-    Axes of several children under one label are one axis of the output. All that a product layer says is its labels.
+    Axes of several children with the same label are one axis of the output. A product layer is defined by its labels.
 
     Examples
     --------
@@ -126,7 +126,7 @@ class Product(InnerLayer):
 
     @abstractmethod
     def labels(self, children: Sequence[Dims]) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
-        """A label for each unit axis of each child, and the labels of the output in order: each of them, once."""
+        """Return a label for each unit axis of each child, and the labels of the output's axes, in order: each label once."""
 
     def unit_dims(self, children: Sequence[Dims]) -> Dims:
         below, out = self.labels(children)
@@ -141,7 +141,7 @@ class Product(InnerLayer):
         return tuple(sizes[label] for label in out)
 
     def parts(self, unit: Int[Tensor, " rows"], children: Sequence[Dims]) -> list[Int[Tensor, " rows"]]:
-        """The unit of each child that each of these units of the product is made of (axes multiplied out)."""
+        """Return the unit of each child that enters a unit of the product; units are numbered along flattened axes."""
         below, out = self.labels(children)
         index = dict(zip(out, torch.unravel_index(unit, self.unit_dims(children)), strict=True))
         parts = []
@@ -177,7 +177,7 @@ class Hadamard(Product):
 class Kronecker(Product):
     """y = x_1 ⊗ … ⊗ x_m: every combination of units.
 
-    The unit axes of the children stand side by side; with ``order``, axis i of the output is the one numbered ``order[i]``.
+    The output has the unit axes of all children, in order; with ``order``, its axis i is number ``order[i]`` of these.
 
     Examples
     --------

@@ -1,15 +1,15 @@
 """Input layers: J units over one variable with V values (V = 0: a real number; see :mod:`tractile.layers.gaussian`).
 
 An input layer is a matrix B of shape (J, V), held in factors: for each value v, column B[:, v] is an outer product over
-the unit axes ``unit_dims``. Against evidence it is asked four things, all of them contractions of B:
+the unit axes ``unit_dims``. Evidence about its variable requires four contractions of B:
 
     observed value      B[:, x]                 columns(x)
-    weighted values     Σ_v B[:, v] w(v)        one of a set (0/1), marginalised (ones), soft (any non-negative w)
-    total               Σ_v B[:, v]             totals(), computed once
+    weighted values     Σ_v B[:, v] w(v)        one of a set (0/1), marginalised (ones), soft (any non-negative w): value(w)
+    total               Σ_v B[:, v]             value()
     open                B itself, its token axis kept: the query variable
 
-For learning it says what its parameters keep to (``constraints``), and what maximises the expected log-likelihood given
-the derivatives of log p (``maximise``; expected counts are parameter × derivative).
+For learning a layer has the constraints of its parameters (``constraints``) and the M-step of EM (``maximise``), given the
+derivatives of log p (expected counts are parameter × derivative).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .operator import Factor, Index, Label, TensorMap
 def normalised_counts(
     weight: Float[Tensor, "*rows cols"], derivative: Float[Tensor, "*rows cols"], pseudocount: float = 0.0
 ) -> Float[Tensor, "*rows cols"]:
-    """The rows of expected counts w ∘ ∂ log p/∂w, normalised: the M-step of EM.
+    """Normalise the rows of expected counts w ∘ ∂ log p/∂w: the M-step of EM.
 
-    ``pseudocount`` is added wherever the weight is not zero; a row that is never used stays as it is.
+    ``pseudocount`` is added where the weight is not zero; a row without counts keeps its weights.
     """
     counts = weight * derivative + pseudocount * (weight > 0)
     total = counts.sum(-1, keepdim=True)
@@ -44,7 +44,7 @@ class InputLayer(ABC):
     """J units over a variable with V values: the non-negative matrix B (J, V).
 
     A subclass sets ``unit_dims`` and ``vocab_size`` and gives ``factors``, ``columns``, ``map`` and ``parameters``.
-    ``stacks``: its attribute ``weight`` is B, so that several layers of one shape can be stacked and contracted at once.
+    ``stacks``: the attribute ``weight`` is B, so that several layers of one shape can be stacked and contracted at once.
 
     Examples
     --------
@@ -66,48 +66,49 @@ class InputLayer(ABC):
 
     @property
     def num_units(self) -> int:
-        """J, the Kronecker components multiplied out."""
+        """J, the product of ``unit_dims``."""
         return prod(self.unit_dims)
 
     @abstractmethod
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
-        """The factors of B under one label for each unit axis and one for the token; inner labels count up from ``fresh``."""
+        """Return the factors of B, given a label for each unit axis and one for the token; inner labels count up from ``fresh``."""
 
     @abstractmethod
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        """B[:, tokens] as blocks, one for each run of unit axes, whose outer product it is (a :class:`KhatriRao` has several)."""
+        """Return B[:, tokens] as blocks over consecutive unit axes, whose outer product it is (:class:`KhatriRao` has several)."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> InputLayer:
-        """The same layer with ``fn`` applied to every parameter tensor."""
+        """Return a copy with ``fn`` applied to every parameter tensor."""
 
     @abstractmethod
     def parameters(self) -> list[Tensor]:
-        """The real-valued parameter tensors, in a fixed order."""
+        """Return the real-valued parameter tensors, in a fixed order."""
 
     def times(self, other: InputLayer) -> InputLayer:
-        """The layer x ↦ a(x) ⊗ b(x): one unit for each pair of units."""
+        """Multiply two layers: x ↦ a(x) ⊗ b(x), one unit for each pair of units."""
         return KhatriRao(self, other)
 
     def constraints(self) -> list[Constraint]:
-        """The constraint on each parameter (``torch.distributions.constraints``); here, that its rows are distributions."""
+        """Return the constraint on each parameter (``torch.distributions.constraints``); default: rows are distributions."""
         return [constraints.simplex for _ in self.parameters()]
 
     def free_parameters(self) -> InputLayer:
-        """The same function with its weights as the parameters, for EM: the derivatives by these give the expected counts."""
+        """Return an equal layer whose parameters are the weights themselves: derivatives by these give EM's expected counts."""
         return self
 
     def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
-        """The parameters that maximise the expected log-likelihood (the M-step of EM).
+        """Return the parameters that maximise the expected log-likelihood (the M-step of EM).
 
-        ``derivatives``: ∂ log p/∂θ for each parameter θ of ``free_parameters()``.
+        ``derivatives``: ∂ log p/∂θ for each parameter θ of ``free_parameters()``. Raises :class:`CircuitError` for a layer
+        without a closed form.
         """
         if self.parameters():
             raise CircuitError(f"{self!r} has no closed-form maximum for EM: learn it by gradients")
         return []
 
     def take(self, units: Index) -> InputLayer:
-        """The layer with some indices of each unit axis; itself where all are kept."""
+        """Return the layer restricted to some indices of each unit axis; the layer itself if all are kept."""
         if all(len(i) == d for i, d in zip(units, self.unit_dims, strict=True)):
             return self
         return self._take(units)
@@ -116,11 +117,11 @@ class InputLayer(ABC):
         return Categorical(self.table()[torch.meshgrid(*units, indexing="ij")])
 
     def reweighted(self, weights: Float[Tensor, " vocab"]) -> InputLayer:
-        """B · diag(w)."""
+        """Return the layer B · diag(w)."""
         return Categorical(self.table() * weights)
 
     def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, "*units"]:
-        """Σ_v B[:, v] w(v), in ordinary arithmetic; the sum of all columns without weights."""
+        """Compute Σ_v B[:, v] w(v) in ordinary arithmetic; without weights, the sum of all columns."""
         axes = list(range(len(self.unit_dims)))
         token = len(axes)
         factors = [
@@ -135,16 +136,16 @@ class InputLayer(ABC):
         return result
 
     def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Rows of B, units numbered along the unit axes multiplied out."""
+        """Return rows of B; units are numbered along the flattened unit axes."""
         return self.table().flatten(0, -2).to(unit.device)[unit]
 
     def table(self) -> Float[Tensor, "*units vocab"]:
-        """B as one tensor; zeros and ones of a layer without parameters in float64."""
+        """Return B as one tensor; float64 for a layer without parameters."""
         dense = self.dense().view(*self.unit_dims, -1)
         return dense if self.parameters() else dense.double()
 
     def dense(self) -> Float[Tensor, "units vocab"]:
-        """B written out as (J, V). For tests and small layers only."""
+        """Return B with flattened unit axes, (J, V). For tests and small layers only."""
         parameters = self.parameters()
         device = parameters[0].device if parameters else None
         columns = self.columns(torch.arange(self.vocab_size, device=device))
@@ -191,7 +192,7 @@ class Categorical(InputLayer):
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
         if len(tokens) < self.vocab_size:
             return (self.weight.index_select(-1, tokens),)
-        rows = self.weight.movedim(-1, 0).contiguous()  # worth a copy: columns are then read as rows
+        rows = self.weight.movedim(-1, 0).contiguous()  # a copy pays off: columns are then read as rows
         return (rows.index_select(0, tokens).movedim(0, -1),)
 
     def map(self, fn: TensorMap) -> Categorical:

@@ -20,10 +20,10 @@ class Monarch(AxisOperator):
 
     Index the axis by (i_1, …, i_k). Factor s rewrites index ``axes[s]`` given all the others, so it is a batch of small
     matrices: ``weights[s]`` has shape (d_1, …, d_k, d_axis), current indices first, the new value of the rewritten
-    index last. For k = 2, M[(i_1,i_2),(j_1,j_2)] = weights[0][i_1,i_2,j_2] · weights[1][i_1,j_2,j_1], rows stochastic when
-    each factor is stochastic in its last axis. Cost H·Σd for one vector instead of H². An index that no factor rewrites
-    stays as it is. Where an index is rewritten twice, an entry of the matrix is a sum of products; semirings in which that
-    sum is not ⊕ (maxima, counts) then work on the matrix written out.
+    index last. For k = 2, M[(i_1,i_2),(j_1,j_2)] = weights[0][i_1,i_2,j_2] · weights[1][i_1,j_2,j_1]; its rows are stochastic
+    if each factor is stochastic in its last axis. A product with one vector costs H·Σd instead of H². An index that no factor
+    rewrites stays as it is. If an index is rewritten twice, an entry of the matrix is a sum of products; semirings in which
+    this sum is not ⊕ (maxima, counts) then use the whole matrix.
 
     Examples
     --------

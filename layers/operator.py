@@ -1,15 +1,15 @@
-"""Linear maps that know how to be contracted.
+"""Linear maps, given by the factors that the engine contracts.
 
 An operator M of shape (rows, cols) has one axis for each Kronecker component: ``row_dims`` and ``col_dims`` are the
 sizes of those axes and ``shape`` is their product. ``factors(row, col)`` lists the tensors whose contraction is M,
 
     M[r_1 r_2 …, c_1 c_2 …] = Σ Π_k factor_k,
 
-with one index label for each axis, so that ``Kron(A, B)`` is A's factors beside B's under disjoint labels: nothing is
-materialised, and (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5) is simply the path that the engine finds.
+with one index label for each axis. The factors of ``Kron(A, B)`` are those of A and of B under disjoint labels: nothing is
+materialised, and (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5) is the contraction path that the engine finds.
 
-A factor is a tensor, a :class:`Delta` (two labels are one index: the identity) or an :class:`AxisOperator`, which the
-engine applies along one axis because its structure beats an einsum.
+A factor is a tensor, a :class:`Delta` (its two labels are the same index: the identity) or an :class:`AxisOperator`, which the
+engine applies along one axis because its structure makes that faster than an einsum.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ TensorMap = Callable[[Tensor], Tensor]
 
 
 class Delta:
-    """The factor of the identity: its two labels are the same index."""
+    """The factor of an identity: its two labels stand for the same index."""
 
 
 class Operator(ABC):
     """A linear map of shape (rows, cols), given by factors; abstract.
 
-    ``entrywise``: each entry is zero or a parameter of its own. ``stacks``: its attribute ``weight`` is the matrix, so that
+    ``entrywise``: each entry is zero or a separate parameter. ``stacks``: the attribute ``weight`` is the matrix, so that
     several operators of one shape can be stacked and contracted at once.
 
     Examples
@@ -62,7 +62,7 @@ class Operator(ABC):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, cols), the Kronecker components multiplied out."""
+        """(rows, cols) of the whole matrix: the products of ``row_dims`` and ``col_dims``."""
         return prod(self.row_dims), prod(self.col_dims)
 
     @property
@@ -72,26 +72,26 @@ class Operator(ABC):
 
     @abstractmethod
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
-        """The factors whose contraction is the operator, with one label for each row axis and each column axis."""
+        """Return the factors whose contraction is the operator, given one label for each row axis and each column axis."""
 
     @abstractmethod
     def take(self, rows: Index, cols: Index) -> Operator:
-        """The operator on some indices of each row axis and of each column axis; structure is kept where it can be."""
+        """Return the operator restricted to some indices of each row and column axis; its structure is kept if possible."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> Operator:
-        """The same operator with ``fn`` applied to every parameter tensor (move, cast, detach, raise to a power…)."""
+        """Return a copy with ``fn`` applied to every parameter tensor (move, cast, detach, raise to a power…)."""
 
     @abstractmethod
     def parameters(self) -> list[Tensor]:
-        """The real-valued parameter tensors, in a fixed order (structure such as incidence has none)."""
+        """Return the real-valued parameter tensors, in a fixed order (the positions of an incidence matrix are none)."""
 
     def parameter_rows(self) -> list[int]:
-        """How many axes of each parameter tensor count rows, for learning: over its other axes a row is one distribution."""
+        """Return for each parameter tensor the number of leading axes that index rows; a row is one distribution in learning."""
         return [p.ndim - 1 for p in self.parameters()]
 
     def dense(self) -> Float[Tensor, "rows cols"]:
-        """The matrix written out. For tests and small operators only."""
+        """Return the whole matrix, in float64. For tests and small operators only."""
         parameters = self.parameters()
         device = parameters[0].device if parameters else None
         result = torch.ones(1, 1, dtype=torch.float64, device=device)
@@ -104,7 +104,7 @@ class Operator(ABC):
 
     @abstractmethod
     def leaves(self) -> list[Leaf]:
-        """The Kronecker components from left to right."""
+        """Return the Kronecker components from left to right."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}{self.shape}"
@@ -116,8 +116,8 @@ Factor = tuple[Any, tuple[Label, ...]]  # (Tensor | Delta | AxisOperator, labels
 class Leaf(Operator):
     """An operator with one row axis and one column axis.
 
-    ``monomial``: each entry is one product of parameters, so that its logarithm is the sum of theirs. ``direct``: the
-    engine calls :meth:`apply`; the factors of other leaves are contracted.
+    ``monomial``: each entry is one product of parameters, so that its logarithm is the sum of their logarithms. ``direct``: the
+    engine calls :meth:`apply`; otherwise it contracts the factors.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Leaf(Operator):
     direct: bool = False
 
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
-        """M·x along ``axis``: replaces the axis of size cols by one of size rows."""
+        """Compute M·x along ``axis``, which has size cols before and size rows after."""
         return algebra.along(self.matrix(), x, axis)
 
     def leaves(self) -> list[Leaf]:
@@ -150,10 +150,10 @@ class Leaf(Operator):
 
     @abstractmethod
     def matrix(self) -> Float[Tensor, "rows cols"]:
-        """The matrix written out."""
+        """Return the whole matrix."""
 
     def times(self, x: Float[Tensor, "cols *batch"]) -> Float[Tensor, "rows *batch"]:
-        """M·x in ordinary arithmetic, for a vector or a batch of vectors, whose rows stay together in memory."""
+        """Compute M·x in ordinary arithmetic, for a vector or a batch of vectors on the last axis."""
         matrix = self.matrix()
         dtype = torch.promote_types(matrix.dtype, x.dtype)
         return (
@@ -189,7 +189,7 @@ class AxisOperator(Leaf):
 
     @abstractmethod
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
-        """M·x along ``axis``: replaces the axis of size cols by one of size rows."""
+        """Compute M·x along ``axis``, which has size cols before and size rows after."""
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(self, (row[0], col[0]))]
@@ -283,7 +283,7 @@ class Diagonal(Leaf):
 
 
 class Kron(Operator):
-    """A ⊗ B of two operators, never written out: the factors of both under disjoint labels.
+    """The Kronecker product A ⊗ B of two operators, never written out: the factors of both under disjoint labels.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""TokenSets: the edge labels of an automaton as an input layer of zeros and ones."""
+"""The edge labels of an automaton as an input layer of zeros and ones."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TokenSets(InputLayer):
     """J sets of tokens (edge labels of an automaton), each a union of given *classes* of tokens.
 
     B_f = C · K with C ∈ {0,1}^{J × classes} (``unit``, ``klass``: the positions of its ones) and K ∈ {0,1}^{classes × V}.
-    ``tokens`` says K: the class of each token (−1 where no set holds the token), or an :class:`Incidence` (class, token)
-    where classes overlap. The classes of one unit must not: B_f is 0/1. That is checked unless ``trusted``.
+    ``tokens`` gives K: the class of each token (−1 for a token in no set), or an :class:`Incidence` (class, token) if classes
+    overlap. The classes of one unit must not overlap, since B_f is 0/1; this is checked unless ``trusted``.
 
     Examples
     --------
@@ -67,18 +67,18 @@ class TokenSets(InputLayer):
 
     @property
     def tokens(self) -> Int[Tensor, " vocab"] | Incidence:
-        """What says the tokens of each class: their classes where these are disjoint, else the incidence."""
+        """K in the form of the argument: the class of each token if classes are disjoint, else the incidence matrix."""
         return self.classes if self.token_class is None else self.token_class
 
     def members(self) -> list[Int[Tensor, " some"]]:
-        """The tokens of each class, ascending."""
+        """Return the tokens of each class, ascending."""
         if self._sets is None:
             order = torch.argsort(self.classes.row * self.vocab_size + self.classes.col)
             self._sets = list(self.classes.col[order].split(self.class_sizes().tolist()))
         return self._sets
 
     def by_token(self, device: torch.device) -> tuple[Int[Tensor, " vocab+1"], Int[Tensor, " entries"]]:
-        """(first, classes): token v is in the classes ``classes[first[v]:first[v + 1]]``."""
+        """Return (first, classes) in CSR form: token v is in the classes ``classes[first[v]:first[v + 1]]``."""
         if self._by_token is None or self._by_token[0].device != device:
             order = torch.argsort(self.classes.col, stable=True)
             counts = torch.bincount(self.classes.col, minlength=self.vocab_size)
@@ -120,7 +120,7 @@ class TokenSets(InputLayer):
         return TokenSets(unit[unit >= 0], self.incidence.col[unit >= 0], self.tokens, len(index))
 
     def class_sizes(self) -> Int[Tensor, " classes"]:
-        """The number of tokens in each class."""
+        """Return the number of tokens in each class."""
         return torch.bincount(self.classes.row, minlength=self.num_classes)
 
     def map(self, fn: TensorMap) -> TokenSets:

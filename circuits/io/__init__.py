@@ -1,1 +1,1 @@
-"""Circuits on disk, in pictures and tables, and from and to other libraries."""
+"""Input and output of circuits: files, pictures, tables, and conversion from and to other libraries."""

@@ -1,4 +1,4 @@
-"""Automata from edges, and from and to networkx and automata-lib: what their states and transitions are."""
+"""Convert automata from edge lists, and from and to networkx and automata-lib."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Edges = tuple[list[Edge], list[int], list[int], int]
 def from_edges(
     edges: Iterable[Edge], start: int | Iterable[int], accept: Iterable[int], vocab_size: int
 ) -> tuple[StateGraph, Int[np.ndarray, " vocab"]]:
-    """States and transitions from (source, token or tokens, target) triples, and the class of each token (−1: none).
+    """Convert (source, token or tokens, target) triples to a state graph and the class of each token (−1: none).
 
     States are 0 … the largest one named.
     """
@@ -50,7 +50,7 @@ def from_edges(
 
 
 def to_networkx(automaton: Automaton) -> nx.MultiDiGraph:
-    """A MultiDiGraph with an edge for each pair of states; ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
+    """Make a MultiDiGraph with an edge for each pair of states; ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
     import networkx as nx
 
     graph = nx.MultiDiGraph(
@@ -67,9 +67,10 @@ def to_networkx(automaton: Automaton) -> nx.MultiDiGraph:
 
 
 def from_networkx(graph: nx.DiGraph, vocab_size: int | None = None) -> Edges:
-    """Edges, start states, accepting states and vocabulary size of a (multi)graph.
+    """Read edges, start states, accepting states and vocabulary size of a (multi)graph.
 
-    Its edges carry ``tokens``, its nodes ``start`` and ``accept``; raises :class:`ShapeError` where tokens are missing.
+    Edges carry ``tokens``, nodes ``start`` and ``accept``. Raises :class:`ShapeError` if tokens or the vocabulary size are
+    missing.
     """
     number = {node: i for i, node in enumerate(graph)}
     try:
@@ -85,7 +86,7 @@ def from_networkx(graph: nx.DiGraph, vocab_size: int | None = None) -> Edges:
 
 
 def to_automata(automaton: Automaton) -> FA:
-    """A DFA or NFA of the automata-lib package (extra ``automata``); a token is its id as text, since symbols there are texts."""
+    """Make a DFA or NFA of the automata-lib package (extra ``automata``), whose symbols are the token ids as text."""
     from automata.fa.dfa import DFA
     from automata.fa.nfa import NFA
 
@@ -101,15 +102,15 @@ def to_automata(automaton: Automaton) -> FA:
         table: Any = {s: {t: next(iter(d)) for t, d in row.items()} for s, row in moves.items()}
         states, start = set(range(automaton.num_states)), automaton.start_states[0]
         return DFA(states=states, transitions=table, initial_state=start, allow_partial=True, **common)
-    fresh = automaton.num_states  # automata-lib has one start state: reach ours by ε
+    fresh = automaton.num_states  # automata-lib has one start state: a new one with ε to all start states
     ways: dict[int, dict[str, set[int]]] = {**moves, fresh: {"": set(automaton.start_states)}}
     return NFA(states=set(range(fresh + 1)), transitions=ways, initial_state=fresh, **common)
 
 
 def from_automata(fa: FA, vocab_size: int) -> Edges:
-    """Edges, start states and accepting states of a DFA or NFA of automata-lib whose symbols are token ids; ε is removed.
+    """Read edges, start states, accepting states and vocabulary size of a DFA or NFA of automata-lib; ε is removed.
 
-    Raises :class:`ShapeError` for another symbol.
+    Symbols must be token ids. Raises :class:`ShapeError` for another symbol.
     """
     from automata.fa.nfa import NFA
 

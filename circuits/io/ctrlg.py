@@ -1,5 +1,5 @@
-"""HMM checkpoints of the Ctrl-G family, read as ours: directories written by ``PyTorchModelHubMixin``, ``config.json`` beside
-``model.safetensors`` or ``pytorch_model.bin``. What they hold (h hidden states, v tokens):
+"""Read HMM checkpoints of the Ctrl-G family: directories written by ``PyTorchModelHubMixin``, with ``config.json`` and
+``model.safetensors`` or ``pytorch_model.bin``. Their tensors (h hidden states, v tokens):
 
     beta                         (h, v)       log p(x_t | z_t)
     gamma or gamma_exp           (h,), (1, h) log p(z_1), or p(z_1); the models normalise ``gamma`` themselves
@@ -7,11 +7,11 @@
     alpha_exp.weights_exp.s      (h / b_s, b_s, b_s), s = 1 … k, h = b_1 ⋯ b_k      Monarch (Zhang et al. 2025)
 
 Monarch factor s rewrites index s of the state (i_1, …, i_k); its blocks are numbered by the other indices in the order
-(i_{s+1}, …, i_k, i_1, …, i_{s−1}). Emissions of −1e10 or −inf are zero: the last state of each family emits the
-end-of-sequence token and nothing else, and stays, so sequences are padded with it as ours are.
+(i_{s+1}, …, i_k, i_1, …, i_{s−1}). Emissions of −1e10 or −inf are zero. In every checkpoint the last state emits only the
+end-of-sequence token and is absorbing, so sequences are padded with this token, as in Tractile.
 
-Training clamps parameters from below without normalising again, and checkpoints come in half precision: rows whose sum is
-within 1 % of one are divided by it, others refused.
+The training of these models clamps parameters from below without normalising again, and checkpoints come in half precision:
+rows whose sum is within 1 % of one are divided by it, others are refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Parameters = tuple[Float[Tensor, " hidden"], Operator, Float[Tensor, "hidden voc
 
 
 def read_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The config and the tensors of a model's directory; raises :class:`FormatError` if it holds none."""
+    """Read the config and the tensors in a model's directory. Raises :class:`FormatError` if it holds no model."""
     path = Path(directory)
     try:
         config = json.loads((path / "config.json").read_text())
@@ -60,7 +60,7 @@ def read_directory(directory: str | Path) -> tuple[dict[str, Any], dict[str, Ten
 
 
 def _check_whole(file: Path, checksum: str | None) -> None:
-    """Raise :class:`FormatError` if the configuration has a checksum of the tensors and it is not theirs."""
+    """Raise :class:`FormatError` if the configuration has a checksum of the tensors and the file has another one."""
     if checksum is not None:
         with file.open("rb") as content:
             if hashlib.file_digest(content, "sha256").hexdigest() != checksum:
@@ -71,14 +71,14 @@ def _check_whole(file: Path, checksum: str | None) -> None:
 
 
 def is_ctrlg(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bool:
-    """Whether a directory without a format of ours is of this family."""
+    """Return whether a directory holds a checkpoint of this family: no format of Tractile, and a transition ``alpha_exp``."""
     return "format" not in config and any(name.split(".")[0] == "alpha_exp" for name in tensors)
 
 
 def ctrlg_parameters(
     path: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], dtype: torch.dtype
 ) -> Parameters:
-    """π, A and B of a checkpoint of this family; raises :class:`FormatError` that names the tensor and what it lacks."""
+    """Convert a checkpoint of this family to (π, A, B). Raises :class:`FormatError`, naming the tensor at fault."""
 
     def rows(name: str, shape: tuple[int, ...], log_space: bool, unnormalised: bool = False) -> Tensor:
         if name not in tensors:
@@ -135,7 +135,7 @@ def ctrlg_parameters(
 
 
 def _factor(weight: Tensor, axis: int, dims: tuple[int, ...]) -> Tensor:
-    """Factor ``axis`` with its blocks by (i_1, …, i_k) instead of (i_{axis+1}, …, i_k, i_1, …, i_{axis−1}), then row."""
+    """Permute the blocks of factor ``axis`` from the order (i_{axis+1}, …, i_k, i_1, …, i_{axis−1}, row) to (i_1, …, i_k)."""
     k = len(dims)
     order = [*range(axis + 1, k), *range(axis), axis]
     split = weight.reshape(*(dims[i] for i in order), dims[axis])

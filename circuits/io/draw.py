@@ -3,8 +3,8 @@
     draw(model)       a matplotlib figure
     to_dot(model)     Graphviz source;  to_svg(model) runs Graphviz on it, if the ``dot`` program is installed
 
-A model gives its :class:`Picture`, nodes and edges, which is drawn here. A circuit has its inputs below and its root on
-top; a chain is two of its steps unrolled; an automaton has its start states on the left, accepting states with a double rim.
+A model returns its :class:`Picture` (nodes and edges), which this module draws. A circuit has its inputs below and its root on
+top; a chain is drawn as two steps unrolled; an automaton has its start states on the left, accepting states with a double rim.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Names = Sequence[str] | None  # what to call each token
+Names = Sequence[str] | None  # the label of each token; None: its id
 Point = tuple[float, float]
 
-LIMIT = 200  # nodes: beyond, a picture shows nothing
+LIMIT = 200  # the most nodes in a picture; larger ones are illegible
 COLOURS = {
     "input": "#dbe9d5",
     "sum": "#d4e1f5",
@@ -35,7 +35,7 @@ COLOURS = {
 
 
 class Node(NamedTuple):
-    """``kind`` is a key of ``COLOURS``."""
+    """A node of a picture, with its caption; ``kind`` is a key of ``COLOURS``."""
 
     number: int
     caption: str
@@ -43,7 +43,7 @@ class Node(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """Nodes, and edges (from, to, label). With ``starts`` it is an automaton's, else a circuit's (from parents to children)."""
+    """Nodes, and edges (from, to, label): with ``starts`` (states) of an automaton, else of a circuit (parents to children)."""
 
     nodes: list[Node]
     edges: list[tuple[int, int, str]]
@@ -51,17 +51,17 @@ class Picture(NamedTuple):
 
 
 class Drawable(Protocol):
-    """What can be drawn."""
+    """A model that can be drawn."""
 
     def num_nodes(self) -> int:
-        """The number of nodes of its picture."""
+        """Return the number of nodes of the picture."""
 
     def picture(self, names: Names = None) -> Picture:
-        """Its nodes and edges; ``names`` are what to call the tokens of an automaton."""
+        """Return the nodes and edges; ``names[v]`` is the label of token v of an automaton."""
 
 
 def picture_of(model: Drawable, names: Names = None) -> Picture:
-    """The picture of a model; :class:`CircuitError` past 200 nodes."""
+    """Return the picture of a model. Raises :class:`CircuitError` past 200 nodes."""
     if model.num_nodes() > LIMIT:
         raise CircuitError(
             f"draw: {model.num_nodes():,} nodes are too many for a picture (limit {LIMIT}); see summary()"
@@ -70,13 +70,13 @@ def picture_of(model: Drawable, names: Names = None) -> Picture:
 
 
 def token_label(tokens: Sequence[int], names: Names) -> str:
-    """An edge's tokens: by name, or as ranges; cut where they are many."""
+    """Write an edge's tokens by name, or without names as ranges of ids; shorten a long label."""
     text = ranges(tokens) if names is None else " ".join(names[t] for t in tokens)
     return text if len(text) <= 24 else f"{text[:20].rstrip(', ')} … ({len(tokens)})"
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as text, runs of three and more as a range."""
+    """Write ascending numbers as text, runs of three and more as a range."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:
@@ -87,7 +87,9 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def to_dot(model: Drawable, names: Names = None) -> str:
-    """Graphviz source; ``names`` are what to call the tokens of an automaton. Raises :class:`CircuitError` past 200 nodes.
+    """Return Graphviz source of a model's picture; ``names[v]`` is the label of token v of an automaton (default: its id).
+
+    Raises :class:`CircuitError` past 200 nodes.
 
     Examples
     --------
@@ -126,7 +128,7 @@ def _quoted(text: str) -> str:
 
 
 def to_svg(model: Drawable, names: Names = None) -> str:
-    """The picture as SVG text, by Graphviz.
+    """Render a model's picture as SVG text, by Graphviz.
 
     Raises :class:`TractileError` if Graphviz's program ``dot`` is not installed, :class:`CircuitError` past 200 nodes.
     """
@@ -140,7 +142,7 @@ def to_svg(model: Drawable, names: Names = None) -> str:
 
 
 def draw(model: Drawable, names: Names = None) -> Figure:
-    """A matplotlib figure; ``names`` are what to call the tokens of an automaton.
+    """Draw a model as a matplotlib figure; ``names[v]`` is the label of token v of an automaton (default: its id).
 
     Raises :class:`CircuitError` past 200 nodes.
     """
@@ -170,7 +172,7 @@ def draw(model: Drawable, names: Names = None) -> Figure:
 
 
 def _distances(graph: nx.DiGraph, starts: Sequence[int]) -> dict[int, int]:
-    """Steps from a start state; states that are not reached stand at the far end."""
+    """Return the steps to each state from a start state; unreachable states get one more than the largest distance."""
     import networkx as nx
 
     found: dict[int, int] = dict(nx.multi_source_dijkstra_path_length(graph, set(starts)))
@@ -179,7 +181,7 @@ def _distances(graph: nx.DiGraph, starts: Sequence[int]) -> dict[int, int]:
 
 
 def _layers(graph: nx.DiGraph, levels: dict[int, int]) -> dict[int, Point]:
-    """(place in its level, level) of each node: each level in the order of the mean place of its predecessors."""
+    """Return (place in its level, level) of each node; a level is ordered by the mean place of the nodes' predecessors."""
     place: dict[int, Point] = {}
     for level in sorted(set(levels.values())):
         row = [n for n in graph if levels[n] == level]
@@ -226,7 +228,7 @@ def _draw_automaton(axes: Axes, picture: Picture, place: dict[int, Point]) -> No
                 (x1 - x0) / length,
                 (y1 - y0) / length,
                 0.18 if length < 3 else 0.6,
-            )  # around the states between
+            )  # a wide bend passes around states in between
             start, end = (x0 + radius * ux, y0 + radius * uy), (x1 - radius * ux, y1 - radius * uy)
             arrow(start, end, -bend)
             offset = 0.5 * bend * (length - 2 * radius) + 0.12

@@ -1,9 +1,9 @@
 """Files of circuits and chains: ``config.json`` for the structure, ``model.safetensors`` for the tensors.
 
-The structure is written as nested calls, {"type": "Dense", "args": [{"tensor": "3"}]}, of the classes in ``TYPES``; a
-layer used by several nodes is written once, and a tensor used twice is stored once, so what is tied stays tied. No code
-is in the files: reading them calls the constructors below and nothing else. The digest in the configuration ties it to
-its tensors, so that a pair of files from two savings is found out.
+The structure is written as nested calls, {"type": "Dense", "args": [{"tensor": "3"}]}, of the classes in ``TYPES``. A layer
+used by several nodes is written once, and a tensor used twice is stored once, so tied parameters stay tied. The files hold no
+code: reading them calls the constructors below and nothing else. The configuration holds a digest of the tensors, which
+detects a pair of files that were not saved together.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ WEIGHTED = (
     layers.Monarch,
     layers.Categorical,
     DenseTensor,
-)  # by weights, none negative
+)  # layers whose parameters are non-negative weights
 
 
 class Type(NamedTuple):
-    """How a class is written (its constructor's arguments) and made again.
+    """The file format of a class: the arguments of its constructor, and the function that makes an object from them.
 
-    ``name``: what files call it, by default its own name; ``subclasses``: objects of subclasses are written as this class.
+    ``name``: the name in files, by default the class's own; ``subclasses``: whether objects of subclasses are written as this
+    class.
     """
 
     arguments: Callable[[Any], tuple[Any, ...]]
@@ -105,7 +106,7 @@ TYPES: dict[type, Type] = {
 
 
 def file_name(cls: type) -> str:
-    """What files call a class."""
+    """Return the name of a class in files."""
     return TYPES[cls].name or cls.__name__
 
 
@@ -116,10 +117,10 @@ def register(
     *,
     subclasses: bool = False,
 ) -> None:
-    """Give a class of your own a file format: what its constructor takes, as tensors, numbers, strings, lists and layers.
+    """Give a class a file format: ``arguments`` returns the arguments from which ``make`` (default: the class) remakes an object.
 
-    ``subclasses``: objects of subclasses are written as this class. Files know a class by its name: :class:`FormatError` for a
-    name that another class has.
+    Arguments are tensors, numbers, strings, lists and layers. ``subclasses``: whether objects of subclasses are written as
+    this class. Files identify a class by its name: raises :class:`FormatError` for a name that another class has.
     """
     if any(file_name(known) == cls.__name__ and known is not cls for known in TYPES):
         raise FormatError(f"register: there is a class named {cls.__name__} already")
@@ -127,12 +128,12 @@ def register(
 
 
 class Writer:
-    """Writes values as JSON; tensors go into ``contents``, those with the same memory once."""
+    """A writer of values as JSON; tensors are collected in ``contents``, tensors with the same memory once."""
 
     def __init__(self) -> None:
         self.contents: dict[str, Tensor] = {}
         self._names: dict[Any, str] = {}
-        self._kept: list[Tensor] = []  # so that no address is used again
+        self._kept: list[Tensor] = []  # references, so that no address is used again
 
     def write(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -155,9 +156,9 @@ class Writer:
 
 
 def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> None:
-    """Write a model into a directory, each file atomically; ``config`` says the structure and writes values by the writer.
+    """Write a model into a directory, each file atomically; ``config`` returns the structure, its values written by the writer.
 
-    Raises :class:`StorageError` where the directory cannot be written.
+    Raises :class:`StorageError` if the directory cannot be written.
     """
     path, tensors = make_directory(directory), Writer()
     body = config(tensors)
@@ -168,7 +169,7 @@ def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> 
 
 
 def read(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """A value that :meth:`Writer.write` wrote. Raises :class:`FormatError` for weights that are none."""
+    """Read a value that :meth:`Writer.write` wrote. Raises :class:`FormatError` for weights that are negative or not finite."""
     classes = {file_name(cls): kind for cls, kind in TYPES.items()}
 
     def made(value: Any) -> Any:

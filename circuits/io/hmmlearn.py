@@ -1,4 +1,4 @@
-"""HMMs from and to the hmmlearn package."""
+"""Convert HMMs from and to the hmmlearn package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..hmm import HMM
 
 
 def from_hmmlearn(model: Any, dtype: torch.dtype = torch.float64) -> HMM:
-    """An HMM from a fitted ``CategoricalHMM`` of the hmmlearn package; :class:`FormatError` for anything else.
+    """Convert a fitted ``CategoricalHMM`` of the hmmlearn package to an HMM. Raises :class:`FormatError` for anything else.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def from_hmmlearn(model: Any, dtype: torch.dtype = torch.float64) -> HMM:
 
 
 def to_hmmlearn(hmm: HMM) -> Any:
-    """A ``CategoricalHMM`` of the hmmlearn package (which must be installed) with the same probabilities.
+    """Convert an HMM to a ``CategoricalHMM`` of the hmmlearn package (which must be installed).
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""HMMs on the Hugging Face Hub, through huggingface_hub's own mixin.
+"""HMMs on the Hugging Face Hub, by ``ModelHubMixin`` of huggingface_hub.
 
-The mixin is put on a holder, not on the HMM: it gives each object that is made a configuration of its own, and HMMs are made
-and remade inside ``torch.func`` transforms and compiled code.
+A wrapper class derives from the mixin, not the HMM: the mixin attaches a configuration to each new object, and new HMMs are
+made inside ``torch.func`` transforms and compiled code.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ FILES = [
     "config.json",
     "model.safetensors",
     "pytorch_model.bin",
-    "context.safetensors",  # what tractile.distill puts beside an HMM
+    "context.safetensors",  # written by tractile.distill, like the next file
     "copying.safetensors",
 ]
 
 
 class Hub(ModelHubMixin, library_name="tractile", tags=["hidden-markov-model", "controlled-generation"]):
-    """An HMM with its model card, as the mixin wants it."""
+    """An HMM with its model card, in the form that the mixin uploads."""
 
     def __init__(self, hmm: HMM, card: str | None = None) -> None:
         self.hmm, self.card = hmm, card
@@ -39,9 +39,10 @@ class Hub(ModelHubMixin, library_name="tractile", tags=["hidden-markov-model", "
 
 
 def download(name: str, **options: Any) -> Path:
-    """The directory of an HMM on the Hub, in the local cache; ``options`` go to ``snapshot_download`` (revision, token …).
+    """Download an HMM from the Hub and return its directory in the local cache.
 
-    Raises :class:`FormatError` if there is none or the Hub cannot be asked.
+    ``options`` are passed to ``snapshot_download`` (revision, token …). Raises :class:`FormatError` if there is no such
+    repository or the Hub cannot be reached.
     """
     try:
         return Path(snapshot_download(name, allow_patterns=FILES, **options))

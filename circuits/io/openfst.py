@@ -1,4 +1,4 @@
-"""OpenFST's text format for unweighted acceptors."""
+"""Convert automata from and to OpenFST's text format for unweighted acceptors."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from ..automaton import Automaton
 
 
 def to_openfst(automaton: Automaton) -> str:
-    """OpenFST's text format for an unweighted acceptor, for ``fstcompile --acceptor``.
+    """Write an automaton in OpenFST's text format for an unweighted acceptor, for ``fstcompile --acceptor``.
 
-    A line "source target label" for each transition and "state" for each accepting state; the first line's source is the
-    start. Label 0 is OpenFST's ε, so token t is label t + 1. Several start states become one of their own.
+    There is a line "source target label" for each transition and a line "state" for each accepting state; the source of the
+    first line is the start state. Label 0 is OpenFST's ε, so token t is label t + 1. Several start states are replaced by one
+    new start state.
 
     Examples
     --------
@@ -41,7 +42,7 @@ def to_openfst(automaton: Automaton) -> str:
 
 
 def from_openfst(text: str, vocab_size: int) -> Automaton:
-    r"""From OpenFST's text format for an unweighted acceptor: label t + 1 is token t, ε-transitions (label 0) are removed.
+    r"""Read OpenFST's text format of an unweighted acceptor: label t + 1 is token t, ε-transitions (label 0) are removed.
 
     Raises :class:`FormatError`, naming the line, for weights other than 0, for labels past the vocabulary and for lines
     that are neither an arc nor an accepting state.

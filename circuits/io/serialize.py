@@ -1,4 +1,4 @@
-"""Any circuit, chain or automaton on disk: see :mod:`tractile.circuits.io.file_format`."""
+"""Save and load circuits, chains and automata: see :mod:`tractile.circuits.io.file_format`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["load", "register", "save"]
 
 
 def save(model: Circuit | Chain, directory: str | Path) -> None:
-    """Write a circuit, chain, automaton or HMM (a dense or Monarch one in its own format) into a directory, each file atomically.
+    """Write a circuit, chain, automaton or HMM into a directory, each file atomically.
 
-    Raises :class:`FormatError` for a layer whose class has no file format (``register`` it), :class:`StorageError` where
-    the directory cannot be written.
+    A dense or Monarch HMM is written in its own format. Raises :class:`FormatError` for a layer whose class has no file format
+    (``register`` it), :class:`StorageError` if the directory cannot be written.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def save(model: Circuit | Chain, directory: str | Path) -> None:
 
 
 def load(directory: str | Path) -> Circuit | Chain:
-    """Read what :func:`save` wrote, or an HMM's own format; raises :class:`FormatError` if the directory holds something else.
+    """Read a model that :func:`save` wrote. Raises :class:`FormatError` if the directory holds anything else.
 
     Examples
     --------

@@ -19,14 +19,14 @@ class Table(NamedTuple):
 
 
 class Described(Drawable, Protocol):
-    """What has a table."""
+    """A model that has a table."""
 
     def table(self) -> Table:
-        """A row for each layer."""
+        """Return a table with a row for each layer."""
 
 
 def summary(model: Described) -> str:
-    """A text table of the layers, children before parents, with units, children and numbers of parameters.
+    """Return a text table of the layers, children before parents, with their sizes and numbers of parameters.
 
     Examples
     --------
@@ -54,20 +54,20 @@ def summary(model: Described) -> str:
 
 
 def to_markdown(model: Described) -> str:
-    """:func:`summary` as a Markdown table."""
+    """Return the table of :func:`summary` in Markdown."""
     header, rows, footer = model.table()
     lines = [" | ".join(row) for row in (header, ["---"] * len(header), *rows)]
     return "\n".join(f"| {line} |" for line in lines) + f"\n\n{footer}"
 
 
 def to_html(model: Described) -> str:
-    """:func:`summary` as an HTML table, under a picture where Graphviz is installed and the model small."""
+    """Return the table of :func:`summary` in HTML, with a picture above if Graphviz is installed and the model is small."""
     picture = to_svg(model) if model.num_nodes() <= 50 and shutil.which("dot") else ""
     return picture + html_table(*model.table())
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]], footer: str) -> str:
-    """Cells as an HTML table with a line below it; the line alone where there is no header."""
+    """Format cells as an HTML table with a line below it; without a header only the line."""
     cells = [f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows]
     head = "".join(f"<th>{html.escape(cell)}</th>" for cell in header)
     table = f"<table><tr>{head}</tr>{''.join(cells)}</table>" if header else ""
