@@ -123,7 +123,7 @@ class Chain(DisplayMixin):
     def map(self, fn: TensorMap) -> Self:
         """Return a copy, of the same class, with ``fn`` applied to every parameter tensor, once to each.
 
-        ``fn`` is called in the order of :meth:`parameters`."""
+        ``fn`` is called in the order of ``parameters()``."""
         out, once = self._copy(), for_each_tensor(fn)
         out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)

@@ -81,7 +81,7 @@ def discard(path: Path) -> None:
 
 
 def start_name(initial: HMM | Callable[[], HMM] | None, name: str) -> str:
-    """The initial HMM as the settings of a run name it: "random", a digest, or ``name`` for a function."""
+    """Return the name of the initial HMM in the settings of a run: "random", a digest, or ``name`` for a function."""
     if not isinstance(initial, HMM):
         return "random" if initial is None else name
     weights = [initial.initial_probs, *initial.transition.parameters(), initial.emission_probs]
@@ -112,7 +112,7 @@ def resume(path: Path, settings: Mapping[str, Any], overwrite: bool) -> tuple[HM
 
 
 def tensors_digest(path: Path) -> str:
-    """The checksum of the HMM in a folder as its ``config.json`` has it; "" if there is none."""
+    """Read the checksum of the HMM in a folder from its ``config.json``; "" if there is none."""
     try:
         return str(json.loads((path / "config.json").read_bytes())["tensors_sha256"])
     except (OSError, ValueError, TypeError, KeyError):

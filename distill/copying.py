@@ -8,9 +8,10 @@ token x_i, and v the token just emitted,
     from i    with stay(x_i)     to j  ∝  N_ij
               with 1 − stay(x_i) as from the state in which the HMM emits x_i
 
-where n_i is the number of places of the prompt that i stands for and N_ij how often j follows i there. Each of the last
-``recent`` tokens of a prompt has its own state, so that phrases are copied in order; equal tokens before them share a state.
-The result is an ordinary HMM, for P-GCD and every query. Parameters are fitted by gradient ascent on log p(text | prompt).
+where n_i is the number of places in the prompt that i stands for and N_ij the number of times that j follows i there. Each of
+the last ``recent`` tokens of a prompt has its own state, so that phrases are copied in order; equal earlier tokens share a
+state. The result is an ordinary HMM, for P-GCD and every query. Parameters are fitted by gradient ascent on
+log p(text | prompt).
 """
 
 from __future__ import annotations
@@ -34,24 +35,25 @@ from .tensor_file import read_tensors, write_tensors
 
 FILE = "copying.safetensors"
 logger = logging.getLogger(__name__)
-NAMES = ("begin", "enter", "stay", "start", "follow", "usage")  # of the tensors
+NAMES = ("begin", "enter", "stay", "start", "follow", "usage")  # names of the parameter tensors
 
 
 class Places(NamedTuple):
     """The copying states of several prompts, padded."""
 
-    tokens: Int[Tensor, "batch states"]  # 0 for padding
-    times: Float[Tensor, "batch states"]  # number of places each stands for; 0 for padding
-    next: Float[Tensor, "batch states states"]
+    tokens: Int[Tensor, "batch states"]  # the token of each state; 0 for padding
+    times: Float[Tensor, "batch states"]  # n_i, the number of places of each state; 0 for padding
+    next: Float[Tensor, "batch states states"]  # N_ij, the number of times that j follows i
 
 
 @dataclass(frozen=True)
 class Copying:
     """An HMM with the parameters of copying from a prompt.
 
-    ``begin``: probability that the first token is copied; ``enter``: for each state, that the next token is; ``stay``: for each
-    token, that copying goes on after it; ``start``: weight of starting to copy at each token; ``follow``: extra weight of
-    starting after the place of the last token; ``usage``: expected visits of each state, for p(state | token).
+    ``begin``: probability that the first token is copied; ``enter``: for each state, probability that the next token is copied;
+    ``stay``: for each token, probability that copying goes on after it; ``start``: weight of starting to copy at each token;
+    ``follow``: extra weight of starting at a token that follows the last token in the prompt; ``usage``: expected visits of
+    each state, from which p(state | token) is computed; ``recent``: see the module.
 
     Examples
     --------
@@ -149,9 +151,9 @@ class Copying:
 
 
 def with_copying(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> HMM:
-    """Join an HMM with copying states for a prompt, as its folder says; :func:`tractile.smc` calls it.
+    """Add copying states for a prompt to an HMM, by the parameters in its folder; :func:`tractile.smc` calls it.
 
-    Logs a warning and returns ``hmm`` where the prompt is text and ``lm`` has no tokenizer.
+    Logs a warning and returns ``hmm`` if the prompt is text and ``lm`` has no tokenizer.
     """
     tokenizer = getattr(lm, "tokenizer", None)
     if not callable(tokenizer):
@@ -230,13 +232,13 @@ def joined(
     start = copying.start[places.tokens] * there
     anywhere = places.times * start
     total = anywhere.sum(1, keepdim=True).clamp(min=torch.finfo(start.dtype).tiny)
-    # The last token v is known as far as a state of the HMM tells it: p(v | z) = B(z, v).
+    # The last token v is known only through the HMM's state: p(v | z) = B(z, v).
     same = (places.tokens[:, :, None] == places.tokens[:, None]) & there[:, :, None] & there[:, None]
     same = same.to(start)
     following = copying.follow * places.next * start[:, None]
-    weight = total + (same @ following).sum(2)  # of all that may follow the token of each state
+    weight = total + (same @ following).sum(2)  # normaliser of the starts after the token of each state
     seen = (emission.T[places.tokens] * there[:, :, None]).transpose(1, 2)  # (batch, hidden, states)
-    share = seen / same.sum(2).clamp(min=1)[:, None]  # each token once
+    share = seen / same.sum(2).clamp(min=1)[:, None]  # divided, so that each token counts once
     every = (1 - share.sum(2)).clamp(min=0) / total + (share / weight[:, None]).sum(2)
     entry = every[:, :, None] * anywhere[:, None] + (seen / weight[:, None]) @ following
     enter = copying.enter[:, None]

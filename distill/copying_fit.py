@@ -79,7 +79,7 @@ def fit_copying(
         begun.begin.logit(), begun.enter.logit(), begun.stay.logit(), begun.start.log(), begun.follow.log(),
         hmm.initial_probs.float().log(), hmm.transition.matrix().float().log(),
     ]  # fmt: skip
-    free = [value.clone().requires_grad_() for value in free]  # −∞, impossible, stays so
+    free = [value.clone().requires_grad_() for value in free]  # −∞ (probability zero) stays −∞
 
     def now() -> tuple[Copying, Tensor, Tensor]:
         begin, enter, stay, start, follow, initial, transition = free
@@ -110,7 +110,7 @@ def fit_copying(
 
 
 def prompts_of(copying: Copying, corpus: Corpus, tokenizer: Any = None) -> list[list[int]]:
-    """The tokens of each prompt of a corpus that may be copied."""
+    """Return for each prompt of a corpus the tokens that may be copied."""
     said = (copying.usage @ copying.hmm.emission_probs > 0).tolist()
     return [
         [token for token in tokens_of(prompt, tokenizer) if said[token]] for prompt in corpus.manifest.prompts

@@ -2,10 +2,10 @@
 
 A corpus is a directory: ``manifest.json`` says how it was drawn, and each ``shard-….safetensors`` holds
 
-    tokens     (sequences, n)   continuations; after the first end-of-sequence token there is nothing else
-    log_probs  (sequences, n)   log p_lm(x_t | prompt, x_<t), nats, 0 after the end; minus their mean is a lower bound for
-                                every surrogate's loss
-    best       (sequences, n)   the model's most probable token there
+    tokens     (sequences, n)   continuations, padded with the end-of-sequence token
+    log_probs  (sequences, n)   log p_lm(x_t | prompt, x_<t), nats, 0 after the end; minus their mean is the language model's
+                                entropy, below which no HMM's cross-entropy lies (up to sampling error)
+    best       (sequences, n)   the model's most probable token at each position
     prompt     (sequences,)     index of the prompt in the manifest
 
 A corpus of existing text has no ``log_probs`` and no ``best``. Shards are memory-mapped: a corpus may be larger
@@ -42,8 +42,8 @@ FORMAT = "tractile-corpus-2"
 class Manifest:
     """The settings with which a corpus was drawn.
 
-    ``vocabulary_fingerprint``: of the tokenizer's vocabulary; ``tokenizer``: its :func:`tokenizer_hash`, for tokenizers without a
-    fingerprint. Each is "" where it is not known.
+    ``vocabulary_fingerprint``: fingerprint of the tokenizer's vocabulary; ``tokenizer``: its :func:`tokenizer_hash`, for
+    tokenizers without a fingerprint. Each is "" if unknown.
     """
 
     vocab_size: int
@@ -64,11 +64,11 @@ class Manifest:
         return -(-self.num_sequences // self.shard_size)
 
     def sequences_in(self, shard: int) -> int:
-        """The number of sequences in one shard; the last may be smaller."""
+        """Return the number of sequences in one shard; the last may be smaller."""
         return min(self.shard_size, self.num_sequences - shard * self.shard_size)
 
     def to_json(self) -> bytes:
-        """The content of ``manifest.json``; an empty fingerprint is not written."""
+        """Return the content of ``manifest.json``; an empty fingerprint is not written."""
         fields = asdict(self)
         if not self.vocabulary_fingerprint:
             del fields["vocabulary_fingerprint"]
@@ -82,7 +82,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sequences of one length, padded with the end-of-sequence token: ``rows`` of the shards, in that order.
+    """Sequences of one length, padded with the end-of-sequence token: the ``rows`` of the concatenated shards, in this order.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class Corpus:
     shards: Sequence[Mapping[str, Tensor]]
     rows: Int[Tensor, " sequences"]
     manifest: Manifest
-    checksums: Sequence[int] = ()  # of the shards, where they are known already
+    checksums: Sequence[int] = ()  # checksums of the shards, if already computed
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -274,7 +274,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
     """Write a shard atomically. Raises :class:`StorageError`."""
-    label = f"{manifest.digest} {_checksum(tensors)}"  # one entry: several come in no fixed order
+    label = f"{manifest.digest} {_checksum(tensors)}"  # one entry, since several have no fixed order
     write_atomically(shard_file(path, index), save(tensors, {"corpus": label}))
 
 

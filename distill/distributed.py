@@ -36,7 +36,7 @@ class Ranks:
                 dist.all_reduce(tensor)
 
     def gather(self, tensor: Tensor, dim: int) -> Tensor:
-        """Concatenate the tensors of all ranks along a dimension."""
+        """Concatenate the tensors of all ranks along a dimension, on every rank."""
         if self.size == 1:
             return tensor
         found = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -44,7 +44,7 @@ class Ranks:
         return torch.cat(found, dim)
 
     def join(self, tensor: Tensor, dim: int) -> Tensor:
-        """As :meth:`gather`, on the CPU and one rank at a time, for tensors too large for a device."""
+        """Concatenate as :meth:`gather` does, on the CPU and one rank at a time, for tensors too large for a device."""
         if self.size == 1:
             return tensor
         found = []
@@ -79,7 +79,7 @@ class Ranks:
 
 @contextmanager
 def ranks(device: torch.device | None = None) -> Iterator[Ranks]:
-    """Join the job that ``torchrun`` started, unless this process has joined it already; yields its :class:`Ranks`.
+    """Join the job that ``torchrun`` started, unless this process has joined it already; yield its :class:`Ranks`.
 
     Uses gloo on the CPU and nccl on a GPU. When a rank dies the others fail at once.
     """

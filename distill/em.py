@@ -51,7 +51,7 @@ class Counts(NamedTuple):
 
     @classmethod
     def zeros(cls, part: ShardedHMM) -> Counts:
-        """Zero counts, in float64, so that the order of summation hardly matters."""
+        """Make zero counts, in float64, so that the order of summation hardly matters."""
 
         def zeros(weight: Tensor) -> Tensor:
             return torch.zeros_like(weight, dtype=torch.float64)
@@ -60,7 +60,7 @@ class Counts(NamedTuple):
         return cls(zeros(part.initial), [zeros(w) for w in part.weights], zeros(part.emission), total)
 
     def tensors(self) -> list[Tensor]:
-        """All tensors, in a fixed order."""
+        """List all tensors, in a fixed order."""
         return [self.initial, *self.transition, self.emission, self.log_likelihood]
 
     def add_(self, other: Counts) -> None:
@@ -79,9 +79,9 @@ def expected_counts(
     """Compute expected counts by one scaled forward-backward pass.
 
     Memory: about (2 k + 1) · batch · length · hidden numbers, for k factors. Token −1 is unobserved: its probability in each
-    state is ``missing`` (default: one, any token), and it counts as no emission. ``messages``: dtype of the messages, by
-    default the HMM's. ``torch.bfloat16`` halves the memory, and the time on processors that multiply in it; the counts then
-    have about three digits, which is enough for EM.
+    state is ``missing`` (default: one, any token), and it adds no emission count. ``messages``: dtype of the messages, by
+    default the HMM's. ``torch.bfloat16`` halves the memory, and the time on processors with bfloat16 arithmetic; the counts
+    then have about three digits, which is enough for EM.
 
     Raises :class:`EvidenceError` if a sequence is impossible, :class:`ShapeError` for ``messages`` in float16, whose
     range is too small for them, and :class:`CircuitError` for a transition that is neither dense nor Monarch.
@@ -165,14 +165,14 @@ class _Sweep(NamedTuple):
 def _forward_backward(
     part: ShardedHMM, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None
 ) -> _Sweep:
-    own = part.emission.dtype  # of the scales, whose logarithms are added up
+    own = part.emission.dtype  # precision of the scales, whose logarithms are added up
     dtype = messages or own
     factors = part.factors(dtype)
     batch, n = tokens.shape
     rows = part.emission.T.to(dtype).contiguous()
 
     def total(message: Tensor) -> Tensor:
-        """Σ over the states, of all ranks."""
+        """Sum over the states of all ranks."""
         found = message.sum(1, keepdim=True, dtype=own)
         part.team.sum([found])
         return found
@@ -207,7 +207,7 @@ def _forward_backward(
         for s in range(len(factors) - 1, -1, -1):
             after[s][t] = message
             message = factors[s].backward(message)
-        # Dividing by this sum makes every step's posterior sum to one, whatever the scale of the message was.
+        # Divided by this sum, the posterior of each step sums to one, for any scale of the message.
         scale = total(before[0][t] * message)
         beta = (message / scale).to(dtype)
         for each in after:
@@ -262,17 +262,17 @@ def em_step(
     team: Ranks | None = None,
     messages: torch.dtype | None = None,
 ) -> tuple[ShardedHMM, float]:
-    """Do one mini-batch step of EM; returns the new HMM, and log p of the batch under the old one, in nats.
+    """Do one mini-batch step of EM; return the new HMM, and log p of the batch under the old one, in nats.
 
     Counts are summed over chunks of ``chunk_size`` sequences, which bounds memory, and over the ranks of ``team``: each rank
-    takes some of the chunks, or all of them if the states are sharded. With ``eos_token_id`` padding is skipped: an end state
-    emits it with certainty, so it has nothing to count.
+    takes some of the chunks, or all of them if the states are sharded. With ``eos_token_id`` padding is skipped: the end state
+    emits it with certainty, so it would change nothing.
     """
     team = team or Ranks()
     counts, sharded = Counts.zeros(hmm), hmm.team.size > 1
     missing = (
         None if eos_token_id is None else 1 - hmm.emission[:, eos_token_id]
-    )  # no end token is ever dropped
+    )  # an unobserved token is never the end token, see drop_tokens
     for i, chunk in enumerate(_chunks(tokens, chunk_size, eos_token_id)):
         if sharded or i % team.size == team.rank:
             counts.add_(expected_counts(hmm, chunk.to(hmm.emission.device), missing, messages))

@@ -1,4 +1,4 @@
-"""How well an HMM stands for the language model that drew a corpus."""
+"""Measure how well an HMM approximates the language model that drew a corpus."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .sharding import ShardedHMM, factors_of
 class Evaluation:
     """Quality of an HMM on a corpus, in nats per token; padding is not counted.
 
-    ``lm_nats_per_token`` is what the language model that drew the corpus needs, its own entropy, and
-    ``kl_per_token`` the difference, the Kullback-Leibler divergence KL(p_lm ‖ p_hmm) per token;
-    ``unigram_nats_per_token`` is that of independent tokens with the corpus's own frequencies. ``by_position`` and
+    ``nats_per_token`` is the HMM's cross-entropy, ``lm_nats_per_token`` that of the language model that drew the corpus (its
+    entropy), and ``kl_per_token`` the difference, the Kullback-Leibler divergence KL(p_lm ‖ p_hmm) per token.
+    ``unigram_nats_per_token`` is the entropy of independent tokens with the corpus's frequencies. ``by_position`` and
     ``lm_by_position`` are nats per token at each position, over the texts that have not ended before it.
     ``vocabulary_seen`` is the share of the vocabulary in the corpus, ``vocabulary_coverage`` Σ_v min(p(v), p_hmm(v)) over
     the token frequencies of the corpus and of the HMM, 1 if they are equal. ``agreement`` is the share of positions at
-    which HMM and language model have the same most probable token. What only the language model can say is None for a
-    corpus of existing text.
+    which HMM and language model have the same most probable token. Fields about the language model are None for a corpus of
+    existing text.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def predictions(
 
 
 def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
-    """Expected token frequencies of the HMM's texts, of the corpus's length, the end token counted once."""
+    """Compute the expected token frequencies of the HMM's texts of the corpus's length; each end counts once."""
     eos = corpus.manifest.eos_token_id
     each = (state_marginals(hmm, corpus.manifest.max_new_tokens) @ hmm.emission_probs).double()
     found = each.sum(0)

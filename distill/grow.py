@@ -71,8 +71,8 @@ def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
 def kronecker(a: HMM, b: HMM) -> HMM:
     """Combine two dense HMMs into the Monarch HMM of their product, with H_a · H_b states.
 
-    Where all states of ``b`` emit alike it is ``a``'s distribution. If the last state of both is an end, both end
-    together, when ``b`` does. Raises :class:`CircuitError` for HMMs that are not dense and :class:`VocabularyMismatch`.
+    If all states of ``b`` have equal emissions, the result has ``a``'s distribution. If the last state of both is an end state,
+    the product ends when ``b`` does. Raises :class:`CircuitError` for HMMs that are not dense and :class:`VocabularyMismatch`.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def kronecker(a: HMM, b: HMM) -> HMM:
     marginal = occupancy(b) @ b.emission_probs
     lift = torch.where(marginal > 0, b.emission_probs / marginal.clamp(min=1e-30), 0.0)
     emission = a.emission_probs[:, None] * lift
-    # A pair that can emit nothing is not reached by text that either has seen: it emits as the less certain of the two.
+    # A pair of states without a common token gets the emissions of the less certain of the two.
     certain_a, certain_b = (x.emission_probs.max(1).values for x in (a, b))
     one = torch.where(
         (certain_a[:, None] > certain_b)[:, :, None], b.emission_probs, a.emission_probs[:, None]
@@ -117,7 +117,7 @@ def kronecker(a: HMM, b: HMM) -> HMM:
 
 
 def occupancy(hmm: HMM) -> Tensor:
-    """Share of the first ``HORIZON`` tokens that each state emits; absorbing states fill up texts that have ended."""
+    """Compute the share of the first ``HORIZON`` tokens that each state emits; absorbing states count after the text's end."""
     return state_marginals(hmm, HORIZON).mean(0)
 
 

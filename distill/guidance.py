@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Guidance:
-    """Spread of importance weights without resampling, over all prompts.
+    """Spread of the particles' importance weights without resampling, over all prompts.
 
-    ``deviation`` is the standard deviation of their log weights around the mean of their prompt, in nats, and
-    ``effective`` their effective sample size as a share of their number, averaged over prompts. Independent particles with
-    log weights of deviation σ estimate as well as about exp(−σ²) times as many with equal weights; infinite if one is zero.
+    ``deviation``: standard deviation of the log weights around their mean for each prompt, in nats; infinite if a weight is
+    zero. ``effective``: effective sample size as a share of the particles, averaged over prompts. Independent particles whose
+    log weights have deviation σ estimate as well as about exp(−σ²) times as many particles with equal weights.
 
     Examples
     --------

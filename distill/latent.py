@@ -1,13 +1,13 @@
 """Initial HMMs for EM, from the language model's hidden states.
 
-The last hidden state of the model after each token of a corpus is a point, and a state of the HMM a cluster of points. A
-token that is frequent has states of its own, *clones* (Dedieu et al. 2019): k-means splits its points into contexts. Rare
-tokens share states: k-means splits the points of all of them together. A clone emits its token, all but certainly, so its
-states tell what has just been said, which a cluster of points alone does not.
+The last hidden state of the model after each token of a corpus is a point, and a state of the HMM is a cluster of points. A
+frequent token has several states of its own, *clones* (Dedieu et al. 2019): k-means splits its points by context. Rare tokens
+share states: k-means splits the points of all of them together. A clone emits its token almost with certainty, so it tells
+the last token, which a cluster of points alone does not.
 
-With the states observed, maximum likelihood is counting: no iterations. Most pairs of states are never seen, so counts are
-discounted in favour of what follows any clone of the same token, and that of what follows anything (absolute discounting,
-as in Kneser and Ney 1995). EM begins close to where it will end.
+With the states observed, maximum likelihood is counting, without iterations. Most pairs of states are never seen, so counts
+are discounted in favour of transitions from any clone of the same token, and these in favour of transitions from any state
+(absolute discounting, as in Kneser and Ney 1995). EM then begins close to its optimum.
 
 The last state, H − 1, is the *end*: it alone emits the end-of-sequence token, emits nothing else, and is never left.
 """
@@ -28,7 +28,7 @@ from .em import Counts, m_step
 
 
 def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
-    """Draw random transitions, "dense" or "monarch", and noisy copies of the corpus's token frequencies, with an end state.
+    """Draw a random HMM with "dense" or "monarch" transitions, an end state, and emissions near the corpus's token frequencies.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
 
 
 def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
-    """Whether the last state is absorbing and emits the end token with certainty."""
+    """Return whether the last state is absorbing and emits the end token with certainty."""
     certain = [weight[(-1,) * weight.ndim] for weight in hmm.transition.parameters()]
     return all(float(p) == 1 for p in [*certain, hmm.emission_probs[-1, eos_token_id]])
 
@@ -132,9 +132,9 @@ def initialise(
     return hmm.for_vocabulary(corpus.vocabulary_fingerprint)
 
 
-UNSEEN = 0.05  # what counts that nothing backs begin with
-DISCOUNT = 0.6  # what each count that was seen gives away
-OTHERS = 1e-3  # the share of other tokens than its own in what a clone emits
+UNSEEN = 0.05  # pseudocount of initial states, of transitions from any state and of token frequencies
+DISCOUNT = 0.6  # subtracted from each positive count
+OTHERS = 1e-3  # the probability with which a clone emits tokens other than its own
 
 
 def discounted(counts: Float[Tensor, "rows columns"], lower: Float[Tensor, "*rows columns"]) -> Tensor:
@@ -183,7 +183,7 @@ def clones(
 
 
 def _families(owner: Int[Tensor, " hidden"]) -> Int[Tensor, " hidden"]:
-    """The first clone of the same token, for each state; a shared state is its own family."""
+    """Return for each state the first clone of its token; a shared state is its own family."""
     number = torch.arange(len(owner))
     token = torch.where(owner >= 0, owner, int(owner.max()) + 1 + number)
     first = torch.full((int(token.max()) + 1,), len(owner)).scatter_reduce(0, token, number, "amin")
@@ -193,9 +193,9 @@ def _families(owner: Int[Tensor, " hidden"]) -> Int[Tensor, " hidden"]:
 def hidden_states(
     model: Any, tokenizer: Any, corpus: Corpus, batch_size: int = 256, shift: int = 0
 ) -> Float[Tensor, "sequences length width"]:
-    """Compute the model's last hidden state after the prompt and each token.
+    """Compute the model's last hidden state after each token of the sequences, each read behind its prompt, in float16.
 
-    With ``shift`` 1, before each token: the first is the state after the prompt.
+    With ``shift`` 1, the state before each token: the first is the state after the prompt.
     """
     prompts = [tokenizer(p).input_ids if isinstance(p, str) else p for p in corpus.manifest.prompts]
     if tokenizer.bos_token_id is not None:  # as it was sampled: no prompt is the beginning of a text
@@ -206,7 +206,7 @@ def hidden_states(
         heads, tokens = [prompts[i] for i in part.prompt.tolist()], part.tokens
         offset = torch.tensor([len(head) for head in heads])
         ids = torch.full((len(heads), int(offset.max()) + n), corpus.manifest.eos_token_id)
-        for row, head in enumerate(heads):  # padded on the right, where a causal model does not look
+        for row, head in enumerate(heads):  # padding on the right does not affect a causal model
             ids[row, : len(head) + n] = torch.cat([torch.tensor(head, dtype=torch.long), tokens[row]])
         ids = ids.to(model.device)
         states = model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[-1].cpu()

@@ -1,16 +1,17 @@
 """n-gram models as HMMs: guides counted from samples, without training.
 
-A state is a context: the longest suffix of the text so far, of at most n − 1 tokens, that is among the contexts kept. It emits
-its last token, so the states of a text are certain, and
+A state is a context: the longest suffix of the text so far, of at most n − 1 tokens, that is among the kept contexts. A state
+emits its last token, so a text determines its states, and
 
     A[c, c'] = Σ {p(v | c) : c' is the longest kept suffix of c v},      p interpolated Kneser–Ney (Chen & Goodman 1999),
 
-    p(v | c) = max(N(c v) − D, 0) / N(c) + λ(c) · p(v | c without its first token),
+    p(v | c) = max(N(c v) − D, 0) / N(c) + λ(c) · p(v | c without its first token).
 
-N counting occurrences for the longest contexts and different tokens before for the others, D = n₁ / (n₁ + 2 n₂) of the
-numbers of n-grams seen once and twice. The contexts that occur most are kept, so all parts of a kept one are kept too. The
-beginning of a text is a token of contexts; tokens without a context of their own share one state, which emits them by
-frequency; the last state is the end. Every token may follow any other, as it must in a guide.
+N counts occurrences for the longest contexts, and the different tokens before the n-gram for shorter ones. The discount is
+D = n₁ / (n₁ + 2 n₂), where n₁ and n₂ are the numbers of n-grams seen once and twice. The most frequent contexts are kept; all
+parts of a kept context are then kept too. The beginning of a text counts as a token in contexts. Tokens without a context of
+their own share one state, which emits them by frequency. The last state is the end. Every token may follow any other, as a
+guide requires.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from .sampling import sample
 if TYPE_CHECKING:
     from ..lm.base import LanguageModel, Prompt
 
-UNSEEN = 0.5  # what a token counts that shares a state and was not seen
+UNSEEN = 0.5  # pseudocount of the tokens that share a state
 
 
 @dataclass(frozen=True)
 class Grams:
-    """The distinct k-grams of a corpus, numbered."""
+    """The distinct k-grams of a corpus, numbered by their position in these arrays."""
 
-    prefix: Int[ndarray, " grams"]  # the number of the (k−1)-gram before the last symbol
-    suffix: Int[ndarray, " grams"]  # … and of the one after the first
-    symbol: Int[ndarray, " grams"]  # the last
-    count: Int[ndarray, " grams"]
-    begins: Bool[ndarray, " grams"]  # whether the first is the beginning of a text
+    prefix: Int[ndarray, " grams"]  # the number of the (k−1)-gram without the last symbol
+    suffix: Int[ndarray, " grams"]  # the number of the (k−1)-gram without the first symbol
+    symbol: Int[ndarray, " grams"]  # the last symbol
+    count: Int[ndarray, " grams"]  # the number of occurrences
+    begins: Bool[ndarray, " grams"]  # whether the first symbol is the beginning of a text
 
 
 def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
@@ -68,10 +69,10 @@ def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
         raise ShapeError(f"ngram: order {order}, {states} states and {len(corpus)} sequences are too few")
     tokens = np.pad(
         corpus.tokens.numpy(), ((0, 0), (1, 0)), constant_values=vocab
-    )  # the beginning is one more
+    )  # the beginning of a text is one more token, number ``vocab``
     text = np.pad(tokens[:, :-1] != eos, ((0, 0), (1, 0)), constant_values=True).cumprod(1).astype(bool)
 
-    # Symbols: tokens of their own, the others as one (if there are any), the end, the beginning.
+    # Symbols: frequent tokens, one for all other tokens (if there are any), the end, the beginning.
     own = np.zeros(0, int)
     if order > 1:
         grams = _count(tokens, text, order - 1, vocab)
@@ -132,7 +133,7 @@ def _count(symbols: ndarray, text: ndarray, order: int, beginning: int) -> list[
     """Count the k-grams of the rows for k = 0 … ``order``, where ``text`` is true."""
     none = np.zeros(1, int)
     found = [Grams(none, none, none, none, np.zeros(1, bool))]
-    ids = np.where(text, 0, -1)  # of the gram that ends at each place
+    ids = np.where(text, 0, -1)  # the number of the k-gram that ends at each place
     for k in range(1, order + 1):
         before = np.pad(ids, ((0, 0), (1, 0)), constant_values=0 if k == 1 else -1)[:, :-1]
         there = text & (before >= 0)
@@ -153,7 +154,7 @@ def _count(symbols: ndarray, text: ndarray, order: int, beginning: int) -> list[
 def _frequent(
     grams: list[Grams], allowed: Bool[ndarray, " symbols"], shortest: int, most: int
 ) -> list[Int[ndarray, " grams"]]:
-    """For k = 0, 1, … the k-grams of allowed symbols that are among the ``most`` which occur most, from k = ``shortest``."""
+    """Select the ``most`` most frequent grams of allowed symbols and at least ``shortest`` symbols; return them by length k."""
     inside, found, count = np.ones(1, bool), list[ndarray](), list[ndarray]()
     for k, level in enumerate(grams):
         inside = allowed[level.symbol] & inside[level.prefix] if k else inside
@@ -173,13 +174,13 @@ def _states(
     Int[ndarray, "states symbols"],
     Int[ndarray, " states"],
 ]:
-    """p(first state), p(symbol | state), the state that each symbol leads to, and the last symbol of each state.
+    """Return p(first state), p(symbol | state), the next state after each symbol, and the last symbol of each state.
 
-    One state for each symbol but the end, one for each longer context kept, the end.
+    There is a state for each symbol except the end, then one for each longer kept context, then the end.
     """
     order = len(grams) - 1
     counts = [g.count for g in grams]
-    for k in range(1, order):  # how many different symbols come before
+    for k in range(1, order):  # count the different symbols before each shorter gram
         before = np.bincount(grams[k + 1].suffix, minlength=len(counts[k]))
         counts[k] = np.where(grams[k].begins, counts[k], before)
     hidden = width + sum(map(len, kept))
@@ -225,7 +226,7 @@ def _rows(
     contexts: Int[ndarray, " contexts"],
     lower: Float[ndarray, "contexts symbols"],
 ) -> Float[ndarray, "contexts symbols"]:
-    """p(symbol | context), where ``count`` is what each longer gram counts and ``lower`` p without the first symbol."""
+    """Compute p(symbol | context); ``count``: counts of the grams ``longer``, ``lower``: p given the context's suffix."""
     once, twice = (count == 1).sum(), (count == 2).sum()
     place = np.full(int(longer.prefix.max(initial=-1)) + 1, -1)
     there = contexts < len(place)

@@ -18,7 +18,7 @@ from ..storage import write_atomically
 
 @contextmanager
 def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[int, str], None]]:
-    """Show a progress bar on a terminal until the end of the block; yields ``advance(amount, text)``."""
+    """Show a progress bar on a terminal until the end of the block; yield ``advance(amount, text)``."""
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
         task = bar.add_task(name, total=total)
@@ -28,7 +28,7 @@ def progress(name: str, total: int, shown: bool = True) -> Iterator[Callable[[in
 class Log:
     """A log of JSON lines, one for each step of a run; without a path nothing is written.
 
-    Lines of steps after ``done``, the step of the last checkpoint, are dropped.
+    Lines of steps after ``done``, the step of the last checkpoint, are removed from an existing log.
     """
 
     def __init__(self, path: Path | None, done: int = 0) -> None:
@@ -53,7 +53,7 @@ class Log:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Read the lines of a log, without a truncated last one; [] if there is no file."""
+    """Read the lines of a log up to the first incomplete one; [] if there is no file."""
     found = []
     for line in path.read_text().splitlines() if path.exists() else []:
         try:

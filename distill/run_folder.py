@@ -1,4 +1,4 @@
-"""The folder of a long run: one process at a time writes in it, and it holds one run.
+"""The folder of a long run: it holds one run, and a lock lets one process at a time write in it.
 
     with locked(path):                  # FolderInUse, if another process has it
         record = read_record(path)      # the settings of the run that is there, None in a new folder
@@ -34,10 +34,10 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def locked(directory: str | Path) -> Iterator[Path]:
-    """Create a directory if needed and lock it against other processes; yields its path.
+    """Create a directory if needed and lock it against other processes; yield its path.
 
     Raises :class:`FolderInUse` if another process holds the lock, :class:`StorageError` if the directory cannot be written.
-    Where the file system (or Windows) has no locks, logs a warning instead.
+    On Windows, or on a file system without locks, logs a warning instead.
     """
     path = make_directory(directory)
     file = _locked_file(path)
@@ -45,7 +45,7 @@ def locked(directory: str | Path) -> Iterator[Path]:
         yield path
     finally:
         if file is not None:
-            with suppress(OSError):  # while it is still locked: whoever comes after makes another
+            with suppress(OSError):  # removed while it is still locked: the next process makes a new file
                 (path / LOCK).unlink()
             os.close(file)
 
@@ -72,7 +72,7 @@ def _locked_file(path: Path) -> int | None:
             os.close(file)
             _log.warning("%s cannot be locked (%s): let no other process write in it", path, error.strerror)
             return None
-        with suppress(OSError):  # it may have been removed by the process that had it before
+        with suppress(OSError):  # the former owner may have removed the file: then try again
             if os.fstat(file).st_ino == (path / LOCK).stat().st_ino:
                 os.ftruncate(file, 0)
                 os.write(file, f"process {os.getpid()} on {socket.gethostname()}".encode())
@@ -81,11 +81,11 @@ def _locked_file(path: Path) -> int | None:
 
 
 class RunRecord(NamedTuple):
-    """The run that a folder holds."""
+    """The record of the run that a folder holds: its settings, and whether it is finished."""
 
     settings: dict[str, Any]
     finished: bool
-    model: str  # checksum of the HMM of a finished run
+    model: str  # checksum of the HMM of a finished run, "" before
 
 
 def read_record(path: Path) -> RunRecord | None:

@@ -1,7 +1,7 @@
 """Make corpora: sample from a language model, or cut existing text.
 
-A shard depends only on the seed and its index, and is written atomically. So an interrupted run resumes and ends in the same
-corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
+A shard depends only on the seed and its index, and is written atomically, so an interrupted run can be resumed and gives the
+same corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def sample(
     model: str = "",
     tokenizer: Any = None,
 ) -> Corpus:
-    """Sample a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory; resumes one begun there.
+    """Sample a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory; resume a run begun there.
 
-    Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it).
-    The manifest keeps the name of the ``model`` and the vocabulary's fingerprint, the language model's or that of ``tokenizer``.
+    Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it). The
+    manifest records the name of the ``model`` and the vocabulary's fingerprint, of the language model or of ``tokenizer``.
 
     Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
     :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written.
@@ -244,7 +244,7 @@ def _continuations(
             open_rows = (drawn[:, 0] != eos).nonzero()[:, 0]
             if len(open_rows) == 0 or t + 1 == n:
                 break
-            if len(open_rows) < 0.75 * len(live):  # the model need not go on with rows that have ended
+            if len(open_rows) < 0.75 * len(live):  # drop rows that have ended, if there are many
                 live, drawn = live[open_rows], drawn[open_rows]
                 lm.select(open_rows)
             lm.advance(drawn[:, 0])

@@ -27,11 +27,11 @@ from .distributed import Ranks
 
 @dataclass(frozen=True)
 class ShardedHMM:
-    """The parameters of one rank's states; ``team``: the ranks that share the states (one rank: the whole HMM)."""
+    """The HMM parameters of one rank's hidden states; ``team``: the ranks that share the states (one rank: the whole HMM)."""
 
     initial: Float[Tensor, " states"]
     weights: tuple[Tensor, ...]
-    axes: tuple[int, ...] | None  # of a Monarch transition
+    axes: tuple[int, ...] | None  # the axes of a Monarch transition; None if dense
     emission: Float[Tensor, "states vocab"]
     team: Ranks
 
@@ -96,7 +96,7 @@ class ShardedHMM:
         def normalise(weight: Tensor, count: Tensor, split: bool) -> Tensor:
             count = count + pseudocount * (weight > 0)
             total = count.sum(-1, keepdim=True)
-            if split:  # the row goes on at other ranks
+            if split:  # other ranks hold further parts of the row
                 self.team.sum([total])
             normal = (count / total.clamp(min=torch.finfo(total.dtype).tiny)).to(weight.dtype)
             return torch.where(total > 0, normal, weight)
@@ -123,7 +123,7 @@ class Factor:
     def __init__(self, weight: Tensor, axis: int, team: Ranks | None = None) -> None:
         self.weight, self.dims, self.team = weight, weight.shape[:-1], team or Ranks()
         self.split = axis == 0 and self.team.size > 1
-        # Backward is forward with old and new turned round; laid out anew once, not by every product.
+        # Backward is forward with old and new index exchanged; transposed in memory once, not by every product.
         self._turned = weight.transpose(axis, -1).contiguous()
         old = "abcdefghijkl"[: len(self.dims)]
         new = old[:axis] + "z" + old[axis + 1 :]
@@ -153,7 +153,7 @@ class Factor:
         if not self.split:
             return self._outer(before.flatten(0, 1), after.flatten(0, 1))
         found = torch.zeros_like(self.weight)
-        for b, a in zip(before, after, strict=True):  # the messages of all ranks at once would not fit
+        for b, a in zip(before, after, strict=True):  # all messages of all ranks would not fit in memory
             found += self._outer(self.team.gather(b, 1), a)
         return found
 

@@ -15,7 +15,7 @@ from torch import Tensor, uint8
 from ..errors import FormatError
 from ..storage import write_atomically
 
-ENTRY = "tractile"  # one entry of the metadata, since safetensors keeps several in no fixed order
+ENTRY = "tractile"  # a single entry of metadata, since safetensors writes several in no fixed order
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], header: Mapping[str, Any]) -> None:

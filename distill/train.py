@@ -119,7 +119,7 @@ def train(
     }  # fmt: skip
 
     def begin() -> tuple[HMM, int | None]:
-        """(HMM, step) to start from: what ``out`` holds of this run, with step None if it is finished, or the initial HMM."""
+        """Return (HMM, step) to start from: the state of this run in ``out`` (step None: finished), or the initial HMM and 0."""
         saved = None if out is None else checkpoint.resume(Path(out), settings, overwrite)
         if saved is not None:
             return saved
@@ -213,7 +213,7 @@ def _run(
 
 
 def _due(part: ShardedHMM, since: float, minutes: float) -> bool:
-    """Whether a checkpoint is due, as rank 0 decides."""
+    """Return whether a checkpoint is due, as rank 0 decides."""
     return part.team.share(lambda: time.monotonic() - since > 60 * minutes)
 
 
@@ -228,7 +228,7 @@ def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_to
 def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
     """Mix a share ``floor`` of the uniform distribution into every row that is not deterministic.
 
-    States that never emit ``eos_token_id`` still do not, so that only the end state ends a text.
+    States that do not emit ``eos_token_id`` do not do so afterwards, so that only the end state ends a text.
     """
 
     def mix(weight: Tensor, allowed: Tensor) -> Tensor:
@@ -245,5 +245,5 @@ def smooth(hmm: HMM, floor: float, eos_token_id: int) -> HMM:
 
 
 def _generator(seed: int, number: int) -> torch.Generator:
-    """The random generator of an epoch (``number`` from 0) or of a step (below 0)."""
+    """Make the random generator of an epoch (``number`` from 0) or of a step (``number`` below 0)."""
     return torch.Generator().manual_seed(seed * 1_000_003 + number)

@@ -92,5 +92,5 @@ class VLLM:
 
 
 def _first(at: Mapping[int, Any]) -> int:
-    """The most probable of the tokens that vLLM lists."""
+    """Return the most probable of the tokens that vLLM lists."""
     return max(at, key=lambda token: float(at[token].logprob))

@@ -71,11 +71,11 @@ class InputLayer(ABC):
 
     @abstractmethod
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
-        """Return the factors of B, given a label for each unit axis and one for the token; inner labels count up from ``fresh``."""
+        """Return the factors of B under one label for each unit axis and one for the token; inner labels start at ``fresh``."""
 
     @abstractmethod
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        """Return B[:, tokens] as blocks over consecutive unit axes, whose outer product it is (:class:`KhatriRao` has several)."""
+        """Return blocks over consecutive unit axes whose outer product is B[:, tokens]; only :class:`KhatriRao` has several."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> InputLayer:
