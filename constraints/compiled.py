@@ -50,7 +50,7 @@ class ConstraintAutomaton(Automaton):
         return html_table([], [], repr(self))
 
     def __reduce__(self) -> tuple[Callable[..., Automaton], tuple[Callable[[], Automaton]]]:
-        """Pickle only the recipe: the reading process compiles again, since mask caches cannot be copied."""
+        """Pickle only the recipe: the reading process compiles again, since caches of masks are not copied."""
         if self.made_by is None:
             raise TypeError(
                 "an automaton that was not compiled from a constraint cannot be copied to another process"

@@ -1,4 +1,4 @@
-"""Checks of arguments: texts and whole numbers. The errors name the argument and what it should be."""
+"""Checks of arguments: texts and whole numbers, with errors that name the argument."""
 
 from __future__ import annotations
 

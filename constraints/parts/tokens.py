@@ -189,7 +189,7 @@ class LimitedTokens(Steps):
 
 
 def smallest(strands: list[Strand]) -> State:
-    """Drop each strand with a twin of lower counts, if no part of its stack needs more tokens."""
+    """Drop each strand with another of the same stack and lower counts, if no part lacks tokens."""
     if len(strands) < 2:
         return frozenset(strands)
     by_stack: dict[Stack, list[Counts]] = {}
