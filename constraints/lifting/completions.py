@@ -21,7 +21,6 @@ class Written(NamedTuple):
 
     text: bytes
     costs: list[int]
-    length: int  # bytes of the whole completion
 
 
 class Completions:
@@ -29,7 +28,7 @@ class Completions:
 
     def __init__(self, automaton: LazyAutomaton, dag: TokenDag, eos: int) -> None:
         self.automaton, self.dag, self.eos = automaton, dag, eos
-        self._end = Written(b"", [eos], 0)
+        self._end = Written(b"", [eos])
         self._of: dict[Stack, Written] = {}
         self._recent: dict[Stack | None, list[Written]] = {}
 
@@ -62,8 +61,8 @@ class Completions:
         else:
             ahead = below.text[:reach]
             costs = self.dag.fewest(text + ahead, below.costs[: len(ahead) + 1])
-            recent.append(Written(text, costs, 0))
+            recent.append(Written(text, costs))
             del recent[:-KEPT]
         if len(text) < reach:  # what a token may reach of the stack below
             text += below.text[: reach - len(text)]
-        return Written(text, costs[: len(text) + 1], below.length + len(text))
+        return Written(text, costs[: len(text) + 1])

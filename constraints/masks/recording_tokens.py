@@ -182,7 +182,7 @@ class RecordingTokens(Steps):
         barred, passed, most = list[int](), list[int](), 0
         near: list[int] = []
         if state >= RECORDED:
-            near, most = self._along(set(readings), words, barred)
+            near = self._along(set(readings), words, barred)
         some = self._between_items(state, readings, words)
         for token in dict.fromkeys([*near, *some]):
             target = self.step(state, token)
@@ -191,14 +191,12 @@ class RecordingTokens(Steps):
                 most = max(most, len(self.recording.completion(self.configuration(target))))
         return barred, passed, most
 
-    def _along(
-        self, readings: set[Reading], words: Int[ndarray, " bytes"], barred: list[int]
-    ) -> tuple[list[int], int]:
-        """Return (the tokens after which an item may still become one that was seen, 0).
+    def _along(self, readings: set[Reading], words: Int[ndarray, " bytes"], barred: list[int]) -> list[int]:
+        """Return the tokens after which an item may still become one that was seen.
 
         ``barred`` gets the tokens after which it must.
         """
-        trie, near, most = self.vocab.trie, list[int](), 0
+        trie, near = self.vocab.trie, list[int]()
         todo = [(readings, 0)]
         while todo:
             here, node = todo.pop()
@@ -215,7 +213,7 @@ class RecordingTokens(Steps):
                 else:
                     below = trie.order[int(trie.low[child]) : int(trie.high[child])]
                     barred += below[(words[below >> 3] >> (below & 7) & 1).astype(bool)].tolist()
-        return near, most
+        return near
 
     def _onward(self, readings: set[Reading]) -> set[int]:
         """Return the bytes that may go on towards items that were seen, or end an item."""
