@@ -109,7 +109,7 @@ def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Co
 def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Automaton:
     """Build and compile the constraint of a request, within the limits of the server; return its automaton.
 
-    ``constraint`` is that of :class:`ConstraintRequest`. Raises what :func:`build_constraint` and ``compile`` raise, and
+    ``constraint`` is JSON text as in :class:`ConstraintRequest`. Raises what :func:`build_constraint` and ``compile`` raise, and
     :class:`UnsupportedConstraint` if the limits do not suffice: engines refuse a request that raises a ``ValueError``.
     """
     limits.check_size(constraint)

@@ -1,6 +1,6 @@
 """Checkpoints of a training run: the parameters to the bit, the step and the settings, in one file under one checksum.
 
-:func:`resume` finds what a folder has of a run: the finished HMM, the last checkpoint, or nothing yet.
+:func:`resume` reads the state of a run from its folder: the finished HMM, the last checkpoint, or nothing yet.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def load(path: Path, settings: Mapping[str, Any]) -> tuple[HMM, int] | None:
 
 
 def last_step(path: Path) -> int:
-    """The step of the checkpoint in a folder; 0 if there is none. Raises :class:`FormatError`."""
+    """Read the step of the checkpoint in a folder; 0 if there is none. Raises :class:`FormatError`."""
     return int(read_header(path / FILE)["step"]) if (path / FILE).exists() else 0
 
 

@@ -137,7 +137,7 @@ class ContextHead:
 
     @staticmethod
     def is_in(directory: str | Path) -> bool:
-        """Whether the folder of an HMM holds a head."""
+        """Return whether the folder of an HMM holds a head."""
         return (Path(directory) / FILE).exists()
 
     @classmethod

@@ -135,7 +135,7 @@ class Copying:
 
     @staticmethod
     def is_in(directory: str | Path) -> bool:
-        """Whether the folder of an HMM holds parameters of copying."""
+        """Return whether the folder of an HMM holds parameters of copying."""
         return (Path(directory) / FILE).exists()
 
     @classmethod

@@ -239,7 +239,7 @@ def tokenizer_hash(tokenizer: Any) -> str:
 
 
 def shard_file(path: Path, index: int) -> Path:
-    """The path of a shard."""
+    """Return the path of a shard."""
     return path / f"shard-{index:05d}.safetensors"
 
 

@@ -76,7 +76,7 @@ class ShardedHMM:
         return HMM(self.team.join(self.initial, 0), operator, self.team.join(self.emission, 0))
 
     def factors(self, dtype: torch.dtype) -> list[Factor]:
-        """The factors of the transition, in the given dtype."""
+        """Return the factors of the transition, in the given dtype."""
         return [
             Factor(w.to(dtype), axis, self.team)
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
@@ -163,7 +163,7 @@ class Factor:
 
 
 def factors_of(transition: Operator) -> list[Factor]:
-    """The factors of a dense or Monarch transition. Raises :class:`CircuitError` for others."""
+    """Return the factors of a dense or Monarch transition. Raises :class:`CircuitError` for other transitions."""
     weights, axes = _form(transition)
     return [Factor(w, axis) for w, axis in zip(weights, axes or (0,), strict=True)]
 

@@ -136,7 +136,7 @@ class SharedPrompts(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Append one token's keys and values, (rows, heads, 1, dim); return those of all tokens after the prompts."""
+        """Append one token's keys and values, (rows, heads, 1, dim); return the ones of all tokens after the prompts."""
         if self._handed[1] is not None or key_states.shape[2] != 1:
             raise NotShared
         rooms, size = self._rooms[layer_idx], self._size

@@ -12,11 +12,11 @@
     paper 2 (Loula et al. 2025), §3; N particles, Ψ the task's potential
       base-lm            p_lm                                              1. Base LM
       lcd-unweighted     the local product p_lm · 1[allowed]               2. Locally constrained decoding
-      grammar-only-is    the same, weights p_lm / q                        3.
-      grammar-only-smc   the same, resampled                               4.
+      grammar-only-is    the local product, weights p_lm / q               3.
+      grammar-only-smc   the local product, weights p_lm / q, resampled    4.
       sample-rerank      lcd-unweighted, weights Ψ                         5.
-      full-is            weights p_lm / q · Ψ                              6.
-      full-smc           the same, resampled                               7.
+      full-is            the local product, weights p_lm / q · Ψ           6.
+      full-smc           the local product, weights p_lm / q · Ψ, resampled 7.
       smc-steering       resampled without replacement, beams of 3         Table 7 (Lew et al. 2023)
       full-gcd           gcd with the potential Ψ                          ours
       full-pgcd          pgcd with the potential φ_pgcd · Ψ                ours

@@ -34,7 +34,7 @@ def load_small_lm() -> tuple[Any, Any]:
 def small_hmm_path(task: str, syntax: str | None = None) -> Path:
     """Return the folder of the HMM of the small model's answers to ``task``; ``syntax`` is for "function-calling" only.
 
-    Raises :class:`ValueError` for a task without an HMM, naming those that have one.
+    Raises :class:`ValueError` for a task without an HMM, naming the tasks with one.
     """
     names = SMALL_HMMS.get(task, {})
     if syntax not in names:

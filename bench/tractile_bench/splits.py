@@ -5,7 +5,7 @@ import re
 
 
 def is_train(key: str) -> bool:
-    """Whether an item is on the training side: about half are, by a hash of ``key``."""
+    """Return whether an item is on the training side: about half are, by a hash of ``key``."""
     return hashlib.sha256(f"tractile-train|{key}".encode()).digest()[0] < 128
 
 
