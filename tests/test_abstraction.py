@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 from test_lazy import Brackets, is_value
 
-from tractile.constraints import regex
+from tractile.constraints import Vocabulary, grammar, regex
 from tractile.constraints.automata.abstraction import abstraction
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
 from tractile.errors import TooManyStates
@@ -54,3 +54,15 @@ def test_too_few_states_are_refused():
 def test_as_many_states_as_are_allowed_may_be_used(most):
     size = abstraction(Brackets(), most).num_states
     assert abstraction(Brackets(), size).num_states == size
+
+
+def test_counts_of_a_grammar_are_forgotten_before_its_rules():
+    """Twenty thousand states for a count leave no room for what is repeated: an automaton of any text would be left."""
+    vocab = Vocabulary([*(bytes([b]) for b in range(256)), None], eos_token_id=256)
+    guide = grammar('start: "[" (item ","){2,20000} "]"\nitem: "(" start ")" | /[ab]/').compile(vocab).guide()
+
+    def accepts(text):
+        return guide.accepts_tokens([*text.encode(), 256])
+
+    assert all(map(accepts, ["[a,b,]", "[a,([a,b,]),]", "[" + "a," * 3_000 + "]"]))
+    assert not any(map(accepts, ["a", "[a", "[a,b,]]", "[c,]", "[(a),]", "[a,([a,b,],]"]))

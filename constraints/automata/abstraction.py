@@ -36,7 +36,7 @@ def abstraction(root: Machine, most_states: int) -> Nfa:
     for depth, level in CHOICES:
         with suppress(TooManyStates):
             approximation = Approximation(depth, level)
-            approximation.explore(root.coarse(level), 40 * most_states)
+            approximation.explore(root.coarse(level), 8 * most_states)
             with attempt(limits.WORK / 4):
                 found = minimize(determinize(trim(approximation.automaton().plain), 8 * most_states))
             if found.num_states <= most_states:

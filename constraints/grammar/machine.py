@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 
 from ..automata.region import Local, Machine, Region
 from .productions import Productions
 from .rule_machine import RuleMachine, bounded, closure
 
 ANY = -1  # the count is forgotten
-FEW = 16  # largest count that abstractions keep
 
 
 class GrammarMachines:
@@ -103,16 +103,23 @@ class Root(Region):
 
 
 class CountMachine(Region):
-    """A repeated rule; the local state is the number of repetitions read (``ANY``: forgotten)."""
+    """A repeated rule; the local state is the number of repetitions read, or ``ANY`` where ``start`` is."""
 
-    def __init__(self, machines: GrammarMachines, rule: str) -> None:
-        self.machines = machines
+    def __init__(self, machines: GrammarMachines, rule: str, start: int = 0) -> None:
+        self.machines, self.rule, self._start = machines, rule, start
         self.once, self.low, self.high = machines.productions.counted[rule]
         if machines.productions.lengths[self.once].least == 0:
             self.low = 0  # missing repetitions can be empty
 
     def start(self) -> Local:
-        return 0
+        return self._start
+
+    def coarse(self, level: int) -> Machine:
+        return self._uncounted if level else self
+
+    @cached_property
+    def _uncounted(self) -> Machine:
+        return CountMachine(self.machines, self.rule, ANY)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         return ()
@@ -139,6 +146,3 @@ class CountMachine(Region):
     def view(self, local: Local, reach: int) -> Local:
         more = reach + 1 if self.high is None else min(self.high - local, reach + 1)
         return (min(max(self.low - local, 0), reach + 1), more, local == 0)
-
-    def rounded(self, local: Local, level: int) -> Local:
-        return local if level == 0 and max(self.low, self.high or 0) <= FEW else ANY

@@ -28,7 +28,7 @@ from ..regex import anchors, lookaround
 from ..regex.exotic.first_match import BEGIN, END, EVERY, First, Program
 from ..regex.lookaround import erase
 from ..regex.pattern import Builder, compile_pattern, parse
-from ..regex.syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, constants, inner, walk
+from ..regex.syntax import LOOK, Item, constants, walk
 
 CUT, LAST = 0xFC, 0xFD  # two more marks, bytes that do not occur in UTF-8
 OPEN, CLOSE = (nfa.literal(bytes([byte])) for byte in (BEGIN, END))
@@ -75,25 +75,6 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
     if dfa.difference(taken, anywhere(own)).is_empty and dfa.difference(anywhere(own), taken).is_empty:
         return Terminal(own)
     return Terminal(dfa.minimize(between(taken)), taken, bool(first.tables))
-
-
-def may_be_empty(items: Iterable[Item]) -> bool:
-    """Return whether the items may match without reading a character."""
-    return all(map(reads_nothing, items))
-
-
-def reads_nothing(item: Item) -> bool:
-    """Return whether an item may match without reading a character."""
-    operation, argument = item
-    if operation in CHARACTER:
-        return False
-    if operation in (*REPEAT, constants.POSSESSIVE_REPEAT):
-        return argument[0] == 0 or may_be_empty(argument[2])
-    if operation is constants.SUBPATTERN or operation in ATOMIC:
-        return may_be_empty(inner(item)[0])
-    if operation is constants.BRANCH:
-        return any(map(may_be_empty, argument[1]))
-    return True
 
 
 def looks(items: Sequence[Item]) -> bool:

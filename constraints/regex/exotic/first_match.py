@@ -169,7 +169,6 @@ class First:
         starts = [fresh] if beside else self.begin(fresh)
         number = {state: i for i, state in enumerate(dict.fromkeys(starts))}
         queue, edges, accept = list(number), list[tuple[int, int, int, int]](), list[int]()
-        over: dict[frozenset[Duty], list[int]] = {}  # where the match is decided but for duties
 
         def at(state: State) -> int:
             if state not in number:
@@ -196,19 +195,7 @@ class First:
                 edges += [(source, low, high, at(then)) for then in self.step(state, low)]
         rows = np.array(edges, np.int64).reshape(-1, 4)
         begins = np.arange(len(dict.fromkeys(starts)))
-        found = Nfa(len(number), rows, NO_EPSILONS, begins, np.array(accept, np.int64))
-        for duties, sources in over.items():
-            found = go_on(found, sources, self.rest(duties))
-        return found.plain
-
-    def rest(self, duties: frozenset[Duty]) -> Nfa:
-        """Return the rests of a text that fulfil the guesses about assertions."""
-        found = utf8.text()
-        for k, q, sign in sorted(duties):
-            automaton = self.program.assertions[k]
-            after = Nfa(automaton.num_states, automaton.edges, NO_EPSILONS, np.array([q]), automaton.accept)
-            found = dfa.intersect(found, after) if sign else dfa.difference(found, after)
-        return found
+        return Nfa(len(number), rows, NO_EPSILONS, begins, np.array(accept, np.int64)).plain
 
     def begin(self, state: State) -> list[State]:
         """Return the states in which a match begins here."""
@@ -274,16 +261,3 @@ class First:
         if within not in self.text.accept:
             return [(phase, nodes, within, read, frozenset(onward))] if nodes or phase == "after" else []
         return self.opened(phase, nodes, within, read, frozenset(onward))
-
-
-def go_on(automaton: Nfa, states: Sequence[int], rest: Nfa) -> Nfa:
-    """Return the automaton continued by ``rest`` after these states."""
-    first = automaton.num_states
-    epsilons = [(state, begin + first) for state in states for begin in rest.start.tolist()]
-    return Nfa(
-        first + rest.num_states,
-        np.concatenate([automaton.edges, rest.edges + np.array([first, 0, 0, first])]),
-        np.concatenate([automaton.epsilons, np.array(epsilons, np.int64).reshape(-1, 2)]),
-        automaton.start,
-        np.concatenate([automaton.accept, rest.accept + first]),
-    )
