@@ -321,3 +321,12 @@ def test_overlapping_classes_are_split_into_a_partition_of_the_tokens(seed):
     assert sorted(set(part[inside].tolist())) == list(range(len(set(part[inside].tolist()))))
     found = sorted({(k, int(part[t])) for k, t in zip(*np.nonzero(member), strict=True)})
     assert [tuple(pair) for pair in pairs.tolist()] == found
+
+
+@given(st.data())
+@FEW
+def test_whether_acceptance_extends_is_what_its_definition_says(data):
+    fsa = drawn(data)
+    built = fsa.build()
+    sources = {s for s, t, _ in built.edges() if t in built.accept_states}
+    assert built.acceptance_extends == (set(built.accept_states) <= sources)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -206,3 +207,30 @@ def test_files_that_are_no_checkpoint_are_refused(tmp_path):
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(FormatError):
         tt.HMM.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("beta", "found"),
+    [
+        (None, "missing"),
+        (torch.zeros(2), r"of shape (2,)"),
+        (torch.zeros(2, 0), r"of shape (2, 0)"),
+        (torch.zeros(1, 2, 2), r"of shape (1, 2, 2)"),
+    ],
+)
+def test_what_is_wrong_with_the_emissions_is_said(tmp_path, beta, found):
+    save(tmp_path, beta=beta)
+    message = f"beta should hold log-emissions of shape (hidden, vocab); it is {found}"
+    with pytest.raises(FormatError, match=re.escape(message) + "$"):
+        tt.HMM.from_pretrained(tmp_path)
+
+
+def test_the_worst_row_is_named(tmp_path):
+    rows = torch.tensor([[0.5, 0.505], [0.9, 0.3]])
+    save(tmp_path, alpha_exp=rows)
+    with pytest.raises(
+        FormatError, match=r"alpha_exp should be probabilities .* \(± 0\.01\); one sums to 1\.2$"
+    ):
+        tt.HMM.from_pretrained(tmp_path)
+    save(tmp_path, alpha_exp=rows[[0, 0]])
+    assert tt.HMM.from_pretrained(tmp_path).transition.dense().sum(1).tolist() == pytest.approx([1, 1])

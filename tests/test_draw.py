@@ -1,11 +1,14 @@
 """Pictures and tables: what is drawn is what is there."""
 
+import math
 import shutil
 import subprocess
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 import torch
+from matplotlib.colors import to_hex
+from matplotlib.patches import Circle, FancyArrowPatch
 
 import tractile as tt
 from tractile.circuits.io import draw as drawing
@@ -128,3 +131,131 @@ def test_svg_needs_graphviz(monkeypatch):
     assert drawing.to_svg(automaton()) == "<svg></svg>"
     assert asked == [(["/bin/dot", "-Tsvg"], drawing.to_dot(automaton()))]
     assert automaton()._repr_html_().startswith("<svg></svg><table>")
+
+
+def test_each_level_stands_about_the_middle_of_what_it_comes_from():
+    """One state leads to three, and these to one: the levels are centred, a unit apart, and nobody leaves the figure."""
+    fan = tt.Automaton.from_edges(
+        [*((0, i, i) for i in (1, 2, 3)), *((i, 0, 4) for i in (1, 2, 3))], start=0, accept=[4], vocab_size=4
+    )
+    axes = fan.draw().axes[0]
+    place = {t.get_text(): t.get_position() for t in axes.texts if t.get_fontsize() == 8}
+    assert [place[n][0] for n in "01234"] == pytest.approx([0, 2.2, 2.2, 2.2, 4.4])
+    assert sorted(place[n][1] for n in "123") == pytest.approx([-1.5, 0, 1.5])
+    assert place["0"][1] == place["4"][1] == pytest.approx(0)
+
+
+@pytest.mark.parametrize(
+    "model", [automaton(), tree(), tt.HMM.random(3, 4)], ids=["automaton", "tree", "chain"]
+)
+def test_everything_is_within_the_figure_and_apart(model):
+    figure = model.draw()
+    (axes,) = figure.axes
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    size = figure.get_size_inches()
+    assert size[0] >= 3
+    assert size[1] >= 2
+    nodes = [t.get_position() for t in axes.texts if t.get_fontsize() == 8]
+    assert len(nodes) == len(drawing.picture_of(model).nodes)
+    for x, y in nodes:
+        assert left + 0.85 <= x <= right - 0.85  # a state with the arrow into it
+        assert low + 0.3 <= y <= high - 0.3
+    for i, (x, y) in enumerate(nodes):
+        assert all(abs(x - a) >= 0.99 or abs(y - b) >= 0.99 for a, b in nodes[:i])
+    for text in axes.texts:
+        assert left <= text.get_position()[0] <= right
+        assert low <= text.get_position()[1] <= high
+        assert (text.get_ha(), text.get_va()) == ("center", "center")
+    assert (right - left) / size[0] < 1.5
+    assert not axes.axison
+    assert axes.get_aspect() == 1
+
+
+def test_nodes_are_boxes_of_the_colour_of_their_kind():
+    model = tree()
+    axes = model.draw().axes[0]
+    colours = [drawing.COLOURS[n.kind] for n in drawing.picture_of(model).nodes]
+    assert len(set(colours)) == 3
+    assert [to_hex(t.get_bbox_patch().get_facecolor()) for t in axes.texts] == colours
+    place = {
+        n.number: t.get_position() for n, t in zip(drawing.picture_of(model).nodes, axes.texts, strict=True)
+    }
+    ends = [tuple(zip(*line.get_data(), strict=True)) for line in axes.lines]
+    assert ends == [(place[a], place[b]) for a, b, _ in drawing.picture_of(model).edges]
+    assert all(place[a][1] > place[b][1] for a, b, _ in drawing.picture_of(model).edges)  # the root on top
+
+
+def test_arrows_go_from_rim_to_rim_and_labels_stand_beside_them():
+    two = tt.Automaton.from_edges([(0, 0, 1), (1, 1, 0), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    axes = two.draw().axes[0]
+    arrows = [p for p in axes.patches if isinstance(p, FancyArrowPatch)]
+    rims = [p for p in axes.patches if isinstance(p, Circle)]
+    assert sorted(round(rim.radius, 2) for rim in rims) == [0.25, 0.3, 0.3]
+    (first, second), labels = sorted({rim.center for rim in rims}), {}
+    for arrow, (source, target, text) in zip(arrows, drawing.picture_of(two).edges, strict=False):
+        a, b = arrow._posA_posB
+        label = next(t.get_position() for t in axes.texts if t.get_fontsize() == 7 and t.get_text() == text)
+        if source == target:
+            assert a[1] == b[1] > second[1]
+            assert (a[0] + b[0]) / 2 == pytest.approx(second[0])
+            continue
+        ends = (first, second)[source], (first, second)[target]
+        assert math.dist(a, ends[0]) == pytest.approx(0.3)
+        assert math.dist(b, ends[1]) == pytest.approx(0.3)
+        labels[text] = label[1]
+        assert label[0] == pytest.approx((first[0] + second[0]) / 2)
+    assert labels["1"] < first[1]  # on the other side than that of the way there
+    entry = arrows[-1]._posA_posB
+    assert entry[0] == pytest.approx((first[0] - 0.8, first[1]))
+    assert entry[1] == pytest.approx((first[0] - 0.3, first[1]))
+
+
+def test_sources_and_tables_are_whole():
+    """Graphviz source and Markdown, to the letter."""
+    one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1)], start=0, accept=[1], vocab_size=2)
+    assert drawing.to_dot(one).splitlines() == [
+        "digraph {",
+        '  node [fontname="sans-serif", fontsize=10]; edge [fontname="sans-serif", fontsize=9];',
+        "  rankdir=LR;", "  0 [shape=circle];", "  1 [shape=doublecircle];", "  start0 [shape=point];",
+        "  start0 -> 0;", '  0 -> 0 [label="0"];', '  0 -> 1 [label="1"];', "}",
+    ]  # fmt: skip
+    c = tt.Circuit()
+    c.sum(Sum(Dense(torch.rand(1, 2))), c.input(Categorical(torch.rand(2, 3)), 0))
+    assert drawing.to_dot(c).splitlines()[2:] == [
+        f'  0 [shape=box, style="rounded,filled", fillcolor="{drawing.COLOURS["input"]}", label="Categorical x0\\n2"];',
+        f'  1 [shape=box, style="rounded,filled", fillcolor="{drawing.COLOURS["sum"]}", label="Sum\\n1"];',
+        "  1 -> 0;", "}",
+    ]  # fmt: skip
+    header, rows, footer = c.table()
+    lines = tables.to_markdown(c).splitlines()
+    assert lines[0] == "| " + " | ".join(header) + " |"
+    assert lines[1] == "| " + " | ".join("---" for _ in header) + " |"
+    assert lines[2:4] == ["| " + " | ".join(row) + " |" for row in rows]
+    assert lines[4:] == ["", footer]
+
+
+def test_labels_of_edges_are_cut_past_24_characters():
+    names = ["a" * 12, "b" * 11, "b" * 12]
+    assert drawing.token_label([0, 1], names) == f"{names[0]} {names[1]}"
+    assert drawing.token_label([0, 2], names) == f"{names[0]} {'b' * 7} … (2)"
+    assert drawing.token_label([0, 1, 2, 5], None) == "0–2, 5"
+
+
+def test_200_nodes_are_drawn_and_201_are_not():
+    class Row:
+        def __init__(self, count):
+            self.count = count
+
+        def num_nodes(self):
+            return self.count
+
+        def picture(self, names=None):
+            return names
+
+    assert drawing.picture_of(Row(200), ["a"]) == ["a"]
+    with pytest.raises(
+        CircuitError, match=r"^draw: 1,201 nodes are too many for a picture \(limit 200\); see summary"
+    ):
+        drawing.picture_of(Row(1_201))
+    with pytest.raises(CircuitError, match="201 nodes"):
+        drawing.picture_of(Row(201))

@@ -489,3 +489,20 @@ def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
     shared = tt.inference.condition(circuit, {0: [0, 1]})  # what no evidence changes is still one layer
     emissions = [n for n in shared.graph if isinstance(shared.layer(n), Categorical)]
     assert len({id(shared.layer(n)) for n in emissions if shared.scope(n) != {0}}) == 1
+
+
+def test_only_two_of_a_kind_are_multiplied():
+    """In either order, and whatever is no model; the message names both."""
+    hmm = tt.HMM.random(2, 2)
+    fsa = tt.Automaton.from_edges([(0, 0, 0)], start=0, accept=[0], vocab_size=2)
+    kinds = {"HMM": hmm, "Automaton": fsa, "Chain": hmm * fsa, "Circuit": hmm.unroll(2), "int": 3}
+    chains = {"HMM", "Automaton", "Chain"}
+    for one, other in itertools.product(kinds, repeat=2):
+        if {one, other} <= chains or one == other == "Circuit":
+            assert tt.multiply(kinds[one], kinds[other]).vocab_size if one in chains else True
+            continue
+        with pytest.raises(
+            CircuitError,
+            match=f"both must be chains or both circuits, not {one} and {other}; unroll the chain",
+        ):
+            tt.multiply(kinds[one], kinds[other])

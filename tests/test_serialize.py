@@ -237,3 +237,34 @@ def test_a_subclass_of_hmm_stays_one(tmp_path):
     assert type(Named.from_pretrained(tmp_path)) is Named
     with pytest.raises(tt.errors.ShapeError, match="transition"):
         model.map(lambda t: 2 * t if t.ndim == 2 else t)
+
+
+def test_the_names_of_types_in_files_stay():
+    """Files that were written are read by them."""
+    names = """Automaton Bernoulli Binomial Categorical Chain Constant Dense Diagonal Embedding Gaussian HMM Hadamard Identity
+    Incidence Indicator Joint Kron Kronecker Labels Monarch RowKron Sum"""
+    assert sorted(serialize.file_name(cls) for cls in serialize.TYPES) == names.split()
+    assert list(serialize.TRANSFORMS) == ["exp", "square", "softplus", "sigmoid"]
+    assert serialize.FORMAT == "tractile-circuit-1"
+
+
+def test_subclasses_are_written_as_their_class_only_where_that_is_said(tmp_path):
+    class Mine(Categorical):
+        pass
+
+    class Finer(Mine):
+        pass
+
+    c = tt.Circuit()
+    c.input(Finer(torch.rand(1, 2)), 0)
+    for subclasses in (False, True):
+        serialize.register(Mine, lambda layer: (layer.weight,), subclasses=subclasses)
+        try:
+            if subclasses:
+                tt.save(c, tmp_path)
+                assert type(tt.load(tmp_path).layer(0)) is Mine
+            else:
+                with pytest.raises(FormatError, match="Finer has no file format"):
+                    tt.save(c, tmp_path)
+        finally:
+            del serialize.TYPES[Mine]

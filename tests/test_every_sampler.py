@@ -1,0 +1,191 @@
+"""What every sampler's result says: the tokens' text, their probability, the constraint's narrowing; and views of models."""
+
+import io
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile.circuits.narrowing import Narrowing
+from tractile.inference import smc as sampling
+from tractile.inference.smc import presets
+from tractile.inference.smc.per_prompt import view_of
+from tractile.inference.smc.trace import END, SHOWN
+from tractile.lm.base import Forking, Hidden
+
+VOCAB = tt.Vocabulary([b"a", b"b", None], 2)
+HMM = tt.HMM.random(2, 3, seed=1)
+CUT = Narrowing("/a", "maxLength", 9, 3, "size")
+GIVEN = {"prompt": [], "max_new_tokens": 3}
+SAMPLERS = {
+    "smc": lambda **a: tt.smc(**a, proposal="gcd", particles=4),
+    "awrs": lambda **a: tt.smc(**a, proposal="awrs", particles=4),
+    "islands": lambda **a: tt.smc(**a, islands=["gcd", "lcd"], particles=4),
+    "importance_sampling": lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=4),
+    "resample_move": lambda **a: sampling.resample_move(**a, proposal="gcd", particles=4),
+    "annealed": lambda **a: sampling.annealed(**a, proposal="gcd", particles=4),
+    "speculative": lambda **a: tt.speculative(**a, hmm=HMM, particles=4).posterior,
+    "rejection_sampling": lambda **a: sampling.rejection_sampling(**a, samples=2).posterior,
+    "smc_on_ranks": lambda **a: sampling.smc_on_ranks(**(a | {"prompts": [a.pop("prompt")]}), proposal="gcd", particles=4)[0],
+}  # fmt: skip
+
+
+def automaton():
+    fa = tt.constraints.regex("a{0,2}b").compile(VOCAB)
+    fa.narrowed = (CUT,)
+    return fa
+
+
+def log_prob(ids):
+    """Of the tokens, one by one."""
+    lm, total = tt.CircuitLM(HMM, 2, VOCAB), 0.0
+    lm.start([[]])
+    for token in ids:
+        total += float(lm.log_probs()[0, token])
+        lm.advance(torch.tensor([token]))
+    return total
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_result_says_what_its_tokens_are(name):
+    post = SAMPLERS[name](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=automaton(), **GIVEN)
+    assert post.narrowed == (CUT,)
+    assert len(post.texts) == len(post.token_ids) == len(post.log_weights) == len(post.log_probs) >= 2
+    for ids, text, found in zip(post.token_ids, post.texts, post.log_probs.tolist(), strict=True):
+        spelled = "".join("ab"[token] for token in ids if token < 2)
+        assert text == spelled
+        assert spelled in ("b", "ab", "aab")
+        assert found == pytest.approx(log_prob(ids), rel=1e-5)
+    assert math.isfinite(post.log_evidence)
+
+
+def test_files_and_pages_are_utf_8_whatever_the_locale(monkeypatch, tmp_path):
+    """``io.text_encoding`` is asked where no encoding is given, which is then the locale's."""
+    plain = io.text_encoding
+
+    def asked(encoding, level=2):
+        assert encoding is not None
+        return plain(encoding, level)
+
+    post = SAMPLERS["smc"](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=automaton(), trace=True, **GIVEN)
+    monkeypatch.setattr(io, "text_encoding", asked)
+    post.to_html(tmp_path / "run.html")
+    assert "★" in (tmp_path / "run.html").read_bytes().decode()
+
+
+def test_the_page_shows_texts_cuts_and_the_guide():
+    post = SAMPLERS["smc"](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=automaton(), trace=True, **GIVEN)
+    page = post.to_html()
+    assert f"<h1>{len(post.texts)} particles, {len(set(post.texts))} distinct texts, log Z ≈ " in page
+    assert page.count("★ best</td>") == page.count('<tr class="best">') == 1
+    assert f'<tr class="best"><td class="n">{max(post.group_by(lambda p: p.text).values()):.3f}</td>' in page
+    assert page.count('<td class="t">') == len(set(post.texts))
+    assert "The constraint accepts less" in page
+    assert "/a: maxLength: 3 instead of 9" in page
+    assert "<p>Guide:" not in page
+    bare = replace(post, narrowed=())
+    assert "The constraint accepts less" not in bare.to_html()
+
+
+def test_the_plot_has_its_axes():
+    post = SAMPLERS["smc"](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=automaton(), trace=True, **GIVEN)
+    first, between, bars = post.plot().axes
+    assert (first.get_xlabel(), first.get_ylabel()) == ("step", "effective sample size")
+    assert first.get_ylim() == pytest.approx((0, 4.2))
+    assert (between.get_xlabel(), between.get_ylabel()) == ("step", "weight")
+    assert between.get_xlim() == (0, len(post.trace.steps) + 1)
+    assert between.get_ylim() == (0, 1)
+    assert bars.get_xlabel() == "weight"
+    assert bars.get_title() == f"log Z ≈ {post.log_evidence:.3f} nats"
+    shown = [label.get_text() for label in bars.get_yticklabels()]
+    assert shown[::-1] == [repr(text) for text in post.group_by(lambda p: p.text)]
+
+
+def test_a_trace_says_what_became_of_each_particle():
+    """And shows the likeliest tokens under the model and under the proposal, and those that were drawn."""
+    size = 40
+    vocab = tt.Vocabulary([*(bytes([65 + i]) for i in range(size)), None], size)
+    lm = tt.CircuitLM(tt.HMM.random(3, size + 1, seed=2), size, vocab)
+    fa = tt.constraints.regex("[A-T]{1,2}").compile(vocab)
+    steps = tt.smc(lm, [], fa, "gcd", particles=2, max_new_tokens=4, trace=True).trace.steps
+    for step in steps:
+        for belief in step.beliefs:
+            assert belief.vocab == size + 1
+            asked = [
+                sorted(belief.candidates, key=key)[-SHOWN:]
+                for key in (lambda c: c.lm, lambda c: c.proposal or 0)
+            ]
+            likeliest = {c.token for half in asked for c in half}
+            assert SHOWN <= len(likeliest) <= len(belief.candidates) <= len(likeliest) + 2
+            assert {c.text for c in belief.candidates if c.token == size} <= {END}
+    killed = tt.smc(lm, [], fa, "lm", particles=16, max_new_tokens=4, trace=True, seed=1)
+    for step in killed.trace.steps:
+        for weight, status in zip(step.weight, step.status, strict=True):
+            assert status in ("grows", "waits", "ended", "dead")
+            assert (status == "dead") == (weight == 0)
+    assert {status for step in killed.trace.steps for status in step.status} >= {"grows", "dead"}
+    assert {status for step in steps for status in step.status} == {"grows", "ended"}
+
+
+class Bare:
+    vocab_size, eos_token_id = 2, None
+
+    def start(self, prompts):
+        raise NotImplementedError
+
+    advance = select = decode = start
+
+    def log_probs(self):
+        return torch.arange(6.0).view(3, 2)
+
+
+class Copies(Bare):
+    def fork(self):
+        return Rows(torch.arange(3))
+
+
+class Shows(Bare):
+    def hidden(self):
+        return torch.arange(3.0)[:, None]
+
+
+class Both(Copies, Shows):
+    pass
+
+
+class Rows:
+    def __init__(self, rows):
+        self.rows = rows
+
+    def select(self, rows):
+        self.rows = self.rows[rows]
+
+
+@pytest.mark.parametrize("kind", [Bare, Copies, Shows, Both])
+def test_a_view_of_rows_can_do_what_its_model_can(kind):
+    view = view_of(kind(), lambda: torch.tensor([2, 0]))
+    assert (isinstance(view, Forking), isinstance(view, Hidden)) == (
+        issubclass(kind, Copies),
+        issubclass(kind, Shows),
+    )
+    assert view.log_probs().tolist() == [[4, 5], [0, 1]]
+    if issubclass(kind, Copies):
+        assert view.fork().rows.tolist() == [2, 0]
+    if issubclass(kind, Shows):
+        assert view.hidden().tolist() == [[2], [0]]
+
+
+@pytest.mark.parametrize("name", presets.PRESETS)
+def test_presets_that_weigh_by_a_potential_want_one(name):
+    preset = presets.PRESETS[name]
+
+    def run():
+        return preset.run(tt.CircuitLM(HMM, 2, VOCAB), [], automaton(), particles=4, max_new_tokens=3)
+
+    if preset.potential:
+        with pytest.raises(tt.errors.EvidenceError, match="weighs sequences by a potential: give potential="):
+            run()
+    else:
+        assert len(run().texts) == 4

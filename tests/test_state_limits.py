@@ -1,0 +1,143 @@
+"""Limits of states are exact: what just fits is made, one less is refused, and the error says which limit it was."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from test_subsets import drawn
+
+import tractile as tt
+from tractile.constraints import limits, regex
+from tractile.constraints.automata import arrays, dfa
+from tractile.constraints.automata.lazy import explore
+from tractile.constraints.automata.nfa import Nfa
+from tractile.constraints.automata.nfa_machine import NfaMachine
+from tractile.constraints.automata.stack import StackAutomaton
+from tractile.constraints.automata.subsets import determinize
+from tractile.errors import TooManyStates
+
+DRAWN = [nfa for nfa in (drawn(random.Random(seed)) for seed in range(60)) if nfa.num_states > 1]
+
+
+def closed(first, step):
+    """All that can be reached."""
+    todo = list(first)
+    seen = set(todo)
+    while todo:
+        for new in step(todo.pop()) - seen:
+            seen.add(new)
+            todo.append(new)
+    return seen
+
+
+def after(nfa, states):
+    """The nonempty sets that a set of states goes to, one for each byte."""
+    rows = [row for row in nfa.edges.tolist() if row[0] in states]
+    return {frozenset(d for _, a, b, d in rows if a <= x <= b) for x in range(97, 101)} - {frozenset()}
+
+
+def least(make, known):
+    """``known`` suffices as a limit, one less does not."""
+    found = make(known)
+    for fewer in {known - 1, known // 2} if known else ():
+        with pytest.raises(TooManyStates, match=f"{fewer:,} states") as caught:
+            make(fewer)
+        assert (caught.value.limit, caught.value.path) == (fewer, None)
+    return found
+
+
+def several(sets):
+    return sum(len(each) > 1 for each in sets)
+
+
+@pytest.mark.parametrize("nfa", DRAWN, ids=lambda nfa: f"{nfa.num_states} {len(nfa.edges)}")
+def test_sets_of_states_are_counted(nfa):
+    if nfa.is_deterministic:
+        assert determinize(nfa, 0) is nfa
+        return
+    start, single = frozenset(nfa.start.tolist()), {frozenset([q]) for q in range(nfa.num_states)}
+    reached, every = (
+        closed(first, lambda states: after(nfa, states)) for first in ({start}, {start} | single)
+    )
+    made = least(lambda limit: determinize(nfa, limit), min(several(reached), several(every)))
+    assert made.is_deterministic
+    small = least(lambda limit: dfa.minimize(nfa, limit), min(several(reached), several(every)))
+    assert small.num_states <= made.num_states
+
+
+def test_pairs_of_states_are_counted():
+    for a, b in itertools.pairwise(DRAWN):
+
+        def step(pair, a=a, b=b):
+            moves = [
+                [row for row in one.edges.tolist() if row[0] == q]
+                for one, q in zip((a, b), pair, strict=True)
+            ]
+            met = itertools.product(*moves)
+            return {(x[3], y[3]) for x, y in met if max(x[1], y[1]) <= min(x[2], y[2])}
+
+        pairs = closed(itertools.product(a.start.tolist(), b.start.tolist()), step)
+        least(lambda limit, a=a, b=b: dfa.intersect(a, b, limit), len(pairs))
+
+
+def test_transitions_are_ten_for_each_state(monkeypatch):
+    with pytest.raises(TooManyStates) as caught:
+        arrays.check_transitions(10 * limits.STATES + 1)
+    assert caught.value.limit == 10 * limits.STATES
+    arrays.check_transitions(10 * limits.STATES)
+    word = regex("[a-c]{40}").nfa.plain
+    monkeypatch.setattr(limits, "STATES", 4)
+    assert dfa.intersect(word, word, 41).num_states == 41  # 40 transitions
+    with pytest.raises(TooManyStates, match="limit of 40 states or transitions"):
+        dfa.intersect(regex("[a-c]{41}").nfa.plain, regex("[a-c]{41}").nfa.plain, 42)
+
+
+def test_configurations_are_counted():
+    for pattern in ("a{3}b?", "(ab|cd)*e", "[a-z]{2,5}"):
+        automaton = regex(pattern).nfa.plain
+        lazy = StackAutomaton(NfaMachine(automaton))
+        size = explore(lazy, 1_000).num_states
+        assert explore(lazy, size).num_states == size
+        with pytest.raises(TooManyStates, match=f"more than {size - 1} states") as caught:
+            explore(lazy, size - 1)
+        assert caught.value.limit == size - 1
+
+
+def test_sets_of_token_automata_are_counted():
+    vocab = tt.Vocabulary([b"a", b"b", b"ab", None], 3)
+    for pattern, size in (("(a|b)*a(a|b){2}", 9), ("a*b*", 3), ("(ab|a)*b", 4)):
+        nfa = regex(pattern).compile(vocab).partitioned
+        made = nfa.determinize().num_states
+        assert made >= size - 1
+        for make in (nfa.determinize, nfa.minimize):
+            make(limit=made)
+            with pytest.raises(
+                TooManyStates, match=f"more than {made - 1} states; pass a larger limit"
+            ) as caught:
+                make(limit=made - 1)
+            assert caught.value.limit == made - 1
+
+
+def test_what_is_deterministic_is_made_as_small_as_its_language():
+    """Also where it is deterministic already; only what is large stays."""
+    for pattern, size in (("ab|cb", 3), ("(?:ab|cb)(?:ad|cd)?", 5), ("a(?:a|aa|aaa)?", 5), ("[ab]*|a*", 1)):
+        nfa = determinize(regex(pattern).nfa)
+        assert dfa.simplify(nfa).num_states == dfa.minimize(nfa).num_states == size
+    redundant = Nfa(
+        4, np.array([[0, 97, 97, 1], [0, 98, 98, 2], [1, 99, 99, 3], [2, 99, 99, 3]]), np.empty((0, 2), np.int64),
+        np.array([0]), np.array([3]),
+    )  # fmt: skip
+    assert redundant.is_deterministic
+    assert dfa.simplify(redundant).num_states == 3
+
+
+def test_large_deterministic_automata_stay_as_they_are(monkeypatch):
+    nfa = regex("a{2,5}(?:b|c)").nfa.plain
+    redundant = dfa.intersect(nfa, regex("[abc]{0,9}").nfa)
+    assert redundant.is_deterministic
+    small = dfa.minimize(redundant).num_states
+    assert small < redundant.num_states
+    for most, size in ((redundant.num_states, small), (redundant.num_states - 1, redundant.num_states)):
+        monkeypatch.setattr(dfa, "MANY_STATES", most)
+        assert dfa.simplify(redundant).num_states == size
