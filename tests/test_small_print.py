@@ -1,0 +1,228 @@
+"""What signatures and docstrings promise at the edges: text boundaries, seeds, exact counts, tolerances, precisions, limits."""
+
+import io
+import itertools
+import random
+import re
+import token
+import tokenize
+
+import pytest
+import torch
+from lazy_machines import letters_of
+
+import tractile as tt
+from tractile.circuits import builders
+from tractile.constraints import json_schema, regex
+from tractile.constraints.automata.lazy import Numbered
+from tractile.errors import CircuitError, EvidenceError, ShapeError
+from tractile.inference import smc as sampling
+from tractile.layers import Categorical, Dense, Diagonal, Identity, Incidence, Monarch
+
+PIECES = [
+    "x",
+    "X",
+    "= 1",
+    "\n",
+    ";",
+    "(",
+    ")",
+    "[",
+    "]",
+    "'a'",
+    '"b;"',
+    "'''c\nd'''",
+    '""',
+    "{",
+    "}",
+    "'\\''",
+    " ",
+    ",",
+]
+
+
+def statements(text):
+    """The last end of a statement, by Python's tokenizer; None where it does not read the text."""
+    starts = [0, *(m.end() for m in re.finditer("\n", text))]
+    end, depth = 0, 0
+    try:
+        for each in tokenize.generate_tokens(io.StringIO(text).readline):
+            depth += (
+                (each.string in list("([{")) - (each.string in list(")]}")) if each.type == token.OP else 0
+            )
+            place = starts[each.end[0] - 1] + each.end[1] if each.end[0] <= len(starts) else len(text)
+            if each.string == ";" and each.type == token.OP:
+                end = place
+            elif each.type in (token.NEWLINE, token.NL) and each.string == "\n" and not depth:
+                end = starts[each.start[0] - 1] + each.start[1] + 1
+    except (tokenize.TokenError, SyntaxError, IndentationError):
+        return None
+    return end
+
+
+def test_statements_end_where_python_s_tokenizer_ends_them():
+    dice, compared = random.Random(0), 0
+    for _ in range(400):
+        text = "".join(dice.choices(PIECES, k=dice.randint(1, 9))) + dice.choice(["", "\n"])
+        expected = statements(text)
+        balanced = all(text.count(a) == text.count(b) for a, b in ("()", "[]", "{}"))
+        if expected is not None and balanced and not re.search(r"[)\]}][^(\[{]*[)\]}]|^[^(\[{]*[)\]}]", text):
+            assert sampling.every_statement(text) == expected, text
+            compared += 1
+    assert compared > 60
+    for c in map(chr, range(32, 127)):
+        if c not in "'\"([{)]};\\":
+            assert sampling.every_statement(f"{c} = 1\n{c}") == 6
+
+
+def test_clauses_end_at_marks_before_a_space_and_at_lines():
+    for mark in ",;:.!?…。，；：！？":
+        assert sampling.every_clause(f"a{mark} b") == 2
+        assert sampling.every_clause(f"a{mark}b") == sampling.every_clause(f"a{mark}") == 0
+    for letter in "ab1-'\"(":
+        assert sampling.every_clause(f"a{letter} b") == 0
+    assert sampling.every_clause("a, b\nc") == 5
+
+
+def test_a_batch_of_one_seed_has_that_and_the_following_ones():
+    vocab = tt.Vocabulary([b"a", b"b", None], 2)
+    lm, fa = tt.CircuitLM(tt.HMM.random(2, 3, seed=1), 2, vocab), regex("[ab]*").compile(vocab)
+    both = tt.smc(lm, prompts=[[], [], []], fa=fa, proposal="gcd", particles=4, max_new_tokens=6, seed=11)
+    for i, post in enumerate(both):
+        alone = tt.smc(lm, [], fa, "gcd", particles=4, max_new_tokens=6, seed=11 + i)
+        assert post.token_ids == alone.token_ids
+
+
+def test_counts_are_exact_up_to_53_bits():
+    every = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
+    assert tt.count(every, n=52) == 1 << 52
+    with pytest.raises(CircuitError, match="too many to count exactly; use log_marginal"):
+        tt.count(every, n=53)
+    assert tt.count(every, {0: 1}, n=53) == 1 << 52
+
+
+def test_pixels_make_images_of_any_size():
+    assert builders.image_regions(1, 1) == 0
+    assert builders.image_regions(1, 2) == builders.image_regions(2, 1) == (0, 1)
+    for height, width in ((0, 1), (1, 0), (-1, 2)):
+        with pytest.raises(ShapeError, match=f"at least one pixel, not {height} × {width}"):
+            builders.image_regions(height, width)
+
+
+def test_random_inputs_are_spread_as_they_say():
+    random_parameters = builders.RandomParameters(seed=0, dtype=torch.float64)
+    layer = random_parameters.gaussian(mean=5.0, deviation=3.0)(0, 4_000)
+    mean, variance = layer.parameters()[:2]
+    assert float(mean.mean()) == pytest.approx(5, abs=0.2)
+    assert float(mean.std()) == pytest.approx(3, abs=0.2)
+    assert variance.unique().tolist() == [9]
+    rows = random_parameters.rows(2_000, 3)
+    assert torch.allclose(rows.sum(1), torch.ones(2_000, dtype=torch.float64))
+    assert float((rows[:, 0] / rows[:, 1]).log().std()) == pytest.approx(1.5 * 2**0.5, rel=0.1)
+    again = builders.RandomParameters(seed=0, dtype=torch.float64).gaussian(mean=5.0, deviation=3.0)(0, 4_000)
+    assert torch.equal(again.parameters()[0], mean)
+
+
+@pytest.mark.parametrize("size", [1, 4, 400])
+def test_rows_may_miss_one_by_rounding_and_no_more(size):
+    """Of single precision: a millionth, and in long rows what rounding of so many terms may come to."""
+    tolerance = max(1e-6, 8 * size**0.5 * torch.finfo(torch.float32).eps)
+    even = torch.full((2, size), 1 / size, dtype=torch.float64)
+    for share, fits in ((0.5, True), (1.6, False), (-0.5, True), (-1.6, False)):
+        emission = (even * (1 + share * tolerance)).float()
+        initial, transition = torch.tensor([0.5, 0.5]), torch.eye(2)
+        if fits:
+            assert tt.HMM(initial, transition, emission).vocab_size == size
+        else:
+            with pytest.raises(ShapeError, match=r"emission.* must hold non-negative rows that sum to one"):
+                tt.HMM(initial, transition, emission)
+
+
+def test_a_transposed_monarch_has_no_rows_of_its_weights():
+    monarch = Monarch([torch.rand(1, 3, 3), torch.rand(1, 3, 1)])
+    assert len(monarch.parameter_rows()) == len(monarch.weights)
+    with pytest.raises(CircuitError, match="which is transposed, are no distributions"):
+        monarch.T.parameter_rows()
+
+
+OPERATORS = {
+    "dense": Dense(torch.rand(3, 4)),
+    "diagonal": Diagonal(torch.rand(4)),
+    "identity": Identity(4),
+    "incidence": Incidence(torch.tensor([0, 2, 2]), torch.tensor([0, 1, 3]), (3, 4)),
+    "monarch": Monarch([torch.rand(2, 2, 2), torch.rand(2, 2, 2)]),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_operators_times_vectors_of_any_precision(name, dtype):
+    """The result has the wider precision of the two, and the value of the dense matrix."""
+    operator = OPERATORS[name]
+    matrix, own = operator.dense(), [parameter.dtype for parameter in operator.parameters()]
+    x = torch.rand(4, 3).to(dtype)
+    for given in (x, x[:, 0], x[:, :0]):
+        found = operator.times(given)
+        assert found.shape == (matrix.shape[0], *given.shape[1:])
+        exact = torch.allclose(found.double(), matrix.double() @ given.double(), rtol=1e-5 if own else 1e-2)
+        assert exact
+        assert not own or found.dtype == torch.promote_types(own[0], dtype)
+
+
+@pytest.mark.parametrize("vocab_size", [2, 3, 5, 9])
+def test_tokens_are_read_the_same_for_small_and_large_batches(vocab_size):
+    """Tables are gathered whole where the batch is at least as large as they are, else column by column."""
+    circuit = tt.Circuit()
+    inputs = [circuit.input(Categorical(torch.rand(2, vocab_size).double()), v) for v in range(3)]
+    circuit.sum(
+        tt.layers.Sum(Dense(torch.rand(1, 2).double())), circuit.product(tt.layers.Hadamard(), *inputs)
+    )
+    rows = torch.tensor(list(itertools.product(range(vocab_size), repeat=3)))
+    whole = tt.log_marginal(circuit, rows)
+    for size in (1, vocab_size - 1, vocab_size, vocab_size + 1):
+        parts = [tt.log_marginal(circuit, part) for part in rows[: 4 * size].split(size)]
+        assert torch.allclose(torch.cat(parts), whole[: 4 * size], rtol=1e-14, atol=0)
+
+
+def test_letters_begin_with_what_leaves_their_first_state():
+    letters = letters_of([(0, 97, 99, 0), (0, 92, 92, 1), (1, 110, 110, 0)])
+    for low, high in itertools.combinations_with_replacement(range(88, 115), 2):
+        assert letters.may_begin(low, high) == any(low <= byte <= high for byte in (92, 97, 98, 99))
+
+
+SCHEMAS = [
+    {"type": "array", "items": {"enum": ["a", "b", 1]}, "uniqueItems": True},
+    {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 2}},
+    {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+    {"anyOf": [{"type": "integer", "minimum": 12}, {"type": "array", "items": {}}, {"const": "x"}]},
+]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
+def test_all_moves_are_the_steps_byte_by_byte(schema):
+    """The moves are disjoint ranges in order, and each byte leads where a step by it leads."""
+    automaton, dice = json_schema(schema).automaton, random.Random(1)
+    states = Numbered(automaton)
+    for _ in range(6):
+        configuration = automaton.start()
+        for _ in range(14):
+            moves = automaton.moves(configuration)
+            assert all(a.high < b.low for a, b in itertools.pairwise(moves))
+            after = {byte: move.target for move in moves for byte in range(move.low, move.high + 1)}
+            for byte in range(256):
+                target = automaton.step(configuration, byte)
+                assert (target is None) == (byte not in after)
+                if target is not None:
+                    assert states.number(target) == states.number(after[byte])
+            if not after:
+                break
+            configuration = dice.choice(list(after.values()))
+
+
+def test_conditionals_of_no_variable_named_are_of_the_first():
+    hmm = tt.HMM.random(2, 3, seed=0)
+    assert torch.equal(tt.conditional(hmm, n=3), tt.conditional(hmm, variable=0, n=3))
+    with pytest.raises(EvidenceError, match="evidence of one row, not of 2"):
+        tt.count(
+            tt.Automaton.from_edges([(0, 0, 0)], start=0, accept=[0], vocab_size=2), torch.zeros(2, 1).long()
+        )
