@@ -80,9 +80,9 @@ class RandomParameters:
         return lambda variable, units: Bernoulli(self.rows(units, 2)[:, 1])
 
     def gaussian(self, mean: float = 0.0, deviation: float = 1.0) -> Inputs:
-        """Return a function (variable, units) → Gaussian layer with means drawn from N(``mean``, ``deviation``²).
+        """Return a function (variable, units) → Gaussian layer with random means, drawn from a Gaussian of these parameters.
 
-        All variances are ``deviation``².
+        All variances are the square of ``deviation``.
         """
 
         def layer(variable: int, units: int) -> InputLayer:

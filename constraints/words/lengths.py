@@ -61,7 +61,7 @@ def text_length(
 
 
 def ends_as_sentence() -> Constraint:
-    """Accept texts that end with ``. ! ? …``, optionally followed by closing quotes or brackets.
+    """Accept texts that end as a sentence: with ``!``, ``?``, ``…`` or a full stop, and perhaps closing quotes or brackets.
 
     Examples
     --------
