@@ -259,3 +259,13 @@ def test_200_nodes_are_drawn_and_201_are_not():
         drawing.picture_of(Row(1_201))
     with pytest.raises(CircuitError, match="201 nodes"):
         drawing.picture_of(Row(201))
+
+
+def test_edges_run_downwards_in_the_order_of_their_states_and_starts_are_entered_straight():
+    fan = tt.Automaton.from_edges([(0, 0, 1), (0, 1, 2)], start=0, accept=[1, 2], vocab_size=2)
+    axes = fan.draw().axes[0]
+    place = {t.get_text(): t.get_position() for t in axes.texts if t.get_fontsize() == 8}
+    assert place["1"][1] > place["0"][1] > place["2"][1]
+    arrows = [p for p in axes.patches if isinstance(p, FancyArrowPatch)]
+    assert [arrow.get_connectionstyle().rad for arrow in arrows] == [-0.18, -0.18, -0.0]
+    assert {arrow.get_arrowstyle().head_length for arrow in arrows} == {5}

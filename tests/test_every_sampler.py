@@ -10,8 +10,9 @@ import torch
 import tractile as tt
 from tractile.circuits.narrowing import Narrowing
 from tractile.inference import smc as sampling
-from tractile.inference.smc import presets
+from tractile.inference.smc import presets, user_function
 from tractile.inference.smc.per_prompt import view_of
+from tractile.inference.smc.step import Knowledge
 from tractile.inference.smc.trace import END, SHOWN
 from tractile.lm.base import Forking, Hidden
 
@@ -189,3 +190,55 @@ def test_presets_that_weigh_by_a_potential_want_one(name):
             run()
     else:
         assert len(run().texts) == 4
+
+
+def test_prompts_of_ranks_have_the_seeds_of_a_batch():
+    lm, fa = tt.CircuitLM(HMM, 2, VOCAB), tt.constraints.regex("[ab]*").compile(VOCAB)
+    given = {"fa": fa, "proposal": "gcd", "particles": 4, "max_new_tokens": 6, "seed": 5}
+    found = sampling.smc_on_ranks(lm, prompts=[[], [], []], **given)
+    assert [post.token_ids for post in found] == [
+        post.token_ids for post in tt.smc(lm, prompts=[[], [], []], **given)
+    ]
+
+
+def test_the_values_of_a_function_that_are_kept_are_the_latest(monkeypatch):
+    asked = []
+
+    def longer(text):
+        asked.append(text)
+        return 1.0 + len(text)
+
+    monkeypatch.setattr(user_function, "CACHE_SIZE", 4)
+    function = user_function.UserFunction(longer)
+    assert function.values([(str(i), False) for i in range(6)]) == [2.0] * 6
+    asked.clear()
+    assert function.values([(str(i), False) for i in range(6)]) == [2.0] * 6
+    assert asked == ["0", "1"]
+
+
+def test_the_last_line_names_each_cut_once():
+    post = SAMPLERS["smc"](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=automaton(), **GIVEN)
+    other = CUT._replace(keyword="max_depth")
+    last = str(replace(post, narrowed=(CUT, other, CUT))).splitlines()[-1]
+    assert last == "the constraint leaves out some texts (maxLength, max_depth): see narrowed"
+
+
+class Wrong(sampling.Proposal):
+    """Draws a token that there is not."""
+
+    needs = Knowledge.LOCAL
+
+    def __init__(self, token):
+        self.token = token
+
+    def draw(self, step, generator):
+        rows = len(step.rows)
+        return torch.full((rows,), self.token), torch.zeros(rows, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("token", [-1, 3])
+def test_a_token_that_there_is_not_is_named_with_its_text(token):
+    lm = tt.CircuitLM(HMM, 2, VOCAB)
+    with pytest.raises(tt.errors.ProposalError, match=f"drew token {token} of 3") as caught:
+        tt.smc(lm, [], automaton(), Wrong(token), particles=2, max_new_tokens=3)
+    assert str(caught.value).count("''") == 1  # the text before it

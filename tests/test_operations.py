@@ -506,3 +506,20 @@ def test_only_two_of_a_kind_are_multiplied():
             match=f"both must be chains or both circuits, not {one} and {other}; unroll the chain",
         ):
             tt.multiply(kinds[one], kinds[other])
+
+
+def test_only_nodes_below_the_root_are_differentiated():
+    c = tt.Circuit()
+    used, unused = (c.input(Categorical(torch.rand(1, 2)), v) for v in range(2))
+    root = c.sum(Sum(Dense(torch.rand(1, 1))), used)
+    assert c.root == root
+    for node in (unused, 17):
+        with pytest.raises(
+            CircuitError, match=f"differentiate: node {node} is not below the root, node {root}"
+        ):
+            ops.differentiate(c, node)
+    twice = tt.Circuit()
+    inputs = [twice.input(Categorical(torch.rand(1, 2)), 0) for _ in range(2)]
+    twice.product(Hadamard(), *inputs)
+    with pytest.raises(CircuitError, match="decomposable"):
+        ops.differentiate(twice, inputs[0])
