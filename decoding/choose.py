@@ -234,8 +234,8 @@ def _checked(options: Sequence[str], end: bool) -> list[bytes]:
         if not end and (one.startswith(other) or other.startswith(one)):
             i, j = (i, j) if len(one) < len(other) else (j, i)
             raise EvidenceError(
-                f"choose: options[{j}] begins with options[{i}], so with end=False the probability of the latter has that of "
-                "the former in it; give end=True, or options none of which begins another one"
+                f"choose: options[{j}] begins with options[{i}], whose probability with end=False includes that of options[{j}]; "
+                "give end=True, or options none of which begins another one"
             )
     if not end and b"" in texts:
         raise EvidenceError("choose: every text begins with the empty option; give end=True")

@@ -182,7 +182,7 @@ def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, 
     whose = torch.arange(len(given)).repeat_interleave(copies)
     if rest or (len(given) > 1 and not torch.equal(prompts, prompts[whose * copies])):
         raise EvidenceError(
-            f"ConstraintLogitsProcessor: {len(given)} numbers were given, one for each prompt, but {len(prompts)} rows "
-            "came, which are not as many copies of each of so many prompts"
+            f"ConstraintLogitsProcessor: {len(given)} numbers were given, one for each prompt, but the {len(prompts)} rows of "
+            f"this call are not {len(given)} prompts with the same number of copies each"
         )
     return torch.tensor(given)[whose]
