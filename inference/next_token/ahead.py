@@ -1,6 +1,6 @@
-"""Tokens ahead of a next-token query's rows: how many of a draft are allowed, and which ones must come.
+"""``validate`` and ``forced`` of a next-token query: how many drafted tokens are allowed, and which tokens must come.
 
-A query of masks (:mod:`~.gcd`) answers both row by row; the functions below do for any query, on a fork of it.
+The functions below work for any query: they advance a fork of it token by token. :mod:`~.gcd` has faster ones of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ...errors import ShapeError
 from ..arguments import short, whole
 from .protocol import Drafts, NextTokenQuery
 
-FORCED_LIMIT = 256  # tokens of a row that `forced` looks ahead by default
+FORCED_LIMIT = 256  # tokens per row that `forced` lists at most by default
 
 
 def draft_lists(tokens: Drafts, rows: int) -> list[list[int]]:
-    """The drafted tokens of each row; :class:`ShapeError` where there is not one sequence of ids for each."""
+    """Return each row's draft as a list; raise :class:`ShapeError` unless there is one id sequence per row."""
     try:
         drafts = [[*map(index, row)] for row in (tokens.tolist() if isinstance(tokens, Tensor) else tokens)]
     except TypeError:
@@ -32,7 +32,7 @@ def draft_lists(tokens: Drafts, rows: int) -> list[list[int]]:
 
 
 def validate(query: NextTokenQuery, tokens: Drafts) -> Int[Tensor, " batch"]:
-    """:meth:`NextTokenQuery.validate`, token by token."""
+    """Implement :meth:`NextTokenQuery.validate` token by token on a fork."""
     drafts = draft_lists(tokens, len(query.remaining))
     trial, length = query.fork(), max(map(len, drafts), default=0)
     table = torch.tensor([row + [-1] * (length - len(row)) for row in drafts], dtype=torch.long)
@@ -51,7 +51,7 @@ def validate(query: NextTokenQuery, tokens: Drafts) -> Int[Tensor, " batch"]:
 
 
 def forced(query: NextTokenQuery, limit: int = FORCED_LIMIT) -> list[list[int]]:
-    """:meth:`NextTokenQuery.forced`, token by token."""
+    """Implement :meth:`NextTokenQuery.forced` token by token on a fork."""
     limit, trial = whole(limit, "forced: limit", 0), query.fork()
     found: list[list[int]] = [[] for _ in query.remaining]
     eos = None if query.automaton is None else query.automaton.eos_token_id

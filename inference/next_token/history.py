@@ -1,4 +1,4 @@
-"""What the rows of a next-token query have been given: to recompute rows exactly, and to take tokens back."""
+"""The tokens and past states of a next-token query's rows, for exact recomputation and for rollback."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-KEPT_STEPS = 32  # that can be taken back without replaying the prefix
-KEPT_BYTES = 1 << 26
+KEPT_STEPS = 32  # tokens that can be taken back without replaying the prefix
+KEPT_BYTES = 1 << 26  # of the states kept for that
 
 
 Q = TypeVar("Q")
 
 
 class History:
-    """The tokens (batch, length) of each row, −1 where it stayed as it was, and the budgets (batch,) it was begun with.
+    """The tokens (batch, length) appended to each row, −1 where none was, and the initial budgets (batch,).
 
-    A query that computes fast keeps exact ones beside it, for the rows in which it lost something to the range of its
-    precision. They are made when first needed, share their tables among all copies of the query, and read only the tokens
-    that came since they were last asked.
+    It also holds the exact queries with which a fast query recomputes rows that lost something to underflow. They are made
+    when first needed and addressed by name. All copies of the fast query share their tables. When asked, an exact query
+    first reads the tokens that were appended since it was last asked.
     """
 
     def __init__(self) -> None:
         self.tokens: Int[Tensor, "batch length"] = torch.zeros(0, 0, dtype=torch.long)
         self.budgets: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
-        self._made: dict[str, Any] = {}  # queries that were never begun, shared by all copies
-        self._begun: dict[str, tuple[Any, int]] = {}  # copies of those, and how many tokens each has read
+        self._made: dict[str, Any] = {}  # queries without rows, shared by all copies
+        self._begun: dict[str, tuple[Any, int]] = {}  # copies with rows, and the tokens each has read
 
     def __copy__(self) -> History:
         out = object.__new__(History)
@@ -38,12 +38,12 @@ class History:
         return out
 
     def begin(self, budgets: Int[Tensor, " batch"]) -> None:
-        """Take up empty prefixes."""
+        """Begin one empty prefix per budget."""
         self.budgets, self._begun = budgets.clone(), {}
         self.tokens = torch.zeros(len(budgets), 0, dtype=torch.long, device=budgets.device)
 
     def append(self, tokens: Int[Tensor, " batch"]) -> None:
-        """A token for each row, or −1."""
+        """Append one token to each row; −1: none."""
         self.tokens = torch.cat([self.tokens, tokens.to(self.tokens.device)[:, None]], 1)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
@@ -60,18 +60,18 @@ class History:
         self._begun = {name: (query, read) for name, (query, read) in self._begun.items() if read <= length}
 
     def made(self, name: str, make: Callable[[], Q]) -> Q:
-        """The query of a name, made at the first call; not begun."""
+        """Return the query of this name, without rows, making it at the first call."""
         if name not in self._made:
             self._made[name] = make()
         return cast(Q, self._made[name])
 
     def share(self, other: History, name: str) -> None:
-        """Take over the query of a name from another history, if it has been made there."""
+        """Take over the query of this name from another history, if it has been made there."""
         if name in other._made:
             self._made[name] = other._made[name]
 
     def query(self, name: str, make: Callable[[], Q]) -> Q:
-        """The query of a name, which has read all tokens."""
+        """Return the query of this name, making it if needed, after it has read all tokens."""
         if name in self._begun:
             query, read = self._begun[name]
         else:
@@ -84,13 +84,14 @@ class History:
 
 
 class Trail:
-    """The states of rows before their last tokens, newest last, within :data:`KEPT_BYTES`.
+    """A stack of the states before each of the last tokens, newest last, for rollback.
 
-    A state has ``nbytes`` and ``select(rows)``, and is never changed in place.
+    It keeps at most :data:`KEPT_STEPS` states and about :data:`KEPT_BYTES` bytes. A state has ``nbytes`` and
+    ``select(rows)``, and is never changed in place.
     """
 
     def __init__(self) -> None:
-        self._entries: list[Any] = []  # a state before a token, or rows that were selected
+        self._entries: list[Any] = []  # a state before a token, or the indices of a selection of rows
         self._states = 0
 
     def __copy__(self) -> Trail:
@@ -99,11 +100,11 @@ class Trail:
         return out
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all states."""
         self._entries, self._states = [], 0
 
     def append(self, state: Any) -> None:
-        """A state before a token."""
+        """Push the state before a token, dropping the oldest states beyond the limits."""
         most = min(KEPT_STEPS, KEPT_BYTES // max(1, state.nbytes))
         self._entries.append(state)
         self._states += 1
@@ -111,13 +112,13 @@ class Trail:
             self._states -= not isinstance(self._entries.pop(0), Tensor)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        """Rows were selected."""
+        """Record a selection of rows."""
         if self._states:
             former = self._entries.pop()[rows] if isinstance(self._entries[-1], Tensor) else rows
             self._entries.append(former)
 
     def back(self, n: int) -> Any:
-        """The state ``n`` tokens ago, with the rows selected since; the newer ones are forgotten. None if it is not kept."""
+        """Pop and return the state ``n`` tokens ago, with later selections applied; None if it is no longer kept."""
         if n > self._states:
             self.clear()
             return None
@@ -132,5 +133,5 @@ class Trail:
                 continue
             if rows is None:
                 return entry
-            self.select(rows)  # the older ones are to follow
+            self.select(rows)  # the selection also applies to the older states
             return entry.select(rows)

@@ -1,4 +1,4 @@
-"""What next-token queries share: budgets, tokens and rows as they are given, masks as bits, scores as conditionals."""
+"""Helpers that next-token queries share: argument checks, bit-packed masks, normalised scores."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ...errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError,
 from ..arguments import each_whole, whole
 from .protocol import Budgets, NextTokenQuery, Tokens
 
-UNLIMITED = 2**31  # tokens left where no budget applies
-Shortfall = tuple[int, int | None]  # a budget that nothing fits, and what would do (None: unknown)
+UNLIMITED = 2**31  # tokens left if no budget applies
+Shortfall = tuple[int, int | None]  # an infeasible length, and the next feasible one (None: unknown)
 
 
 def check_horizon(horizon: int | None, name: str) -> None:
-    """Raise :class:`BudgetTooSmall` for a horizon of no tokens."""
+    """Raise :class:`BudgetTooSmall` for a horizon below one token."""
     if horizon is not None and horizon < 1:
         raise BudgetTooSmall(
             f"{name}: the horizon must be at least one token, not {horizon}", needed=None, given=horizon
@@ -28,7 +28,7 @@ def check_horizon(horizon: int | None, name: str) -> None:
 
 
 def row_budgets(query: NextTokenQuery, batch: int, budgets: Budgets) -> Int[Tensor, " batch"]:
-    """A budget for each row; by default the horizon."""
+    """Return a budget in tokens for each row; by default the horizon."""
     if budgets is None:
         budgets = UNLIMITED if query.horizon is None else query.horizon
     return each_whole(budgets, batch, "start: budgets").to(query.device)
@@ -40,10 +40,10 @@ def checked_budgets(
     budgets: Budgets,
     shortfall: Callable[[Int[Tensor, " batch"]], Shortfall | None],
 ) -> Int[Tensor, " batch"]:
-    """A budget for each row, with the errors of :meth:`NextTokenQuery.start`.
+    """Return a budget in tokens for each row; raise the errors of :meth:`NextTokenQuery.start`.
 
-    ``shortfall(lengths)``: the smallest of some lengths that no accepted sequence has, if there is one, and the next that
-    one has.
+    ``shortfall(lengths)`` returns the smallest infeasible length among ``lengths`` and the next feasible one, or None if all
+    are feasible.
     """
     left = row_budgets(query, whole(batch, "start: batch", 0), budgets)
     if len(left) and int(left.min()) < 0:
@@ -60,7 +60,7 @@ def checked_budgets(
 def shortfall_of(
     feasible: Bool[Tensor, " lengths"], lengths: Int[Tensor, " batch"], horizon: int | None
 ) -> Shortfall | None:
-    """The smallest length that is not feasible, and the next that is, as far as the horizon."""
+    """Return the smallest infeasible length and the next feasible one up to the horizon; None if all are feasible."""
     wrong = ~feasible[lengths.to(feasible.device)]
     if not bool(wrong.any()):
         return None
@@ -70,14 +70,14 @@ def shortfall_of(
 
 
 def resume(query: NextTokenQuery, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
-    """Begin rows and append these tokens; −1 is left out."""
+    """Begin one row per prefix and append its tokens, skipping −1."""
     query.take_up(row_budgets(query, len(prefixes), budgets))
     for tokens in prefixes.T:
         query.advance_some(tokens, tokens >= 0)
 
 
 def checked_tokens(tokens: Tokens, rows: int, vocab_size: int) -> Int[Tensor, " batch"]:
-    """One token for each row; :class:`VocabularyMismatch` for anything else."""
+    """Return one token id per row; raise :class:`VocabularyMismatch` for anything else."""
     found = torch.as_tensor(tokens)
     if found.is_floating_point() and found.numel():
         raise VocabularyMismatch(f"advance: token ids are whole numbers, not {found.dtype}")
@@ -91,7 +91,7 @@ def checked_tokens(tokens: Tokens, rows: int, vocab_size: int) -> Int[Tensor, " 
 
 
 def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> Int[Tensor, " rows"]:
-    """Rows to keep, read as PyTorch reads an index: positions (negative: from the end), or a Boolean for each row.
+    """Return the positions of the rows to keep, from positions (negative: from the end) or one Boolean per row.
 
     Raises :class:`ShapeError` for anything else.
     """
@@ -106,7 +106,7 @@ def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> 
         )
     if index.dtype == torch.bool:
         return index.nonzero().squeeze(1)
-    if index.device.type != "cpu":  # reading them back would wait for the device
+    if index.device.type != "cpu":  # range-checking would wait for the device
         return index.long()
     lowest, highest = map(int, index.aminmax()) if len(index) else (0, -1)
     if lowest < -rows or highest >= rows:
@@ -115,7 +115,7 @@ def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> 
 
 
 def checked_rollback(n: int, length: int) -> int:
-    """The number of calls of ``advance`` to take back; :class:`ShapeError` where there were fewer."""
+    """Return ``n``; raise :class:`ShapeError` if fewer than ``n`` tokens were appended since the start."""
     n = whole(n, "rollback: n", 0)
     if n > length:
         raise ShapeError(f"rollback: {n} tokens cannot be taken back, {length} were appended since the start")
@@ -125,7 +125,7 @@ def checked_rollback(n: int, length: int) -> int:
 def conditionals(
     m: Float[Tensor, "batch vocab"], remaining: Int[Tensor, " batch"], boolean: bool = False
 ) -> Float[Tensor, "batch vocab"]:
-    """m(v) over its ⊕-total in each row, nats; see :meth:`NextTokenQuery.scores`."""
+    """Normalise log m(v) by each row's ⊕-total, in nats, as :meth:`NextTokenQuery.scores` returns it."""
     total = m.amax(1) if boolean else m.logsumexp(1)
     if bool((total.isneginf() & (remaining.to(total.device) > 0)).any()):
         raise EvidenceError(
@@ -135,14 +135,14 @@ def conditionals(
 
 
 def no_hmm(query: NextTokenQuery) -> NoReturn:
-    """Raise the error of a query that has no lookahead."""
+    """Raise :class:`EvidenceError`: a query without an HMM has no lookahead."""
     raise EvidenceError(
         f"{type(query).__name__}: the lookahead is a probability under an HMM; ask a query made by pgcd(hmm, …)"
     )
 
 
 def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
-    """Booleans packed into int32 words, token v in bit v mod 32 of word v div 32: the layout of xgrammar and vLLM.
+    """Pack Booleans into int32 words: token v is bit v mod 32 of word v div 32, as in xgrammar and vLLM.
 
     Examples
     --------
@@ -159,13 +159,13 @@ def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
 
 
 def unpack_bits(words: Int32[ndarray, "batch words"], vocab_size: int) -> Bool[Tensor, "batch vocab"]:
-    """Booleans of little-endian 32-bit words."""
+    """Unpack little-endian 32-bit words into Booleans, the inverse of ``pack_bits``."""
     bits = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little")
     return torch.from_numpy(bits[:, :vocab_size].view(bool))
 
 
 def single_bit(words: memoryview) -> int | None:
-    """The place of the one bit that is set in int32 words; None where there are none or more."""
+    """Return the index of the only set bit in int32 words; None if no bit or several bits are set."""
     array = np.frombuffer(words, np.uint32)
     places = array.nonzero()[0]
     word = int(array[places[0]]) if len(places) == 1 else 0
@@ -173,7 +173,7 @@ def single_bit(words: memoryview) -> int | None:
 
 
 def check_words(out: Int32[ndarray, "batch words"], rows: int, width: int) -> None:
-    """Raise :class:`ShapeError` where a buffer is not (rows, width) of int32."""
+    """Raise :class:`ShapeError` if a buffer is not (rows, width) of int32."""
     if out.shape != (rows, width) or out.dtype != np.int32:
         raise ShapeError(
             f"the buffer must be int32 of shape ({rows}, {width}), not {out.dtype} of {tuple(out.shape)}"
@@ -181,14 +181,14 @@ def check_words(out: Int32[ndarray, "batch words"], rows: int, width: int) -> No
 
 
 def buffer_of(out: Tensor) -> Int32[ndarray, "batch words"]:
-    """A tensor to write words to as a numpy array; :class:`ShapeError` where it is not int32 on the CPU."""
+    """Return a tensor as a numpy array that shares its memory; raise :class:`ShapeError` unless int32 on the CPU."""
     if out.dtype != torch.int32 or out.device.type != "cpu":
         raise ShapeError(f"bitmask: the buffer must be int32 on the CPU, not {out.dtype} on {out.device}")
     return out.detach().numpy()
 
 
 def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> None:
-    """Set the logits of the tokens outside a query's mask to −inf, in place; columns past the vocabulary too."""
+    """Set the logits of tokens outside a query's mask, and of columns past the vocabulary, to −inf in place."""
     rows, vocab_size = len(query.remaining), query.vocab_size
     if logits.ndim != 2 or len(logits) != rows or logits.shape[1] < vocab_size:
         raise VocabularyMismatch(
@@ -199,6 +199,6 @@ def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> 
 
 
 def described(query: NextTokenQuery) -> str:
-    """The repr of a query: how many rows it has, and its horizon."""
+    """Return the repr of a query: its rows, horizon and vocabulary size."""
     horizon = "no horizon" if query.horizon is None else f"a horizon of {query.horizon} tokens"
     return f"{type(query).__name__}({len(query.remaining)} rows, {horizon}, {query.vocab_size:,} tokens)"

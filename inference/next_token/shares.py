@@ -1,4 +1,4 @@
-"""A bound of underflow in scaled messages: which rows of the generic query in Real may have lost a hidden state."""
+"""A bound on underflow: which rows of the generic query in Real may have lost a hidden state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..semirings.scaled_real import Scaled, log_least, log_spread
 
 
 class Shares:
-    """Tracks which rows' messages may have lost a positive entry to underflow.
+    """A tracker of the rows whose messages may have lost a positive entry to underflow.
 
-    The smallest positive entry of a message times the smallest positive weights bounds every entry of the next from below.
-    Where the bound is below what the precision keeps, the row counts as doubtful from then on.
+    The smallest positive entry of a message times the smallest positive weights bounds every positive entry of the next
+    message from below. Once that bound is below what the precision can hold, the row counts as doubtful.
     """
 
     def __init__(self, chain: Chain, betas: Scaled) -> None:
@@ -27,18 +27,18 @@ class Shares:
         self._least = max((log_least(t.dtype) for t in weights), default=-torch.inf)
         self._ahead = log_spread(betas)
         after = self._exhausted(self._ahead).long()
-        self._ahead_lost = after.cumsum(0) - after > 0  # β of r tokens comes from those of fewer
+        self._ahead_lost = after.cumsum(0) - after > 0  # β_r is computed from β_{r−1}
         self._lost: Bool[Tensor, " batch"] = after[:0] > 0
 
     def _exhausted(self, spread: Tensor) -> Bool[Tensor, " rows"]:
         return spread + self._step < self._least
 
     def begin(self, batch: int) -> None:
-        """Begin rows with nothing lost."""
+        """Begin ``batch`` rows that have lost nothing."""
         self._lost = torch.zeros(batch, dtype=torch.bool, device=self._ahead.device)
 
     def advance(self, alpha: Scaled) -> None:
-        """Account for a step from these messages."""
+        """Record which rows may lose an entry in the step after the forward messages ``alpha``."""
         self._lost = self._lost | self._exhausted(log_spread(alpha))
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
@@ -46,6 +46,6 @@ class Shares:
         self._lost = self._lost[rows]
 
     def doubtful(self, alpha: Scaled, left: Int[Tensor, " batch"]) -> Bool[Tensor, " batch"]:
-        """Tell which rows' weights may be wrong, with these tokens left."""
+        """Tell which rows' next-token weights may be wrong, with ``left`` tokens to come after the next."""
         met = self._exhausted(log_spread(alpha) + self._ahead[left])
         return self._lost | self._ahead_lost[left] | met
