@@ -1,12 +1,12 @@
-"""Backward messages of P-GCD: A β_r for every automaton state and every number r of tokens left.
+"""Backward messages of P-GCD: F_r = A β_r for every automaton state and every number r of tokens left.
 
 With β_r[h, s] the probability that an HMM in hidden state h and an automaton in state s emit r more tokens and accept,
 
     F_r = A β_r,      β_{r+1}[h, s] = Σ_{e: s → s'} b_e[h] · F_r[h, s'],      b_e[h] = Σ_{v ∈ label(e)} B[h, v].
 
-One sweep serves every prompt and budget. Where all F_r would take more memory than is allowed, some are kept as checkpoints and
-the others are computed again when they are asked for; the answers are the same to the bit. Every column has its own scale,
-and a doubt where entries fell below the range of the precision (see :mod:`~tractile.inference.next_token.underflow`).
+One sweep serves every prompt and budget. If all F_r exceed the memory limit, some are kept as checkpoints and the others are
+recomputed from them on demand, with bit-identical results. Every column has its own scale, and a doubt: a bound on what its
+entries lost to underflow (see :mod:`~tractile.inference.next_token.underflow`).
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from .edge_labels import EdgeLabels
 from .emission_table import row_logsumexp, smallest
 from .underflow import Transition, least, normalised
 
-BLOCK_ELEMENTS = 1 << 22  # edges are met in blocks of so many numbers
+BLOCK_ELEMENTS = 1 << 22  # edges are processed in blocks of at most this many numbers
 
 
 class BackwardMessage(NamedTuple):
-    """The backward message F_r: for each automaton state a column over hidden states, and the logarithms of its scale and doubt.
+    """The backward message F_r: a column over hidden states for each automaton state, with log scales and log doubts.
 
-    The doubt is the logarithm of an upper bound of what any entry lost to the range of the precision; −inf: nothing.
+    Entry h of column s is ``columns[s, h] · exp(scale[s])``. The doubt is the logarithm (nats) of an upper bound of what any
+    entry of the column lost to underflow; −inf: nothing.
     """
 
     columns: Float[Tensor, "states hidden"]
@@ -42,23 +43,23 @@ class BackwardMessage(NamedTuple):
 
     @classmethod
     def of_support(cls, columns: Bool[Tensor, "states hidden"], dtype: torch.dtype) -> BackwardMessage:
-        """Zeros and ones: which entries are positive."""
+        """Return a message of zeros and ones that marks the positive entries."""
         scale = columns.any(1).double().log()
         return cls(columns.to(dtype), scale, torch.full_like(scale, -torch.inf))
 
 
 class Backward(Protocol):
-    """A source of backward messages F_r, by tokens left and state."""
+    """A source of backward messages F_r, looked up by tokens left and automaton state."""
 
     def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
-        """F_left[:, state] for each query."""
+        """Return F_left[:, state] for each pair of ``left`` and ``state``."""
 
 
 class BackwardTable:
-    """F_r for r = 0, 1, … horizon − 1 tokens after the next one.
+    """The messages F_r for r = 0, 1, … horizon − 1 tokens after the next one.
 
-    ``dtype`` is the precision in which they are kept. ``memory``: bytes that they may take, the work space of the sweep
-    included (None: as much as all of them do). Raises :class:`MemoryTooSmall` where not even one fits.
+    ``dtype`` is the precision in which they are stored. ``memory`` limits the bytes of the messages and the sweep's work space
+    (None: no limit). Raises :class:`MemoryTooSmall` if not even one message fits.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class BackwardTable:
     ) -> None:
         self.horizon, self._dtype = horizon, dtype
         self._recursion = BackwardRecursion(hmm, automaton, labels)
-        # A checkpoint at each multiple of the first, and room for so many others.
+        # r that are multiples of `_every` are checkpoints; `_room` is how many other messages may be kept.
         self._every, self._room = (horizon, horizon) if memory is None else self._plan(memory)
         self._checkpoints: dict[int, BackwardMessage] = {}
         self._kept: OrderedDict[int, BackwardMessage] = OrderedDict()
@@ -96,12 +97,12 @@ class BackwardTable:
 
     @property
     def whole(self) -> BackwardMessage:
-        """The table, where no limit of memory was given."""
+        """The table of all messages, which exists if no memory limit was given."""
         assert self._table is not None
         return self._table
 
     def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
-        """F_left[:, state] for each query."""
+        """Return F_left[:, state] for each pair of ``left`` and ``state``."""
         if self._table is not None:
             return BackwardMessage(*(x[left, state] for x in self._table))
         columns = torch.empty(len(left), self._recursion.hidden, dtype=self._dtype, device=left.device)
@@ -121,7 +122,7 @@ class BackwardTable:
         return self._kept[r]
 
     def _exact(self) -> list[int]:
-        """Return the kept r from which the recursion may go on: none if messages are kept rounded."""
+        """Return the kept r that the recursion may continue from: none if messages are stored rounded."""
         return list(self._kept) if self._dtype == self._recursion.dtype else []
 
     def _fill(self, known: int, last: int, room: int) -> None:
@@ -143,7 +144,7 @@ class BackwardTable:
         self._kept[r] = BackwardMessage(found.columns.to(self._dtype), found.scale, found.doubt)
 
     def _plan(self, memory: int) -> tuple[int, int]:
-        """Choose the checkpoint spacing and the room for other messages: least work for budgets that go down by one."""
+        """Return the checkpoint spacing and the number of other messages to keep, for the least work as r counts down."""
         n, exact = self.horizon, self._recursion.dtype
         kept, whole = (self._recursion.size * t.itemsize for t in (self._dtype, exact))
         free = memory - self._recursion.work_bytes
@@ -165,7 +166,7 @@ class BackwardTable:
 
 
 class BackwardRecursion:
-    """The recursion F_r → F_{r+1}; ``boolean``: with zeros and ones, for which entries are positive."""
+    """The recursion F_r → F_{r+1}; if ``boolean``, on zeros and ones that mark positive entries."""
 
     def __init__(
         self, hmm: HMM, automaton: Automaton, labels: EdgeLabels | None = None, *, boolean: bool = False
@@ -182,33 +183,33 @@ class BackwardRecursion:
         labels = EdgeLabels(automaton) if labels is None else labels
         self._label = labels.number.to(emission.device)
         self._emitted = label_emission(emission, automaton, labels)
-        self._log_most = self._emitted.amax(1).double().log()  # of each label
-        # Of each edge: the logarithm of the smallest positive probability of its label, and whether none is zero.
+        self._log_most = self._emitted.amax(1).double().log()  # per label, over hidden states
+        # Per edge: the log of the smallest positive emission of its label, and whether none is zero.
         self._log_least = smallest(self._emitted).log()[self._label]
         self._positive = (self._emitted.amin(1) > 0)[self._label]
         self._all_positive = bool(self._positive.all())
 
     @property
     def size(self) -> int:
-        """The number of entries of one F_r."""
+        """The number of entries in one F_r."""
         return self.states * self.hidden
 
     @property
     def work_bytes(self) -> int:
-        """The approximate work space of a step, in bytes: two copies of the message, label sums and a block of edges."""
+        """The approximate work space of a step, in bytes: copies of the message, label sums and a block of edges."""
         item = self.dtype.itemsize
         block = max(self.hidden, min(BLOCK_ELEMENTS, len(self._source) * self.hidden))
         return item * (4 * self.size + self._emitted.numel() + 2 * block)
 
     def first(self) -> BackwardMessage:
-        """F_0: the next token is the last."""
+        """Compute F_0, for a next token that is the last."""
         beta = self._accept[:, None].expand(-1, self.hidden)
         scale = torch.where(self._accept > 0, 0.0, -torch.inf).double()
         low = torch.zeros_like(scale)  # all positive entries are one
         return self._transit(beta, scale, torch.full_like(scale, -torch.inf), low)
 
     def before(self, ahead: BackwardMessage) -> BackwardMessage:
-        """F_{r+1} of F_r."""
+        """Compute F_{r+1} from F_r."""
         source, target = self._source, self._target
         top = torch.full((self.states,), -torch.inf, dtype=torch.float64, device=self.device)
         top = top.scatter_reduce(0, source, ahead.scale[target], "amax")
@@ -237,7 +238,7 @@ class BackwardRecursion:
         return self._transit(beta, top, doubt, low)
 
     def _transit(self, beta: Tensor, scale: Tensor, doubt: Tensor, low: Tensor) -> BackwardMessage:
-        """Return A β with every column scaled to maximum one; ``low``: log lower bounds of each column's positive entries."""
+        """Return A β, each column scaled to maximum one; ``low``: log lower bounds of each column's positive entries."""
         if self._boolean:
             return BackwardMessage.of_support(self._move.reached(beta), self.dtype)
         beta, scale = normalised(beta, scale)
@@ -249,15 +250,17 @@ class BackwardRecursion:
         return BackwardMessage(columns, scale, self._resolved(columns, scale, doubt))
 
     def _resolved(self, columns: Tensor, scale: Tensor, doubt: Tensor) -> Tensor:
-        """Drop the doubt of columns whose every entry exceeds it by more than rounding."""
+        """Set the doubt to −inf in columns where every entry exceeds it by more than rounding."""
         if not bool((doubt > -torch.inf).any()):
             return doubt
         settled = columns.amin(1).double().log() + scale > doubt - log(torch.finfo(self.dtype).eps)
         return doubt.masked_fill(settled, -torch.inf)
 
     def _low(self, ahead: BackwardMessage) -> Float[Tensor, " states"]:
-        """The logarithm of a lower bound of the positive entries of each β: that of its smallest edge, or, where there are
-        some, of its largest edge without a zero, since all entries are at least that."""
+        """Return a log lower bound of the positive entries of each state's β.
+
+        The bound is the largest term among edges without zeros, which every entry exceeds, else the smallest term of any edge.
+        """
         found, scale, positive = ahead.columns.amin(1).double(), ahead.scale, self._positive
         zero = found <= 0
         if has_zeros := bool(zero.any()):
@@ -275,7 +278,7 @@ class BackwardRecursion:
     def _lost(
         self, ahead: BackwardMessage, thin: Bool[Tensor, "states hidden"], lost: Bool[Tensor, " states"]
     ) -> Bool[Tensor, " states"]:
-        """Which of the states ``lost`` have an entry among ``thin`` that is positive."""
+        """Tell which of the states ``lost`` have a truly positive entry among those marked ``thin``."""
         source, target = self._source, self._target
         edges = lost[source].nonzero().squeeze(1)
         reached = torch.zeros_like(thin)
@@ -291,7 +294,7 @@ class BackwardRecursion:
 def label_emission(
     emission: Float[Tensor, "hidden vocab"], automaton: Automaton, edge_labels: EdgeLabels
 ) -> Float[Tensor, "labels hidden"]:
-    """The probability that a token of each label is emitted."""
+    """Return b[label, h], the probability that hidden state h emits a token of the label."""
     labels = automaton.labels
     classes = emission.new_empty(labels.num_classes, emission.shape[0])
     members = labels.classes.sparse(emission.dtype, emission.device)

@@ -3,9 +3,9 @@
     mask(v)       1[x_<t v can be completed to a text of C within the budget]        the constraint itself, exact
     lookahead(v)  log p_hmm(G | x_<t, v), −∞ where mask(v) is 0                      a guide G that accepts all of C
 
-G may forget how long a string is or which members an object has seen; the more it forgets, the fewer states the HMM is
-multiplied with. A sampler's weights correct for what it believes, so samples stay exact whatever G is; a coarser G makes them
-vary more. Where G accepts exactly C this is P-GCD itself.
+G may forget how long a string is or which members of an object have been written; the more G forgets, the fewer states the
+HMM is multiplied with. A sampler's importance weights correct for the difference, so samples stay exact whatever G is; a coarser
+G makes the weights vary more. If G accepts exactly C, this is P-GCD itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .rows import conditionals, described, mask_logits, resume
 
 @final
 class CoarseQuery:
-    """The next-token query of an exact mask and a coarse guide: a :class:`~.protocol.NextTokenQuery`.
+    """A :class:`~.protocol.NextTokenQuery` with an exact mask and the lookahead of a coarser automaton.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class CoarseQuery:
         The real query on HMM × guide: :func:`~.pgcd.pgcd` of an automaton that accepts at least the same texts, with the
         same horizon or a larger one.
 
-    ``log_lookahead`` is the guide's: −log p_hmm(G | x_<t) cancels between one token and the next.
+    ``log_lookahead`` is the guide's.
     """
 
     has_lookahead = True
@@ -53,7 +53,7 @@ class CoarseQuery:
         self.exact, self.guide = exact, guide
         self.automaton, self.horizon, self.vocab_size = exact.automaton, exact.horizon, exact.vocab_size
         self.semiring, self.device = guide.semiring, guide.device
-        self._ahead: Tensor | None = None  # the lookahead of these rows
+        self._ahead: Tensor | None = None  # the lookahead of the present rows, once computed
 
     __repr__ = described
 
@@ -65,7 +65,7 @@ class CoarseQuery:
 
     @property
     def chain(self) -> Chain:
-        """The product of HMM and guide."""
+        """The product of the HMM and the guide's automaton."""
         return self.guide.chain
 
     @property
@@ -74,7 +74,7 @@ class CoarseQuery:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the guide's backward messages."""
+        """The size of the guide's backward messages in bytes."""
         return self.guide.nbytes
 
     # ------------------------------------------------------------ rows
@@ -130,27 +130,27 @@ class CoarseQuery:
         return self.exact.forced(limit)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        """log p_hmm(x_<t, v, the rest in the guide's language) of the tokens allowed, nats."""
+        """Return log p_hmm(x_<t, v, G) in nats, −∞ where the mask is False."""
         return self._allowed(lambda: self.guide.log_weights())
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
-        """log p_hmm(guide | x_<t, v), nats, −∞ where the mask is False."""
+        """Return log p_hmm(G | x_<t, v) in nats, −∞ where the mask is False."""
         if self._ahead is None:
             self._ahead = self._allowed(lambda: self.guide.lookahead())
         return self._ahead
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
-        """log p_hmm(guide | x_<t), nats."""
+        """Return log p_hmm(G | x_<t) in nats."""
         return self.guide.log_lookahead()
 
     def ended(self) -> Float[Tensor, " batch"]:
         return self.exact.ended()
 
     def _allowed(self, ask: Callable[[], Float[Tensor, "batch vocab"]]) -> Float[Tensor, "batch vocab"]:
-        """The guide's scores of the tokens allowed."""
+        """Return the guide's scores, −∞ where the mask is False, filling in those lost to its tolerance."""
         mask = self.mask().to(self.device)
         found = ask().masked_fill(~mask, -torch.inf)
         if isinstance(self.guide, GuideQuery) and bool((missing := mask & found.isneginf()).any()):

@@ -1,4 +1,4 @@
-"""An automaton's tables for steps of fixed shapes: what each state's edges ask for, spread over a fixed number of places."""
+"""DFA tables for steps of fixed shapes: each state's edges padded to the same number of entries."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .edge_labels import EdgeLabels
 from .emission_table import ragged_arange
 
 GATHERED = (
-    2000  # on a GPU, gathering one emission column costs about as much as scoring so many tokens densely
+    2000  # on a GPU, gathering one emission column costs about as much as scoring this many tokens densely
 )
 
 
 class PaddedCSR(NamedTuple):
-    """Entries by state, first[s] … first[s + 1] − 1, read as rows of ``most`` places, the largest number of entries."""
+    """A ragged table: state s has entries first[s] … first[s + 1] − 1; ``most`` is the largest number of any state."""
 
     first: Int[Tensor, " states+2"]
     edge: Int[Tensor, " entries"]
-    token: Int[Tensor, " entries"]  # of a gathered column
-    label: Int[Tensor, " entries"]  # of an edge with many tokens
+    token: Int[Tensor, " entries"]  # whose emission column is gathered (narrow edges)
+    label: Int[Tensor, " entries"]  # a row of Tables.member (wide edges)
     most: int
 
     def of(
         self, state: Int[Tensor, " batch"]
     ) -> tuple[Int[Tensor, "batch most"], Bool[Tensor, "batch most"]]:
-        """The entries of each state, and which places are filled."""
+        """Return each state's entries padded to ``most``, and which of the padded places are filled."""
         place = torch.arange(self.most, device=state.device)
         entry = self.first.index_select(0, state)[:, None] + place
         there = entry < self.first.index_select(0, state + 1)[:, None]
@@ -37,7 +37,7 @@ class PaddedCSR(NamedTuple):
 
 
 class Tables:
-    """A deterministic automaton on a device: its step, and the tokens of the edges out of each state."""
+    """A DFA on a device: its step, the wide edges (many tokens) and the tokens of the narrow edges out of each state."""
 
     def __init__(self, automaton: Automaton, edge_labels: EdgeLabels, device: torch.device) -> None:
         labels, states = automaton.labels, automaton.num_states
@@ -60,7 +60,7 @@ class Tables:
         self.narrow = _padded(states, source[few][line], few[line], token, torch.zeros_like(line), device)
 
         moves, none = automaton.transitions, torch.tensor([[states, labels.num_classes, states]])
-        moves = torch.cat([moves, none])  # ascending, so that (state, class) can be looked for
+        moves = torch.cat([moves, none])  # ascending, for a binary search by (state, class)
         self._classes, self._none = labels.num_classes + 1, states
         self._key = (moves[:, 0] * self._classes + moves[:, 1]).to(device)
         self._reached = moves[:, 2].to(device)
@@ -72,7 +72,7 @@ class Tables:
         self._of = self._of.to(device)
 
     def step(self, state: Int[Tensor, " batch"], token: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
-        """The states after one token."""
+        """Return the state after one token in each row; the number of states if there is none."""
         key = state[:, None] * self._classes + self._of.index_select(0, token)
         at = torch.searchsorted(self._key, key).clamp(max=len(self._key) - 1)
         found = self._key.take(at) == key
@@ -82,7 +82,7 @@ class Tables:
 def _padded(
     states: int, source: Tensor, edge: Tensor, token: Tensor, label: Tensor, device: torch.device
 ) -> PaddedCSR:
-    """Entries by their states, ascending; one more entry at the end, of no state."""
+    """Build a table from entries sorted by state ``source``, with one entry of padding at the end."""
     first = torch.searchsorted(source, torch.arange(states + 2))
     edge, token, label = (torch.cat([x, x.new_zeros(1)]).to(device) for x in (edge, token, label))
     return PaddedCSR(first.to(device), edge, token, label, max(1, int(first.diff().max())))
@@ -91,7 +91,7 @@ def _padded(
 def _threshold(
     size: Int[Tensor, " edges"], source: Int[Tensor, " edges"], states: int, vocab_size: int
 ) -> int:
-    """The size of a label above which every token is scored, at the least work in the worst state."""
+    """Return the label size above which an edge counts as wide, minimising the work of the worst state."""
 
     def work(threshold: int) -> tuple[int, int]:
         wide = size > threshold

@@ -1,4 +1,4 @@
-"""The token sets on an automaton's edges, equal ones numbered once."""
+"""The token sets on an automaton's edges, with equal sets sharing one number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...circuits.automaton import Automaton
 
 
 class EdgeLabels:
-    """``number``: the label of each edge; ``classes``: the token classes of each label."""
+    """The distinct labels: ``number`` gives each edge's label, ``classes`` each label's token classes."""
 
     number: Int[Tensor, " edges"]
     classes: list[tuple[int, ...]]
@@ -27,6 +27,6 @@ class EdgeLabels:
         self.number, self.classes = torch.tensor(number), list(known)
 
     def tokens(self, label: int) -> Int[Tensor, " some"]:
-        """The tokens of a label, ascending."""
+        """Return the token ids of a label, ascending."""
         members = [self._labels.members()[c] for c in self.classes[label]]
         return torch.cat(members).sort().values if members else torch.arange(0)

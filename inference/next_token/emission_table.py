@@ -1,7 +1,7 @@
-"""Scores of tokens: products of messages over hidden states and the emission matrix, for all tokens or an edge's.
+"""Token scores: products of messages over hidden states with the emission matrix, for all tokens or those of an edge.
 
-The table holds B[h, v] / top(v), top(v) the largest emission of token v, so that rare tokens use the whole range of the
-precision. Labels with few tokens keep their columns gathered.
+The table holds B[h, v] / top(v), where top(v) = max_h B[h, v], so that rare tokens use the whole range of the precision. The
+gathered columns of labels with few tokens are cached.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch import Tensor
 from .edge_labels import EdgeLabels
 
 GATHER_CACHE_BYTES = 1 << 28
-BLOCK_ELEMENTS = 1 << 26  # of a table that is laid out at once
+BLOCK_ELEMENTS = 1 << 26  # entries of the table that are divided and packed at once
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
-FEW = 64  # labels with at most so many tokens are scored together
-ROWS = 32  # for so many rows a packed table is laid out
+FEW = 64  # labels of at most this many tokens are scored together in one gather
+ROWS = 32  # the number of rows that the packed layout is optimised for
 
 
 class Label(NamedTuple):
-    """Sorted token ids of an edge and their emission columns, as rows.
+    """A label's sorted token ids and their emission columns, as rows.
 
-    If they are at least :data:`WIDE` of the vocabulary: the other tokens, and no columns.
+    A wide label, with at least :data:`WIDE` of the vocabulary, has the ids of the complement and no columns.
     """
 
     tokens: Int[Tensor, " some"]
@@ -35,26 +35,24 @@ class Label(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """log m(v) = product + product_scale + log top(v), and likewise for the HMM alone: the prior. Nats."""
+    """Token scores in nats: log m(v) = product + product_scale + log top(v), and likewise ``prior`` for the HMM alone."""
 
     product: Float[Tensor, "batch vocab"]
     product_scale: Float[Tensor, " batch"]
     prior: Float[Tensor, "batch vocab"]
     prior_scale: Float[Tensor, " batch"]
-    certain: bool  # no score was lost to the range of the precision, and none is zero
-    lost: Bool[Tensor, " batch"] | None = (
-        None  # where known: the rows in which a token that may be taken has no score
-    )
+    certain: bool  # True if no score is zero or lost to underflow
+    lost: Bool[Tensor, " batch"] | None = None  # if known: the rows in which a feasible token has no score
 
     def select(self, rows: Int[Tensor, " rows"]) -> Scores:
-        """The rows ``rows``."""
+        """Return the rows ``rows``."""
         product, product_scale, prior, prior_scale = (x[rows] for x in self[:4])
         lost = None if self.lost is None else self.lost[rows]
         return Scores(product, product_scale, prior, prior_scale, self.certain, lost)
 
 
 class EmissionTable:
-    """Products with an emission matrix (H, V), kept in some precision with each token's column divided by its largest entry."""
+    """An emission matrix (H, V) in ``dtype``, each token's column divided by its largest entry, and products with it."""
 
     def __init__(
         self, emission: Float[Tensor, "hidden vocab"], labels: EdgeLabels, dtype: torch.dtype
@@ -78,7 +76,7 @@ class EmissionTable:
         self._blocks = [lambda x: x @ rows.T]
 
     def label(self, edge: int) -> Label:
-        """The label of an edge, kept."""
+        """Return the label of an edge, from the cache if it is there."""
         number = self._numbers[edge]
         if number in self._labels:
             self._labels.move_to_end(number)
@@ -102,11 +100,11 @@ class EmissionTable:
 
     @cached_property
     def log_smallest(self) -> float:
-        """A lower bound of the logarithms of the positive entries; infinite where there is none."""
+        """The smallest positive entry of the matrix, as a logarithm; infinite if there is none."""
         return float(smallest(self._emission.flatten()[None]).log())
 
     def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
-        """The columns of some tokens, as rows."""
+        """Return the scaled columns of some tokens, as rows."""
         if self._rows is not None:
             return self._rows.index_select(0, tokens)
         gathered = self._emission.index_select(1, tokens) / self._divisor.index_select(0, tokens)
@@ -119,7 +117,7 @@ class EmissionTable:
 
 
 def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
-    """Return x ↦ x @ table for few rows x; on a CPU with a table that oneDNN packs once."""
+    """Return x ↦ x @ table for few rows x, with the table packed once by oneDNN if possible."""
     if not packs(table):
         return lambda x: x @ table
     packed = torch.ops.mkldnn._reorder_linear_weight(table.T, ROWS)
@@ -127,7 +125,7 @@ def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
 
 
 def packs(table: Tensor) -> bool:
-    """Tell whether oneDNN has a packed layout for this table."""
+    """Tell whether oneDNN can pack this table (on the CPU, float32 or supported bfloat16)."""
     if table.device.type != "cpu" or table.requires_grad or not torch.backends.mkldnn.is_available():
         return False
     if table.dtype == torch.bfloat16:
@@ -136,9 +134,9 @@ def packs(table: Tensor) -> bool:
 
 
 class EdgeMessages(NamedTuple):
-    """α_s ∘ Aβ[:, s'] for every live pair and alive edge, sorted by edge, with a maximum of one and a scale in nats.
+    """The messages α_s ∘ Aβ[:, s'] of all (row, edge) pairs alive, sorted by edge, with maximum one and log scales (nats).
 
-    Scores below ``least`` (in units of the scale) may be wrong, as the columns have lost entries.
+    Scores below ``least`` (in units of the scale) are not to be trusted, since the messages have lost entries to underflow.
     """
 
     values: Float[Tensor, "columns hidden"]
@@ -149,13 +147,13 @@ class EdgeMessages(NamedTuple):
 
 
 def score(table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages, exclusive: bool) -> Scores:
-    """Score all tokens in each row; ``exclusive``: no token of a row is in two of its labels.
+    """Score all tokens in each row; ``exclusive``: no token is in two labels of one row.
 
-    ``prior`` has a column for each row, and no edges. −inf: zero, or lost.
+    ``prior`` has one message per row, and its edges are not used. A score of −inf is zero or lost to underflow.
     """
     columns, labels, wide, top = _by_label(table, columns, len(prior.scale))
     out, alone, certain = _written(table, columns, prior, labels, wide, exclusive)
-    if not exclusive and not certain:  # what is lost in one label may be more than what another one gives
+    if not exclusive and not certain:  # one label may have lost more than another contributes
         most, _, _ = _written(table, columns, prior, labels, wide, exclusive, upper=True)
         out.masked_fill_(most - out > torch.finfo(out.dtype).eps ** 0.75, -torch.inf)
     return Scores(out, top, alone, prior.scale.clone(), certain)
@@ -164,9 +162,9 @@ def score(table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages, excl
 def exclusive_scores(
     table: EmissionTable, columns: EdgeMessages, prior: EdgeMessages
 ) -> tuple[Float[Tensor, "batch vocab"], Float[Tensor, "batch vocab"]]:
-    """The logarithms of the scores of product and prior, over top(v), where no token of a row is in two of its labels.
+    """Return log scores of product and prior, divided by top(v), where no token is in two labels of one row.
 
-    −inf: zero, or below the range of the precision; ``least`` is not looked at.
+    A score of −inf is zero or underflowed; ``least`` is ignored.
     """
     columns, prior = (one._replace(least=torch.zeros_like(one.least)) for one in (columns, prior))
     columns, labels, wide, top = _by_label(table, columns, len(prior.scale))
@@ -177,7 +175,7 @@ def exclusive_scores(
 def _by_label(
     table: EmissionTable, columns: EdgeMessages, batch: int
 ) -> tuple[EdgeMessages, list[Label], Bool[Tensor, " columns"], Float[Tensor, " batch"]]:
-    """Messages whose ``edge`` numbers the labels met, those labels, which messages have wide ones, and each row's scale."""
+    """Return the messages with ``edge`` indexing the labels, the labels, which messages are wide, and each row's scale."""
     row, edge, device = columns.row, columns.edge, columns.scale.device
     edges, kind = torch.unique_consecutive(edge, return_inverse=True)
     labels = [table.label(e) for e in edges.tolist()]
@@ -196,7 +194,7 @@ def _written(
     exclusive: bool,
     upper: bool = False,
 ) -> tuple[Tensor, Tensor, bool]:
-    """Compute the scores of product and prior, and whether none was flushed; ``upper``: with upper bounds of flushed ones."""
+    """Return the scores of product and prior and whether none was flushed; ``upper``: flushed scores get upper bounds."""
     batch, bounded = len(prior.scale), _at_least if upper else flush_subnormals
     values = torch.cat([prior.values, columns.values[wide]])
     found, certain = bounded(table.all_tokens(values), torch.cat([prior.least, columns.least[wide]]))
@@ -219,7 +217,7 @@ def _written(
 def _narrow(
     out: Tensor, columns: EdgeMessages, labels: list[Label], exclusive: bool, bounded: Callable[..., Any]
 ) -> bool:
-    """Write the scores of narrow labels into ``out`` (``edge`` indexes ``labels``); returns whether none was flushed."""
+    """Write the scores of narrow labels into ``out`` (``edge`` indexes ``labels``); return whether none was flushed."""
     values, scale, row, kind, least = columns
     few = [i for i, label in enumerate(labels) if label.columns is not None and len(label.tokens) <= FEW]
     certain, done = True, set[int]()
@@ -253,9 +251,9 @@ def _join(a: Tensor, b: Tensor, exclusive: bool) -> Tensor:
 
 
 def flush_subnormals(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
-    """Set entries below the ``least`` of their row to zero; returns them and whether none was.
+    """Set entries below their row's ``least`` to zero; return the entries and whether none was set.
 
-    A zero is noticed and recomputed; an inaccurate score would not be.
+    A zero is noticed later and recomputed; an inaccurate score would not be.
     """
     if not x.numel() or float(x.amin()) >= float(least.amax()):
         return x, True
@@ -264,23 +262,23 @@ def flush_subnormals(x: Float[Tensor, "rows ..."], least: Float[Tensor, " rows"]
 
 
 def _at_least(x: Tensor, least: Float[Tensor, " rows"]) -> tuple[Tensor, bool]:
-    """Raise entries below the ``least`` of their row to it."""
+    """Raise entries below their row's ``least`` to that bound."""
     return torch.maximum(x, least.view(-1, *[1] * (x.ndim - 1)).to(x.dtype)), False
 
 
 def ragged_arange(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
-    """For segments of these lengths: the segment of every entry, and its position in the segment."""
+    """Return for concatenated segments of these lengths each entry's segment and position within the segment."""
     line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
     return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
 
 
 def smallest(rows: Float[Tensor, "rows some"]) -> Float[Tensor, " rows"]:
-    """The smallest positive entry of each row, in float64; infinite where there is none."""
+    """Return the smallest positive entry of each row, in float64; infinite if there is none."""
     return rows.masked_fill(rows <= 0, torch.inf).amin(1).double()
 
 
 def row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
-    """log Σ exp of the values of each row; −inf for a row without any."""
+    """Return log Σ exp over the values that belong to each row; −inf for a row without values."""
     top = values.new_full((rows,), -torch.inf).scatter_reduce(0, row, values, "amax")
     shift = torch.where(top.isfinite(), top, 0)
     return values.new_zeros(rows).index_add(0, row, (values - shift[row]).exp()).log() + shift

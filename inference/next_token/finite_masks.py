@@ -1,9 +1,9 @@
-"""Masks of an automaton that is written out; for :class:`~.gcd.GCDQuery`.
+"""Token masks of an explicit automaton, for :class:`~.gcd.GCDQuery`.
 
-A state here is the tuple of the automaton's live states (one, if it is deterministic); its mask is the union of the labels of
-their edges into states that can still be accepted in the tokens left. Where an accepted sequence can always be made longer (a
-constraint's end-of-sequence sink), those are the states at most that many tokens from acceptance, so the edges are sorted by
-the distance of their targets and a mask is a prefix of them; elsewhere they are read off β. Every union is built once and kept.
+A configuration is the tuple of the automaton's live states (one, if it is deterministic). Its mask is the union of the labels
+of those edges whose target can still be accepted in the tokens left. If an accepted sequence can always be extended (by a
+constraint's end-of-sequence sink), the target's distance to acceptance decides: edges are sorted by distance, and a mask is the
+union of a prefix of them. Otherwise the Boolean backward message β decides. Every union is built once and cached.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ States = tuple[int, ...]
 
 
 class Edges(NamedTuple):
-    """The edges out of a state that can lead to acceptance, the nearest first: targets, their distances, and tokens."""
+    """The edges out of a state, without dead ends, by ascending distance (tokens) of the target to acceptance."""
 
     targets: list[int]
     distances: list[int]
@@ -38,9 +38,9 @@ class Edges(NamedTuple):
 
 @final
 class FiniteMasks:
-    """The masks of an automaton; ``horizon``: the largest budget in tokens, None for no budget.
+    """The token masks of an explicit automaton; ``horizon``: the largest budget in tokens, None for no budget.
 
-    ``kept``: the mask of a state, and the budget from which on it is that.
+    ``kept`` caches for a configuration its full mask and the smallest budget for which that mask applies.
     """
 
     def __init__(self, automaton: Automaton, horizon: int | None) -> None:
@@ -48,13 +48,15 @@ class FiniteMasks:
         self.start_state: States = tuple(automaton.start_states)
         self.kept: dict[States, tuple[memoryview, int]] = {}
         self.betas = self._sweep()
-        self._near: dict[tuple[int, int | bytes], memoryview] = {}  # by state and which edges are taken
+        self._near: dict[
+            tuple[int, int | bytes], memoryview
+        ] = {}  # by state, and the number or set of edges taken
         self._edges: dict[int, Edges] = {}  # by state
         self._most_kept = max(1, MASK_CACHE_BYTES // (4 * -(-automaton.vocab_size // 32)))
         self._none = pack(np.zeros(automaton.vocab_size, bool)).data
 
     def _sweep(self) -> Bool[ndarray, "states lengths"] | None:
-        """β as booleans (states, tokens left + 1), up to where it is constant; None where distances say it."""
+        """Return Boolean β (states, tokens left = 0, 1, …) until it is constant; None if distances suffice."""
         if self.horizon is None or self.automaton.acceptance_extends:
             return None
         columns: list[Tensor] = []
@@ -66,20 +68,20 @@ class FiniteMasks:
         return found
 
     def step(self, states: States, token: int) -> States:
-        """The live states after a token."""
+        """Return the live states after a token."""
         step = self.automaton.step
         if len(states) == 1:
             return step(states[0], token)
         return tuple(sorted({target for state in states for target in step(state, token)}))
 
     def accepting(self, states: States) -> bool:
-        """Whether a sequence may end here."""
+        """Tell whether one of the states is accepting."""
         return not set(states).isdisjoint(self.automaton.accept_states)
 
     # ------------------------------------------------------------ masks
 
     def mask(self, states: States, budget: int) -> memoryview:
-        """The tokens after which acceptance is within the rest of the budget, as words."""
+        """Return as int32 words the tokens after which acceptance is reachable within ``budget`` − 1 more."""
         if not budget or not states:
             return self._none
         left = UNREACHABLE - 1 if self.horizon is None else budget - 1
@@ -91,7 +93,7 @@ class FiniteMasks:
         return union.data
 
     def _of_state(self, state: int, left: int) -> memoryview:
-        """The tokens out of a state into states that can be accepted within ``left`` more tokens."""
+        """Return the tokens from a state into states that accept within ``left`` more tokens."""
         edges = self._edges_of(state)
         if self.betas is not None:
             alive = self.betas[edges.targets, min(left, self.betas.shape[1] - 1)]
@@ -106,7 +108,7 @@ class FiniteMasks:
     def _chosen(
         self, state: int, edges: Edges, key: int | bytes, alive: Bool[ndarray, " edges"]
     ) -> memoryview:
-        """The tokens of the edges chosen."""
+        """Return the union of the labels of the edges ``alive``; ``key`` identifies that set in the cache."""
         found = self._near.get((state, key))
         if found is None:
             if len(self._near) > self._most_kept:
@@ -132,7 +134,7 @@ class FiniteMasks:
     # ------------------------------------------------------------ lengths
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""
+        """Implement :meth:`NextTokenQuery.feasible_lengths`."""
         if self.betas is None:
             fewest = self._fewest()
             if self.horizon is None:
@@ -146,9 +148,9 @@ class FiniteMasks:
         return int(self.automaton.distances[self.automaton.start_states].min())
 
     def shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
-        """The smallest of these lengths that no accepted sequence has, and the next that one has.
+        """Return the smallest infeasible length of ``lengths`` and the next feasible one; None if all are feasible.
 
-        Beyond the horizon the next is looked for within the number of states.
+        Past the horizon, the search tries at most as many further lengths as the automaton has states.
         """
         extends = self.horizon is not None and self.betas is None
         if extends and (not len(lengths) or int(lengths.min()) >= self._fewest()):
