@@ -48,9 +48,7 @@ class FiniteMasks:
         self.start_state: States = tuple(automaton.start_states)
         self.kept: dict[States, tuple[memoryview, int]] = {}
         self.betas = self._sweep()
-        self._near: dict[
-            tuple[int, int | bytes], memoryview
-        ] = {}  # by state, and the number or set of edges taken
+        self._near: dict[tuple[int, int | bytes], memoryview] = {}  # by state and the edges taken
         self._edges: dict[int, Edges] = {}  # by state
         self._most_kept = max(1, MASK_CACHE_BYTES // (4 * -(-automaton.vocab_size // 32)))
         self._none = pack(np.zeros(automaton.vocab_size, bool)).data
