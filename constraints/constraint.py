@@ -71,6 +71,7 @@ class Constraint:
         ``&``, ``|``, ``+`` and ``repeat`` carry these entries over. ``~`` and ``-`` refuse a constraint that lacks values,
         since its complement would accept texts that it must not. If only other spellings of numbers are lacking
         (``numbers``), the complement leaves out all texts with an exponent (``1e5``), and ``narrowed`` says so.
+        The complement of a grammar that names tokens (``token``) is that of its texts.
         """
         return self._narrowed
 
@@ -100,9 +101,11 @@ class Constraint:
                 f"{lost}; write the constraint so that `finite.narrowed` is empty",
                 path=lost.path,
             )
-        if not narrowed:
-            return Constraint(dfa.difference(utf8.text(), self.nfa))
-        return Constraint(dfa.difference(utf8.text(), nfa.union([self.nfa, exponents()])), (NO_EXPONENTS,))
+        tokens = tuple(each for each in narrowed if each.keyword == TOKEN)  # no text is missing there
+        if len(tokens) == len(narrowed):
+            return Constraint(dfa.difference(utf8.text(), self.nfa), tokens)
+        without = dfa.difference(utf8.text(), nfa.union([self.nfa, exponents()]))
+        return Constraint(without, (*tokens, NO_EXPONENTS))
 
     def repeat(self, low: int, high: int | None = None) -> Constraint:
         """Accept ``low`` to ``high`` of these texts in a row; ``high=None``: no upper bound."""
@@ -201,7 +204,8 @@ class Constraint:
         not supported.
 
         Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary;
-        ``TooManyStates``; ``FormatError`` for a tokenizer that is not read.
+        ``TooManyStates``; ``FormatError`` for a tokenizer that is not read; ``VocabularyMismatch`` for a vocabulary without a
+        token that a grammar names.
         """
         vocab = vocabulary_of(vocab, eos_token_id)
         check_tokens(self.narrowed, vocab)

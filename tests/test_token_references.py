@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.constraints import Vocabulary, grammar, regex
+from tractile.constraints import Vocabulary, grammar, json_schema, regex
 from tractile.errors import UnsupportedConstraint, VocabularyMismatch
 
 CALL, DONE = 256, 257
@@ -56,6 +56,20 @@ def test_a_vocabulary_without_the_token_is_refused_also_in_compositions():
         ):
             constraint.compile(PLAIN)
         assert isinstance(constraint.compile(VOCAB), tt.Automaton)
+
+
+@pytest.mark.parametrize("number", ["any", "plain"])
+def test_complements_leave_out_exponents_only_where_numbers_are_narrowed(number):
+    """A token's text is no lack of texts, so ``~`` and ``-`` are exact beside one."""
+    found = grammar(LARK)
+    for rest in (~found, regex(".*") - found):
+        assert [rest.accepts(text) for text in ("1e5", "<|call|>", "<|call|>x<|done|>")] == [True, True, False]
+        assert {each.keyword for each in rest.narrowed} == {"token"}
+    both = ~(found | json_schema({"type": "integer", "minimum": 3}, numbers=number))
+    assert both.accepts("1e5") == (number == "plain")
+    assert {each.keyword for each in both.narrowed} == {"token"} | ({"complement"} if number == "any" else set())
+    with pytest.raises(VocabularyMismatch, match=r"<\|call\|>"):
+        (~found).compile(PLAIN)
 
 
 def test_a_token_that_is_not_special_is_one_too():
