@@ -412,6 +412,8 @@ def test_calls_say_on_which_side_they_are():
         ("start: /(?>(?:a?)*|ab)c/", {}, tt.UnsupportedConstraint, "atomic"),
         ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, r"tokens=\{1: …\}.*line 1"),
         ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),
+        ('// rules\nroot ::= "a"', {}, tt.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
+        ("<id> ::= 'a'", {}, tt.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
         ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.UnsupportedConstraint, "line 1"),
         (
             'a = "x" - b ;\nb = "(", b, ")" | "x" ;',

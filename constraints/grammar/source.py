@@ -16,7 +16,7 @@ from .terminals import Places
 from .tree import Rules, check
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
-OTHER = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
+OTHER = re.compile(r"^\s*(?:<[^<>\n]+>|[\w-]+)\s*::=", re.MULTILINE)  # a rule in the other syntaxes
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
