@@ -64,7 +64,7 @@ class Counts(NamedTuple):
         return [self.initial, *self.transition, self.emission, self.log_likelihood]
 
     def add_(self, other: Counts) -> None:
-        """Add other counts in place."""
+        """Add the counts of ``other`` to these, in place."""
         for mine, theirs in zip(self.tensors(), other.tensors(), strict=True):
             mine += theirs
 

@@ -61,7 +61,7 @@ class Nfa:
 
     @property
     def _classes_of_edges(self) -> tuple[Int[ndarray, " edge"], Int[ndarray, " edge"]]:
-        """The first byte class of each edge, and how many classes it spans."""
+        """Return the first byte class on each edge, and the number of classes that its range of bytes spans."""
         _, representative = np.unique(self.byte_class, return_index=True)
         before = np.searchsorted(
             representative, np.arange(257)

@@ -1,10 +1,9 @@
 """Rewrite llguidance's dialect of Lark grammars to Lark's own format.
 
 An extension that Lark lacks becomes a declared terminal without a pattern; :class:`Extensions` says what the terminal stands
-for:
-``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or ``[stop=…]``, rules
-with a
-parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names is encoded. Lines keep their numbers.
+for. These are ``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or
+``[stop=…]``, and rules with a parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names is encoded.
+Lines keep their numbers.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Root(Region):
 
 
 class CountMachine(Region):
-    """A repeated rule; the local state is the number of repetitions read, or ``ANY`` where ``start`` is."""
+    """A repeated rule; the local state is the number of repetitions read, or ``ANY`` in a guide that forgets it."""
 
     def __init__(self, machines: GrammarMachines, rule: str, start: int = 0) -> None:
         self.machines, self.rule, self._start = machines, rule, start
@@ -115,7 +115,7 @@ class CountMachine(Region):
         return self._start
 
     def coarse(self, level: int) -> Machine:
-        return self._uncounted if level else self
+        return self._uncounted if level and self._start != ANY else self
 
     @cached_property
     def _uncounted(self) -> Machine:

@@ -107,7 +107,7 @@ class GuideMessages:
 
     @property
     def nbytes(self) -> int:
-        """The memory that they take."""
+        """The size of the tensors in bytes."""
         return sum(t.nbytes for t in (*self.columns, *self.scale))
 
     def ahead(

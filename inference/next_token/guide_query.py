@@ -52,12 +52,12 @@ class GuideRows(NamedTuple):
     left: Int[Tensor, " rows"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> GuideRows:
-        """The rows ``rows``."""
+        """Return the rows at these positions."""
         return GuideRows(*(x.index_select(0, rows) for x in self))
 
     @property
     def nbytes(self) -> int:
-        """The memory that they take."""
+        """The size of the tensors in bytes."""
         return sum(x.nbytes for x in self)
 
 
@@ -117,7 +117,7 @@ class GuideQuery:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the backward messages."""
+        """The size of the backward messages in bytes."""
         return self._tables.messages.nbytes
 
     # ------------------------------------------------------------ rows

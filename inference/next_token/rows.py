@@ -91,9 +91,10 @@ def checked_tokens(tokens: Tokens, rows: int, vocab_size: int) -> Int[Tensor, " 
 
 
 def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> Int[Tensor, " rows"]:
-    """Return the positions of the rows to keep, from positions (negative: from the end) or one Boolean per row.
+    """Return the rows to keep as positions of 0 or more.
 
-    Raises :class:`ShapeError` for anything else.
+    ``indices`` are positions, negative ones counted from the end, or one Boolean for each row. Raises :class:`ShapeError` for
+    anything else.
     """
     index = torch.as_tensor(indices)
     if not index.numel() and index.dtype != torch.bool:

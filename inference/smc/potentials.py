@@ -31,8 +31,9 @@ from .step import Extension, Knowledge
 class Potential(ABC):
     """A factor Ψ(x) of the target, whose values for prefixes weigh and resample particles on the way; abstract.
 
-    A potential may follow the particles: ``start`` begins one state for each prompt, its empty prefix; ``advance`` makes
-    state i a copy of the former ``indices[i]`` with one token more. Rows say which state is theirs (``step.rows``).
+    A potential may keep a state for each particle. ``start`` makes one state for each prompt, that of its empty prefix.
+    ``advance`` replaces the states: the new state i is the former state ``indices[i]`` with one token appended. In
+    ``log_value``, ``rows.step.rows[j]`` is the state that row j extends.
 
     Examples
     --------
@@ -54,36 +55,49 @@ class Potential(ABC):
 
     @property
     def token_log_weights(self) -> Float[Tensor, " vocab"] | None:
-        """log w(v) ≤ 0 of every token if Ψ has a factor Π_t w(x_t): proposals draw by it, the HMM looks ahead to it."""
+        """The log weight log w(v) ≤ 0 of every token in nats if Ψ has a factor Π_t w(x_t), otherwise None.
+
+        Proposals multiply by w(v), and the lookahead of an HMM includes the weights of the tokens to come.
+        """
         return None
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
-        """Forget everything; ``lm`` is the sampler's own language model, ``budgets`` the tokens to come after each prompt."""
+        """Discard all states and make one for the empty prefix of each prompt.
+
+        ``lm`` is the language model of the sampler, and ``budgets[i]`` the largest number of tokens to generate after
+        ``prompts[i]``.
+        """
         return
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
-        """Follow the particles; called before the language model moves. Token −1: none yet, the particle waits."""
+        """Make the new state i from the former state ``indices[i]`` by appending ``tokens[i]``; −1 appends nothing.
+
+        The sampler calls this before it advances the language model.
+        """
         return
 
     @abstractmethod
     def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
-        """log Ψ of each row (float64, CPU); -inf kills the particle. Only rows that are ``alive`` are looked at."""
+        """Return log Ψ of each row in nats, as float64 on the CPU; −inf removes the particle.
+
+        Values of rows that are not ``rows.alive`` are ignored.
+        """
 
     def __mul__(self, other: Potential) -> Potential:
         return Product(self, other)
 
     def at(self, boundary: Boundary) -> Potential:
-        """This potential, evaluated when a text boundary has been reached and at the end; it keeps its value in between.
+        """Return this potential, evaluated only at a text boundary and at the end; in between it keeps its last value.
 
-        A function of the text (:class:`FunctionPotential`) sees the text up to the boundary, even if the last token goes on
-        behind it. Potentials of tokens (language models, constraints, an HMM) see the whole token.
+        A function of the text (:class:`FunctionPotential`) is given the text up to the boundary, even if the last token
+        extends beyond it. Potentials of tokens (language models, constraints, an HMM) are given the whole token.
         """
         return AtBoundary(self, boundary)
 
 
 @final
 class Product(Potential):
-    """The product of potentials, asked from left to right: a particle that one kills is not shown to the next."""
+    """The product of potentials, evaluated from left to right; rows with a factor of zero are not evaluated further."""
 
     def __init__(self, *factors: Potential) -> None:
         self.factors: list[Potential] = []
@@ -289,7 +303,7 @@ class ConstraintPotential(Potential):
         return torch.zeros(len(allowed), dtype=torch.float64).masked_fill(~allowed, -torch.inf)
 
     def _accepts(self, sequences: Sequence[Sequence[int]]) -> Bool[Tensor, " rows"]:
-        """Whether the automaton accepts each sequence as it is."""
+        """Return whether the automaton accepts each sequence, with no token added."""
         return torch.tensor([self.fa.accepts_tokens(tokens) for tokens in sequences], dtype=torch.bool)
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
@@ -329,7 +343,7 @@ class AtBoundary(Potential):
 
 
 def check_values(potential: Potential, rows: Extension, log_psi: Float[Tensor, " rows"]) -> None:
-    """Raises :class:`PotentialError` with the text if the value of a row that is alive is infinite or NaN."""
+    """Raise :class:`PotentialError` with the text if the value of a row that is alive is infinite or NaN."""
     if not len(log_psi) or log_psi.numpy().max() < torch.inf:  # NaN if any value is
         return
     bad = (rows.alive & (log_psi.isnan() | log_psi.isposinf())).nonzero()[:, 0]
@@ -338,5 +352,5 @@ def check_values(potential: Potential, rows: Extension, log_psi: Float[Tensor, "
 
 
 def scaled(power: float, log_value: Tensor) -> Tensor:
-    """log of value^power, where 0⁰ = 1 (``power * log_value`` is NaN there)."""
+    """Return log(value^power) in nats, with 0⁰ = 1 (``power * log_value`` would be NaN there)."""
     return power * log_value if power else torch.zeros_like(log_value)
