@@ -63,11 +63,17 @@ def test_complements_leave_out_exponents_only_where_numbers_are_narrowed(number)
     """A token's text is no lack of texts, so ``~`` and ``-`` are exact beside one."""
     found = grammar(LARK)
     for rest in (~found, regex(".*") - found):
-        assert [rest.accepts(text) for text in ("1e5", "<|call|>", "<|call|>x<|done|>")] == [True, True, False]
+        assert [rest.accepts(text) for text in ("1e5", "<|call|>", "<|call|>x<|done|>")] == [
+            True,
+            True,
+            False,
+        ]
         assert {each.keyword for each in rest.narrowed} == {"token"}
     both = ~(found | json_schema({"type": "integer", "minimum": 3}, numbers=number))
     assert both.accepts("1e5") == (number == "plain")
-    assert {each.keyword for each in both.narrowed} == {"token"} | ({"complement"} if number == "any" else set())
+    assert {each.keyword for each in both.narrowed} == {"token"} | (
+        {"complement"} if number == "any" else set()
+    )
     with pytest.raises(VocabularyMismatch, match=r"<\|call\|>"):
         (~found).compile(PLAIN)
 
