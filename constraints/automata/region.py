@@ -30,10 +30,10 @@ class LocalBody(NamedTuple):
 
 
 class ToCome(NamedTuple):
-    """Disjoint texts that must all still be read, in any order.
+    """Texts that must all still be read, in any order, without overlap.
 
-    Each is a pair of machines: of the text when another one follows, and when it is the last. Their ``begins_after`` are the
-    bytes that may stand before it. At most one text of ``may_be_begun`` may have been read in part.
+    Each text is a pair of machines: one if another text follows, and one if it is the last. ``begins_after`` of a machine is
+    the set of bytes that may stand before the text. None of ``whole`` has been begun; of ``may_be_begun`` at most one.
     """
 
     whole: Sequence[tuple[Machine, Machine]]
@@ -123,7 +123,7 @@ class Machine(Protocol):
         """Return a local state that accepts all texts of this one, and more; ``None`` if unknown."""
 
     def to_come(self, local: Local) -> Sequence[ToCome]:
-        """Return the texts that must still be read, by parse so far: for lower bounds of distances."""
+        """Return the texts that must still be read, for each parse of the text so far. Lower bounds of distances use them."""
 
     def body(self, local: Local) -> LocalBody | None:
         """Return the free text that a local state is in, if any; see :class:`~.lazy.Body`."""

@@ -62,14 +62,17 @@ class GuideRows(NamedTuple):
 
 
 def can_guide(hmm: HMM, automaton: Automaton) -> bool:
-    """Whether a :class:`GuideQuery` can be made: for a deterministic automaton, and parameters of float32 or float64 on a CPU."""
+    """Return whether a :class:`GuideQuery` can be made.
+
+    The automaton must be deterministic, and the HMM's parameters all float32 or all float64, on the CPU.
+    """
     dtypes = {t.dtype for t in parameters_of(hmm)}
     wide = dtypes in ({torch.float32}, {torch.float64})
     return wide and hmm.device.type == "cpu" and automaton.is_deterministic
 
 
 class GuideTables:
-    """What the rows of all copies share."""
+    """The tables that all copies of a :class:`GuideQuery` share."""
 
     def __init__(self, hmm: HMM, automaton: Automaton, horizon: int, tolerance: float) -> None:
         labels, dtype = EdgeLabels(automaton), hmm.emission_probs.dtype
@@ -82,7 +85,7 @@ class GuideTables:
         self.final = torch.cat([automaton.final[0] > 0, torch.zeros(1, dtype=torch.bool)])
 
     def step(self, state: int, token: int) -> int:
-        """The state after a token."""
+        """Return the state after a token."""
         nowhere = self.automaton.num_states
         found = () if state == nowhere else self.automaton.step(state, token)
         return found[0] if found else nowhere

@@ -39,7 +39,7 @@ from .strength import STRENGTHS, Strength, best, scores
 
 PARTICLES, RUNS = 4, 2  # of each strength
 ROUNDS = (8, 3), (16, 2), (32, 1)
-"""The rounds of a pilot for one particle: runs of each strength so far, and how many strengths go on."""
+"""The rounds of a pilot for one particle: the runs of each strength up to its end, and the number of strengths kept after it."""
 PROMPTS = 8  # of a class of requests, at most
 SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
@@ -49,7 +49,7 @@ _names: weakref.WeakKeyDictionary[HMM, tuple[Hashable, str]] = weakref.WeakKeyDi
 
 
 def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled) -> None:
-    """Replace the proposals of ``requests`` that want a strength by those that have it; pilots run where none is kept.
+    """Set the strength of each proposal in ``requests`` that has none, from an earlier pilot or a new one.
 
     Raises :class:`EvidenceError` if a request has no HMM.
     """
@@ -84,7 +84,7 @@ def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled)
 
 
 def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Proposal:
-    """The proposal of one request with its strength found by a pilot, or as it is where its strength is set."""
+    """Return the proposal of one request with its strength found by a pilot; a proposal with a strength is returned as it is."""
     fa = unconstrained(given.lm) if given.fa is None else given.fa
     budget = whole(max_new_tokens, "max_new_tokens")
     parts = [Population(proposal, None, PARTICLES)]
@@ -94,7 +94,10 @@ def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Propos
 
 
 class Pilot:
-    """The runs that settle one strength, on the prompts of some requests. ``runs``: log Ẑ by strength, for each request."""
+    """The runs that find one strength, on the prompts of some requests.
+
+    ``runs[i][s]`` has log Ẑ in nats of the runs of request i with strength s.
+    """
 
     def __init__(self, strength: Strength, particles: int, requests: list[Request]) -> None:
         self.strength, self.requests = strength, requests
@@ -106,7 +109,7 @@ class Pilot:
     def asked(self, turn: int) -> list[Request]:
         """Return the requests of a round: independent runs of each strength that is left.
 
-        Of the requests' own potentials only an :class:`.Attribute` is asked.
+        Of the requests' potentials only the factors that are products over tokens (:class:`.Attribute`) are used.
         """
         more = self._more(turn)
         guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in self.among}
@@ -123,7 +126,7 @@ class Pilot:
         ]
 
     def take(self, turn: int, posteriors: Iterator[Posterior]) -> None:
-        """Read the runs of a round; after the last one the strength is settled."""
+        """Take log Ẑ of the runs of a round; after the last round, set the strength."""
         more = self._more(turn)
         self.runs = self.runs or [{s: [] for s in STRENGTHS} for _ in self.requests]
         for runs in self.runs:
@@ -136,7 +139,7 @@ class Pilot:
             self.strength.settle(self.runs, self.among if turn else None)
 
     def _more(self, turn: int) -> int:
-        """The runs of a round, of each strength: those that it should have in all, less those that it has."""
+        """Return the number of new runs of each strength in a round."""
         return self.rounds[turn][0] - (self.rounds[turn - 1][0] if turn else 0)
 
 
@@ -152,8 +155,8 @@ def _run(lm: LanguageModel, pilots: Sequence[Pilot], resampled: Resampled) -> No
 
 
 def _found(lm: LanguageModel, request: Request, particles: int, resampled: Resampled) -> Strength:
-    """The strength kept for a request's model, HMM, constraint and budget, and for one particle or several; a new one to be
-    settled."""
+    """Return the strength kept for a request's model, HMM, constraint and budget, and for one particle or several; without one,
+    a new one."""
     assert request.hmm is not None
     key = (
         getattr(lm, "temperature", None),
@@ -170,7 +173,7 @@ def _found(lm: LanguageModel, request: Request, particles: int, resampled: Resam
 
 
 def _automaton_name(fa: Automaton) -> Hashable:
-    """Equal for automata that are equal; one that makes states as they are met is equal to itself alone."""
+    """Return a key that is the same for equal automata; a lazy automaton has one of its own."""
     name: Hashable = vars(fa).get("_name")
     if name is None:
         name = object()
@@ -185,7 +188,7 @@ def _automaton_name(fa: Automaton) -> Hashable:
 
 
 def _hmm_name(hmm: HMM) -> str:
-    """Equal for HMMs of equal parameters, as far as a sample of them tells."""
+    """Return a digest of a sample of the parameters, the same for equal HMMs."""
     tensors = parameters_of(hmm)
     versions = tuple(version(tensor) for tensor in tensors)
     if hmm not in _names or None in versions or _names[hmm][0] != versions:

@@ -1,5 +1,7 @@
-"""Queries made once and kept with their automaton: the guiding query's backward sweep is the costly part of a short run,
-and masks that were built for one prompt serve the next."""
+"""A cache of next-token queries, kept with their automaton.
+
+The backward messages of P-GCD are the costly part of a short run, and masks built for one prompt serve the next.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
 
 @contextmanager
 def keeping(memory: int) -> Iterator[None]:
-    """Within the block an automaton keeps its latest guiding queries up to ``memory`` bytes together (default: 256 MiB).
+    """Set the memory in bytes for P-GCD queries kept with each automaton, within the block (default: 256 MiB).
 
-    The latest one is kept whatever its size.
+    The query used last is kept whatever its size.
     """
     token = _memory.set(memory)
     try:
@@ -36,9 +38,9 @@ def keeping(memory: int) -> Iterator[None]:
 
 
 def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
-    """:func:`pgcd`, kept with the automaton for the same HMM with untouched parameters, and horizon.
+    """Return :func:`pgcd` for guiding a sampler; kept with the automaton for this horizon and these parameters of the HMM.
 
-    Every call gives an object of its own, to be started; they share tables.
+    Each call returns an object of its own, to be started; these share tables. Parameters changed in place make a new query.
     """
     parameters = parameters_of(hmm)
     versions = [version(tensor) for tensor in parameters]
@@ -59,12 +61,12 @@ def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
 
 
 def forget(fa: Automaton) -> None:
-    """Drop the guiding queries kept with an automaton, whose tables may be large."""
+    """Drop the P-GCD queries kept with an automaton, whose tables may be large."""
     vars(fa).pop("_guided", None)
 
 
 def masking(fa: Automaton, horizon: int | None) -> GCDQuery:
-    """:func:`gcd`, or :func:`lcd` without a horizon; every call gives an object of its own, to be started."""
+    """Return :func:`gcd`, or :func:`lcd` without a horizon; each call returns an object of its own, to be started."""
     kept: dict[int | None, GCDQuery] = vars(fa).setdefault("_masking", {})
     if horizon not in kept:
         if len(kept) > 8:

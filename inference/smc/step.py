@@ -1,7 +1,7 @@
-"""What proposals and potentials are given: rows about to be extended by a token, and rows just extended.
+"""The input of proposals and potentials: rows about to be extended by a token, and rows just extended.
 
-Particles with the same tokens share a row of language model and query (at first all do), so there are *states* and rows:
-row i reads state ``rows[i]``. All (rows, vocab) tensors are batch first; tokens are on the CPU.
+Particles with the same tokens share one *state*, a row of the tables of language model and query; row i of a step reads
+state ``rows[i]``. Token ids are on the CPU.
 """
 
 from __future__ import annotations
@@ -42,11 +42,25 @@ class Knowledge(IntEnum):
 class Step:
     """Rows about to be extended by one token, with the tables of language model and constraint.
 
-    ``prefixes`` holds the tokens so far, shape (rows, t), a list of rows where these are of unequal lengths; ``rows`` the
-    state of each row (default: its own); ``last`` whether this token uses the budget up; ``token_log_weights`` the logarithm of
-    a factor of the target for each token, by which beliefs are multiplied (default: none). Queries are made when first asked
-    for, and once; ``lookahead`` and ``conditional`` are for those who declared that they need an HMM. ``table`` and
-    ``query`` have a row for each state.
+    Parameters
+    ----------
+    log_probs
+        Log-probabilities of the next token in nats under the language model, one row for each state; kept as ``table``.
+    query
+        The next-token query of the constraint, one row for each state.
+    prefixes
+        The tokens so far, shape (rows, t), or a list of rows of unequal lengths.
+    rows
+        The state of each row; by default row i has state i.
+    decode, eos_token_id
+        The text of token ids, and the token that ends a sequence, if any.
+    last
+        Whether this token is the last one of the budget.
+    token_log_weights
+        log w(v) of each token in nats, if the target has a factor Π_t w(x_t).
+
+    Tables are computed when they are first read, and once. ``lookahead`` and ``conditional`` need a query with an HMM:
+    :attr:`Knowledge.HMM`.
 
     Examples
     --------
@@ -79,11 +93,11 @@ class Step:
         self.eos_token_id, self.last = eos_token_id, last
 
     def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
-        """Steps of one prompt each, with the states of their rows in the language model."""
+        """Return the step of each prompt, with the states of its rows in the language model."""
         return [(self, self.rows)]
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
-        """The step of a subset of the rows."""
+        """Return the step of the rows at these positions."""
         return Step(
             self.table,
             self.query,
@@ -97,35 +111,35 @@ class Step:
 
     @cached_property
     def log_probs(self) -> Float[Tensor, "rows vocab"]:
-        """log p_lm(x | x_<t)."""
+        """log p_lm(x_t = v | x_<t) in nats."""
         return self._of_rows(self.table)
 
     @cached_property
     def mask(self) -> Bool[Tensor, "rows vocab"]:
-        """The tokens that the constraint allows."""
+        """Whether the constraint allows each token."""
         return self._of_rows(self.query.mask())
 
     def weighted(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
-        """``belief`` times the target's factor of each token."""
+        """Return ``belief``, log-weights in nats, with ``token_log_weights`` added."""
         weights = self.token_log_weights
         return belief if weights is None else belief + weights.to(belief)
 
     def allowed_only(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
-        """``belief``, −∞ where the constraint forbids the token."""
+        """Return ``belief``, log-weights in nats, with −∞ where the constraint forbids the token."""
         return belief.masked_fill(~self.mask, -torch.inf)
 
     @cached_property
     def lookahead(self) -> Float[Tensor, "rows vocab"]:
-        """log p_hmm(C | x_<t, x): -inf exactly where ``mask`` is False."""
+        """log p_hmm(C | x_<t, v) in nats; −∞ exactly where ``mask`` is False."""
         return self._supported(self.query.lookahead())
 
     @cached_property
     def conditional(self) -> Float[Tensor, "rows vocab"]:
-        """log p_hmm(x | x_<t, C)."""
+        """log p_hmm(x_t = v | x_<t, C) in nats; −∞ where ``mask`` is False."""
         return self._supported(self.query.scores())
 
     def lookahead_of(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        """``lookahead`` of one token of each row, in float64, on the CPU."""
+        """Return ``lookahead`` of one token for each row, as float64 on the CPU."""
         found = entries(self.query.lookahead(), self.rows, tokens)
         return (
             entries(self.lookahead, torch.arange(len(tokens)), tokens)
@@ -134,7 +148,7 @@ class Step:
         )
 
     def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        """Whether a row is complete with this token."""
+        """Return whether each row is complete with its token: EOS, or the last one of the budget."""
         if self.last:
             return torch.ones(len(tokens), dtype=torch.bool)
         if self.eos_token_id is None:
@@ -142,14 +156,14 @@ class Step:
         return tokens.cpu() == self.eos_token_id
 
     def allows(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        """Whether the constraint allows each row's token."""
+        """Return whether the constraint allows each row's token."""
         if self.table.device.type != "cpu":
             return self.mask.gather(1, tokens[:, None].to(self.mask.device))[:, 0].cpu()
         words = self.query.words()[self.rows.numpy(), tokens.numpy() >> 5]
         return torch.from_numpy((words >> (tokens.numpy() & 31)) & 1 == 1)
 
     def text(self, row: int) -> str:
-        """The text of a row so far, without the prompt."""
+        """Return the text of a row's prefix, without the prompt."""
         return self.decode(self.prefixes[row].tolist())
 
     def _of_rows(self, table: Tensor) -> Tensor:
@@ -157,7 +171,7 @@ class Step:
         return table if is_range(self.rows, len(table)) else table[self.rows.to(table.device)]
 
     def _supported(self, belief: Tensor) -> Tensor:
-        """The table, checked: an HMM that rules out a possible token would bias the samples without a sign of it."""
+        """Return the table for each row, −∞ where ``mask`` is False. Raise as :func:`check_support`."""
         belief = self._of_rows(belief)
         lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
         if bool(lost.any()):
@@ -166,7 +180,7 @@ class Step:
 
 
 def check_support(lost: Int[ndarray, " some"]) -> None:
-    """Raises :class:`EvidenceError` if the HMM rules out tokens that are possible."""
+    """Raise :class:`EvidenceError` for tokens that the HMM rules out although they are possible: samples would be biased."""
     if len(lost):
         raise EvidenceError(
             f"the HMM gives probability zero to token {int(lost[0])}, which language model and constraint allow; "
@@ -216,14 +230,14 @@ class BatchedStep(Step):
 def entries(
     table: Float[Tensor, "states vocab"], states: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]
 ) -> Float[Tensor, " rows"]:
-    """``table[states, tokens]`` in float64, on the CPU."""
+    """Return ``table[states, tokens]`` as float64 on the CPU."""
     if table.device.type == "cpu" and table.dtype in (torch.float32, torch.float64):  # quicker for few rows
         return torch.from_numpy(table.numpy()[states.numpy(), tokens.numpy()].astype(np.float64))
     return table[states.to(table.device), tokens.to(table.device)].cpu().double()
 
 
 def is_range(rows: Int[Tensor, " rows"], count: int) -> bool:
-    """Whether ``rows``, on the CPU, are 0 … count − 1 in order."""
+    """Return whether ``rows``, on the CPU, are 0 … count − 1 in order."""
     return len(rows) == count and bool((rows.numpy() == np.arange(count)).all())
 
 
@@ -233,7 +247,10 @@ def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
 
 @dataclass(frozen=True)
 class Extension:
-    """Rows just extended by ``tokens``: ``ended`` where the sequence is complete, ``alive`` where its weight is not yet zero.
+    """Rows just extended by one token each.
+
+    ``ended``: whether the sequence is complete; ``alive``: whether its weight is positive so far. ``step`` is the step before
+    the tokens.
 
     Examples
     --------
@@ -254,18 +271,18 @@ class Extension:
     alive: Bool[Tensor, " rows"]
 
     def sequence(self, row: int) -> tuple[int, ...]:
-        """The tokens of a row."""
+        """Return the generated tokens of a row, the new one included."""
         return (*self.step.prefixes[row].tolist(), int(self.tokens[row]))
 
     def text(self, row: int) -> str:
-        """The text of a row, without the prompt."""
+        """Return the text of a row, without the prompt."""
         return self.step.decode(self.sequence(row))
 
     def cut(self, row: int, boundary: Boundary) -> int:
-        """The number of characters in a row's text up to its last boundary, 0 before the first."""
+        """Return the number of characters of a row's text up to its last boundary, 0 if it has none."""
         return self.step.decode.cut(self.sequence(row), boundary)
 
     def reached(self, row: int, boundary: Boundary) -> bool:
-        """Whether the last token of a row has reached a new boundary of its text."""
+        """Return whether the last token of a row has reached a new boundary of its text."""
         sequence = self.sequence(row)
         return self.step.decode.cut(sequence, boundary) > self.step.decode.cut(sequence[:-1], boundary)

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 import torch
 
 STRENGTHS = (0.0, 0.2, 0.4, 0.7, 1.0)
-"""The strengths that a pilot tries; 0 is GCD, without the HMM."""
+"""The strengths that a pilot compares; 0 is GCD, without the HMM."""
 logger = logging.getLogger("tractile.inference.smc")
 
 LOST = 10.0  # nats below the worst run that lives: what a run in which all particles die counts
 
 
 class Strength:
-    """A strength that :func:`.smc` finds when it is first asked for, and keeps: one object for each class of requests.
+    """A strength of the lookahead that :func:`.smc` finds by a pilot when it is first needed; then it stays the same.
 
-    ``value`` is the strength, None until it is found. ``log_evidence`` has the pilot's mean log Ẑ in nats for each strength
-    tried: the larger, the smaller the divergence of the samples from the target.
+    Use one object for all requests of a kind. ``value`` is the strength, None until it is found. ``log_evidence`` has the
+    pilot's mean log Ẑ in nats for each strength tried: the larger, the smaller the divergence of the samples from the target.
 
     >>> import tractile as tt
     >>> weather = tt.inference.smc.Strength()  # for all requests that a server calls "weather"
@@ -45,13 +45,13 @@ class Strength:
 
     @property
     def guide_hurts(self) -> bool:
-        """Whether the pilot was best without the HMM: the strength found is 0."""
+        """Whether the pilot's best strength was 0: samples without the HMM are closer to the target."""
         return self.value == 0
 
     def settle(
         self, pilots: Sequence[Mapping[float, Sequence[float]]], among: Sequence[float] | None = None
     ) -> None:
-        """Set the value by pilots, one for each prompt: log Ẑ of some runs for each strength.
+        """Set the value from pilots, one for each prompt: log Ẑ in nats of some runs, by strength.
 
         With ``among`` the best of these strengths is taken, each judged by itself; otherwise runs are few, and each strength is
         judged together with its neighbours. Of equals the largest is chosen.
