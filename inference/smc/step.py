@@ -42,6 +42,9 @@ class Knowledge(IntEnum):
 class Step:
     """Rows about to be extended by one token, with the tables of language model and constraint.
 
+    Tables are computed when they are first read, and once. ``lookahead`` and ``conditional`` need a query with an HMM,
+    which proposals and potentials ask for by ``needs = Knowledge.HMM``.
+
     Parameters
     ----------
     log_probs
@@ -58,9 +61,6 @@ class Step:
         Whether this token is the last one of the budget.
     token_log_weights
         log w(v) of each token in nats, if the target has a factor Π_t w(x_t).
-
-    Tables are computed when they are first read, and once. ``lookahead`` and ``conditional`` need a query with an HMM:
-    :attr:`Knowledge.HMM`.
 
     Examples
     --------
