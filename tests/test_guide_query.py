@@ -118,6 +118,27 @@ def test_a_score_that_was_lost_is_small_and_not_zero(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_prefix_that_was_lost_is_improbable_and_not_impossible(dtype):
+    """Ones come from the second state, and from the third, which is almost never reached; the second cannot repeat."""
+    hmm = tt.HMM(
+        torch.tensor([0.5, 0.5, 1e-32], dtype=dtype),
+        torch.tensor([[0.5, 0.5, 1e-26], [1.0, 0.0, 0.0], [0.1, 0.9, 1e-28]], dtype=dtype),
+        torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1e-30]], dtype=dtype),
+    )
+    ones = tt.Automaton.from_edges([(0, 1, 0)], 0, [0], 2)
+    exact, near = (tt.pgcd(hmm, ones, 40, tolerance=t).start(1) for t in (0.0, 0.1))
+    found = []
+    for _ in range(36):
+        found.append(near.log_weights())
+        assert torch.equal(found[-1].isneginf(), exact.log_weights().isneginf())
+        assert near.scores()[0].tolist() == [-torch.inf, 0.0]
+        assert bool(near.log_lookahead().isfinite())
+        exact.advance([1]), near.advance([1])
+    near.rollback(33)  # further than states are kept: the prefix is read again
+    assert torch.equal(near.log_weights(), found[3])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_is_impossible_for_an_hmm_with_zeros_stays_impossible(dtype):
     """Along texts that the HMM can emit: the zeros are those of the exact query, and the rest is near."""
     zeros = 0

@@ -155,9 +155,11 @@ class GuideQuery:
         """Append tokens; −1: the row stays."""
         tables, rows, moving = self._tables, self._rows, tokens >= 0
         emission = tables.hmm.emission_probs.index_select(1, tokens.clamp(min=0)).T
-        belief, scale = normalised(rows.belief.double() * emission, rows.scale)
+        belief, scale = self._floored(rows.belief.double() * emission, rows.scale)
         moved, more = tables.move(belief.to(tables.dtype))
         belief, scale = self._floored(moved, scale + more)
+        if bool((lost := moving & scale.isneginf() & rows.scale.isfinite()).any()):
+            belief, scale = self._with_support(lost, belief, scale)
         ahead = [
             tables.step(s, t) if t >= 0 else s
             for s, t in zip(rows.state.tolist(), tokens.tolist(), strict=True)
@@ -169,6 +171,13 @@ class GuideQuery:
             belief, scale, torch.tensor(ahead, dtype=torch.long), rows.left - moving.long()
         )
         self._scored = None
+
+    def _with_support(self, lost: Tensor, belief: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """Replace beliefs of which nothing is left in this precision by the hidden states that are possible, all alike."""
+        support = self._history.query("support", self._make_support)
+        possible = support.hidden_states() & lost[:, None]
+        least = torch.where(possible.any(1), self._rows.scale + log(FLOOR), scale)
+        return torch.where(lost[:, None], possible.to(belief), belief), least
 
     @staticmethod
     def _floored(belief: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
@@ -192,8 +201,11 @@ class GuideQuery:
         if (rows := self._trail.back(n)) is not None:
             self._rows = rows
             return
+        past = self._history.tokens
+        self._history.begin(self._history.budgets)
         self._begin(self._history.budgets)
-        for tokens in self._history.tokens.T:
+        for tokens in past.T:
+            self._history.append(tokens)
             self._move(tokens)
 
     # ------------------------------------------------------------ scores

@@ -58,10 +58,13 @@ class SupportQuery:
         """Keep the rows ``indices``, in that order."""
         self._steps.select(indices)
 
+    def hidden_states(self) -> Bool[Tensor, "batch hidden"]:
+        """Whether each hidden state is possible after the prefix, before the next token."""
+        return self._steps.state.prior.alpha > 0
+
     def emitted(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM alone can emit each token after the prefix."""
-        positive = self._steps.state.prior.alpha[rows] > 0
-        return self._emission.all_tokens(positive.to(self._dtype)) > 0
+        return self._emission.all_tokens(self.hidden_states()[rows].to(self._dtype)) > 0
 
     def possible(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
         """Whether the HMM can emit each token and go on to an accepted sequence within the budget."""
@@ -69,7 +72,7 @@ class SupportQuery:
 
     def believes(self) -> Bool[Tensor, " batch"]:
         """Whether the HMM gives the prefix positive probability."""
-        return (self._steps.state.prior.alpha > 0).any(1)
+        return self.hidden_states().any(1)
 
     def ends(self) -> Bool[Tensor, " batch"]:
         """Whether the prefix has positive probability and is accepted as it is."""
