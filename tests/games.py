@@ -15,6 +15,7 @@ import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
 from tractile.inference.next_token.coarse import CoarseQuery
+from tractile.inference.next_token.guide_messages import FLOOR
 
 
 @dataclass
@@ -55,6 +56,7 @@ class Kind:
     unlimited: bool = False  # no horizon: acceptance at any length
     by_mask: bool = False  # what is feasible is what the automaton says; scores may be zero there
     boolean: bool = False
+    floor: float = 0.0  # shares of the largest probability below this one count as this one
 
     def __repr__(self):
         return self.name
@@ -152,12 +154,13 @@ MASKS = [
 PRODUCTS = [
     Kind("pgcd", _pgcd, _once, by_mask=True),
     Kind("pgcd, a mask and a guide", _coarse, _once, by_mask=True),
-    Kind("pgcd, to a tolerance", _guide, _once, by_mask=True),
+    Kind("pgcd, to a tolerance", _guide, _once, by_mask=True, floor=FLOOR),
     Kind(
         "pgcd, to a tolerance, all tokens scored",
         _guide,
         _once,
         by_mask=True,
+        floor=FLOOR,
         patches=(("tractile.inference.next_token.guide_query.FEW", 0),),
     ),
     Kind("pgcd, every label gathered", _pgcd, _once, by_mask=True, patches=((WIDE, 2.0),)),
