@@ -39,8 +39,8 @@ def pgcd(
 
     ``tolerance``: nats by which a lookahead may be off, as estimated; what guides a sampler, whose weights correct for it,
     costs a fraction of the exact query with 0.1. The sweep ends where its messages are settled, and a probability below 1e-30
-    of the largest counts as that, unless it is zero: lookaheads that depend on it are too large. Used on the CPU, without ``dtype`` and ``memory``, for HMMs of float32 or
-    float64; elsewhere the query is exact.
+    of the largest counts as that, unless it is zero: lookaheads that depend on it may be off by more. Used on the CPU, without
+    ``dtype`` and ``memory``, for HMMs of float32 or float64; elsewhere the query is exact.
 
     On an accelerator (where the HMM's parameters are) a deterministic automaton without a limit of memory gets a
     query with ``fixed_shapes``, whose steps do not wait for it.
