@@ -13,10 +13,11 @@ from .evidence import EvidenceLike, as_evidence
 
 
 def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
-    """x ↦ c(x, e): observed variables leave the circuit; a set of values or soft weights multiply their variable and stay.
+    """Return the circuit x ↦ c(x, e) over the variables that the evidence e does not observe.
 
-    Not normalised: the partition function of the result is the weight of the evidence, and :func:`normalise` makes it
-    the conditional distribution. Raises :class:`EvidenceError` for evidence of several rows or that does not fit.
+    Variables with a set of values or soft weights stay and are multiplied by these weights. The result is not normalised: its
+    partition function is the weight of the evidence, and :func:`normalise` makes the conditional distribution of it. Raises
+    :class:`EvidenceError` for evidence of several rows or that does not fit.
 
     Examples
     --------
@@ -36,7 +37,7 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
     known = as_evidence(evidence, circuit.vocab_sizes(), circuit.device)
     if known.batch > 1:
         raise EvidenceError(f"condition: evidence of one row, not of {known.batch}")
-    weighted: dict[tuple[int, int], InputLayer] = {}  # nodes that share layer and variable go on sharing
+    weighted: dict[tuple[int, int], InputLayer] = {}  # nodes of one layer and variable share the result
 
     def change(node: int, out: Circuit, done: dict[int, int]) -> int | None:
         layer, (variable, *_) = circuit.layer(node), (*circuit.scope(node), -1)

@@ -2,11 +2,10 @@
 
     O(n, m)[u, v] = is there an x with unit u of node n and unit v of node m both positive?
 
-For a sum on either side O is a Boolean matrix product; for two products that split their scope alike it is the "and" of
-the children's; for two inputs over one variable O = [A Bᵀ > 0]. Where products split differently, "overlap in every
-variable" bounds it from above. A sum is deterministic if no two of its terms that both have weight for one unit
-overlap, units that no x uses apart: for the unrolled circuit of an automaton that is unambiguity (Vergari et al. 2021,
-Dang et al. 2026, Thm 4.3).
+If n or m is a sum, O is a Boolean matrix product; if both are products that split their scope alike, O is the "and" of
+their children's; for two inputs over one variable O = [A Bᵀ > 0]. If products split differently, "overlap in every
+variable" is an upper bound of O. A sum is deterministic if, for each unit that some x uses, no two terms of positive weight
+overlap: for the unrolled circuit of an automaton that is unambiguity (Vergari et al. 2021, Dang et al. 2026, Thm 4.3).
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from ...layers import Constant, InputLayer, Operator, Product, Sum
 
 Model = Chain | Circuit
 Units = Bool[Tensor, " units"]
-LIMIT = 1 << 26  # entries of one operator or input layer, written out
+LIMIT = 1 << 26  # the most entries of an operator or input layer that is made dense
 
 
 def check_deterministic(model: Model) -> None:
-    """Raise :class:`CircuitError` at the first sum that adds two terms for some x (a chain: at any length).
+    """Raise :class:`CircuitError` at the first sum that adds two terms for some x (of any length, for a chain).
 
-    Exact where the circuit is structured-decomposable, and for chains; elsewhere terms whose supports cannot be told
-    apart one variable at a time count as overlapping, and the message says so.
+    Exact for chains and structured-decomposable circuits. In other circuits, terms whose supports overlap in every
+    variable taken alone count as overlapping, and the message says so.
 
     Examples
     --------
@@ -54,7 +53,9 @@ def check_deterministic(model: Model) -> None:
 
 
 def is_deterministic(model: Model) -> bool:
-    """Whether for each x every sum adds at most one term; False also where that cannot be shown (:func:`check_deterministic`).
+    """Return whether every sum adds at most one term for each x.
+
+    False also if that cannot be shown, see :func:`check_deterministic`.
 
     Examples
     --------
@@ -72,7 +73,11 @@ def is_deterministic(model: Model) -> bool:
 
 
 class SupportAnalysis:
-    """The supports of a smooth and decomposable circuit's nodes, units flattened; each question is computed once."""
+    """The supports of the nodes of a smooth and decomposable circuit; unit axes are flattened, overlaps cached.
+
+    ``possible[n][u]``: whether unit u of node n is positive for some x; ``values[n][v][u, a]``: whether for some x with x_v = a
+    (an upper bound). ``exact`` is False once an overlap has been bounded from above only.
+    """
 
     def __init__(self, circuit: Circuit) -> None:
         self.circuit, self.exact = circuit, True
@@ -93,7 +98,7 @@ class SupportAnalysis:
         self._overlaps: dict[tuple[int, int], Bool[Tensor, "units units"]] = {}
 
     def _parts(self, node: int) -> list[tuple[int, Int[Tensor, " units"]]]:
-        """For each child of a product, the child's unit that each unit of the product is made of."""
+        """Return each child of a product with the child's unit that each unit of the product multiplies."""
         layer, children = self.circuit.layer(node), self.circuit.children(node)
         assert isinstance(layer, Product)
         every = torch.arange(prod(self.circuit.unit_dims(node)))
@@ -101,7 +106,7 @@ class SupportAnalysis:
         return list(zip(children, parts, strict=True))
 
     def _upward(self, node: int) -> None:
-        """Whether each unit is possible, and at which values of each variable (one variable at a time)."""
+        """Compute ``possible`` and ``values`` of a node from its children's."""
         layer, children = self.circuit.layer(node), self.circuit.children(node)
         if isinstance(layer, Constant):
             self.possible[node], self.values[node] = torch.ones(1, dtype=torch.bool), {}
@@ -124,7 +129,7 @@ class SupportAnalysis:
             }
 
     def used(self) -> dict[int, Units]:
-        """The units that some x with positive weight reaches from the root."""
+        """Return which units of each node contribute to the root for some x."""
         used = {n: torch.zeros_like(p) for n, p in self.possible.items()}
         used[self.circuit.root] = self.possible[self.circuit.root].clone()
         for node in reversed(list(self.circuit.nodes())):
@@ -138,7 +143,7 @@ class SupportAnalysis:
         return used
 
     def overlap(self, n: int, m: int) -> Bool[Tensor, "units units"]:
-        """Whether a unit of n and a unit of m, nodes of one scope, can be positive at once."""
+        """Return O(n, m): whether a unit of n and a unit of m, nodes of one scope, can be positive for one x."""
         if (n, m) not in self._overlaps:
             self._overlaps[n, m] = self.overlap(m, n).T if m < n else self._overlap(n, m)
         return self._overlaps[n, m]
@@ -228,7 +233,7 @@ def check_unambiguous(chain: Chain) -> None:
 
 
 def _positive(part: Operator | InputLayer) -> Bool[Tensor, "rows cols"]:
-    """Where an operator or a table has weight; :class:`CircuitError` where it is too large to be written out."""
+    """Return where an operator or table is positive; raise :class:`CircuitError` if it has more than ``LIMIT`` entries."""
     rows, cols = part.shape if isinstance(part, Operator) else (part.num_units, part.vocab_size)
     if rows * cols > LIMIT:
         raise CircuitError(f"support analysis: {part!r} has {rows:,} × {cols:,} entries, too many to decide")
@@ -237,7 +242,7 @@ def _positive(part: Operator | InputLayer) -> Bool[Tensor, "rows cols"]:
 
 
 def flatten(vectors: tuple[Tensor, ...]) -> Tensor:
-    """v_1 ⊗ … ⊗ v_k, flattened."""
+    """Return v_1 ⊗ … ⊗ v_k, flattened."""
     result = vectors[0]
     for vector in vectors[1:]:
         result = (result[:, None] * vector).flatten()
@@ -245,6 +250,7 @@ def flatten(vectors: tuple[Tensor, ...]) -> Tensor:
 
 
 def _closure(pairs: Tensor, step: object) -> Tensor:
+    """Return the least superset of ``pairs`` that is closed under ``step``."""
     assert callable(step)
     while True:
         more: Tensor = pairs | step(pairs)
@@ -254,6 +260,7 @@ def _closure(pairs: Tensor, step: object) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the Boolean matrix product."""
     return (a.float() @ b.float()) > 0
 
 

@@ -3,9 +3,10 @@
     expected count of a weight θ  =  θ · ∂ log p(data) / ∂θ,
 
 since a weight that is used c times contributes θ^c. The E-step is therefore one backward pass through ``log_marginal``,
-summed over tied uses by itself. The M-step normalises the counts of each row block (see :mod:`tractile.circuits.parameters`);
-input layers know theirs. A step of size η blends: θ ← (1 − η) θ + η · maximiser. With η = 1 on all data no step lowers the
-likelihood (Dempster, Laird & Rubin 1977); with η < 1 on mini-batches this is stochastic EM (Cappé & Moulines 2009).
+which also sums over the uses of tied weights. The M-step normalises the counts of each row block (see
+:mod:`tractile.circuits.parameters`); input layers have M-steps of their own. A step of size η blends:
+θ ← (1 − η) θ + η · maximiser. With η = 1 on all data no step lowers the likelihood (Dempster, Laird & Rubin 1977); with
+η < 1 on mini-batches this is stochastic EM (Cappé & Moulines 2009).
 
 For gradients, :class:`Trainable` holds unconstrained parameters and gives the circuit of their softmax.
 """
@@ -34,7 +35,7 @@ Model = TypeVar("Model", Chain, Circuit)
 
 
 class Counts(NamedTuple):
-    """Derivatives of the log-likelihood, summed over a batch, for each block of parameters; ``of`` gives counts.
+    """Derivatives of the log-likelihood by each block of parameters, summed over a batch; ``of`` gives expected counts.
 
     ``derivatives[i]`` belongs to ``blocks[i]``: one tensor for each weight, or for each parameter of
     the layer's ``free_parameters()``. ``log_likelihood`` is in nats.
@@ -56,9 +57,9 @@ class Counts(NamedTuple):
     log_likelihood: Float[Tensor, ""]  # nats
 
     def of(self, weight: Tensor) -> Tensor:
-        """The expected counts θ · ∂ log p/∂θ of a parameter tensor.
+        """Return the expected counts θ · ∂ log p/∂θ of a parameter tensor, which must be the model's own tensor.
 
-        Those of the layer's whole table (units, values) where that follows from fewer parameters (Bernoulli, Binomial). Raises
+        For a layer with fewer parameters than weights (Bernoulli, Binomial): the counts of its table (units, values). Raises
         :class:`CircuitError` for a tensor that is no parameter.
         """
         for block, derivatives in zip(self.blocks, self.derivatives, strict=True):
@@ -72,7 +73,7 @@ class Counts(NamedTuple):
 
 
 class Fit(NamedTuple, Generic[Model]):
-    """A fitted model, and the log-likelihood (nats for each row) before each epoch's steps.
+    """A fitted model and, for each epoch, the mean log-likelihood of a row in nats, each taken before its step.
 
     Examples
     --------
@@ -96,9 +97,9 @@ def expected_counts(
     lengths: Int[Tensor, " batch"] | None = None,
     checkpoint: int | None = None,
 ) -> Counts:
-    """The expected number of uses of every parameter given the evidence, summed over its rows: the E-step of EM.
+    """Compute the expected number of uses of every parameter given the evidence, summed over rows: the E-step of EM.
 
-    ``lengths`` and ``checkpoint`` are those of :func:`~tractile.log_marginal`. Raises :class:`EvidenceError` where a row has
+    ``lengths`` and ``checkpoint`` are as in :func:`~tractile.log_marginal`. Raises :class:`EvidenceError` if a row has
     probability zero.
 
     Examples
@@ -114,7 +115,7 @@ def expected_counts(
             [0.0000, 0.2333]])
     """
     found, leaves = blocks(model), dict[tuple[int, ...], Tensor]()
-    keys: dict[int, tuple[int, ...]] = {}  # the tensors of a relaxed layer, by the layer's own parameters
+    keys: dict[int, tuple[int, ...]] = {}  # a freed layer's tensor → its layer's parameters, and which
 
     def relax(layer: InputLayer) -> InputLayer:
         free = layer.free_parameters()
@@ -130,7 +131,7 @@ def expected_counts(
             leaves[key] = tensor.detach().clone().requires_grad_()
         return leaves[key]
 
-    kept: list[InputLayer] = []  # a tensor's id is its own while the tensor lives
+    kept: list[InputLayer] = []  # keeps the freed tensors alive: an id is unique among living objects only
     with torch.enable_grad():
         rows = log_marginal(_freed(model, relax, leaf), evidence, lengths=lengths, checkpoint=checkpoint)
         if bool((rows == -torch.inf).any()):
@@ -152,7 +153,7 @@ def expected_counts(
 
 
 class _Ended(Chain):
-    """A chain whose last transition, which leads nowhere, counts for nothing."""
+    """A chain with a constant ``unit_final``, so that a transition after the last token is not counted."""
 
     def __init__(self, chain: Chain, unit_final: Vectors) -> None:
         super().__init__(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
@@ -166,7 +167,7 @@ class _Ended(Chain):
 def _freed(
     model: Chain | Circuit, relax: Callable[[InputLayer], InputLayer], leaf: Callable[[Tensor], Tensor]
 ) -> Chain | Circuit:
-    """The model with every weight a leaf of the graph of derivatives."""
+    """Return the model with every weight a leaf tensor of autograd."""
     if isinstance(model, Circuit):
 
         def free(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
@@ -193,11 +194,11 @@ def em_step(
     lengths: Int[Tensor, " batch"] | None = None,
     checkpoint: int | None = None,
 ) -> tuple[Model, Float[Tensor, ""]]:
-    """One EM step; returns the new model and the log-likelihood of the evidence under the old one, in nats.
+    """Take one EM step; return the new model and the log-likelihood of the evidence under the old one, in nats.
 
-    ``pseudocount`` is added to the count of every weight that is not zero (a weight that is zero stays zero). Raises
-    :class:`CircuitError` where there is no closed-form step (embeddings, products of layers, a chain with final weights) and
-    :class:`EvidenceError` where the evidence is impossible.
+    ``step`` is η: 1 sets the maximiser, less blends it with the old weights. ``pseudocount`` is added to the count of every
+    weight that is not zero (a weight that is zero stays zero). Raises :class:`CircuitError` if there is no closed-form step
+    (embeddings, products of layers, a chain with final weights), :class:`EvidenceError` if a row has probability zero.
 
     Examples
     --------
@@ -241,11 +242,12 @@ def em(
     lengths: Int[Tensor, " rows"] | None = None,
     checkpoint: int | None = None,
 ) -> Fit[Model]:
-    """EM on rows of data (batch first: values, or weights): full, or on shuffled batches of ``batch_size`` rows.
+    """Fit a model by EM: with one step on all data in each epoch, or one for each shuffled batch of ``batch_size`` rows.
 
-    ``step`` is η, or a function of the number of steps done (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Stops when an epoch
-    on all data changes the likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall on the way).
-    ``checkpoint`` bounds the memory, as in :func:`~tractile.log_marginal`.
+    ``data`` is batch first: values (rows, n) or weights (rows, n, vocab). ``step`` is η, or a function from the number of steps
+    done to η (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Without ``batch_size``, EM stops once an epoch changes the
+    log-likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall). ``pseudocount`` is as in
+    :func:`~tractile.inference.em_step`, ``lengths`` and ``checkpoint`` as in :func:`~tractile.log_marginal`.
 
     Examples
     --------
@@ -285,8 +287,8 @@ class Trainable(torch.nn.Module, Generic[Model]):
         loss = -log_marginal(trainable(), batch).mean();  loss.backward();  optimiser.step()
 
     Rows of weights are the ``rows`` transform of the parameters: their softmax unless another is given. With
-    ``ExpTransform()`` the model is not normalised, and :func:`~tractile.partition` is to be subtracted. Other parameters
-    of input layers keep to their ``constraints``. Tied tensors stay tied.
+    ``ExpTransform()`` the model is not normalised: subtract :func:`~tractile.partition`. Other parameters of input layers keep
+    to their ``constraints``. Tied tensors stay tied. Raises :class:`CircuitError` if a row of weights is zero throughout.
 
     Examples
     --------
@@ -309,16 +311,16 @@ class Trainable(torch.nn.Module, Generic[Model]):
         self.raw = torch.nn.ParameterList(self._unconstrained(self._blocks))
 
     def forward(self) -> Model:
-        """The model with these parameters."""
+        """Return the model with the present parameters."""
         return self._constrained(list(self.raw))
 
     @property
     def num_parameters(self) -> int:
-        """The number of unconstrained numbers behind the model."""
+        """The number of unconstrained parameters, counted as numbers."""
         return sum(raw.numel() for raw in self.raw)
 
     def from_vector(self, vector: Float[Tensor, " parameters"]) -> Model:
-        """The model whose unconstrained parameters are this vector, such as the output of a neural network."""
+        """Return the model whose unconstrained parameters are this vector, for example the output of a neural network."""
         if vector.shape != (self.num_parameters,):
             raise ShapeError(
                 f"from_vector: {self.num_parameters} parameters are needed, not a tensor of shape {tuple(vector.shape)}"
@@ -328,7 +330,7 @@ class Trainable(torch.nn.Module, Generic[Model]):
 
     @torch.no_grad()
     def load(self, model: Model) -> None:
-        """Take over the weights of a model of the same structure, as after a step of EM."""
+        """Set the parameters to the weights of a model of equal structure, for example after a step of EM."""
         for raw, value in zip(self.raw, self._unconstrained(blocks(model)), strict=True):
             raw.copy_(value)
 

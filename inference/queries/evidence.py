@@ -30,8 +30,8 @@ EvidenceLike = (
 class Evidence:
     """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised.
 
-    The tokens of a continuous variable are floats, nan in the rows where it is marginalised. ``device`` is where all of it is,
-    and where the values of layers without parameters are computed.
+    The tokens of a continuous variable are floats, nan in the rows where it is marginalised. ``device`` holds all tensors;
+    the values of layers without parameters are computed there.
 
     Examples
     --------
@@ -49,35 +49,35 @@ class Evidence:
         self.weights: dict[int, Float[Tensor, "vocab batch"]] = {}
 
     def observe(self, variable: int, tokens: Int[Tensor, " batch"]) -> Evidence:
-        """A copy in which a variable takes these values."""
+        """Return a copy in which a variable has these values, one for each row."""
         out = self._copy()
         out.weights.pop(variable, None)
         out.tokens[variable] = tokens
         return out
 
     def repeat(self, index: Int[Tensor, " rows"]) -> Evidence:
-        """The rows ``index``."""
+        """Return the evidence of the rows ``index``, which may repeat."""
         out = Evidence(len(index), self.device)
         out.tokens = {v: t.index_select(0, index) for v, t in self.tokens.items()}
         out.weights = {v: w.index_select(1, index) for v, w in self.weights.items()}
         return out
 
     def shift(self, first: int) -> Evidence:
-        """The evidence on the variables from ``first`` on, numbered from 0."""
+        """Return the evidence on the variables from ``first`` on, renumbered from 0."""
         out = Evidence(self.batch, self.device)
         out.tokens = {v - first: t for v, t in self.tokens.items() if v >= first}
         out.weights = {v - first: w for v, w in self.weights.items() if v >= first}
         return out
 
     def without(self, variable: int) -> Evidence:
-        """A copy in which a variable is marginalised."""
+        """Return a copy in which a variable is marginalised."""
         out = self._copy()
         out.tokens.pop(variable, None)
         out.weights.pop(variable, None)
         return out
 
     def to(self, device: torch.device) -> Evidence:
-        """The evidence on another device."""
+        """Return the evidence on another device."""
         if device == self.device:
             return self
         out = Evidence(self.batch, device)
@@ -94,9 +94,9 @@ class Evidence:
 def as_evidence(
     evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.device = CPU
 ) -> Evidence:
-    """Read evidence on the variables of ``vocab_sizes``, for a model on ``device``.
+    """Convert evidence on the variables of ``vocab_sizes`` (0: continuous) to :class:`Evidence` on ``device``.
 
-    Raises :class:`EvidenceError` where it does not fit.
+    Raises :class:`EvidenceError` if the evidence does not fit the variables.
     """
     if isinstance(evidence, Evidence):
         return evidence.to(device)
@@ -163,7 +163,7 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
 
 
 def holds_weights(evidence: EvidenceLike) -> bool:
-    """Whether evidence is a (batch, n, vocab) tensor of weights (booleans: the values allowed)."""
+    """Return whether evidence is a (batch, n, vocab) tensor of weights (booleans: the values allowed)."""
     return isinstance(evidence, Tensor) and (evidence.is_floating_point() or evidence.dtype == torch.bool)
 
 
@@ -182,7 +182,7 @@ def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
 
 
 def _real(item: Any, variable: int) -> Tensor:
-    """The evidence of a continuous variable as floats (batch,)."""
+    """Return the evidence of a continuous variable as floats (batch,)."""
     numeric = isinstance(item, int | float) and not isinstance(item, bool)
     values = torch.tensor([float(item)], dtype=torch.float64) if numeric else item
     if (
@@ -199,7 +199,7 @@ def _real(item: Any, variable: int) -> Tensor:
 
 
 def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batch"]:
-    """A discrete variable's column in a float tensor: whole numbers, nan = marginalised."""
+    """Convert a discrete variable's column of a float tensor to ints; nan becomes −1 (marginalised)."""
     found = values.nan_to_num(-1)
     if any_if_concrete(found != found.round()):
         raise EvidenceError(f"variable {variable} is discrete: its values must be whole numbers")
@@ -207,7 +207,7 @@ def _whole(values: Float[Tensor, " batch"], variable: int) -> Int[Tensor, " batc
 
 
 def _chosen(item: Any, variable: int, vocab_size: int) -> Tensor:
-    """A value as tokens (1,), a collection of them as weights (V,)."""
+    """Return one value as tokens (1,), a collection of allowed values as weights (V,)."""
     if isinstance(item, bool) or not isinstance(item, Integral | Sequence | set | frozenset):
         raise EvidenceError(
             f"variable {variable}: evidence must be None, an int, a collection of ints or a tensor, not {item!r}"
@@ -228,7 +228,7 @@ def _chosen(item: Any, variable: int, vocab_size: int) -> Tensor:
 
 
 def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
-    """One variable's evidence as tokens (batch,) or weights (V, batch)."""
+    """Return one variable's evidence as tokens (batch,) or weights (V, batch)."""
     if not isinstance(item, Tensor):
         item = _chosen(item, variable, vocab_size)
     _must_be_real(item, f"variable {variable}: evidence")
@@ -254,6 +254,7 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
 
 
 def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:
+    """Store observed values in place: as tokens, or as weights if some rows are marginalised (−1)."""
     missing = tokens < 0
     if not is_abstract(missing):
         if not bool(missing.any()):

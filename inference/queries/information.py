@@ -36,14 +36,14 @@ from .evidence import EvidenceLike
 from .marginal import Model, log_marginal, marginals, partition, prepare, root
 from .power import power
 
-PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)
+PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)  # moduli for comparing counts
 
 
 def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float[Tensor, ""]:
-    """The entropy of x in nats; with ``joint``, of x and the latent states together, which needs no determinism.
+    """Return the entropy of x in nats; with ``joint``, that of x and the latent states together.
 
-    The two agree for deterministic models (unambiguous automata). Elsewhere the entropy of x alone has no closed form:
-    :class:`CircuitError`.
+    The two agree for deterministic models (unambiguous automata). For others the entropy of x alone has no closed form, and
+    :class:`CircuitError` is raised; ``joint`` needs no determinism.
 
     Examples
     --------
@@ -62,15 +62,13 @@ def entropy(model: Model, *, n: int | None = None, joint: bool = False) -> Float
                 "entropy: latent states make the entropy of x intractable; give joint=True for that of "
                 f"(x, latent states). {error}"
             ) from error
-    circuit = _circuit(
-        model, n
-    )  # unrolled, a chain counts its transitions between latent states and no other
+    circuit = _circuit(model, n)  # an unrolled chain has no transition after its last position
     log_z, log_weight = _uses(circuit, None, "entropy")
     return log_z - log_weight
 
 
 def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
-    """−Σ p log q; infinite where p has weight outside the support of q.
+    """Return −Σ p log q in nats; infinite if p has weight outside the support of q.
 
     Raises :class:`CircuitError` unless q is deterministic and compatible with p. The supports are compared by counting the
     paths of p with and without those that q excludes: below 2⁵³ paths exactly, beyond that modulo eight primes drawn from
@@ -96,7 +94,7 @@ def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
 
 
 def _same_count(a: Circuit, b: Circuit) -> bool:
-    """Whether two circuits have as many paths of positive weight, a's being among b's."""
+    """Return whether two circuits have equally many paths of positive weight; a's paths must be among b's."""
     a, b = a.to("cpu"), b.to("cpu")
 
     def count(circuit: Circuit, semiring: Semiring[Tensor]) -> float:
@@ -110,9 +108,9 @@ def _same_count(a: Circuit, b: Circuit) -> bool:
 
 
 def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, ""]:
-    """Σ p log (p / q) ≥ 0, the cross-entropy less the entropy; infinite where p has weight outside the support of q.
+    """Return Σ p log (p / q) ≥ 0 in nats; infinite if p has weight outside the support of q.
 
-    Raises :class:`CircuitError` unless both are deterministic and compatible.
+    Computed as cross-entropy minus entropy. Raises :class:`CircuitError` unless both are deterministic and compatible.
 
     Examples
     --------
@@ -130,7 +128,7 @@ def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
 
 
 def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
-    """log(Σ p^α) / (1 − α), the entropy at α = 1, the logarithm of the support's size at α = 0.
+    """Return log(Σ p^α) / (1 − α) in nats: the entropy if α = 1, the logarithm of the support's size if α = 0.
 
     Raises :class:`CircuitError` for a negative α, and unless the model is deterministic, or structured-decomposable and α a whole
     number.
@@ -153,7 +151,7 @@ def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[
 
 
 def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
-    """log(Σ p^α q^(1−α)) / (α − 1), the KL divergence at α = 1.
+    """Return log(Σ p^α q^(1−α)) / (α − 1) in nats: the KL divergence if α = 1.
 
     Raises :class:`CircuitError` for a negative α, unless q is deterministic and compatible with p, and unless p is
     deterministic, or structured-decomposable and α a whole number.
@@ -185,9 +183,10 @@ def expectation(
     *,
     n: int | None = None,
 ) -> Float[Tensor, " batch"]:
-    """E[f(x) | evidence]: of a compatible circuit or chain f ≥ 0, or of Σ_v f_v(x_v) given a table f_v for some variables.
+    """Return E[f(x) | evidence] for each row of evidence.
 
-    Raises :class:`EvidenceError` where the evidence has probability zero or a table does not fit.
+    ``f`` is a compatible circuit or chain f ≥ 0, or a mapping from variables v to tables f_v (vocab,), of any sign, for
+    f(x) = Σ_v f_v(x_v). Raises :class:`EvidenceError` if the evidence has probability zero or a table does not fit.
 
     Examples
     --------
@@ -249,9 +248,10 @@ def _same_variables(p: Circuit, q: Circuit, operation: str) -> None:
 
 
 def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor]:
-    """log of the total, and Σ_θ E[uses of θ] log θ, over the parameters θ of q.
+    """Return log of the total weight, and Σ_θ E[uses of θ] log θ over the weights θ of q.
 
-    Under p, x is drawn from p and the total is that of p · 1_q; without p, (x, latent states) is drawn from q itself.
+    With p, x is drawn from p and the total is Σ_x p(x) 1_q(x); without p, (x, latent states) is drawn from q, whose partition
+    function is the total.
     """
     leaves: dict[int, tuple[Tensor, Tensor]] = {}
 
@@ -281,6 +281,7 @@ def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor
 
 
 def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
+    """Return an equal layer whose parameters are its weights; raise :class:`CircuitError` for a continuous one."""
     if isinstance(layer, Continuous):
         raise CircuitError(
             f"{layer!r} is over a continuous variable, whose density has no entropy of weights"

@@ -1,5 +1,7 @@
-"""The k best values, by branching on the best one (Lawler 1972): what is left once x is taken splits by the first variable
-in which another value differs from it; each part is evidence, and all parts of one x are maximised as one batch.
+"""The k best assignments, by Lawler's branching (1972).
+
+The best x is taken out; the remaining assignments are partitioned by the first variable in which they differ from x. Each part is
+one row of evidence, and all parts of one x are maximised as one batch.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from .sample_mpe import best
 def k_best(
     model: Model, k: int, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> tuple[Int[Tensor, "found variables"], Float[Tensor, " found"]]:
-    """The k best values of x, best first, and the logarithm of the weight of each one's best explanation, in nats.
+    """Return the k best assignments x, best first, and the log-weight of each one's best explanation in nats.
 
-    For deterministic models that is log p(x). Fewer come back where fewer have positive weight. Exact, by branching:
-    what is left once x is taken agrees with x on the variables before v and differs at v, for one v (Lawler 1972).
-    Raises :class:`EvidenceError` where the evidence has probability zero or several rows, :class:`CircuitError` for
-    continuous variables.
+    For deterministic models the log-weight is log p(x). Fewer than k are returned if fewer have positive weight. The search
+    is exact (Lawler 1972). Raises :class:`EvidenceError` if the evidence has probability zero or several rows,
+    :class:`CircuitError` for continuous variables.
 
     Examples
     --------
@@ -48,7 +49,7 @@ def k_best(
     start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
     heap: list[
         tuple[float, int, list[int], int, list[Tensor]]
-    ] = []  # cost, tie-break, x, first free variable, weights
+    ] = []  # −log-weight, tie-break, x, first free variable, evidence weights
     found: list[tuple[list[int], float]] = []
     order = itertools.count()
 

@@ -7,8 +7,8 @@
     marginals      … for every variable       real, and its derivative
     count          accepted sequences         counting
 
-A *model* is a chain (say how long: by evidence of shape (batch, n), or ``n``) or a circuit. Everything is in nats and
-batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`. What decodes is in
+A *model* is a circuit or a chain, whose length is given by ``n`` or by evidence of shape (batch, n). Everything is in nats and
+batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`. Samples and most probable explanations are in
 :mod:`tractile.inference.queries.sample_mpe`, information quantities in :mod:`tractile.inference.queries.information`.
 """
 
@@ -40,11 +40,11 @@ from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
 Model = Chain | Circuit
 Lengths = Int[Tensor, " batch"] | None
 _SEQUENCES = (Tensor, Sequence)  # a tuple, since torch.compile reads no union before torch 2.7
-MARGINAL_ELEMENTS = 1 << 24  # of tables of log-weights computed together
+MARGINAL_ELEMENTS = 1 << 24  # entries of the tables of log-weights computed in one block
 
 
 def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
-    """Evidence read against the model's variables, and those variables in order."""
+    """Return the evidence converted for the model's variables, and these variables in order."""
     if isinstance(model, Circuit):
         known = folded(model)
         return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
@@ -67,7 +67,7 @@ def total(
     lengths: Lengths,
     checkpoint: int | None = None,
 ) -> Tensor:
-    """log of the root for each row (for Counting: of the count)."""
+    """Return the log of the root for each row (for Counting: of the count)."""
     return semiring.log(root(model, semiring, evidence, n, lengths, checkpoint)).expand(evidence.batch)
 
 
@@ -79,7 +79,7 @@ def root(
     lengths: Lengths,
     checkpoint: int | None = None,
 ) -> Any:
-    """The root for each row: (batch,), or (1,) where no evidence is observed."""
+    """Return the root's semiring value for each row: (batch,), or (1,) if a circuit has no evidence."""
     if isinstance(model, Circuit):
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
@@ -118,15 +118,15 @@ def log_marginal(
     semiring: Semiring[Any] | None = None,
     checkpoint: int | None = None,
 ) -> Float[Tensor, " batch"]:
-    """log Σ_x p(x) w(x): the log-probability of the evidence, in nats (float64 where the model is float32).
+    """Return log Σ_x p(x) w(x), the log-probability of the evidence, in nats (float64, unless a semiring is given).
 
-    ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint`` positions (√n is a
-    good number), a circuit the values of its layers, and what lies between is computed a second time.
+    ``n`` is the length of a chain, where the evidence does not give it; with ``lengths``, only the first ``lengths[i]`` positions
+    of row i count. ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint``
+    positions (√n is a good number), a circuit the values of its layers, and what lies between is computed a second time.
 
-    Tokens under an HMM take the forward algorithm on arrays, which is quicker.
-    Rows where scaled arithmetic lost everything to the dynamic range between hidden states are computed again in log
-    space, so the result is −inf only where the true value is zero. Raises :class:`EvidenceError` where the evidence
-    does not fit.
+    Tokens under an HMM take a faster forward algorithm on arrays, unless derivatives are needed. Rows that underflow in
+    scaled arithmetic, because hidden states differ too much in probability, are recomputed in log space, so the result is
+    −inf only if the true value is zero. Raises :class:`EvidenceError` if the evidence does not fit.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def log_marginal(
 
 
 def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
-    """Whether the question is that of the forward algorithm on arrays: tokens under an HMM, and no derivatives asked for."""
+    """Return whether the forward algorithm on arrays applies: tokens under an HMM, and no derivatives needed."""
     if not isinstance(model, HMM) or not isinstance(evidence, Tensor) or holds_weights(evidence):
         return False
     tensors = (evidence, *model.parameters())
@@ -180,7 +180,7 @@ def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuar
 def partition(
     model: Model, *, n: int | None = None, semiring: Semiring[Any] | None = None
 ) -> Float[Tensor, ""]:
-    """log Σ_x p(x): the log partition function, in nats (over sequences of length n for a chain).
+    """Return log Σ_x p(x), the log partition function, in nats (for a chain: over sequences of length n).
 
     Examples
     --------
@@ -197,7 +197,7 @@ def partition(
 def support(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None, lengths: Lengths = None
 ) -> Bool[Tensor, " batch"]:
-    """Whether any completion of the evidence has positive weight.
+    """Return, for each row, whether any completion of the evidence has positive weight.
 
     Examples
     --------
@@ -212,11 +212,11 @@ def support(
 
 
 def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, paths: bool = False) -> int:
-    """The number of accepted sequences; with ``paths``, of (sequence, latent path) pairs.
+    """Return the number of accepted sequences; with ``paths``, of (sequence, latent path) pairs.
 
-    Exact. An ambiguous automaton is determinised first; other models need ``paths`` (:class:`CircuitError`). Raises
-    :class:`EvidenceError` for evidence of several rows, and :class:`CircuitError` past 2^53, where floating point stops being
-    exact: use ``log_marginal`` on the automaton for the logarithm of the count.
+    The count is exact. An ambiguous automaton is determinised first. Raises :class:`CircuitError` for models other than automata
+    without ``paths``, for continuous variables, and for counts from 2^53 on, where floating point stops being exact
+    (``log_marginal`` on the automaton gives the logarithm), :class:`EvidenceError` for evidence of several rows.
 
     Examples
     --------
@@ -249,10 +249,10 @@ def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, 
 def conditional(
     model: Model, evidence: EvidenceLike = None, variable: int | tuple[int, ...] = 0, *, n: int | None = None
 ) -> Float[Tensor, "batch *values"]:
-    """log p(x_v | evidence) for a variable (batch, V), or the joint table of several (batch, V_1, V_2, …), in nats.
+    """Return log p(x_v | evidence) in nats for one variable, (batch, V), or several jointly, (batch, V_1, V_2, …).
 
-    What the evidence says of the query variables is ignored. Raises :class:`EvidenceError` where the evidence has
-    probability zero.
+    Evidence on the query variables is ignored. Raises :class:`EvidenceError` if the evidence has probability zero, or if a
+    query variable is unknown or continuous.
 
     Examples
     --------
@@ -283,7 +283,7 @@ def conditional(
 
 
 def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
-    """Tables of log-weights by Real; by Log where an entry that Boolean says is possible was lost to the dynamic range."""
+    """Return tables of log-weights from Real, or from Log if an entry that is possible (Boolean) underflowed to −inf."""
     found = tables(Real())
     if not any(any_if_concrete(table.isneginf()) for table in found):
         return found
@@ -296,7 +296,7 @@ def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
 def _joint(
     model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int
 ) -> Tensor:
-    """log p(x_asked, evidence): (batch, V_1, …)."""
+    """Return log p(x_asked, evidence): (batch, V_1, …)."""
     if len(asked) > 1:
         values = torch.arange(_vocab_size(model, asked[0]), device=evidence.device)
         seen = (evidence.observe(asked[0], v.expand(evidence.batch)) for v in values)
@@ -325,10 +325,10 @@ def _last(values: Any) -> Any:
 def marginals(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> dict[int, Float[Tensor, "batch vocab"]]:
-    """log p(x_v | evidence) for every variable v, (batch, V_v) in nats: of a chain from one sweep forward and one backward,
-    of a circuit from one up and one down.
+    """Return log p(x_v | evidence) for every variable v, (batch, V_v) in nats.
 
-    Raises :class:`EvidenceError` where the evidence has probability zero, :class:`CircuitError` for a continuous variable.
+    A chain takes one sweep forward and one backward, a circuit one upward and one downward. Raises :class:`EvidenceError` if
+    the evidence has probability zero, :class:`CircuitError` for a continuous variable.
 
     Examples
     --------
@@ -345,7 +345,7 @@ def marginals(
         raise CircuitError("marginals: the model has a continuous variable, which has no table of values")
 
     def tables(semiring: Semiring[Any]) -> list[Tensor]:
-        """log p(x_v, evidence) of each variable."""
+        """Return log p(x_v, evidence) for each variable v."""
         if isinstance(model, Circuit):
             return _of_circuit(model, semiring, known)
         return _of_chain(model, semiring, known, len(variables))
@@ -358,7 +358,7 @@ def marginals(
 
 
 def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> list[Tensor]:
-    """For each position, Bᵀ(Lᵀ α ∘ R β) under the weights of its evidence: (batch, vocab), by blocks of positions."""
+    """Return for each position log of Bᵀ(Lᵀ α ∘ R β) times its evidence weights, (batch, vocab), in blocks of positions."""
     alphas = list(messages.forward(chain, semiring, evidence, n))
     betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
     found: list[Tensor] = []
@@ -372,7 +372,7 @@ def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int)
 
 
 def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> list[Tensor]:
-    """For each variable, Bᵀ of the derivative at its inputs under the weights of its evidence: (batch, vocab)."""
+    """Return for each variable log of Bᵀ times the root's derivative at its inputs times its evidence weights: (batch, vocab)."""
     derivatives = passes.downward(circuit, semiring, passes.upward(circuit, semiring, evidence))
     terms: dict[int, list[Tensor]] = {}
     known = folded(circuit)
@@ -389,7 +389,7 @@ def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -
 
 
 def log_weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Tensor, "batch vocab"]:
-    """The logarithm of the evidence weights of a variable: (batch or 1, V)."""
+    """Return the logarithm of a variable's evidence weights, (batch or 1, V); zeros if it is marginalised."""
     if variable in evidence.weights:
         return evidence.weights[variable].T.log()
     if variable in evidence.tokens:

@@ -1,11 +1,11 @@
-"""Local normalisation of a circuit: every unit a distribution, every sum's weights a distribution.
+"""Local normalisation of a circuit: every unit becomes a distribution, and so do each sum's weights.
 
-With z_u = Σ_x u(x) for every unit u, a circuit is locally normalised by
+With z_u = Σ_x u(x) for every unit u, the weights of input layers and sums change to
 
     B[j, :] → B[j, :] / z_j         L[r, c] → L[r, c] z_c / z_r
 
 (the rows of a sum's operators, taken together, then sum to one), and the root becomes a distribution (Peharz et al.
-2015). Parameters stop being tied, since two uses of one tensor need two scales.
+2015). Tied parameters become separate, since two uses of one tensor need different scales.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from .evidence import Evidence
 
 
 def normalise(circuit: Circuit) -> Circuit:
-    """x ↦ c(x) / Σ_x c(x), with every unit that is not zero a distribution and every sum's weights too.
+    """Return the circuit of x ↦ c(x) / Σ_x c(x) in which every unit and each sum's weights are distributions.
 
-    Operators are written out. Raises :class:`CircuitError` where the circuit is zero everywhere.
+    Units that are zero everywhere stay zero. Operators become dense. Raises :class:`CircuitError` if the circuit is zero
+    everywhere.
 
     Examples
     --------
@@ -68,13 +69,13 @@ def normalise(circuit: Circuit) -> Circuit:
 
 
 def _divide(weight: Tensor, log_factor: Tensor) -> Tensor:
-    """weight · exp(log_factor), zeros staying zeros."""
+    """Return weight · exp(log_factor); zero where the weight is zero or the factor is not finite."""
     factor = torch.where((weight > 0) & log_factor.isfinite(), log_factor, -torch.inf).exp()
     return (weight * factor).to(weight.dtype)
 
 
 def _scaled(op: Operator, rows: Float[Tensor, "*rows"], cols: Float[Tensor, "*cols"]) -> Operator:
-    """L[r, c] exp(cols[c] − rows[r]) over the axes of both."""
+    """Return the dense operator L[r, c] exp(cols[c] − rows[r]), with the axes of ``rows`` and ``cols``."""
     weight = op.dense().to(op.parameters()[0] if op.parameters() else rows)
     shift = cols.flatten()[None] - rows.flatten()[:, None]
     weight = _divide(weight, shift).view(*rows.shape, *cols.shape)

@@ -23,10 +23,10 @@ from .determinism import check_deterministic, flatten
 
 
 def power(model: Model, exponent: float) -> Model:
-    """x ↦ c(x)^α where c(x) > 0, and 0 elsewhere.
+    """Return the model x ↦ c(x)^α where c(x) > 0, and 0 elsewhere.
 
-    A deterministic model takes any real α: each weight is raised to it. Any other takes α = 1, 2, 3, … by
-    multiplication, which asks a circuit to be structured-decomposable; :class:`CircuitError` names what is missing.
+    A deterministic model allows any finite α: each weight is raised to α. Any other allows α = 1, 2, 3, … as a product of
+    α copies, for which a circuit must be structured-decomposable. Raises :class:`CircuitError` that names what is missing.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def power(model: Model, exponent: float) -> Model:
 
 
 def _elementwise(model: Model, exponent: float) -> Model:
-    """Every weight of a deterministic model to the power ``exponent``, zeros staying zeros."""
+    """Raise every positive weight of a deterministic model to the power ``exponent``."""
 
     def weights(weight: Tensor) -> Tensor:
         return torch.where(weight > 0, torch.where(weight > 0, weight, 1) ** exponent, 0)
@@ -76,14 +76,16 @@ def _elementwise(model: Model, exponent: float) -> Model:
 
 
 def _entries(layer: InputLayer) -> InputLayer:
-    """A layer whose weights are the parameters themselves."""
+    """Return an equal layer whose parameters are its weights; raise :class:`CircuitError` for a continuous layer."""
     if isinstance(layer, Continuous):
         raise CircuitError(f"power: {layer!r} is over a continuous variable and has no table of weights")
     return layer.free_parameters()
 
 
 def quotient(a: Model, b: Model) -> Model:
-    """x ↦ a(x) / b(x) on the support of b, and 0 elsewhere; b must be deterministic and compatible with a.
+    """Return the model x ↦ a(x) / b(x) on the support of b, and 0 elsewhere.
+
+    Raises :class:`CircuitError` unless b is deterministic and compatible with a.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Pruning: leave out the units that no value of the variables uses."""
+"""Pruning: remove the units that contribute to the root for no value of the variables."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .determinism import SupportAnalysis
 
 
 def prune(circuit: Circuit) -> Circuit:
-    """The same function without the units that no x uses and the terms of weight zero.
+    """Return a circuit of the same function without unused units and terms of weight zero.
 
-    An axis of units loses an index where no unit along it is used. For an automaton, see ``Automaton.trim``. Raises
-    :class:`CircuitError` where the circuit is zero everywhere.
+    A unit is used if it contributes to the root for some x. An index of a unit axis is removed if none of its units is
+    used. For an automaton, see ``Automaton.trim``. Raises :class:`CircuitError` if the circuit is zero everywhere.
 
     Examples
     --------
@@ -41,7 +41,7 @@ def prune(circuit: Circuit) -> Circuit:
     out, done, layers = Circuit(), dict[int, int](), dict[tuple[int, str], Any]()
 
     def chosen(child: int, index: Index) -> int:
-        """The pruned child, narrowed further to ``index``."""
+        """Return the pruned child, restricted to the units at ``index``."""
         if all(map(torch.equal, index, keep[child])):
             return done[child]
         narrow = [_select(torch.searchsorted(k, i), len(k)) for i, k in zip(index, keep[child], strict=True)]
@@ -73,6 +73,7 @@ def prune(circuit: Circuit) -> Circuit:
 
 
 def _axes_used(used: Tensor) -> Index:
+    """Return, for each axis, the indices that have a used unit."""
     return tuple(
         used.movedim(axis, 0).reshape(used.shape[axis], -1).any(1).nonzero()[:, 0]
         for axis in range(used.ndim)
@@ -80,7 +81,7 @@ def _axes_used(used: Tensor) -> Index:
 
 
 def _merged(index: Index, dims: tuple[int, ...], grouped: tuple[int, ...]) -> Index:
-    """The indices along axes that an operator reads as one."""
+    """Return the kept indices along the axes ``grouped`` of an operator, each of which joins one or more of ``dims``."""
     if dims == grouped:
         return index
     mask = torch.ones(())

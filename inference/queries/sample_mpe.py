@@ -1,11 +1,11 @@
-"""Decoding: values for the variables, drawn or best.
+"""Decoding: samples of a model's variables given evidence, and the most probable explanation.
 
     sample     x ~ p(x | evidence)                       real
     mpe        argmax over (x, latent states)            max-product
 
-A circuit is walked from the root down after one sweep up: a unit of a sum chooses one of its terms in proportion to
-weight × value, a product takes all its factors, an input chooses a value. A chain is walked forwards, against its
-backward messages.
+In a circuit, an upward sweep computes every node's value; then, from the root down, a unit of a sum chooses one term (in
+proportion to weight × value, or the largest), a product takes all its factors, an input layer chooses a value. In a chain,
+positions are chosen left to right, each from the forward message of the values so far and the backward message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..semirings.scaled_real import Real
 from .evidence import Evidence, EvidenceLike
 from .marginal import Model, log_weights, prepare, total
 
-Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]
+Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
 Decoded = tuple[Tensor, Float[Tensor, " rows"]]
 
@@ -41,9 +41,10 @@ def sample(
     n: int | None = None,
     generator: torch.Generator | None = None,
 ) -> Int[Tensor, "num_samples *batch variables"]:
-    """Exact samples x ~ p(x | evidence): (num_samples, n), or (num_samples, batch, n) for evidence of several rows.
+    """Draw exact samples x ~ p(x | evidence).
 
-    Raises :class:`EvidenceError` where the evidence has probability zero.
+    Returns (num_samples, variables), or (num_samples, batch, variables) for evidence of several rows. ``n`` is the length of
+    a chain, where the evidence does not give it. Raises :class:`EvidenceError` if the evidence has probability zero.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def sample(
 
     try:
         values = draw(Real())
-    except EvidenceError:  # or only lost to the dynamic range between hidden states
+    except EvidenceError:  # the probability is zero, or it underflowed in Real: Boolean tells
         if not bool((total(model, Boolean(), known, len(variables), None) == 0).all()):
             raise
         values = draw(Log())
@@ -83,10 +84,11 @@ def sample(
 def mpe(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> tuple[Int[Tensor, "batch variables"], Float[Tensor, " batch"]]:
-    """The most probable explanation: argmax over (x, latent states) of their joint weight, and its logarithm in nats.
+    """Return the most probable explanation of the evidence, and its log-weight in nats.
 
-    For deterministic circuits (unambiguous automata) the maximum over x itself. Raises :class:`EvidenceError` where the
-    evidence has probability zero.
+    That is the x of argmax over (x, latent states) of their joint weight; for deterministic models (unambiguous automata),
+    argmax over x. ``n`` is the length of a chain, where the evidence does not give it. Raises :class:`EvidenceError` if
+    the evidence has probability zero.
 
     Examples
     --------
@@ -106,7 +108,7 @@ def mpe(
 
 
 def best(model: Model, evidence: Evidence, variables: list[int]) -> Decoded:
-    """The best explanation of each row; a row without any has the score −inf."""
+    """Return the best explanation of each row, and its log-weight in nats: −inf if the row has probability zero."""
 
     def choose(logits: Tensor) -> Tensor:
         return logits.argmax(1)
@@ -128,7 +130,7 @@ def _top_down(
     choose: Choose,
     place: Place,
 ) -> Decoded:
-    """A value of every variable for each of ``rows`` (rows of the evidence, repeated at will), and the root's logarithm."""
+    """Choose values from the root down for ``rows``, row numbers of the evidence; return them and the root's logarithm."""
     values = passes.upward(circuit, semiring, evidence)
     if circuit.unit_dims(circuit.root) != (1,) * len(circuit.unit_dims(circuit.root)):
         raise CircuitError(
@@ -142,7 +144,7 @@ def _top_down(
     chosen: dict[int, Tensor] = {}
 
     def value(node: int, which: Tensor) -> Tensor:
-        """The logarithm of the node's units, (rows, units)."""
+        """Return the logarithm of the node's units in these rows, (rows or 1, units)."""
         logs = semiring.log(values[node]).flatten(0, -2)
         return logs.T[rows[which]] if logs.shape[1] > 1 else logs.T
 
@@ -177,7 +179,7 @@ def _top_down(
 
 
 def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
-    """Rows of an operator, written out."""
+    """Return rows of an operator as a dense matrix."""
     out = torch.ones(len(unit), 1, dtype=torch.float64, device=unit.device)
     leaves = op.leaves()
     for leaf, index in zip(
@@ -196,7 +198,7 @@ def _input_values(
     choose: Choose,
     place: Place,
 ) -> Tensor:
-    """Values of a variable, given the unit of its input layer; observed ones as they are."""
+    """Return the variable's value in each row: the observed one, or one chosen under the given unit of its input layer."""
     seen = evidence.tokens.get(variable)
     seen = None if seen is None else seen[rows]
     if isinstance(layer, Continuous):
@@ -216,12 +218,12 @@ def _in_order(
     choose: Choose,
     place: Place,
 ) -> Decoded:
-    """Fix one variable after another by ``choose`` on its query given those before; the values and their joint log-weight.
+    """Choose one variable after another, given the values before it; return the values and their joint log-weights (nats).
 
-    Of a continuous variable a unit is chosen, and ``place`` gives the value.
+    For a continuous variable, ``choose`` gives a unit and ``place`` a value under the unit.
     """
     layer, n = chain.inputs, len(variables)
-    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]  # one for each row of evidence
+    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]  # batch: the rows of evidence
     rows = rows.to(semiring.device(betas[0]))
     evidence, chosen = evidence.repeat(rows), list[Tensor]()
     score = fixed = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
@@ -247,12 +249,12 @@ def _in_order(
         choose(empty[:, None])
         return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)
-    if not chain.vocab_size:  # a value may have been observed, not chosen
+    if not chain.vocab_size:  # continuous: `score` is of the units, not of the values
         score = total(chain, semiring, prepare(chain, values, None)[0], n, None)
     return values, score
 
 
 def _placed(layer: Continuous, unit: Tensor, seen: Tensor | None, place: Place) -> Tensor:
-    """A value from the unit chosen, except in rows where one was observed."""
+    """Return the observed value of each row, or, where there is none, a value placed under the chosen unit."""
     here = place(layer, unit)
     return here if seen is None else torch.where(seen.isnan(), here, seen.to(here))
