@@ -1,10 +1,10 @@
 """GCD and LCD: the Boolean next-token query on an automaton, by cached masks (Dang et al. 2026, Eqs. 1–4).
 
-Each row is a state of the automaton and the tokens left. A mask is the state's own wherever the tokens left are enough for all
-that it allows, which is nearly always; near the end of a budget it has the tokens after which acceptance is near enough.
-Where masks come from: :class:`~.finite_masks.FiniteMasks` of an automaton that is written out,
-:class:`~.lazy_masks.LazyMasks` of one whose states are made as they are met. Nothing here touches a tensor but to hand out
-the answer. Equal, by test, to ``NextToken(automaton, horizon, Boolean())``.
+Each row has a state of the automaton and a number of tokens left. Each state's full mask, of the tokens that can be completed at
+any length, is cached. It applies unless the tokens left are too few for some of these tokens, near the end of a budget; the
+mask then has only the tokens after which acceptance is close enough. Masks come from :class:`~.finite_masks.FiniteMasks` for an
+explicit automaton, from :class:`~.lazy_masks.LazyMasks` for one whose states are made on demand. Tensors are made for results
+only. Equal, by test, to ``NextToken(automaton, horizon, Boolean())``.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ Masks = FiniteMasks | LazyMasks
 class GCDQuery:
     """The masks of an automaton for a batch of prefixes: a :class:`~.protocol.NextTokenQuery`.
 
-    ``horizon``: the largest budget in tokens, None for no budget (LCD). ``masks``: where masks come from (default: the
-    automaton).
+    ``horizon``: the largest budget in tokens, None for no budget (LCD). ``masks``: the source of masks; by default one is made
+    for the automaton. Raises :class:`BudgetTooSmall` for a horizon below one token.
 
     Examples
     --------
@@ -88,8 +88,8 @@ class GCDQuery:
         self._width = -(-automaton.vocab_size // 32)
         self._rows: list[Row] = []
         self._length = 0  # calls of advance since the start
-        self._buffer: Tensor | None = None  # the last one that bitmask wrote to
-        self._pointer = 0
+        self._buffer: Tensor | None = None  # the last buffer that `bitmask` wrote to
+        self._pointer = 0  # its address
         self._lines: list[memoryview] = []  # its rows
 
     __repr__ = described
@@ -110,7 +110,7 @@ class GCDQuery:
 
     @property
     def states(self) -> list[Any]:
-        """The state of each row: the live states of an automaton that is written out, a number of a lazy one."""
+        """The state of each row: a tuple of live states of an explicit automaton, a state number of a lazy one."""
         return [state for state, _, _ in self._rows]
 
     # ------------------------------------------------------------ rows
@@ -206,7 +206,7 @@ class GCDQuery:
         )
 
     def _allowed(self, state: Any, left: int, draft: list[int]) -> int:
-        """How many tokens may follow a state one after another."""
+        """Count the tokens of a draft that are allowed one after another, from a state with ``left`` tokens left."""
         for count, token in enumerate(draft):
             if (
                 not 0 <= token < self.vocab_size
@@ -221,7 +221,7 @@ class GCDQuery:
         return [self._forced(state, left, limit) for state, left, _ in self._rows]
 
     def _forced(self, state: Any, left: int, limit: int) -> list[int]:
-        """The tokens that must follow a state; the end of sequence need not where the text may end as it is."""
+        """Return the tokens that must follow a state; EOS is not forced where the text may end without it."""
         found: list[int] = []
         while len(found) < limit:
             token = single_bit(self._mask(state, left))
@@ -232,12 +232,12 @@ class GCDQuery:
         return found
 
     def row_words(self, row: int) -> memoryview:
-        """The mask of one row as int32 words, to be read only."""
+        """Return the mask of one row as int32 words, not to be written to."""
         state, left, _ = self._rows[row]
         return self._mask(state, left)
 
     def _mask(self, state: Any, budget: int) -> memoryview:
-        """The mask of a state in a budget, as words."""
+        """Return the mask of a state with this budget, as int32 words."""
         found = self._masks.kept.get(state)
         return found[0] if found is not None and budget >= found[1] else self._masks.mask(state, budget)
 
@@ -253,9 +253,11 @@ class GCDQuery:
 
 
 def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
-    """Globally constrained decoding: the tokens that can still be completed within the budget (Dang et al. 2026, Eq. 2).
+    """Make the query of globally constrained decoding, GCD (Dang et al. 2026, Eq. 2).
 
-    Raises :class:`EvidenceError` for a constraint that has not been compiled, and where the horizon is no number of tokens.
+    Its mask has the tokens after which the constraint can still be satisfied within the budget. ``horizon`` is the largest
+    budget in tokens. Raises :class:`EvidenceError` for a constraint that has not been compiled or a horizon that is no whole
+    number, :class:`BudgetTooSmall` for a horizon below one token.
 
     Examples
     --------
@@ -270,9 +272,10 @@ def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
 
 
 def lcd(automaton: Automaton) -> GCDQuery:
-    """Locally constrained decoding: the tokens that can be completed at some length (Dang et al. 2026, Eq. 1).
+    """Make the query of locally constrained decoding, LCD (Dang et al. 2026, Eq. 1).
 
-    ``start(budgets=…)`` only says after how many tokens a row ends: the masks do not depend on it.
+    Its mask has the tokens after which the constraint can be satisfied at some length. ``start(budgets=…)`` only says after how
+    many tokens a row ends. Raises :class:`EvidenceError` for a constraint that has not been compiled.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""NextToken: which token comes next, given the prefix and that the rest must end well, of any chain in any semiring.
+"""NextToken: the next-token query of any chain in any semiring.
 
 For a chain and a number of tokens left r, with β_r the backward message over r marginalised steps,
 
     m(v) = Bᵀ (Lᵀ α_{t−1} ∘ R β_{r−1})        (Dang et al. 2026, Algorithm 1)
 
 is the ⊕-total of all sequences with the prefix x_{<t}, token v, and r − 1 tokens more. In the Boolean semiring on an
-automaton it is the GCD mask (Eqs. 2–4); with β the states from which acceptance can be reached at all, the LCD mask
-(Eq. 1); in the real semiring on HMM × automaton, P-GCD. The chain is time-homogeneous, so one backward sweep serves
-every prompt, row and budget up to the horizon.
+automaton it is the GCD mask (Eqs. 2–4), or the LCD mask (Eq. 1) if β marks the states from which acceptance can be reached
+at any length; in the real semiring on HMM × automaton it is P-GCD. The chain is time-homogeneous, so one backward sweep
+serves every prompt, row and budget up to the horizon.
 """
 
 from __future__ import annotations
@@ -55,12 +55,11 @@ from .shares import Shares
 class NextToken:
     """The incremental next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
 
-    ``horizon``: the largest budget in tokens; None where no budget applies: the Boolean query then asks for
-    acceptance at any length, and another semiring must have ``final`` as its own backward message (an HMM: all ones).
+    ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
+    any length; in another semiring ``final`` must be its own backward message (an HMM's ones), else :class:`CircuitError`.
 
-    In Real a row is computed again, in float64 and then in log space, where a possible token was lost to the dynamic range
-    between hidden states, or a hidden state's share may have been (see
-    :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
+    In Real, rows that lost a possible token to underflow, or may have lost a hidden state, are recomputed in float64 and then
+    in log space (see :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
 
     Examples
     --------
@@ -97,7 +96,7 @@ class NextToken:
         return out
 
     def _sweep(self) -> Any:
-        """β for 0, 1, … tokens left along the batch axis; a single column where there is no horizon."""
+        """Compute β for 0, 1, … tokens left along the batch axis; a single column if there is no horizon."""
         sr, everything = self.semiring, Evidence(1, self.device)
         if self.horizon is not None:
             return sr.cat(list(backward(self.chain, sr, everything, self.horizon)))
@@ -178,7 +177,7 @@ class NextToken:
         count = self.semiring.shape(self._betas)[-1]
         initial = outer(self.semiring, self.chain.initial, count)
         feasible = self.semiring.log(dot(self.semiring, initial, self._betas)) > -torch.inf
-        if self._shares is not None and not bool(feasible.all()):  # or only lost to the dynamic range
+        if self._shares is not None and not bool(feasible.all()):  # infeasible, or underflow
             return self._history.made("possible", self._in_boolean).feasible_lengths()
         return feasible
 
@@ -192,13 +191,13 @@ class NextToken:
         return weights if self._shares is None else self._recovered(weights, self._shares)
 
     def _left(self) -> Int[Tensor, " batch"]:
-        """The column of β after the next token."""
+        """Return each row's column of β after the next token."""
         return torch.zeros_like(self.remaining) if self.horizon is None else (self.remaining - 1).clamp(min=0)
 
     def _recovered(
         self, weights: Float[Tensor, "batch vocab"], shares: Shares
     ) -> Float[Tensor, "batch vocab"]:
-        """The weights, with rows in log space in which a possible token (by the Boolean query) was lost."""
+        """Recompute the rows that may have lost a hidden state or lost a token that the Boolean query allows."""
         zero = weights.isneginf() & self.remaining.ne(0)[:, None]
         lost = shares.doubtful(self._alpha, self._left()) & self.remaining.ne(0)
         if bool(zero.any()):
@@ -209,7 +208,7 @@ class NextToken:
         return torch.where(lost[:, None], exact.to(weights.dtype), weights)
 
     def _more_exact(self) -> NextToken:
-        """This query in float64, or in log space if it is."""
+        """Return this query in float64, or in log space if its parameters are float64 already."""
         if self.chain.parameters() and all(t.dtype == torch.float64 for t in self.chain.parameters()):
             return NextToken(self.chain, self.horizon, Log())
         finer = NextToken(self.chain.map(lambda t: t.double()), self.horizon, Real())

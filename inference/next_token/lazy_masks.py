@@ -1,4 +1,4 @@
-"""Masks of a lazy automaton over tokens, whose states are made as they are met; for :class:`~.gcd.GCDQuery`."""
+"""Token masks of a lazy automaton, whose states are numbered as they are reached; for :class:`~.gcd.GCDQuery`."""
 
 from __future__ import annotations
 
@@ -13,44 +13,47 @@ from torch import Tensor
 from ...circuits.automaton import UNREACHABLE
 from .rows import Shortfall
 
-KEPT_BYTES = 1 << 26  # of masks
-ENTRY_BYTES = 1 << 11  # beside the words of a mask: its place in a table, its state
+KEPT_BYTES = 1 << 26  # of masks in one cache
+ENTRY_BYTES = 1 << 11  # estimated overhead of a cached mask beside its words
 
 
 class TokenStates(Protocol):
-    """An automaton over tokens with numbers for its states, made as they are met; −1 is no state."""
+    """A lazy automaton over tokens; its states are numbers, given as the states are reached, and −1 is no state."""
 
     start_state: int
     vocab_size: int
 
     def step(self, state: int, token: int) -> int:
-        """The state after a token."""
+        """Return the state after a token, −1 if the token may not follow."""
 
     def words_from(self, state: int) -> Int32[ndarray, " words"]:
-        """The tokens that may follow a state, as bits."""
+        """Return as a bit mask the tokens that may follow a state, whatever the budget."""
 
     def words_within(self, state: int, left: int) -> Int32[ndarray, " words"]:
-        """The tokens that may follow a state and after which ``left`` tokens are enough."""
+        """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
 
     def enough(self, state: int) -> int:
-        """An upper bound of the tokens to acceptance after any token that may follow a state; cheap."""
+        """Return a cheap upper bound of the tokens to acceptance after any token that may follow a state."""
 
     def ample(self, state: int) -> int:
-        """A tighter bound than :meth:`enough`; dearer."""
+        """Return a tighter and more expensive bound than :meth:`enough`."""
 
     def within(self, state: int, left: int) -> bool:
-        """Whether a state is at most so many tokens from acceptance."""
+        """Return whether a state is at most ``left`` tokens from acceptance."""
 
     def bound(self, state: int) -> int:
-        """An upper bound of the tokens from a state to acceptance."""
+        """Return an upper bound of the tokens from a state to acceptance."""
 
     def accepting(self, state: int) -> bool:
-        """Whether the text may end in a state as it is."""
+        """Return whether the text may end in a state without a further token."""
 
 
 @final
 class LazyMasks:
-    """The masks of a lazy automaton; ``horizon``: the largest budget in tokens, None for no budget."""
+    """The masks of a lazy automaton; ``horizon``: the largest budget in tokens, None for no budget.
+
+    ``kept`` caches for a state its full mask and the smallest budget for which that mask applies.
+    """
 
     def __init__(self, tokens: TokenStates, horizon: int | None) -> None:
         self.tokens, self.horizon = tokens, horizon
@@ -60,12 +63,12 @@ class LazyMasks:
         self._most_kept = max(16, KEPT_BYTES // (4 * -(-tokens.vocab_size // 32) + ENTRY_BYTES))
 
     def mask(self, state: int, budget: int) -> memoryview:
-        """The tokens after which acceptance is within the rest of the budget."""
+        """Return as int32 words the tokens after which acceptance is reachable within ``budget`` − 1 more."""
         words, least = self.kept.get(state) or self._own(state)
         return words if budget >= least else self._within(state, budget - 1, words)
 
     def _own(self, state: int) -> tuple[memoryview, int]:
-        """The mask of a state, and the budget from which on it is that."""
+        """Return and cache the full mask of a state, and the smallest budget for which that mask applies."""
         if len(self.kept) >= self._most_kept:
             self.kept.clear()
         words = self.tokens.words_from(state).view(np.int32)
@@ -74,7 +77,7 @@ class LazyMasks:
         return found
 
     def _within(self, state: int, left: int, own: memoryview) -> memoryview:
-        """The tokens that may follow a state in what is left after them; ``own``: the mask of the state."""
+        """Return the mask for ``left`` tokens after the next one; ``own``: the full mask of the state."""
         found = self._near.get((state, left))
         if found is None:
             if len(self._near) >= self._most_kept:
@@ -89,14 +92,17 @@ class LazyMasks:
     # ------------------------------------------------------------ lengths
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        """Whether some sequence of exactly 0, 1, … horizon tokens is accepted (one entry, any length, without a horizon)."""
+        """Implement :meth:`NextTokenQuery.feasible_lengths`."""
         if self.horizon is None:
             return torch.tensor([self.start_state >= 0])
         fewest = self._fewest(self.horizon)
         return torch.arange(self.horizon + 1) >= (UNREACHABLE if fewest is None else fewest)
 
     def shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
-        """The smallest of these lengths that no accepted sequence has, and the fewest tokens of one."""
+        """Return the smallest of ``lengths`` and the fewest tokens of an accepted text (None: unknown).
+
+        Return None if all lengths are feasible.
+        """
         if not len(lengths):
             return None
         least, start = int(lengths.min()), self.start_state
@@ -106,11 +112,11 @@ class LazyMasks:
         return least, None if unknown else self._fewest(self.tokens.bound(start))
 
     def _fewest(self, most: int) -> int | None:
-        """The fewest tokens of an accepted text, None if it takes more than ``most``."""
+        """Return the fewest tokens of an accepted text, by bisection; None if there are more than ``most``."""
         start, within = self.start_state, self.tokens.within
         if start < 0 or not within(start, most):
             return None
-        low, high = -1, most  # not within low, within high
+        low, high = -1, most  # too few tokens, enough tokens
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if within(start, middle) else (middle, high)

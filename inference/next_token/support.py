@@ -1,11 +1,11 @@
-"""The Boolean query on HMM × automaton, with work for what is live: which tokens have positive probability, exactly.
+"""The Boolean query on HMM × automaton: which tokens have positive probability, exactly.
 
     possible(v) = ⋁_{s, e: s → s'} [v ∈ label(e)] ∧ ⋁_h [B[h, v] > 0] ∧ [α_s[h] > 0] ∧ [(A β_{r−1})[h, s'] > 0]
 
-In P-GCD it tells tokens of probability zero from those whose score fell below the range of the precision. Messages are
-zeros and ones, set anew after every step, and the positive parameters of the HMM are made equal row by row, so that no sum
-of them is near the limits of any precision. A step costs what a step of P-GCD costs; the backward messages, one sweep that
-ends where it is constant, are computed when they are first asked for.
+P-GCD uses it to tell tokens of probability zero from those whose score underflowed. Messages are reset to zeros and ones after
+every step, and the positive parameters in each row of the HMM are made equal, so that no sum comes near the limits of the
+precision. A step costs as much as one of P-GCD. The backward messages are computed at first use, in one sweep that ends once
+they are constant.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from .underflow import Belief, Transition
 
 @final
 class SupportQuery:
-    """Which tokens an HMM and an automaton together give positive probability; ``masks``: of the automaton, any rows."""
+    """The tokens to which an HMM and an automaton together give positive probability.
+
+    ``masks`` is any mask query of the automaton, of which a fork is used, and ``betas`` its Boolean backward messages if
+    distances do not suffice for its masks.
+    """
 
     def __init__(
         self, hmm: HMM, automaton: Automaton, horizon: int, masks: GCDQuery, betas: Tensor | None = None
@@ -47,11 +51,11 @@ class SupportQuery:
         return out
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        """Begin an empty prefix for each of these budgets."""
+        """Begin one empty prefix per budget."""
         self._steps.begin(budgets)
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        """Append a token to the rows that are ``moving``."""
+        """Append a token to the rows where ``moving`` is True."""
         self._steps.advance(tokens.masked_fill(~moving, 0), moving)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:
@@ -59,29 +63,29 @@ class SupportQuery:
         self._steps.select(indices)
 
     def hidden_states(self) -> Bool[Tensor, "batch hidden"]:
-        """Whether each hidden state is possible after the prefix, before the next token."""
+        """Return whether each hidden state is possible after the prefix, before the next token."""
         return self._steps.state.prior.alpha > 0
 
     def emitted(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
-        """Whether the HMM alone can emit each token after the prefix."""
+        """Return whether the HMM alone can emit each token after the prefix."""
         return self._emission.all_tokens(self.hidden_states()[rows].to(self._dtype)) > 0
 
     def possible(self, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
-        """Whether the HMM can emit each token and go on to an accepted sequence within the budget."""
+        """Return whether the HMM can emit each token and go on to an accepted sequence within the budget."""
         return self._steps.scores().product[rows] > -torch.inf
 
     def believes(self) -> Bool[Tensor, " batch"]:
-        """Whether the HMM gives the prefix positive probability."""
+        """Return whether the HMM gives the prefix positive probability."""
         return self.hidden_states().any(1)
 
     def ends(self) -> Bool[Tensor, " batch"]:
-        """Whether the prefix has positive probability and is accepted as it is."""
+        """Return whether the prefix is an accepted sequence of positive probability."""
         return self._steps.log_ended()[0] > -torch.inf
 
 
 @final
 class BooleanFilter:
-    """Which hidden states are possible after a transition."""
+    """The transition of a Boolean belief: which hidden states are possible after it."""
 
     def __init__(self, hmm: HMM) -> None:
         self._transition = Transition(hmm.transition.T, hmm.emission_probs.dtype)
@@ -94,14 +98,14 @@ class BooleanFilter:
 
 @final
 class SupportMessages:
-    """[A β_r > 0] for r = 0, 1, … up to the horizon, computed at the first question and kept as far as they differ."""
+    """[A β_r > 0] for r = 0, 1, … up to the horizon or until constant, computed at first use."""
 
     def __init__(self, hmm: HMM, automaton: Automaton, horizon: int) -> None:
         self._hmm, self._automaton, self._horizon = hmm, automaton, horizon
         self._table: Bool[Tensor, "lengths states hidden"] | None = None
 
     def columns(self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> BackwardMessage:
-        """The columns for so many tokens left, as zeros and ones, and the logarithms of their largest entries."""
+        """Return F_left[:, state] as zeros and ones for each pair of ``left`` and ``state``."""
         if self._table is None:
             self._table = self._swept()
         columns = self._table[left.clamp(max=len(self._table) - 1), state]
@@ -120,6 +124,6 @@ class SupportMessages:
 
 
 def _even(weight: Tensor) -> Tensor:
-    """Rows in which every positive weight is the same."""
+    """Make the positive weights of each row equal, with sum one."""
     positive = (weight > 0).float()
     return positive / positive.sum(-1, keepdim=True)

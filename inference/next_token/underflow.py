@@ -42,7 +42,7 @@ class Belief(NamedTuple):
     doubt: Float[Tensor, " rows"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> Belief:
-        """The rows ``rows``."""
+        """Return the rows ``rows``."""
         return Belief(*(x.index_select(0, rows) for x in self))
 
     def emitted(self, emission: Float[Tensor, "rows hidden"], log_top: Float[Tensor, " rows"]) -> Belief:
@@ -77,7 +77,7 @@ class Moved(NamedTuple):
     lost: Bool[Tensor, " rows"] | None
 
     def with_rows(self, rows: Int[Tensor, " some"], found: Moved) -> Moved:
-        """Replace some rows by those computed in a wider precision."""
+        """Replace the rows ``rows`` by ``found``, computed in a wider precision; the others lost nothing."""
         lost = None
         if found.lost is not None:
             lost = torch.zeros(len(self.scale), dtype=torch.bool, device=self.scale.device)
@@ -98,9 +98,9 @@ class Transition:
     def __call__(
         self, rows: Float[Tensor, "rows hidden"], low: Float[Tensor, " rows"] | None = None
     ) -> Moved:
-        """Apply the operator in this precision; ``lost`` is None where no row lost anything.
+        """Apply the operator in this precision; ``lost`` of the result is None if no row lost anything.
 
-        ``low``: logarithms of lower bounds of the positive entries of each row, if they are known.
+        ``low``: log lower bounds (nats) of the positive entries of each row, if known.
         """
         moved, scale = self._times(rows.to(self.dtype))
         exposed = self.exposed(smallest(rows).log() if low is None else low)
@@ -122,11 +122,11 @@ class Transition:
         return Moved(moved.masked_fill_(thin, 0), scale, thin.any(1) & self.exposed(smallest(rows).log()))
 
     def exposed(self, low: Float[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        """Whether the product of a row's smallest positive entry and the smallest positive weight is below the range."""
+        """Tell in which rows an entry may underflow; ``low``: log lower bounds (nats) of their positive entries."""
         return low + self._log_smallest < log(least(self.dtype))
 
     def reached(self, rows: Float[Tensor, "rows hidden"]) -> Bool[Tensor, "rows hidden"]:
-        """Which entries of M x are positive, by Boolean arithmetic."""
+        """Tell which entries of M x are positive, by Boolean arithmetic."""
         if self._reach is None:
             self._reach = Times(self._operator.map(lambda t: (t > 0).float()))
         return self._reach((rows > 0).float())[0] > 0
@@ -154,19 +154,19 @@ def _dtype_of(operator: Operator) -> torch.dtype | None:
 
 
 def smallest_weight(operator: Operator) -> Float[Tensor, ""]:
-    """A lower bound of the positive entries of an operator: the product of the smallest of each parameter."""
+    """Return a lower bound of an operator's positive entries: the product of each parameter's smallest positive entry."""
     found = [smallest(t.flatten()[None])[0].clamp(max=1) for t in operator.parameters()]
     return torch.stack(found).prod() if found else torch.ones((), dtype=torch.float64)
 
 
 def _more(doubt: Tensor, lost: Tensor, rows: Tensor, scale: Tensor, kept: float) -> Tensor:
-    """Return the doubt of rows; those that ``lost`` had entries below ``kept`` · e^scale set to zero."""
-    fresh = scale + log(4 * rows.shape[1] * kept)  # as many entries, each also by the underflow of its terms
+    """Return the doubt of rows of which those ``lost`` had entries below ``kept`` · e^scale set to zero."""
+    fresh = scale + log(4 * rows.shape[1] * kept)  # H entries; the factor covers underflow of their terms
     return torch.where(lost, torch.logaddexp(doubt, fresh), doubt)
 
 
 def added(belief: Belief, to: Int[Tensor, " rows"], count: int) -> Belief:
-    """Sum beliefs by the row ``to`` that each goes to."""
+    """Sum beliefs into ``count`` rows; belief i is added to row ``to[i]``."""
     top = belief.scale.new_full((count,), -torch.inf).scatter_reduce(0, to, belief.scale, "amax")
     shift = belief.scale - torch.where(top.isfinite(), top, 0)[to]
     weight = shift.exp()
@@ -198,7 +198,7 @@ def trusted(
 
 
 def normalised(rows: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-    """Scale rows to maximum one; returns them and the logarithms of their scales, −inf for a row of zeros."""
+    """Scale rows to maximum one; return them and the logarithms (nats) of their scales, −inf for a row of zeros."""
     if not len(rows):
         return rows, scale
     top = rows.amax(1)
