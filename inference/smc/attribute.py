@@ -1,4 +1,4 @@
-"""Soft attributes: a classifier that multiplies over tokens, as a factor of the target and as a circuit to look ahead with,
+"""Soft attributes: a classifier that is a product over tokens, as a factor of the target and in the HMM's lookahead,
 
     p(attribute | x) = w_0 Π_t w(x_t),                 0 < w ≤ 1            (TRACE, Yidou-Weng et al. 2025)
     p_hmm(attribute, C | x_≤t) = w_0 Π_{s≤t} w(x_s) · E_hmm[1_C Π_{s>t} w(x_s) | x_≤t]
@@ -25,20 +25,20 @@ from ..arguments import not_negative, whole
 from .potentials import Potential
 from .step import Extension
 
-LEAST = 1e-9  # the smallest weight of a token that is fitted: no text is ruled out
-TOLERANCE = 1e-7  # nats for each text: fitting stops at a smaller gain
+LEAST = 1e-9  # the smallest fitted weight of a token, so that no text is ruled out
+TOLERANCE = 1e-7  # nats per text: fitting stops at a smaller gain in log-likelihood
 
 
 @final
 class Attribute(Potential):
     """p(attribute | x), a product over the tokens of the text, as the potential of :func:`.smc`.
 
-    The target is p_lm(x) · 1[x ∈ C] · p(attribute | x). Proposals "lcd", "gcd" and "pgcd" draw by the weight of the token; those
-    that use an HMM look ahead to the attribute as they do to the constraint. ``attribute.at(tt.inference.smc.at_end)`` is the
-    same target, where nobody foresees it.
+    The target is p_lm(x) · 1[x ∈ C] · p(attribute | x). Proposals "lcd", "gcd" and "pgcd" multiply q by the token weights, and
+    the lookahead of an HMM includes the attribute as well as the constraint. ``attribute.at(tt.inference.smc.at_end)`` has the
+    same target, but is neither drawn by nor looked ahead to.
 
-    :meth:`fit` learns both. Raises :class:`ShapeError` for weights that are no numbers, 0 or above 1; :func:`.smc` raises
-    :class:`VocabularyMismatch` for a language model with another number of tokens.
+    :meth:`fit` learns both parameters. Raises :class:`ShapeError` for log-weights that are infinite, NaN or positive;
+    :func:`.smc` raises :class:`VocabularyMismatch` for a language model with another vocabulary.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ class Attribute(Potential):
         smoothing: float = 1.0,
         iterations: int = 1000,
     ) -> Self:
-        """Fit by maximum likelihood of the ``labels``: which of the ``texts``, or token ids, have the attribute.
+        """Fit an attribute by maximum likelihood; ``labels`` says which of the ``texts`` (or lists of token ids) have it.
 
         Texts are tokenised by ``lm.tokenizer``. ``smoothing`` is the rate of an exponential prior of each token's −log w (in
         tokens): a larger one keeps weights of rare tokens near 1. The likelihood is concave; EM climbs it without a step
         size until the gain is below 10⁻⁷ nats a text, or for ``iterations``.
 
-        Raises :class:`EvidenceError` unless there is a label for each text and texts with and without the attribute, and for
-        texts where the language model has no tokenizer.
+        Raises :class:`EvidenceError` unless there is a label for each text and texts with and without the attribute, or if a
+        text is given and the language model has no tokenizer, :class:`VocabularyMismatch` for tokens outside the vocabulary.
         """
         smoothing = not_negative(smoothing, "Attribute.fit: smoothing")
         iterations = whole(iterations, "Attribute.fit: iterations")
@@ -119,7 +119,7 @@ class Attribute(Potential):
         return out
 
     def log_prob(self, token_ids: Sequence[int]) -> float:
-        """log p(attribute | text of these tokens), nats."""
+        """Return log p(attribute | text of these tokens) in nats."""
         return self.log_bias + float(self._weights[torch.tensor(token_ids, dtype=torch.long)].sum())
 
     # ------------------------------------------------------------ the potential
@@ -142,13 +142,16 @@ class Attribute(Potential):
 
 
 def looking_ahead(hmm: HMM | None, potential: Potential | None) -> HMM | None:
-    """The HMM that looks ahead to the factors of the potential that are products over tokens; the HMM itself without any."""
+    """Return the HMM whose lookahead includes the potential's factors that are products over tokens.
+
+    The HMM is returned as it is (None too) if the potential has no factor of this kind.
+    """
     weights = None if potential is None else potential.token_log_weights
     return hmm if hmm is None or weights is None else WeightedHMM(hmm, weights)
 
 
 def factor_over_tokens(potential: Potential | None) -> Attribute | None:
-    """The factors of a potential that are products over tokens, as one; None without any."""
+    """Return as one attribute the factors of a potential that are products over tokens; None if there are none."""
     weights = None if potential is None else potential.token_log_weights
     return None if weights is None else Attribute(weights)
 
@@ -170,11 +173,11 @@ def _fit_costs(
     smoothing: float,
     iterations: int,
 ) -> Float[Tensor, " vocab+1"]:
-    """−log w of each token and of the bias, by EM.
+    """Fit c = −log w of each token and, last, of the bias, by EM with latent Poisson counts.
 
     Each token v of a text makes Poisson(c_v) objections, and a text has the attribute if there is none:
-    p = exp(−Σ_t c(x_t)). E: texts without the attribute have c_v / p(some) expected objections of each token v, the others
-    none. M: objections over exposure, with ``smoothing`` more tokens without any.
+    p = exp(−Σ_t c(x_t)). E-step: in texts without the attribute each token v has c_v / P(some objection) expected objections, in
+    the others none. M-step: expected objections divided by the number of tokens v plus ``smoothing``.
     """
     row = torch.cat([row, torch.arange(len(marked))])
     token = torch.cat([token, torch.full((len(marked),), vocab)])  # the bias is a token of every text

@@ -1,13 +1,13 @@
-"""Intervals for the estimates of weighted particles, from the groups in which they depend on each other.
+"""Confidence intervals for the estimates of weighted particles, from groups that are nearly independent of each other.
 
-Particles with a common ancestor before a resampling, those of one run, or of successive sweeps of a chain, depend on each other;
-groups g of them hardly do. The mean μ = Σ_i w_i f(x_i), with normalised weights w, has the variance
+Particles depend on each other if they have a common ancestor before a resampling, or come from one run or from successive sweeps
+of a chain; a group g holds such particles. The mean μ = Σ_i w_i f(x_i), with normalised weights w, has the variance
 
     V = G / (G − 1) · Σ_g ( Σ_{i ∈ g} w_i (f(x_i) − μ) )²                          (Chan & Lai 2013; Lee & Whiteley 2018)
 
-Without resampling each particle is a group: the delta method. Ancestors before the first resampling give a consistent estimate,
-and one of zero where all particles descend from one; later ones see less of the noise, and have more groups (Olsson & Douc 2019).
-Of all resamplings the largest V is taken.
+Without resampling each particle is a group: the delta method. Groups by ancestor before the first resampling give a consistent
+estimate, but V = 0 if all particles descend from one; groups by ancestor before a later resampling are more and miss some of the
+variance (Olsson & Douc 2019). The largest V over all resamplings is taken.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Estimate:
 
 
 class Spread(NamedTuple):
-    """The variance of a weighted mean, and the effective number of independent groups that it was estimated from."""
+    """The variance of a weighted mean, and the effective number of independent groups from which it was estimated."""
 
     variance: float
     groups: float
@@ -58,7 +58,10 @@ def spread(
     values: Float[Tensor, " particles"],
     lineage: Int[Tensor, "particles generations"],
 ) -> Spread:
-    """The largest variance over the generations, each with its groups; the groups of the first generation if all are zero."""
+    """Return the largest variance over the columns of ``lineage``, each of which groups the particles by equal numbers.
+
+    If all variances are zero, ``groups`` is that of the first column.
+    """
     deviations = weights * (values - weights @ values)
     found = []
     for column in lineage.T:
@@ -74,14 +77,14 @@ def spread(
 
 
 def interval_of_mean(value: float, of: Spread, level: float) -> Estimate:
-    """Student's t with one degree of freedom less than there are groups."""
+    """Return the interval by Student's t, with one degree of freedom less than there are groups."""
     error = math.sqrt(of.variance)
     half = quantile(of, level) * error if error else 0.0
     return Estimate(value, error, value - half, value + half, level)
 
 
 def interval_of_share(value: float, of: Spread, level: float) -> Estimate:
-    """Wilson's interval of a probability, for as many independent draws as have this variance."""
+    """Return Wilson's interval of a probability, for the number of independent draws that would have this variance."""
     value = min(max(value, 0.0), 1.0)
     noise = value * (1 - value)
     n = noise / of.variance if noise and of.variance else of.groups
@@ -92,14 +95,14 @@ def interval_of_share(value: float, of: Spread, level: float) -> Estimate:
 
 
 def quantile(of: Spread, level: float) -> float:
-    """The two-sided quantile of Student's t."""
+    """Return the two-sided quantile of Student's t."""
     from scipy.stats import t as student
 
     return float(student.ppf((1 + level) / 2, max(of.groups - 1, 1.0)))
 
 
 def check_level(level: float, name: str) -> float:
-    """The level, between 0 and 1; raises :class:`EvidenceError`."""
+    """Return the level as a float; raise :class:`EvidenceError` unless it is between 0 and 1."""
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise EvidenceError(f"{name}: level must be between 0 and 1, such as 0.95, not {short(level)}")
     return float(level)

@@ -1,4 +1,4 @@
-"""When two texts mean the same: keys for :meth:`Posterior.group_by`, where a particle that has none stands for itself."""
+"""Keys by meaning for :meth:`Posterior.group_by`: equal for equivalent texts; a text without a meaning is its own key."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from .posterior import Particle
 
-STEPS = 10_000  # of SQLite's machine between two looks at the limit
+STEPS = 10_000  # SQLite instructions between two checks of the limit
 READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
 
 def json_value(particle: Particle) -> Hashable:
-    """The JSON value of the text: spaces, the order of members, and 1 or 1.0 make no difference.
+    """Return a key for the JSON value of a text: white space, member order, and 1 or 1.0 make no difference.
 
     Examples
     --------
@@ -41,11 +41,11 @@ def _frozen(value: Any) -> Hashable:
 def sql_result(
     connection: sqlite3.Connection, *, ordered: bool = False, max_steps: int = 10_000_000
 ) -> Callable[[Particle], Hashable]:
-    """A key by execution: the rows that the text, an SQL query, returns, in their order or (default) in any.
+    """Return a key function by execution: the rows that a text, an SQL query, returns, in any order or (``ordered``) in theirs.
 
-    A text may read and do nothing else: no changes, files, settings or transactions; for that the key sets the connection's
-    authorizer and progress handler, and takes both away again. What is no query, fails, or takes more than ``max_steps``
-    instructions of SQLite, stands for itself.
+    A query may only read: no changes, files, settings or transactions. To enforce this the key sets the connection's authorizer
+    and progress handler, and removes both afterwards. A text that is no query, fails, or takes more than ``max_steps`` SQLite
+    instructions is its own key.
 
     Examples
     --------

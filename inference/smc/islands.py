@@ -3,8 +3,8 @@
     Ẑ = Σ_i n_i Ẑ_i / Σ_i n_i,        so E[Ẑ] = Z, and Ẑ ≥ n_i Ẑ_i / Σ_j n_j for every island i
 
 (Vergé et al. 2015, "On parallel implementation of sequential Monte Carlo methods", without exchange between islands.)
-Particles are resampled within their island alone. So with an island of GCD the estimate is never below GCD's own, on its share of
-the particles, by more than the logarithm of this share: whatever the other islands believe.
+Particles are resampled within their island alone. With an island of GCD that has a share s of the particles, log Ẑ is at least
+the island's own log Ẑ + log s, however bad the other islands' proposals are.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from .strength import Strength
 
 @dataclass(frozen=True)
 class Island:
-    """A population of :func:`.smc`.
+    """One population of :func:`.smc`, with its own proposal and its own share of the particles.
 
     ``proposal`` is a name or a :class:`Proposal`. ``potential`` steers the island's particles instead of the proposal's default
     one; it must be 1 at the end (a twist: :class:`PrefixPotential`, :class:`LookaheadPotential`), as the target of all islands
-    is the same. ``particles``: how many (default: an equal share of those that the islands with a number leave).
+    is the same. ``particles`` is their number; by default the islands without one share equally what the others leave.
 
     >>> import tractile as tt
     >>> tt.inference.smc.Island("gcd", particles=4)
@@ -47,7 +47,10 @@ class Island:
 
 
 class Population(NamedTuple):
-    """Particles that are resampled among themselves; ``potential`` None: the proposal's. ``strength`` is what a pilot found."""
+    """An island with all defaults but the potential filled in; ``potential`` None: the proposal's default.
+
+    ``strength`` is the strength of the lookahead that a pilot found, if one was needed.
+    """
 
     proposal: Proposal
     potential: Potential | None
@@ -56,16 +59,16 @@ class Population(NamedTuple):
 
     @property
     def strength_used(self) -> float | None:
-        """The power of p_hmm(C | x_≤t) in its proposal."""
+        """The power of p_hmm(C | x_≤t) in the proposal, None if it uses no HMM."""
         return self.proposal.strength_used if self.strength is None else self.strength.value
 
 
 def populations(
     islands: Sequence[Island | str | Proposal] | None, proposal: str | Proposal, particles: int
 ) -> list[Population]:
-    """The populations; one of all the particles where ``islands`` is None.
+    """Return the population of each island; if ``islands`` is None, one population of all particles.
 
-    Raises :class:`EvidenceError` for what is no island, and where no particle is left for one.
+    Raises :class:`EvidenceError` for an entry that is no island, and if an island would have no particle.
     """
     if islands is None:
         return [Population(a_proposal(proposal), None, particles)]
@@ -81,7 +84,7 @@ def populations(
             f"smc: {open_} of the islands have no number of particles, and of particles={particles} only {max(left, 0)} "
             "are left for them"
         )
-    # The first islands get what equal shares leave.
+    # The remainder of the division goes to the first islands, one particle each.
     shares = iter([left // open_ + (i < left % open_) for i in range(open_)])
     found = []
     for i, (island, size) in enumerate(zip(given, sizes, strict=True)):
@@ -95,14 +98,14 @@ def populations(
 
 
 def stream(seed: int, island: int) -> int:
-    """The seed of an island's random numbers; the first has that of the run."""
+    """Return the seed of an island's random numbers; the first island has the run's own seed."""
     if not island:
         return seed
     return int.from_bytes(hashlib.sha256(f"{seed}|island {island}".encode()).digest()[:7])
 
 
 def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
-    """All particles as one posterior whose Ẑ is the mean of theirs, weighted by ``sizes``."""
+    """Return all particles as one posterior whose Ẑ is the mean of the posteriors' Ẑ, weighted by ``sizes``."""
     total, count = sum(len(post.token_ids) for post in posteriors), sum(sizes)
     shares = [
         math.log(total * size / count / len(post.token_ids))
@@ -122,7 +125,7 @@ def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
 
 
 def joined(lineages: Sequence[Int[Tensor, "particles resamplings"]]) -> Int[Tensor, "particles resamplings"]:
-    """The lineages of independent populations as one: numbers differ between them, the last columns are aligned."""
+    """Concatenate the lineages of independent populations, aligned at the last column; no two share an ancestor."""
     width, first, found = max(table.shape[1] for table in lineages), 0, []
     for table in lineages:
         wide = torch.cat([table[:, :1].expand(-1, width - table.shape[1]), table], 1)
@@ -132,7 +135,7 @@ def joined(lineages: Sequence[Int[Tensor, "particles resamplings"]]) -> Int[Tens
 
 
 def pool_islands(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
-    """:func:`pool`, which keeps the posterior of each island; the posterior itself if there is one only."""
+    """Return :func:`pool` with each island's posterior kept in ``islands``; a single posterior is returned as it is."""
     return (
         posteriors[0] if len(posteriors) == 1 else replace(pool(posteriors, sizes), islands=tuple(posteriors))
     )

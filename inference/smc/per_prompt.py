@@ -1,4 +1,4 @@
-"""Different potentials for the prompts of a batch."""
+"""A potential of its own for each prompt of a batch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .step import BatchedStep, Extension, Knowledge, Step
 
 @final
 class PerPromptPotential(Potential):
-    """Prompt i has ``potentials[i]``; an object shared by prompts is evaluated once on all their particles.
+    """The potential ``potentials[i]`` for prompt i; an object shared by prompts is evaluated once on all their particles.
 
-    Every potential sees states and a language model of its own prompts alone, so each works as it would without the others.
+    Each distinct potential is given only the states of its own prompts and a view of the language model with their rows.
     """
 
     def __init__(self, potentials: Sequence[Potential]) -> None:
@@ -77,7 +77,7 @@ class _View:
         self.start, self.advance, self.select, self.decode = lm.start, lm.advance, lm.select, lm.decode
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
-        """log p_lm(next token) of these rows."""
+        """Return log p_lm(next token) of these rows in nats."""
         return self._of(self.whole.log_probs())
 
     def _of(self, table: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class _View:
 
 class _Forks(_View):
     def fork(self) -> LanguageModel:
-        """A copy of these rows that goes its own way."""
+        """Return a copy of the language model with these rows only, to be advanced on its own."""
         copied: LanguageModel = self.whole.fork()
         copied.select(self._rows())
         return copied
@@ -94,7 +94,7 @@ class _Forks(_View):
 
 class _Shows(_View):
     def hidden(self) -> Float[Tensor, "batch dim"]:
-        """The hidden states of these rows."""
+        """Return the hidden states of these rows."""
         return self._of(self.whole.hidden())
 
 
@@ -103,7 +103,7 @@ class _ForksAndShows(_Forks, _Shows):
 
 
 def view_of(lm: LanguageModel, rows: Callable[[], Int[Tensor, " some"]]) -> LanguageModel:
-    """A view of the rows that ``rows()`` gives when it is read; it has ``fork`` and ``hidden`` if the model has them."""
+    """Return a view of the rows that ``rows()`` returns at each access; it has ``fork`` and ``hidden`` if the model has."""
     kinds = {
         (False, False): _View,
         (True, False): _Forks,

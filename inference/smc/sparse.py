@@ -1,8 +1,8 @@
-"""Steps restricted to the allowed tokens: tables of all states in one flat array, one state after the other.
+"""Steps restricted to the allowed tokens: the tables of all states concatenated in one flat array.
 
-A constraint often allows few tokens of a large vocabulary, and many particles share a state. So where tables are on the CPU,
-proposals whose belief is made token by token (``elementwise``) are asked about the allowed tokens of each state once, laid out
-flat, and rows draw from the segment of their state. Equal, by test, to drawing from the whole table.
+A constraint often allows few tokens of a large vocabulary, and many particles share a state. So on the CPU, a proposal whose
+belief is computed token by token (``elementwise``) is evaluated once per state, on the allowed tokens only, and each row draws
+from the segment of its state. Equal, by test, to drawing from the whole table.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Generator, Tensor
 
 from .step import Step, check_support
 
-MOST = 0.5  # of a table: with more tokens allowed the whole of it is read faster
-CACHE_SIZE = 1 << 10  # masks of an automaton whose tokens are kept
+MOST = 0.5  # the largest allowed share of a table: beyond, reading the whole table is faster
+CACHE_SIZE = 1 << 10  # masks of an automaton whose lists of allowed tokens are cached
 
 
 @final
 class SparseStep(Step):
-    """A step whose tables are flat: those of ``allowed[0]``, the tokens of state 0, then those of state 1, and so on."""
+    """A step with flat tables: entries for the tokens ``allowed[0]`` of state 0, then ``allowed[1]`` of state 1, and so on."""
 
     def __init__(self, step: Step, allowed: Sequence[Int[ndarray, " some"]]) -> None:
         self._table, self._query, self.rows, self._step = step.table, step.query, step.rows, step
@@ -68,7 +68,7 @@ class SparseStep(Step):
     def draw(
         self, belief: Float[Tensor, " allowed"], generator: Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """Draw a token for each row with probability q ∝ exp(belief); returns it and log p_lm − log q."""
+        """Draw a token for each row with probability q ∝ exp(belief); return the tokens and log p_lm − log q in nats."""
         log_weight = belief.numpy()
         top = np.maximum.reduceat(log_weight, self._start)
         top[np.isneginf(top)] = 0.0
@@ -79,7 +79,7 @@ class SparseStep(Step):
         state = self.rows.numpy()
         low, high = np.concatenate([[0.0], end[:-1]])[state], end[state]
         uniform = torch.rand(len(state), 1, dtype=torch.float64, generator=generator).numpy()[:, 0]
-        # Rounding may not reach the next state; a state without any mass is dead below.
+        # Stay within the state's segment despite rounding; a state without mass gives weight zero below.
         point = np.minimum(low + uniform * (high - low), np.nextafter(high, low))
         place = np.minimum(np.searchsorted(cumulative, point, "right"), len(weight) - 1)
         log_p = self.log_probs.numpy()[place].astype(np.float64)
@@ -91,7 +91,11 @@ class SparseStep(Step):
 
 
 def sparse_step(step: Step) -> SparseStep | None:
-    """The step restricted to the allowed tokens; None where tables are not on the CPU, or most tokens are allowed."""
+    """Return the step restricted to the allowed tokens, or None if that is impossible or would not be faster.
+
+    None if the tables are not float32 or float64 on the CPU, if there is no automaton, if a state allows no token, or if more
+    than :data:`MOST` of the table is allowed.
+    """
     states, vocab = step.table.shape
     readable = step.table.device.type == "cpu" and step.table.dtype in (torch.float32, torch.float64)
     if not readable or step.query.automaton is None:

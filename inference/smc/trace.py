@@ -1,4 +1,4 @@
-"""The trace of a run: every particle at every step, its ancestry, and what was believed of its next token."""
+"""The trace of a run: every particle at every step, its ancestry, and the probabilities of its next token."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .proposals import Proposal, Tabular
 from .step import Step
 
 END = "‹end›"  # the end-of-sequence token
-SHOWN = 6  # tokens of each belief, beside those that were drawn
+SHOWN = 6  # the most probable tokens of each distribution that are recorded, beside those drawn
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A token at one place: its probability under the language model and the proposal (None: it gives none)."""
+    """A candidate for the next token, with its probabilities under language model and proposal (None: not tabular)."""
 
     token: int
     text: str
@@ -32,7 +32,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Belief:
-    """What was believed about the next token of one prefix; ``allowed`` of ``vocab`` tokens keep to the constraint."""
+    """The next-token distributions of one prefix; the constraint allows ``allowed`` of the ``vocab`` tokens."""
 
     allowed: int
     vocab: int
@@ -41,12 +41,12 @@ class Belief:
 
 @dataclass(frozen=True)
 class TraceStep:
-    """All particles after a token each.
+    """All particles after one step.
 
-    Of particle i: ``parent[i]``, the particle of the step before that it continues; ``text[i]``, what was added to it ("" if
-    it waited or had ended); its normalised ``weight``; ``status``, one of "grows", "waits", "ended", "dead"; ``belief``, the
-    index in ``beliefs`` of what was believed before the token was drawn (None if none was). ``resampled``: ancestors were
-    drawn after this step.
+    For particle i: ``parent[i]`` is the particle of the step before that it continues, ``text[i]`` the text added in this step
+    ("" if it waited or had ended), ``weight[i]`` its normalised weight, ``status[i]`` one of "grows", "waits", "ended", "dead",
+    and ``belief[i]`` the index in ``beliefs`` of the distributions from which its token was drawn (None if none was drawn).
+    ``resampled`` says whether particles were resampled after this step.
     """
 
     parent: Sequence[int]
@@ -60,28 +60,28 @@ class TraceStep:
 
 @dataclass
 class Trace:
-    """The steps of a run, and the particles that the last resampling left (``final``: each one's parent in the last step)."""
+    """The steps of a run; ``final`` has for each final particle its index in the last step, before any resampling."""
 
     prompt: str
     steps: list[TraceStep] = field(default_factory=list)
     final: Sequence[int] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the trace as plain JSON values."""
         return asdict(self)
 
 
 class Recorder:
-    """Records the trace of a run."""
+    """A recorder of the trace of one run."""
 
     def __init__(self, prompt: str, lm: LanguageModel, proposal: Proposal) -> None:
         self.trace, self._lm, self._proposal = Trace(prompt), lm, proposal
-        self._seen: dict[int, int] = {}  # the belief about each particle
+        self._seen: dict[int, int] = {}  # particle → its belief's index in this step
         self._beliefs: list[Belief] = []
-        self._texts: list[str] = []  # of the particles after the last step
+        self._texts: list[str] = []  # the particles' texts after the last step
 
     def drawn(self, step: Step, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]) -> None:
-        """Record what was believed of the particles ``rows``, which were given these tokens."""
+        """Record the next-token distributions of the particles ``rows``, for which these tokens were drawn."""
         place: dict[int, int] = {}
         for i, state in enumerate(step.rows.tolist()):
             if state not in place:
@@ -147,7 +147,7 @@ class Recorder:
         particles.origin[:] = torch.arange(len(particles))
 
     def end(self, particles: Particles, resampled: Sequence[int]) -> Trace:
-        """Finish the trace."""
+        """Finish and return the trace; ``resampled`` has the steps after which particles were resampled."""
         for i in resampled:
             self.trace.steps[i] = TraceStep(**{**vars(self.trace.steps[i]), "resampled": True})
         self.trace.final = particles.origin.tolist()
