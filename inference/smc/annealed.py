@@ -2,14 +2,14 @@
 
     π_λ(x) ∝ q(x) · (W(x) Ψ(x))^λ,      W(x) = Π_t W_t(x) = p_lm(x) 1[x ∈ C] / q(x),      λ: 0 → 1
 
-leads from the distribution q of the proposal's sequences to p_lm(x | C) · Ψ(x). From one rung λ' of the ladder to the next, λ,
-weights are multiplied by (W Ψ)^(λ − λ'); particles are resampled where their weights are uneven, and moved by
-Metropolis–Hastings moves that leave π_λ as it is (:mod:`.kernel`). Where the potential alone is switched on,
+interpolates between the distribution q of the proposal's sequences and p_lm(x | C) · Ψ(x). From one rung λ' of the ladder to the
+next, λ, weights are multiplied by (W Ψ)^(λ − λ'); particles are resampled if their weights are uneven, and moved by
+Metropolis–Hastings moves that leave π_λ invariant (:mod:`.kernel`). If only the potential is annealed,
 π_λ(x) ∝ p_lm(x) 1[x ∈ C] Ψ(x)^λ.
 
-Sequences of weight zero are left out from the start. With a ladder that is given E[Ẑ] = Z. One that is found by the conditional
-effective sample size (Zhou, Johansen & Aston 2016) depends on the particles: Ẑ is consistent, with a bias of order 1 / particles
-(Beskos et al. 2016).
+Sequences of weight zero are dropped at the start. With a given ladder E[Ẑ] = Z. A ladder found by the conditional effective
+sample size (Zhou, Johansen & Aston 2016) depends on the particles: Ẑ is consistent, with a bias of order 1 / particles (Beskos
+et al. 2016).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .proposals import Proposal
 from .resampling import Resampling, effective_sample_size
 from .settings import a_scheme
 
-BISECTIONS = 50
+BISECTIONS = 50  # to find a rung
 
 
 def annealed(
@@ -59,20 +59,20 @@ def annealed(
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
 ) -> Posterior:
-    """Weighted samples as :func:`.smc` gives, by switching the weights of whole texts on gradually.
+    """Draw weighted samples like :func:`.smc`, by annealing: the weights of complete texts are raised to powers from 0 to 1.
 
     All particles are drawn from ``proposal`` to their end, without resampling. Then the power λ of their weights climbs a ladder
-    from 0 to 1. At each rung particles are reweighed, resampled where the effective sample size is below ``ess_threshold`` ·
-    ``particles``, and moved ``moves`` times. It helps where a text is judged as a whole, so that nothing can steer it while it
-    grows. Each move at each rung is a pass of the model over all texts.
+    from 0 to 1. At each rung particles are reweighted, resampled if the effective sample size is below ``ess_threshold`` ·
+    ``particles``, and moved ``moves`` times. This helps if a text can only be judged as a whole, so that nothing can steer it
+    while it grows. Each move at each rung is a pass of the model over all texts.
 
-    ``ladder`` is the share of the particles that the conditional effective sample size keeps at each rung, which is then found by
-    bisection; or the rungs themselves, rising and ending with 1. Rungs that were found depend on the particles, so Ẑ has a bias
-    that vanishes as their number grows; with rungs that are given E[Ẑ] = Z. The posterior's ``ladder`` has those of a run: give
-    them to another run, with another seed.
+    ``ladder`` is a share, or the rungs themselves, rising and ending with 1. With a share each rung is found by bisection, so
+    that the conditional effective sample size is this share of the particles. Rungs that were found depend on the particles, so
+    Ẑ has a bias that vanishes as their number grows; with given rungs E[Ẑ] = Z. The posterior's ``ladder`` has the rungs of a
+    run, to be given to another run with another seed.
 
-    With ``potential_only`` weights of tokens count in full from the start: the rungs are p_lm(x | C) · Ψ(x)^λ. Only the
-    potential's final value counts. ``cut`` is that of :func:`.mcmc`; all else, and the errors, those of :func:`.smc`.
+    With ``potential_only`` the weights of tokens count in full from the start: the rungs are p_lm(x | C) · Ψ(x)^λ. Only the
+    potential's final value counts. ``cut`` is as in :func:`.mcmc`, other arguments and errors as in :func:`.smc`.
 
     >>> import torch
     >>> import tractile as tt
@@ -96,7 +96,7 @@ def annealed(
 
 
 def _rungs(ladder: Any, name: str) -> float | list[float]:
-    """The ladder, checked: a share between 0 and 1, or rising powers that end with 1."""
+    """Return the ladder, a share between 0 and 1 or rising powers that end with 1; raise :class:`EvidenceError` otherwise."""
     if isinstance(ladder, Real) and not isinstance(ladder, bool):
         if 0 < float(ladder) < 1:
             return float(ladder)
@@ -128,7 +128,7 @@ class _Climb:
         self.ladder: list[float] = []
 
     def run(self, count: int, rungs: float | list[float], generator: Generator) -> Posterior:
-        """The posterior of ``count`` particles."""
+        """Draw ``count`` particles, climb the ladder, and return their posterior."""
         run = Run(self.kernel.settings, self.kernel.prompt, count, generator)
         drawn = self.kernel.draw(count, generator)
         drawn.log_weight = self._log_gain(drawn, self._powers(0.0), Powers(0.0, 0.0))
@@ -148,12 +148,12 @@ class _Climb:
         return Powers(1.0 if self.potential_only else power, power)
 
     def _log_gain(self, particles: Particles, after: Powers, before: Powers) -> Float[Tensor, " particles"]:
-        """log π_after(x) − log π_before(x); −∞ for sequences of weight zero."""
+        """Return log π_after(x) − log π_before(x), up to a constant; −∞ for sequences of weight zero."""
         gain = Powers(after.weights - before.weights, after.potential - before.potential)
         return particles.log_value(torch.zeros_like(particles.length), *gain)
 
     def _settle(self, particles: Particles, power: float, generator: Generator) -> Particles:
-        """The particles after resampling, where weights are uneven, and moves; at the bottom only copies are moved."""
+        """Resample if weights are uneven, and move the particles; at power 0 they are moved only after resampling."""
         count, ess = len(particles), effective_sample_size(particles.log_weight)
         self.ess_trace.append(ess)
         uneven = 0 < ess < self.threshold * count
@@ -168,7 +168,7 @@ class _Climb:
         return particles
 
     def _next(self, particles: Particles, power: float, share: float) -> float:
-        """The power at which the conditional effective sample size is ``share`` of the particles; 1 if that is beyond 1."""
+        """Return the power at which the conditional effective sample size falls to ``share``, or 1 if that is beyond 1."""
         weights = particles.log_weight.softmax(0)
         low, high = power, 1.0
         for n in range(BISECTIONS):
@@ -184,7 +184,7 @@ class _Climb:
 
 
 def conditional_ess(weights: Float[Tensor, " n"], log_gain: Float[Tensor, " n"]) -> float:
-    """(Σ W w)² / Σ W w² for normalised weights W and gains w = exp(log_gain): between 0 and 1, a share of the particles."""
+    """Return (Σ W w)² / Σ W w² for normalised weights W and gains w = exp(log_gain): a share of particles, from 0 to 1."""
     alive = weights > 0
     top = log_gain[alive].max()
     gain = (log_gain[alive] - top).exp()

@@ -1,8 +1,8 @@
 """The result of a run: weighted particles with mean(weight · f(x)) unbiased for Σ_x p_lm(x) 1[x ∈ C] f(x).
 
 With f = 1 that is Z = p_lm(C). Weights are absolute and final: nothing is resampled after the last token. A particle
-that does not satisfy the constraint has weight zero, and a posterior in which all have is ``failed``: it gives no best
-particle, no sample and no expectation.
+that does not satisfy the constraint has weight zero. If all particles have weight zero the posterior has ``failed``, and
+there is no best particle, no sample and no expectation.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHOWN = 7  # texts in a printed posterior
 
 
 def shortened(text: str, limit: int = 80) -> str:
-    """The beginning of a text, with an ellipsis where it goes on."""
+    """Return a text of at most ``limit`` characters, cut off with an ellipsis if it is longer."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -45,7 +45,7 @@ def shortened(text: str, limit: int = 80) -> str:
 class Particle:
     """One sequence: its tokens (the end-of-sequence token included), text, weight and log p_lm(tokens) in nats.
 
-    ``weight`` is normalised over the posterior. A particle of weight zero may have stopped anywhere.
+    ``weight`` is normalised over the posterior; ``log_weight`` is absolute. A particle of weight zero may be incomplete.
 
     Examples
     --------
@@ -67,19 +67,21 @@ class Particle:
 
 @dataclass(frozen=True, repr=False)
 class Posterior:
-    """Weighted particles, an approximation of p_lm(x | constraint).
+    """Weighted particles that approximate p_lm(x | constraint) · Ψ(x), with Ψ the potential.
+
+    ``token_ids``, ``texts``, ``log_weights`` (absolute, nats) and ``log_probs`` (log p_lm, nats) have an entry for each particle.
 
     ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps
-    (from 0) after which particles were resampled; ``trace``, if it was asked for, every particle at every step.
+    (from 0) after which particles were resampled; ``trace``, if requested, every particle at every step.
     ``log_potentials`` is log Ψ of each particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget
-    before the constraint was satisfied, under proposals that do not know the budget; their weight above is zero. ``narrowed``
+    before the constraint was satisfied, under proposals that do not know the budget; their ``log_weights`` are −∞. ``narrowed``
     says where the constraint accepts less than was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each
-    island (:class:`.Island`); effective sample sizes and traces of the steps are theirs. ``strength`` is that of the lookahead,
-    None under proposals without one; ``calibration`` the pilot that found it (:class:`.Strength`), None where it was given.
-    ``ladder`` has the powers of :func:`.annealed`. ``lineage`` has a column for each resampling, the first one first: particles
-    with equal numbers have a common ancestor before it.
+    island (:class:`.Island`), with its own ``ess_trace`` and ``trace``. ``strength`` is the power of p_hmm(C | x_≤t) in the
+    proposal, None if it has no HMM; ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was
+    given. ``ladder`` has the powers of :func:`.annealed`. ``lineage`` has a column for each resampling, in order: particles with
+    equal numbers have a common ancestor before this resampling.
 
-    ``str()`` of it is a table of the heaviest texts.
+    ``str(posterior)`` is a table of the heaviest texts.
 
     Examples
     --------
@@ -149,7 +151,7 @@ class Posterior:
 
     @property
     def log_evidence(self) -> float:
-        """log of the unbiased estimate of Z = p_lm(C), in nats; -inf if the run failed."""
+        """The log of the unbiased estimate of Z = Σ_x p_lm(x) 1[x ∈ C] Ψ(x), in nats; −∞ if the run failed."""
         if self.failed:
             return -math.inf
         return float(self.log_weights.logsumexp(0)) - math.log(len(self.log_weights))
@@ -169,21 +171,21 @@ class Posterior:
     def ess(self) -> float:
         """Effective sample size of the final weights, in particles.
 
-        It says how even the weights are. Copies made by resampling count as particles of their own, so it can be large where
-        all texts are equal: see :attr:`distinct`.
+        It measures how even the weights are. Copies made by resampling count as particles of their own, so it can be large even
+        if all texts are equal: see :attr:`distinct`.
         """
         return effective_sample_size(self.log_weights) if len(self.log_weights) else 0.0
 
     @property
     def lineage_or_own(self) -> Int[Tensor, "particles generations"]:
-        """``lineage``; where nothing was resampled each particle is an ancestor of its own."""
+        """The ``lineage``, or, if nothing was resampled, one column in which each particle is its own ancestor."""
         if self.lineage is None or not self.lineage.shape[1]:
             return torch.arange(len(self.log_weights))[:, None]
         return self.lineage
 
     @property
     def particles(self) -> list[Particle]:
-        """All particles, those of weight zero included."""
+        """All particles, including those of weight zero."""
         rows = zip(
             self.token_ids,
             self.texts,
@@ -209,7 +211,10 @@ class Posterior:
 
     @property
     def best(self) -> Particle:
-        """The sequence of largest total weight over equal particles; the more probable under p_lm of equals."""
+        """The sequence with the largest total weight over its copies; among ties the most probable under p_lm.
+
+        Raises :class:`NoParticleSurvived` if the run failed.
+        """
         totals = self.group_by(lambda particle: particle.token_ids)
         top = max(totals.values())
         ties = [p for p in self.accepted if math.isclose(totals[p.token_ids], top, rel_tol=1e-9)]
@@ -224,10 +229,10 @@ class Posterior:
     def group_by(
         self, key: Callable[[Particle], K], level: float | None = None
     ) -> dict[K, float] | dict[K, Estimate]:
-        """Normalised weight of each group of particles with equal ``key``, the heaviest first.
+        """Return the normalised weight of each group of particles with equal ``key``, the heaviest first.
 
         With ``level`` (0.95, say) each is an :class:`.Estimate` with the interval of this confidence, from the ancestry of the
-        particles. It knows only what the particles have seen: groups that none of them is in are missing.
+        particles. Groups without particles are missing. Raises :class:`NoParticleSurvived` if the run failed.
         """
         alive = self.accepted
         members: dict[K, list[int]] = {}
@@ -252,9 +257,10 @@ class Posterior:
     def expectation(self, f: Callable[[Particle], float], level: float) -> Estimate: ...
 
     def expectation(self, f: Callable[[Particle], float], level: float | None = None) -> float | Estimate:
-        """Σ weight · f(particle): the estimate of E[f(x)] under p_lm(x | constraint).
+        """Return Σ weight · f(particle), the estimate of E[f(x)] under the target.
 
-        With ``level`` an :class:`.Estimate` with the interval of this confidence, as :meth:`group_by` gives.
+        With ``level`` (0.95, say) it is an :class:`.Estimate` with the interval of this confidence, as in :meth:`group_by`.
+        Raises :class:`NoParticleSurvived` if the run failed.
         """
         values = [float(f(particle)) for particle in self.accepted]
         mean = sum(p.weight * value for p, value in zip(self.accepted, values, strict=True))
@@ -268,14 +274,14 @@ class Posterior:
         return spread(self.weights[alive].double(), values, self.lineage_or_own[alive])
 
     def sample(self, n: int, seed: int = 0) -> list[Particle]:
-        """``n`` particles drawn with replacement by weight."""
+        """Draw ``n`` particles with replacement by weight. Raises :class:`NoParticleSurvived` if the run failed."""
         accepted = self.accepted
         weights = torch.tensor([p.weight for p in accepted], dtype=torch.float64).expand(n, -1)
         drawn, _ = draw_tokens(weights, torch.Generator().manual_seed(seed))
         return [accepted[i] for i in drawn.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as plain JSON values; a log of zero is null."""
+        """Return the run as plain JSON values; infinite logarithms are null."""
 
         def finite(value: float) -> float | None:
             return value if math.isfinite(value) else None
@@ -306,15 +312,15 @@ class Posterior:
         }
 
     def to_html(self, path: str | Path | None = None) -> str:
-        """The run as a self-contained page, written to ``path`` if given: ancestry, weights, and at each token what the
-        constraint allowed and the proposal believed.
+        """Return the run as a self-contained HTML page, and write it to ``path`` if given.
 
-        Raises :class:`EvidenceError` if the run was made without ``trace=True``.
+        The page shows ancestry, weights, and for each token what the constraint allowed and the proposal believed. Raises
+        :class:`EvidenceError` if the run was made without ``trace=True``.
         """
         if self.trace is None:
             raise EvidenceError("to_html: the run kept no trace; give smc(…, trace=True)")
         best = None
-        if not self.failed:  # where it was before the last resampling
+        if not self.failed:  # its index before the last resampling
             best = self.trace.final[list(self.token_ids).index(self.best.token_ids)]
         html = page(self.to_dict(), best, None if self.failed else self.best.text)
         if path is not None:
@@ -322,8 +328,10 @@ class Posterior:
         return html
 
     def plot(self) -> Figure:
-        """Effective sample size at each step, with the resampling steps, and the heaviest texts; between them, if there is a
-        trace, the particles' weights along their ancestry."""
+        """Plot the effective sample size at each step, with the resampling steps, and the heaviest texts.
+
+        With a trace, the particles' weights along their ancestry are plotted between them.
+        """
         from matplotlib.collections import LineCollection
         from matplotlib.figure import Figure
 

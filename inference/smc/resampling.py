@@ -1,10 +1,10 @@
-"""Resampling: from normalised weights to ancestors, unbiased: E[number of copies of i] = N · weight_i for each scheme.
+"""Resampling: draw ancestors by normalised weights, unbiased: E[number of copies of i] = N · weight_i for each scheme.
 
-Every function takes the weights of some particles (float64, summing to one), a generator, and the number N of ancestors
-to draw (default: as many as particles), and returns the ancestors in increasing order. Systematic and stratified lay N
-points on the unit interval and read off the particles they fall in, multinomial N independent points; residual copies
-⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos 2020, chapter 9); ``ssp`` rounds N·weight up or down
-(Gerber, Chopin & Whiteley 2019). :func:`without_replacement` also returns weights: those it keeps are not all equal.
+Every function takes the weights of the particles (float64, summing to one), a generator, and the number N of ancestors to draw
+(default: one per particle), and returns the ancestors' indices in increasing order. Systematic and stratified resampling place N
+spaced points on the unit interval, multinomial N independent ones, and take the particles in whose intervals they fall; residual
+copies each particle ⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos 2020, chapter 9); ``ssp`` rounds N·weight
+up or down (Gerber, Chopin & Whiteley 2019). :func:`without_replacement` also returns weights, which are not all equal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Resampling = Callable[[Tensor, Generator, int], Tensor | tuple[Tensor, Tensor]]
 def multinomial(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """N independent draws.
+    """Draw N ancestors independently.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def multinomial(
 def stratified(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """One uniform point in each of N equal intervals.
+    """Draw ancestors at one uniform point in each of N equal intervals.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def stratified(
 def systematic(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """One uniform point, repeated at distance 1/N: the number of copies is ⌊N·weight⌋ or one more.
+    """Draw ancestors at N points at distance 1/N from one uniform point: ⌊N·weight⌋ copies or one more.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def systematic(
 def residual(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """⌊N·weight⌋ copies of each; the rest multinomial from what remains.
+    """Copy each particle ⌊N·weight⌋ times, and draw the rest independently by the fractional parts.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def residual(
 
 
 def ssp(weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None) -> Ancestors:
-    """Srinivasan's sampling: ⌊N·weight⌋ copies or one more, by pairs that trade their fractions until one is whole.
+    """Draw by Srinivasan's sampling: ⌊N·weight⌋ copies or one more; pairs exchange fractions until one is 0 or 1.
 
     Examples
     --------
@@ -109,11 +109,11 @@ def ssp(weights: Float[Tensor, " particles"], generator: Generator, count: int |
     copies = expected.floor()
     fraction = (expected - copies).tolist()
     points = _uniform(len(fraction), generator).tolist()
-    open_one = 0  # the particle whose fraction is not settled yet
+    open_one = 0  # the particle whose fraction is not yet 0 or 1
     for i in range(1, len(fraction)):
         a, b = fraction[open_one], fraction[i]
-        up, down = min(b, 1 - a), min(a, 1 - b)  # what the open one may win or lose
-        if points[i] * (up + down) < down:  # it wins
+        up, down = min(b, 1 - a), min(a, 1 - b)  # what the open one gains, or loses
+        if points[i] * (up + down) < down:  # it gains
             settled = b <= 1 - a
             fraction[open_one], fraction[i] = (a + b, 0.0) if settled else (1.0, a + b - 1)
         else:
@@ -127,10 +127,11 @@ def ssp(weights: Float[Tensor, " particles"], generator: Generator, count: int |
 def without_replacement(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> tuple[Ancestors, Float[Tensor, " n"]]:
-    """N different particles and their new weights, of the same expectation and total: optimal resampling.
+    """Return N different particles and their new weights, which are unbiased and have the same total.
 
-    Particles heavier than c keep their weight; the lighter ones are kept with probability weight / c, and then weigh c,
-    where c is such that N are kept (Fearnhead & Clifford 2003; Lew et al. 2023). All are kept if there are no more than N.
+    Particles heavier than c keep their weight; a lighter one is kept with probability weight / c and then weighs c, with c
+    such that N are kept: optimal resampling (Fearnhead & Clifford 2003; Lew et al. 2023). If at most N particles have positive
+    weight, all of these are kept.
 
     Examples
     --------
@@ -147,9 +148,9 @@ def without_replacement(
         ancestors = weights.nonzero()[:, 0]
         return ancestors, weights[ancestors]
     ordered, order = weights.sort(descending=True)
-    rest = ordered.flip(0).cumsum(0).flip(0)  # the total of this and all lighter ones
+    rest = ordered.flip(0).cumsum(0).flip(0)  # the total weight of each particle and all lighter ones
     kept = torch.arange(n)
-    threshold = rest[:n] / (n - kept)  # c if so many are kept for certain
+    threshold = rest[:n] / (n - kept)  # c if the `kept` heaviest particles are kept for certain
     heavy = int((ordered[:n] > threshold).long().cumprod(0).sum())
     c = threshold[heavy]
     light = order[heavy:]
@@ -169,7 +170,7 @@ SCHEMES: dict[str, Resampling] = {
 
 
 def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
-    """(Σw)² / Σw²: between 1 and N particles; 0 if every weight is zero.
+    """Return (Σw)² / Σw², between 1 and N particles, from log-weights; 0 if every weight is zero.
 
     Examples
     --------
@@ -195,7 +196,7 @@ def _uniform(n: int, generator: Generator) -> Tensor:
 
 
 def _invert(weights: Tensor, points: Tensor) -> Tensor:
-    """The particle in which each point of [0, 1) falls; never one of weight zero."""
+    """Return the particle in whose interval each point of [0, 1) falls; never one of weight zero."""
     cumulative = weights.cumsum(0)
     last = torch.nextafter(cumulative[-1], cumulative.new_zeros(()))
     return torch.searchsorted(cumulative, (points * cumulative[-1]).clamp(max=last), right=True)

@@ -3,10 +3,10 @@
     draft    x_1 … x_k ~ d,  d_j = p_hmm(x_j | x_<j, C)                      valid by construction
     accept   x_j with probability min(1, q_j(x_j) / d_j(x_j))                 q_j from one pass of the language model
     correct  the first token rejected: x_j ~ max(q_j − d_j, 0), normalised    then draft again
-    extend   where all are accepted: x_{k+1} ~ q_{k+1}
+    extend   if all are accepted: x_{k+1} ~ q_{k+1}
 
-Each token has the law q of the sampler without drafts: p_lm under the mask (GCD), or p_lm · p_hmm(C | x_≤t) (lookahead). Its
-weight p_lm / q is a function of the tokens, so the weights are those of that sampler too: mean(weight) is unbiased for Z.
+Each token has the distribution q of the sampler without drafts: p_lm under the mask (GCD), or p_lm · p_hmm(C | x_≤t) (lookahead).
+The weight p_lm / q is a function of the tokens, so it is distributed as in that sampler too: mean(weight) is unbiased for Z.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ Table = Float[Tensor, "rows vocab"]
 
 @dataclass(frozen=True)
 class Speculation:
-    """Samples with their weights, and what they cost.
+    """Samples with their weights, and their cost.
 
-    ``tokens`` is the number of tokens of all samples; ``passes`` how often the language model was evaluated for one of them, the
-    prompt's pass included: without drafts there are as many as tokens. ``drafted`` tokens were proposed by the HMM, of which
-    ``accepted`` were kept. ``calls`` counts calls of the language model, each for all samples that had not ended.
+    ``tokens`` is the number of tokens of all samples. ``passes`` counts evaluations of the language model, added up over the
+    samples, the prompt's included; without drafts there is one for each token. ``drafted`` is the number of tokens that the HMM
+    proposed, ``accepted`` the number of these that were kept. ``calls`` counts calls of the language model, each for all samples
+    that had not ended.
 
     Examples
     --------
@@ -63,12 +64,12 @@ class Speculation:
 
     @property
     def tokens_per_pass(self) -> float:
-        """Tokens for each pass of the language model; 1 without drafts."""
+        """The mean number of tokens per pass of the language model; 1 without drafts."""
         return self.tokens / self.passes
 
     @property
     def passes_saved(self) -> float:
-        """The share of the passes that sampling token by token would have made and these samples did without."""
+        """The share of passes saved, compared with sampling token by token."""
         return 1 - self.passes / self.tokens
 
     @property
@@ -90,13 +91,13 @@ def speculative(
     draft: int = 4,
     tokenizer: Any = None,
 ) -> Speculation:
-    """Independent samples of a proposal in fewer passes of the language model: HMM × constraint drafts, the model verifies.
+    """Draw independent weighted samples in fewer passes of the language model: HMM × constraint drafts, the model verifies.
 
-    The law of the samples and their weights is that of :func:`.importance_sampling` with this proposal, exactly. ``proposal``
-    is "gcd", "pgcd" (of strength 1), "pgcd-mixture" or an object that gives its probabilities within the mask as a table;
-    ``draft`` is how many tokens are drafted for each pass. Other arguments and errors are those of :func:`.smc`. Passes are
-    saved where the language model reads several tokens in one (:class:`~tractile.lm.drafts.Extending`); any other must have
-    ``fork``.
+    Samples and weights have exactly the distribution of :func:`.importance_sampling` with this proposal. ``proposal`` is
+    "gcd", "pgcd" (of strength 1), "pgcd-mixture" or an object that gives its probabilities within the mask as a table;
+    ``draft`` is the number of tokens drafted for each pass. Other arguments and errors are those of :func:`.smc`. Passes are
+    saved if the language model can read several tokens in one pass (:class:`~tractile.lm.drafts.Extending`); any other must
+    have ``fork``.
 
     >>> import torch
     >>> import tractile as tt
@@ -135,17 +136,17 @@ def speculative(
 
 
 def acceptance(q: Table, d: Table) -> Table:
-    """The logarithm of the probability with which each drafted token is accepted, min(1, q / d)."""
+    """Return the log-probability with which each drafted token is accepted, log min(1, q / d), from log q and log d."""
     return (q - d).clamp(max=0).masked_fill(q.isneginf(), -torch.inf)
 
 
 def residual(q: Table, d: Table) -> Table:
-    """What a rejected token is replaced by, up to a constant: max(q − d, 0)."""
+    """Return the distribution of a rejected token's replacement, not normalised: max(q − d, 0), from log q and log d."""
     return (q.exp() - d.exp()).clamp(min=0)
 
 
 class _Run:
-    """Samples that have not ended are the rows (``live``) of language model and query."""
+    """The samples of one call; those that have not ended (``live``) are the rows of language model and query."""
 
     def __init__(
         self,
@@ -162,18 +163,16 @@ class _Run:
         lm.start([prompt])
         lm.select(torch.zeros(count, dtype=torch.long))
         self.reader: Extending | StepByStep = lm if isinstance(lm, Extending) else StepByStep(lm)
-        self.next: Table = (
-            lm.log_probs()
-        )  # log p_lm of the next token; after the first round the pass is yet to come
+        self.next: Table = lm.log_probs()  # log p_lm of the first token; used in the first round only
         self.live: Int[Tensor, " rows"] = torch.arange(count)
         self.tokens: list[list[int]] = [[] for _ in range(count)]
         self.log_weights = torch.zeros(count, dtype=torch.float64)
         self.log_probs = torch.zeros(count, dtype=torch.float64)
         self.passes, self.calls, self.drafted, self.accepted = count, 1, 0, 0
-        self.began = False  # whether the last token of each row waits to be read
+        self.began = False  # whether the language model has yet to read each row's last token
 
     def round(self) -> None:
-        """Draft, read, accept and correct."""
+        """Draft tokens, let the language model read them, accept and correct."""
         drafts, tables, queries = self._drafted()
         given = drafts
         if self.began:
@@ -189,8 +188,11 @@ class _Run:
         self._drop_ended()
 
     def _drafted(self) -> tuple[Int[Tensor, "rows draft"], list[Table], list[NextTokenQuery]]:
-        """Tokens drawn by the HMM under the constraint, −1 after the end of a row; their log-probabilities; the queries before
-        each and after the last."""
+        """Draft with the HMM under the constraint; return tokens, log-probabilities and queries.
+
+        Tokens are −1 after the end of a row. There is a table of log-probabilities for each drafted place, and the query before
+        each token and after the last one.
+        """
         query, tokens, tables, queries = self.query.fork(), [], [], [self.query.fork()]
         open_ = query.remaining.cpu() > 0
         for _ in range(self.draft):
@@ -211,7 +213,7 @@ class _Run:
         queries: list[NextTokenQuery],
         read: Float[Tensor, "rows read vocab"],
     ) -> Int[Tensor, " rows"]:
-        """Append the accepted tokens to each sample, and one that is drawn anew; returns how many were accepted in each row."""
+        """Append to each sample its accepted tokens and one drawn anew; return the number accepted in each row."""
         rows = len(self.live)
         counts, going = torch.zeros(rows, dtype=torch.long), torch.ones(rows, dtype=torch.bool)
         for place, query in enumerate(queries):
@@ -249,7 +251,7 @@ class _Run:
         log_p: Float[Tensor, " some"],
         log_q: Float[Tensor, " some"],
     ) -> None:
-        """A token more for some rows, and for their weights and the query."""
+        """Append a token to the rows ``index``, and update their weights and the query."""
         samples, every = self.live[index], torch.zeros(len(self.live), dtype=torch.long)
         for sample, token in zip(samples.tolist(), tokens.tolist(), strict=True):
             self.tokens[sample].append(token)
@@ -269,7 +271,7 @@ class _Run:
                 self.reader.select(rows)
 
     def result(self) -> Speculation:
-        """The samples and the costs."""
+        """Return the samples and their cost."""
         ids = [tuple(tokens) for tokens in self.tokens]
         posterior = Posterior(
             ids,
