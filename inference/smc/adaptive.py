@@ -1,12 +1,12 @@
 """A proposal that learns from what it has drawn: adaptive sampling with expected futures (Park et al. 2024, "ASAp").
 
-What a language model lacks under a constraint is c(x_≤t) = p_lm(C | x_≤t). For the prefixes drawn so far a tree keeps
+Exact sampling under a constraint needs c(x_≤t) = p_lm(C | x_≤t). For the prefixes drawn so far a tree keeps
 
-    c̃(x_≤t) = Σ_v p_lm(v | x_≤t) c̃(x_≤t v),        c̃ = a guess g where the tree ends:  1[allowed], or p_hmm(C | ·)
+    c̃(x_≤t) = Σ_v p_lm(v | x_≤t) c̃(x_≤t v),        c̃ = a guess g at the leaves:  1[allowed], or p_hmm(C | ·)
 
 and tokens are drawn from q(v) ∝ p_lm(v | x_<t) c̃(x_<t v). With g = 1[allowed] c̃ is an upper bound that falls towards c, and q
-tends to p_lm(v | x_<t, C). Weights are those of the q that drew the token, so they are right from the first draw on:
-properly weighted given all that was drawn before.
+tends to p_lm(v | x_<t, C). A token is weighted by the q that drew it, so draws are properly weighted, given all earlier ones,
+from the first on.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .potentials import Potential
 from .proposals import GCDProposal, LookaheadProposal, Tabular
 from .step import Extension, Step
 
-FLOOR = 1e-12  # c̃ of what is possible is not below this share of the guess, whatever rounding does
-TOLERANCE = 1e-2  # nats; by so much the same prefix may differ from one batch to another
+FLOOR = 1e-12  # c̃ of a prefix is at least this share of its first value, despite rounding
+TOLERANCE = 1e-2  # nats; the largest difference between batches in log-probabilities of one prefix
 
 
 @dataclass
@@ -38,7 +38,7 @@ class _Child:
 
 @dataclass
 class _Node:
-    """A prefix: Σ p_lm · g when it was met, the log p_lm of the likeliest token, and c̃ as it is now."""
+    """A prefix: ``mass`` = Σ_v p_lm(v) g(v) when it was added, ``top`` = max_v log p_lm(v), ``future`` = its present c̃."""
 
     mass: float
     top: float
@@ -48,12 +48,12 @@ class _Node:
 
 @final
 class AdaptiveProposal(Tabular):
-    """p_lm · 1[allowed] times c̃, learned from earlier draws; keep the object from run to run.
+    """A proposal q ∝ p_lm · 1[allowed] · c̃, with c̃ learned from earlier draws; keep the object from run to run.
 
-    ``base`` guesses the future of prefixes that were never drawn: ``GCDProposal()`` (default; nothing is known, c̃ is an
-    upper bound) or ``LookaheadProposal()``. One object is for one language model, prompt, constraint and budget; it raises
-    :class:`EvidenceError` where it meets another. After ``max_prefixes`` prefixes it learns no new ones. With resampling
-    use its ``potential`` too: guidance and potential belong together.
+    ``base`` gives the guess g for prefixes that were never drawn: ``GCDProposal()`` (default: g = 1, c̃ is an upper bound) or
+    ``LookaheadProposal()``. One object is for one language model, prompt, constraint and budget; it raises
+    :class:`EvidenceError` if it is used with another. After ``max_prefixes`` prefixes it adds no new ones. Particles that are
+    resampled need its ``potential`` too, which :func:`.smc` uses by default.
 
     Examples
     --------
@@ -117,7 +117,7 @@ class AdaptiveProposal(Tabular):
         return tokens, log_weight
 
     def future(self, prefix: tuple[int, ...]) -> float:
-        """c̃ of a prefix as draws have told so far, 1 where they have told nothing."""
+        """Return the present c̃ of a prefix, 1 if it was never drawn."""
         if prefix in self._tree:
             return self._tree[prefix].future
         parent = self._tree.get(prefix[:-1]) if prefix else None
@@ -125,7 +125,7 @@ class AdaptiveProposal(Tabular):
         return 1.0 if child is None else child.future
 
     def log_future(self, rows: Extension) -> Float[Tensor, " rows"]:
-        """log c̃ of each row's prefix with its token."""
+        """Return log c̃ of each row's prefix with its token, in nats."""
         step, tokens = rows.step, rows.tokens
         value = self._guess(step, tokens)
         for i, (prefix, token) in enumerate(zip(step.prefixes, tokens.tolist(), strict=True)):
@@ -141,7 +141,7 @@ class AdaptiveProposal(Tabular):
         return self.base.power * table.gather(1, tokens[:, None].to(table.device))[:, 0].cpu().double()
 
     def _add(self, prefix: tuple[int, ...], mass: float, top: float) -> None:
-        """Add the prefix to the tree."""
+        """Add a prefix to the tree; raise :class:`EvidenceError` if it is there with other probabilities."""
         node = self._tree.get(prefix)
         if node is not None:
             if abs(node.top - top) > TOLERANCE or not math.isclose(node.mass, mass, rel_tol=TOLERANCE):
@@ -158,7 +158,7 @@ class AdaptiveProposal(Tabular):
         self._propagate(prefix, mass)
 
     def _propagate(self, prefix: tuple[int, ...], future: float) -> None:
-        """Propagate c̃ of a prefix to its ancestors."""
+        """Set c̃ of a prefix to ``future`` and update its ancestors."""
         for n in range(len(prefix) - 1, -1, -1):
             parent = self._tree[prefix[:n]]
             child = parent.children[prefix[n]]

@@ -1,12 +1,11 @@
-"""Proposals for a black-box check ψ that can only be asked about one token at a time; few tokens are.
+"""Proposals for a black-box check ψ that is evaluated on single tokens, and on few of them.
 
 Each draws X with a weight Ŵ such that E[Ŵ · 1{X = x}] = q(x) · ψ(x) for a base proposal q, so Ŵ · p_lm(X) / q(X) is properly
-weighted for p_lm · ψ. :mod:`.rejecting` draws until the check says yes; here is
+weighted for p_lm · ψ. The proposals of :mod:`.awrs` draw until the check accepts; this module has
 
-    top-k    the K most probable tokens, and one of the rest for all the rest
+    top-k    checks of the K most probable tokens, and of one drawn from the rest that represents the rest
 
-A row asks by yielding a token and is sent ψ, so that the questions of all rows are asked together. All randomness goes
-through ``row.pick(weights)``, an index drawn in proportion.
+A row asks for a check by yielding a token and is sent ψ, so that the checks of all rows are evaluated together.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from .step import Step
 from .user_function import UserFunction
 
 Pick = Callable[[ndarray], int]
-RowDraw = Generator[int, float, tuple[int, float]]  # yields a token, is sent its ψ; at last X and Ŵ
-FEW = 0.25  # of the mass: below it what is left is summed anew, and drawn from directly
+RowDraw = Generator[int, float, tuple[int, float]]  # yields a token and is sent its ψ; returns X and Ŵ
+FEW = 0.25  # the mass below which the remaining tokens are drawn from directly
 
 
 class RowContext:
@@ -47,12 +46,12 @@ class RowContext:
         self._cumulative, self._uniform = cumulative, uniform
 
     def remaining(self) -> Remaining:
-        """A sampler of q without replacement."""
+        """Return a sampler of q without replacement."""
         return Remaining(self.q, self.pick, self._cumulative, self._uniform)
 
 
 class Remaining:
-    """Sampling from q without replacement; ``mass`` is the total of what remains."""
+    """A sampler from q without replacement; ``mass`` is the total probability of the remaining tokens."""
 
     def __init__(
         self,
@@ -68,16 +67,16 @@ class Remaining:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no token remains."""
         return self._rest is not None and not self._rest.any()
 
     def draw(self) -> int:
-        """A remaining token, drawn in proportion to q; it is not removed."""
+        """Draw a remaining token in proportion to q, without removing it."""
         if self._rest is not None:
             return self._pick(self._rest)
         assert self._cumulative is not None
         assert self._uniform is not None
-        while True:  # where most is left, draw from all until it is one of them
+        while True:  # most of the mass remains: draw from all tokens until a remaining one comes
             point = self._uniform() * self._cumulative[-1]
             token = min(int(np.searchsorted(self._cumulative, point, "right")), len(self._q) - 1)
             if token not in self._gone and self._q[token] > 0:
@@ -96,7 +95,7 @@ class Remaining:
 
 
 class RowProposal(Proposal):
-    """A proposal that draws row by row from a ``base`` proposal and may evaluate a check on single tokens."""
+    """A proposal that draws row by row from a ``base`` proposal and may evaluate a check on single tokens; abstract."""
 
     check: Check | None = None
 
@@ -106,12 +105,12 @@ class RowProposal(Proposal):
 
     @property
     def potential(self) -> Potential:
-        """That of the base proposal."""
+        """The default potential of the base proposal."""
         return self.base.potential
 
     @abstractmethod
     def draw_row(self, row: RowContext, step: Step) -> RowDraw:
-        """A token and Ŵ, properly weighted for q · ψ."""
+        """Draw a token X and its weight Ŵ, properly weighted for q · ψ; yield each token to be checked."""
 
     def draw(
         self, step: Step, generator: torch.Generator
@@ -145,7 +144,7 @@ class RowProposal(Proposal):
     def _draw_all(
         self, asking: dict[int, RowDraw], prefixes: Sequence[tuple[int, ...]], step: Step
     ) -> dict[int, tuple[int, float]]:
-        """Run all rows until each has its token; their checks are evaluated together, round by round."""
+        """Run all rows until each has its token X and weight Ŵ, evaluating their checks together, round by round."""
         results: dict[int, tuple[int, float]] = {}
         answers: dict[int, Any] = dict.fromkeys(asking)
         while answers:
@@ -167,10 +166,10 @@ class RowProposal(Proposal):
 
 
 class Check:
-    """ψ ∈ [0, 1] of a prefix: ``function(text)``, or ``complete(text)`` once the sequence is complete; each asked once.
+    """The check ψ ∈ [0, 1] of a prefix: ``function(text)``, or ``complete(text)`` for a complete sequence; values are cached.
 
-    With ``tokens`` they get a tuple of token ids; with ``batched`` a list, and return as many values. A check that raises or
-    returns something else is a :class:`PotentialError`.
+    With ``tokens`` the functions get a tuple of token ids; with ``batched`` a list of texts, and return a list of values. A
+    function that raises or returns anything else raises :class:`PotentialError`.
     """
 
     def __init__(
@@ -186,7 +185,7 @@ class Check:
     def ask(
         self, sequences: Sequence[tuple[tuple[int, ...], bool]], decode: Callable[[Sequence[int]], str]
     ) -> list[float]:
-        """ψ of each sequence, given with whether it is complete."""
+        """Return ψ of each sequence, a pair of token ids and whether the sequence is complete."""
         return self._function.values(
             [(ids if self._tokens else decode(ids), complete) for ids, complete in sequences]
         )
@@ -194,10 +193,10 @@ class Check:
 
 @final
 class TopKProposal(RowProposal):
-    """The ``k`` most probable tokens weighed by ``check``, and one drawn from the rest that stands for all of it.
+    """A proposal that checks the ``k`` most probable tokens, and one drawn from the rest that represents the rest.
 
-    ``check`` and ``complete`` as in :class:`.AWRSProposal`, but they may return anything between 0 and 1; the final target is
-    p_lm times the product of the checks of all prefixes. k + 1 checks for a token.
+    ``check`` and ``complete`` are as in :class:`.AWRSProposal`, but may return any number from 0 to 1; the final target is
+    p_lm times the product of the checks of all prefixes. Each token takes at most k + 1 checks.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
     boundary(text) = the number of characters up to the last boundary, 0 before the first
 
-A potential sees ``text[:boundary(text)]``, which stays the same until the next boundary is reached. Any callable of this form
+A potential is given ``text[:boundary(text)]``, which stays the same until the next boundary is reached. Any callable of this form
 is a boundary; for potentials on tokens it gets the tuple of token ids. :class:`Texts` decodes and scans sequences that grow
 by a token: only the last tokens are decoded, only the new characters scanned.
 """
@@ -17,13 +17,16 @@ from typing import Any, NamedTuple
 
 Boundary = Callable[[Any], int]
 
-CACHE_SIZE = 1 << 13  # texts, and positions in them, that are kept
-BLOCK = 16  # tokens
+CACHE_SIZE = 1 << 13  # the most texts, and marks in them, that are cached
+BLOCK = 16  # tokens; at least as many are decoded before the last one
 
 
 class Mark(NamedTuple):
-    """How far a text was read: to ``position``, in a ``state``, with the last boundary ``behind`` it; ``end`` is the last
-    boundary of all that was shown, which what follows may still undo."""
+    """The progress of a scanner in a text.
+
+    It has read ``position`` characters, is in ``state``, and ``behind`` is the last boundary up to there. ``end`` is the last
+    boundary of the whole text, which further characters may undo.
+    """
 
     position: int
     state: Any
@@ -32,7 +35,7 @@ class Mark(NamedTuple):
 
 
 class Scanner(ABC):
-    """A boundary that reads a text from left to right, and can go on from where it stopped when the text has grown."""
+    """A boundary that scans a text from left to right, and continues from where it stopped when the text has grown."""
 
     @abstractmethod
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
@@ -48,7 +51,7 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def every_token(text: Sized) -> int:
-    """After every token.
+    """Return the length: a boundary after every token.
 
     Examples
     --------
@@ -60,7 +63,7 @@ def every_token(text: Sized) -> int:
 
 
 def at_end(text: Sized) -> int:
-    """Only when the sequence is complete.
+    """Return 0: no boundary before the sequence is complete.
 
     Examples
     --------
@@ -72,7 +75,7 @@ def at_end(text: Sized) -> int:
 
 
 def every_line(text: str) -> int:
-    """The length of a text up to and with its last newline: a boundary at the end of every line.
+    """Return the length of a text up to its last newline, included: a boundary after every line.
 
     Examples
     --------
@@ -121,7 +124,7 @@ class _Statements(Scanner):
 
 class _Values(Scanner):
     def scan(self, text: str, mark: Mark | None = None) -> Mark:
-        # of each open bracket: "{" before a key, ":" before a member's value, "[" in an array
+        # The state of each open bracket: "{" before a key, ":" before a member's value, "[" in an array.
         position, state, end, _ = mark or Mark(0, (), 0, 0)
         stack = list(state)
 
@@ -163,7 +166,7 @@ _CLAUSES, _STATEMENTS, _VALUES = _Clauses(), _Statements(), _Values()
 
 
 def every_clause(text: str) -> int:
-    """After punctuation (, ; : . ! ? and the like) once white space follows, and after every newline.
+    """Return the last boundary after punctuation (, ; : . ! ? and the like) that white space follows, or after a newline.
 
     Examples
     --------
@@ -175,7 +178,7 @@ def every_clause(text: str) -> int:
 
 
 def every_statement(text: str) -> int:
-    """After every ``;``, and every newline outside brackets, but in neither case inside quotes (Python, SQL, C).
+    """Return the last boundary after a ``;`` or a newline outside brackets; neither counts inside quotes (Python, SQL, C).
 
     Examples
     --------
@@ -187,7 +190,7 @@ def every_statement(text: str) -> int:
 
 
 def every_json_value(text: str) -> int:
-    """After every JSON value that is complete, nested ones included; the key of an object is not a value.
+    """Return the last boundary after a complete JSON value, nested ones included; the key of an object is no value.
 
     Examples
     --------
@@ -206,10 +209,10 @@ SCANNERS: dict[object, Scanner] = {
 
 
 class Texts:
-    """``decode`` with a cache, for sequences that grow by a token.
+    """A cached ``decode`` for sequences that grow by a token.
 
-    A long text is that of one token less and what the last token adds to its 16 to 31 predecessors; where it changes their
-    text (bytes of one character, say) everything is decoded.
+    The text of a long sequence is that of the sequence without its last token, and what this token adds to the text of the 16 to
+    31 tokens before it. If the last token changes their text (as bytes of one character may), the whole sequence is decoded.
     """
 
     def __init__(self, decode: Callable[[Sequence[int]], str]) -> None:
@@ -236,7 +239,7 @@ class Texts:
         return self._decode(ids)
 
     def cut(self, token_ids: tuple[int, ...], boundary: Boundary) -> int:
-        """The number of characters up to the last boundary."""
+        """Return the number of characters up to the last boundary, scanning only what the last token added if possible."""
         scanner = SCANNERS.get(boundary) if isinstance(boundary, FunctionType) else boundary
         if not isinstance(scanner, Scanner):
             return boundary(self(token_ids))

@@ -40,14 +40,14 @@ def mcmc(
     tokenizer: Any = None,
     cut: Cut | None = None,
 ) -> Chains:
-    """``samples`` samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens) · ``potential``.
+    """Draw ``samples`` samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens) · ``potential``.
 
-    They come from ``chains`` chains side by side (one batch of the language model), every ``thin``-th state after
-    ``burn_in`` moves. A move cuts a sequence at a place of weight ``cut(length)[place]`` (default: each the same) and draws
-    the rest from ``proposal``. Only the potential's final value counts. Samples of a chain depend on each other, and on its
-    start until it has forgotten it: look at ``trace`` and ``acceptance_rate``.
+    They are the states of ``chains`` Markov chains (one batch of the language model): every ``thin``-th after ``burn_in``
+    moves. A move cuts a sequence at a place drawn by weight ``cut(length)[place]`` (default: uniform) and draws the rest from
+    ``proposal``. Only the potential's final value counts. Samples of a chain depend on each other, and on its start until the
+    chain has mixed: see ``trace`` and ``acceptance_rate`` of the result.
 
-    Errors are those of :func:`.smc`; :class:`NoParticleSurvived` if no chain can begin.
+    Other arguments and errors are those of :func:`.smc`. Raises :class:`NoParticleSurvived` if no chain can begin.
 
     Examples
     --------
@@ -98,14 +98,14 @@ def resample_move(
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
 ) -> Posterior:
-    """:func:`.smc` with ``moves`` Metropolis–Hastings moves of every particle after each resampling.
+    """Run :func:`.smc` with ``moves`` Metropolis–Hastings moves of every particle after each resampling.
 
-    A move leaves the target of its step, p_lm(x_≤t) · 1[x_≤t can satisfy C] · Ψ(x_≤t), as it is; so weights and the estimate of
-    Z stay right, and particles that were copies of one ancestor are no longer equal (Gilks & Berzuini 2001). It reads the
-    particles' prefixes again: t calls of the language model after t tokens.
+    A move leaves the target of its step, p_lm(x_≤t) · 1[x_≤t can satisfy C] · Ψ(x_≤t), invariant; so weights and the estimate of
+    Z stay right, and copies of one ancestor become different (Gilks & Berzuini 2001). A move reads the particles' prefixes
+    again: t calls of the language model after t tokens.
 
-    ``cut`` is that of :func:`.mcmc`; all else, and the errors, those of :func:`.smc`. Potentials must be functions of the
-    prefix: not :class:`.RolloutPotential`, which draws its values.
+    ``cut`` is as in :func:`.mcmc`, other arguments and errors as in :func:`.smc`. Potentials must be functions of the prefix:
+    not :class:`.RolloutPotential`, which draws its values.
 
     Examples
     --------

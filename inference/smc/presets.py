@@ -1,8 +1,8 @@
 """The named methods of controlled generation, each a setting of the one loop in :mod:`.sampler` (Loula et al. 2025, §3).
 
-What differs: whether the constraint is used; whether the proposal's weights are (without them the samples follow the
-*local* product of experts); whether a potential is; when particles are resampled, and how. Base LM, LCD and
-sample-rerank are biased, and are here to be compared with. Change a setting with ``dataclasses.replace``.
+They differ in whether the constraint is used; whether the proposal's weights are used (without them the samples follow the
+*local* product of experts); whether a potential is used; when particles are resampled, and how. Base LM, LCD and
+sample-rerank are biased baselines. Change a setting with ``dataclasses.replace``.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from .settings import a_proposal
 
 @dataclass(frozen=True)
 class Preset:
-    """Settings of the loop.
+    """Settings of the loop for one method.
 
-    ``constrained``: the constraint is used at all. ``proposal``: a name or a :class:`Proposal`. ``corrected``: its
-    weights count. ``potential``: the potential given is used; with an ``ess_threshold`` of 0 only at the end.
+    ``constrained``: whether the constraint is used. ``proposal``: a name or a :class:`Proposal`. ``corrected``: whether the
+    proposal's weights count. ``potential``: whether the given potential is used; with an ``ess_threshold`` of 0 only at the end.
+    ``ess_threshold``, ``resampling`` and ``beam_factor`` are as in :func:`.sampler.smc`.
 
     Examples
     --------
@@ -62,10 +63,10 @@ class Preset:
         *,
         tokenizer: Any = None,
     ) -> Posterior:
-        """One run, as :func:`.sampler.smc`; what the preset does not use (constraint, potential, ``align``) is left out.
-        Particles wait at ``align`` where they are resampled and not split.
+        """Run :func:`.sampler.smc` with these settings, without the arguments that the preset does not use.
 
-        Raises :class:`EvidenceError` if it uses a potential and none is given.
+        ``align`` is used if particles are resampled and not split. Raises :class:`EvidenceError` if the preset uses a potential
+        and none is given.
         """
         proposal = a_proposal(self.proposal)
         if not self.corrected:
@@ -73,7 +74,7 @@ class Preset:
         if self.potential and potential is None:
             raise EvidenceError("this preset weighs sequences by a potential: give potential=…")
         used = a_potential(potential, "potential") if self.potential else None
-        if self.ess_threshold == 0:  # what happens before the end has no effect: do not pay for it
+        if self.ess_threshold == 0:  # values before the end would have no effect: skip them
             used = PrefixPotential() if used is None else PrefixPotential() * used.at(at_end)
         return smc(
             lm,

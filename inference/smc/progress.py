@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def progress_bar(shown: bool, steps: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar; the function given is called after each step with the number of particles that grow."""
+    """Show a progress bar; yield a function to be called after each step with the number of growing particles."""
     if not shown:
         yield lambda growing: None
         return

@@ -1,10 +1,10 @@
-"""Calling the user's functions: in this process or in worker processes, each call within a time limit, none twice.
+"""Calls of the user's functions: in this process or in worker processes, with a time limit, and cached.
 
     argument → a number between two limits, or :class:`PotentialError` with the function's name and the argument
 
-Workers are forked where the system can, so the function may be a closure; it must not use the GPU. Elsewhere they are spawned,
-and it must be importable. A worker that does not answer in time is killed and replaced; one that dies is replaced too; an
-interrupt ends them all, so that no later call gets their answers.
+Workers are forked if the system can fork; the function may then be a closure, but must not use the GPU. Otherwise workers are
+spawned, and the function must be importable. A worker that dies or does not answer in time is replaced. An interrupt ends all
+workers, so that no later call receives their answers.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from typing import Any
 
 from ...errors import PotentialError
 
-CACHE_SIZE = 1 << 16
+CACHE_SIZE = 1 << 16  # values; beyond, the older half is dropped
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A call that gave no value, and what it did instead."""
+    """A call that gave no value; ``what`` says what it did instead, as a part of an error message."""
 
     what: str
 
 
 class UserFunction:
-    """``function(argument)``, a number from ``lowest`` to ``highest`` (below +∞); values are kept, so none is asked for twice.
+    """A cached ``function(argument)`` whose values are numbers from ``lowest`` to ``highest`` (below +∞).
 
     ``final``: another function for complete sequences. ``batched``: the functions take a list of arguments and return a list.
-    ``processes``, ``timeout``: worker processes, and the seconds that a call may take. ``on_error``: the value of a call that
-    fails; without it :class:`PotentialError` is raised, with ``name`` (default: the function's own).
+    ``processes``: the number of worker processes (0: none). ``timeout``: the seconds that a call may take. ``on_error``: the
+    value of a call that fails; without it :class:`PotentialError` is raised, with ``name`` (default: the function's own).
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class UserFunction:
         return self._names[0]
 
     def values(self, keys: Sequence[tuple[Any, bool]]) -> list[float]:
-        """The value of each argument, given with whether ``final`` is to be asked."""
+        """Return the value of each pair of an argument and whether ``final`` is the function to call."""
         for which in (False, True):
             new = list(
                 dict.fromkeys(a for a, final in keys if final is which and (a, which) not in self._known)
@@ -74,11 +74,11 @@ class UserFunction:
                     self._known[argument, which] = self._checked(value, argument, which)
         values = [self._known[key] for key in keys]
         if len(self._known) > CACHE_SIZE:
-            self._known = dict(list(self._known.items())[CACHE_SIZE // 2 :])  # the latest
+            self._known = dict(list(self._known.items())[CACHE_SIZE // 2 :])  # keep the latest
         return values
 
     def _call(self, arguments: list[Any], which: bool) -> Sequence[Any]:
-        """The function's value for each argument; a :class:`Failure` where there is none."""
+        """Return the function's value for each argument, or a :class:`Failure`; ``which``: the function is ``final``."""
         function = self._functions[which]
         if self._pools is not None:
             return self._pools[which].map(arguments)
@@ -87,7 +87,7 @@ class UserFunction:
         values = _attempt(lambda batch: list(function(batch)), arguments)
         if isinstance(values, list) and len(values) == len(arguments):
             return values
-        # One of them is to blame: each alone.
+        # Call the function with each argument alone, to find the one that fails.
         alone = [_attempt(lambda batch: next(iter(function(batch))), [argument]) for argument in arguments]
         if any(isinstance(value, Failure) for value in alone):
             return alone
@@ -117,7 +117,7 @@ class UserFunction:
 
 
 def log_of(value: float) -> float:
-    """log of a number ≥ 0, −∞ of zero."""
+    """Return log of a number ≥ 0; −∞ for zero."""
     return math.log(value) if value > 0 else -math.inf
 
 
@@ -129,7 +129,7 @@ def _attempt(function: Callable[[Any], Any], argument: Any) -> Any:
 
 
 class Workers:
-    """``count`` processes for ``function``; ``timeout`` in seconds for each call (None: no limit)."""
+    """A pool of up to ``count`` processes that call ``function``; ``timeout`` in seconds per call (None: no limit)."""
 
     def __init__(self, function: Callable[[Any], Any], count: int, timeout: float | None = None) -> None:
         self._function, self._count, self._timeout = function, count, timeout
@@ -139,7 +139,7 @@ class Workers:
         weakref.finalize(self, _stop, self._workers)
 
     def map(self, items: Sequence[Any]) -> list[Any]:
-        """function(item) for each, in order; a :class:`Failure` where there is no value."""
+        """Return function(item) for each item, in order; a :class:`Failure` if there is no value."""
         try:
             return self._map(items)
         except BaseException:
@@ -178,7 +178,7 @@ class Workers:
         return results
 
     def _send(self, connection: Connection, item: Any) -> Connection:
-        """The worker that was given the item: another one if this has died while it had nothing to do."""
+        """Send the item to this worker, or to a new one if it has died while idle; return the worker that has the item."""
         try:
             connection.send(item)
         except ConnectionError:
