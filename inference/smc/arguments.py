@@ -30,15 +30,15 @@ from .user_potential import FunctionPotential
 T = TypeVar("T")
 
 ConstraintLike = Automaton | Compilable
-"""What a text must satisfy: an automaton, or a constraint that is compiled for the language model's tokens."""
+"""The constraint on a text: an automaton, or a constraint that is compiled for the language model's tokens."""
 PotentialLike = Potential | Callable[[str], float]
-"""A potential, or a function of a complete text that gives a number ≥ 0."""
+"""A potential, or a function of a complete text that returns a number ≥ 0."""
 OFFERED = ("vocab_size", "start", "log_probs", "advance", "select", "decode")
-"""What a language model has at least."""
+"""The attributes that a language model must have."""
 
 
 class Arguments(NamedTuple):
-    """The arguments as objects of this package; lists, one entry for each prompt, stay lists."""
+    """The arguments, converted to objects of this package; lists with an entry for each prompt stay lists."""
 
     lm: LanguageModel
     prompts: list[Prompt]
@@ -89,8 +89,8 @@ def read(
 
 
 def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
-    """The language model; of a model of transformers and its tokenizer :class:`.TransformersLM`."""
-    lacks = [name for name in OFFERED if getattr(lm, name, None) is None]  # wrappers pass attributes on
+    """Return the language model; a model of transformers is wrapped with its tokenizer in :class:`.TransformersLM`."""
+    lacks = [name for name in OFFERED if getattr(lm, name, None) is None]  # wrappers delegate attributes
     if not lacks:
         return cast(LanguageModel, lm)
     if isinstance(lm, torch.nn.Module):
@@ -123,7 +123,7 @@ def check_normalised(lm: LanguageModel, who: str) -> None:
 
 
 def a_prompt(prompt: Any, name: str) -> Prompt:
-    """A text, or a list of token ids."""
+    """Return the prompt as a text or a list of token ids; raise :class:`EvidenceError` for anything else."""
     if isinstance(prompt, str):
         return prompt
     if isinstance(prompt, torch.Tensor | np.ndarray):
@@ -142,7 +142,7 @@ def a_prompt(prompt: Any, name: str) -> Prompt:
 
 
 def compiled(fa: Any, lm: LanguageModel, tokenizer: Any, name: str) -> Automaton:
-    """The automaton; a constraint is compiled for the tokenizer, by default the language model's own."""
+    """Return the automaton; a constraint is compiled for the tokenizer, by default the language model's own."""
     if isinstance(fa, Automaton) or not isinstance(fa, Compilable):
         return an_automaton(fa, name)
     tokenizer = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
@@ -154,7 +154,7 @@ def compiled(fa: Any, lm: LanguageModel, tokenizer: Any, name: str) -> Automaton
 
 
 def a_potential(potential: Any, name: str) -> Potential:
-    """The potential; a function becomes one that is evaluated on complete texts only."""
+    """Return the potential; a function becomes one that is evaluated on complete texts only."""
     if isinstance(potential, Potential):
         return potential
     if isinstance(potential, type) or not callable(potential):
@@ -174,7 +174,7 @@ def check_proposal(proposal: Any, name: str) -> None:
 
 
 def check_seed(seed: Any, name: str) -> int:
-    """The seed, a whole number of 64 bits."""
+    """Return the seed; raise :class:`EvidenceError` unless it is a whole number that fits 64 bits."""
     number = whole(seed, name, None)
     if not -(1 << 63) <= number < 1 << 64:
         raise EvidenceError(f"{name} must fit 64 bits, which {number} does not")
@@ -184,9 +184,9 @@ def check_seed(seed: Any, name: str) -> int:
 def broadcast(
     given: T | Sequence[T], count: int, what: str, who: str = "smc", of: str = "prompts"
 ) -> list[T]:
-    """A value for each of ``count`` prompts, or of what else ``of`` says: the list given, or copies of one value.
+    """Return a list of ``count`` values: the list given, or one value repeated.
 
-    Raises :class:`EvidenceError` for a list of another length.
+    Raises :class:`EvidenceError` for a list of another length; ``of`` names what the values are for.
     """
     if not isinstance(given, Sequence):
         return [given] * count

@@ -1,9 +1,9 @@
-"""Constrained adaptive rejection sampling (Parys et al. 2025, "CARS"): exact samples whose cost falls with every draw.
+"""Constrained adaptive rejection sampling (Parys et al. 2025, "CARS"): exact samples at a cost that falls with every draw.
 
-The tree of :mod:`.adaptive` keeps an upper bound c̃(x_≤t) ≥ p_lm(C | x_≤t): one minus the mass of what is known to violate the
-constraint. A draw follows q(v) ∝ p_lm(v | x_<t) c̃(x_<t v), so it never runs into what is known. At a prefix met for the first
-time the bound falls from b to c̃, and the draw is rejected with probability 1 − c̃ / b. A draw that comes to its end is accepted:
-with M = c̃(empty prefix) before the draw,
+The tree of :mod:`.adaptive` keeps an upper bound c̃(x_≤t) ≥ p_lm(C | x_≤t): one minus the mass of continuations known to violate
+the constraint. A draw follows q(v) ∝ p_lm(v | x_<t) c̃(x_<t v), so it never enters a prefix known to fail. At a prefix drawn for
+the first time the bound falls from b to c̃, and the draw is rejected with probability 1 − c̃ / b. A draw that reaches its end is
+accepted: with M = c̃(empty prefix) before the draw,
 
     P(accepted, x) = Π q(v) · Π c̃ / b = p_lm(x) 1[x ∈ C] / M,
 
@@ -25,10 +25,10 @@ from .step import Knowledge, Step
 
 @final
 class CARSProposal(Proposal):
-    """Draws that avoid every prefix known to fail, and are rejected by what they find out; for :func:`.rejection_sampling`.
+    """A proposal for :func:`.rejection_sampling` that avoids every prefix known to fail and learns new ones from its draws.
 
     Keep the object: later draws are rejected less often. One object is for one language model, prompt, constraint and budget;
-    it raises :class:`EvidenceError` where it meets another. After ``max_prefixes`` prefixes it learns no new ones.
+    it raises :class:`EvidenceError` if it is used with another. After ``max_prefixes`` prefixes it adds no new ones.
 
     >>> import math, torch
     >>> import tractile as tt
@@ -47,7 +47,7 @@ class CARSProposal(Proposal):
 
     @property
     def log_bound(self) -> float:
-        """log M: an upper bound of log p_lm(C) in nats, which falls with every draw; 0 before any."""
+        """log M, an upper bound of log p_lm(C) in nats, which never rises; 0 before any draw."""
         return self._known.log_evidence
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:

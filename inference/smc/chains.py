@@ -1,8 +1,8 @@
-"""The samples of Markov chains, and whether the chains agree: split R̂.
+"""The samples of Markov chains, and split R̂, a measure of whether the chains agree.
 
     R̂² = ((n − 1)/n · W + B/n) / W            over the halves of all chains, n samples each           (Gelman et al. 2013, §11.4)
 
-W is the mean variance within a half, B/n the variance of the halves' means. R̂ falls to 1 as chains forget where they began.
+W is the mean variance within a half, B/n the variance of the halves' means. R̂ falls to 1 as the chains mix.
 """
 
 from __future__ import annotations
@@ -44,16 +44,17 @@ class Draw:
 
 
 def draw_of(lm: LanguageModel, particles: Particles, row: int) -> Draw:
-    """The sequence of one particle."""
+    """Return the sequence of particle ``row`` as a sample."""
     tokens = particles.token_ids(row)
     return Draw(tokens, lm.decode(tokens), float(particles.log_prob[row]))
 
 
 @dataclass(frozen=True)
 class Chains:
-    """Samples of several chains: ``draws[c]`` are those kept of chain c, one after another.
+    """Samples of several Markov chains: ``draws[c]`` are the samples kept of chain c, in order.
 
-    ``trace`` has log p_lm(x) + log Ψ(x) of every chain's start and after each move, burn-in included, in nats.
+    ``acceptance_rate`` is the share of accepted moves (:func:`.particle_gibbs`: of sweeps that changed a sequence). ``trace`` has
+    log p_lm(x) + log Ψ(x) of every chain at its start and after each move or sweep, burn-in included, in nats.
 
     Examples
     --------
@@ -76,10 +77,10 @@ class Chains:
         return [draw for chain in self.draws for draw in chain]
 
     def r_hat(self, f: Callable[[Draw], float] | None = None) -> float:
-        """Split R̂ of ``f`` (default: log p_lm of the sample): near 1 where chains agree; 1.01 to 1.05 are usual limits.
+        """Return split R̂ of ``f`` (default: log p_lm): near 1 if the chains agree; 1.01 to 1.05 are usual limits.
 
-        Infinite where chains stand still at different values. It sees only what chains have visited: a mode that none of
-        them has found does not raise it. Raises :class:`EvidenceError` for fewer than four samples of a chain.
+        Infinite if the chains stay at different values. A mode that no chain has visited does not raise it. Raises
+        :class:`EvidenceError` for fewer than four samples of a chain.
         """
         length = min(len(chain) for chain in self.draws)
         if length < 4:
@@ -88,11 +89,11 @@ class Chains:
         return split_r_hat(torch.tensor(values, dtype=torch.float64))
 
     def expectation(self, f: Callable[[Draw], float]) -> float:
-        """The mean of f over the samples: the estimate of E[f(x)] under p_lm(x | C) · Ψ(x)."""
+        """Return the mean of f over the samples: the estimate of E[f(x)] under p_lm(x | C) · Ψ(x)."""
         return sum(f(draw) for draw in self.samples) / len(self.samples)
 
     def group_by(self, key: Callable[[Draw], K]) -> dict[K, float]:
-        """The share of each group of samples with equal ``key``, the largest first."""
+        """Return the share of each group of samples with equal ``key``, the largest first."""
         counts: dict[K, float] = {}
         for draw in self.samples:
             group = key(draw)
@@ -101,7 +102,7 @@ class Chains:
 
 
 def split_r_hat(values: Float[Tensor, "chains samples"]) -> float:
-    """R̂ of the halves of chains; 1 where all values are equal."""
+    """Return R̂ of the halves of chains; 1 if all values are equal."""
     half = values.shape[1] // 2
     halves = torch.cat([values[:, :half], values[:, -half:]])
     within, between = float(halves.var(1).mean()), float(halves.mean(1).var())

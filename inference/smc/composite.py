@@ -1,4 +1,4 @@
-"""Proposals made of others: mixtures, and weights left out on purpose."""
+"""Proposals made of others: mixtures, and a proposal without its weights."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from .strength import Strength
 class EitherProposal(Proposal):
     """A mixture of proposals: q(x) = Σ_i weight_i · q_i(x); ``weights`` need not sum to one (default: equal).
 
-    Tabular parts are weighed by the density of their mixture, W = p_lm / Σ_i weight_i q_i. So one part that is the exact local
-    product (GCD) bounds the weights, whatever the others do: W ≤ Σ_x p_lm(x) 1[x allowed] / weight_i (a defensive mixture:
-    Hesterberg 1995). A part that is no table of probabilities (AWRS, top-k, one that learns) is chosen with its weight and
-    weighed alone. The default potential is that of the first part among those that know the most.
+    Tokens of tabular parts are weighted by the density of their mixture, W = p_lm / Σ_i weight_i q_i. So one part that is the
+    exact local product (GCD) bounds the weights, whatever the others do: W ≤ Σ_x p_lm(x) 1[x allowed] / weight_i (a defensive
+    mixture: Hesterberg 1995). A part that is no table of probabilities (AWRS, top-k, one that learns) is chosen with its weight,
+    and its tokens have its own weights. The default potential is that of the first part with the largest ``needs``.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class EitherProposal(Proposal):
 
     @property
     def potential(self) -> Potential:
-        """That of the first part that needs as much knowledge as any."""
+        """The default potential of the first part with the largest ``needs``."""
         return self._leader.potential
 
     @property
@@ -67,16 +67,16 @@ class EitherProposal(Proposal):
 
     @property
     def unsettled(self) -> Literal["auto"] | Strength | None:
-        """That of the first part that has one."""
+        """The strength still to be found by the first part that has one to find."""
         return next((one for part in self.proposals if (one := part.unsettled) is not None), None)
 
     @property
     def strength_used(self) -> float | None:
-        """That of the part whose potential is used."""
+        """The strength of the part whose potential is used."""
         return self._leader.strength_used
 
     def settled(self, strength: Strength) -> Proposal:
-        """All parts with this strength."""
+        """Return the mixture with this strength set in all parts."""
         return EitherProposal([part.settled(strength) for part in self.proposals], self.weights.tolist())
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
@@ -95,7 +95,7 @@ class EitherProposal(Proposal):
 
 @final
 class _Mixture(Tabular):
-    """log Σ_i weight_i · q_i(x), each q_i normalised; a part without any mass in a row is left out there."""
+    """The mixture Σ_i weight_i · q_i(x) of tabular proposals, each normalised; a part without mass in a row adds none."""
 
     def __init__(self, proposals: Sequence[Tabular], weights: Sequence[float]) -> None:
         self._proposals, self._weights = proposals, weights
@@ -112,9 +112,9 @@ class _Mixture(Tabular):
 
 @final
 class Uncorrected(Proposal):
-    """A proposal without its weights: biased, as locally constrained decoding is used (the local product of experts).
+    """A proposal without its weights, biased on purpose: with LCD, the usual locally constrained decoding.
 
-    Not properly weighted, on purpose. A dead particle stays dead.
+    Samples follow the local product of experts and are not properly weighted. A weight of zero stays zero.
 
     Examples
     --------
@@ -133,21 +133,21 @@ class Uncorrected(Proposal):
 
     @property
     def potential(self) -> Potential:
-        """That of the proposal."""
+        """The default potential of the proposal."""
         return self.proposal.potential
 
     @property
     def unsettled(self) -> Literal["auto"] | Strength | None:
-        """That of the proposal."""
+        """The strength that the proposal has to find."""
         return self.proposal.unsettled
 
     @property
     def strength_used(self) -> float | None:
-        """That of the proposal."""
+        """The strength of the proposal."""
         return self.proposal.strength_used
 
     def settled(self, strength: Strength) -> Proposal:
-        """The proposal with this strength, uncorrected."""
+        """Return the proposal with this strength, uncorrected."""
         return Uncorrected(self.proposal.settled(strength))
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:

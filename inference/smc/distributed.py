@@ -1,4 +1,4 @@
-"""Prompts dealt out to the processes of a job: one language model on each device, no traffic until the end."""
+"""Sampling for many prompts in the processes of a distributed job: one language model per device, one exchange at the end."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def smc_on_ranks(
     seed: int = 0,
     **settings: Any,
 ) -> list[Posterior]:
-    """:func:`smc` for many prompts under ``torchrun`` or ``accelerate launch``: rank r of w takes prompts r, r + w, ….
+    """Run :func:`smc` for many prompts under ``torchrun`` or ``accelerate launch``: rank r of w takes prompts r, r + w, ….
 
-    Every rank calls it with the same arguments but its own ``lm``, on its own device, and gets all posteriors, in order; they
-    do not depend on the number of ranks, but for a strength that each rank finds by itself: give a number
-    (:class:`.LookaheadProposal`) where they must not. In a single process it is ``smc``. If one rank raises, the others raise
+    Every rank calls it with the same arguments but its own ``lm``, on its own device, and gets all posteriors, in order. They
+    do not depend on the number of ranks if the strength of the proposal is given (:class:`.LookaheadProposal`); each rank runs a
+    pilot of its own for a strength that is not. In a single process it is ``smc``. If one rank raises, the others raise
     :class:`TractileError`.
 
     Examples

@@ -1,4 +1,4 @@
-"""The particles of a run: K sequences with their weights; each grows, waits for others, has ended or is dead."""
+"""The particles of a run: K sequences with their weights; each is growing, waiting for others, ended or dead."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from .step import Extension, Prefixes
 class Particles:
     """Sequences and weights, on the CPU; columns of ``tokens`` and ``token_…`` beyond a particle's length are zero.
 
-    ``log_weight`` is the importance weight since the last resampling, ``log_psi`` log Ψ of the prefix (−∞ where it died).
-    ``token_log_weights`` are the proposal's weights as they were drawn, ``token_log_probs`` log p_lm. ``state`` is the
-    particle's row of language model, query and potential, ``origin`` its index when a trace last looked. ``lineage`` has a
-    column for each resampling: the index of the particle's ancestor before it.
+    ``log_weight`` is the log of the importance weight, in nats; resampling divides the total weight among the particles it draws.
+    ``log_psi`` is log Ψ of the prefix (−∞ for a dead particle). ``token_log_weights`` are the proposal's log-weights as they
+    were drawn, ``token_log_probs`` log p_lm. ``state`` is the particle's row of language model, query and potential, ``origin``
+    its index when a trace was last recorded. ``lineage`` has a column for each resampling: the index of the particle's ancestor
+    before it.
     """
 
     tokens: Int[Tensor, "particles tokens"]
@@ -41,7 +42,7 @@ class Particles:
 
     @classmethod
     def start(cls, count: int, max_new_tokens: int) -> Particles:
-        """``count`` empty prefixes of weight one, all in state 0."""
+        """Return ``count`` empty prefixes of weight one, all in state 0."""
         table = torch.zeros(count, max_new_tokens, dtype=torch.float64)
         return cls(
             tokens=table.long(),
@@ -59,7 +60,7 @@ class Particles:
 
     @classmethod
     def joined(cls, parts: Sequence[Particles]) -> Particles:
-        """The particles of all parts."""
+        """Concatenate the particles of all parts."""
         return cls(
             *(torch.cat(columns) for columns in zip(*(vars(part).values() for part in parts), strict=True))
         )
@@ -74,18 +75,18 @@ class Particles:
 
     @property
     def log_prob(self) -> Float[Tensor, " particles"]:
-        """log p_lm of each sequence so far."""
+        """log p_lm of each sequence so far, in nats."""
         return self.token_log_probs.sum(1)
 
     @property
     def log_target(self) -> Float[Tensor, " particles"]:
-        """log p_lm + log Ψ of each sequence so far."""
+        """log p_lm + log Ψ of each sequence so far, in nats."""
         return self.log_prob + self.log_psi
 
     def log_value(
         self, start: Int[Tensor, " particles"], weights: float = 1.0, potential: float = 1.0
     ) -> Float[Tensor, " particles"]:
-        """``potential`` · log Ψ plus ``weights`` · the log-weights of the tokens from ``start`` on; −∞ for any zero."""
+        """Return ``potential`` · log Ψ + ``weights`` · (log-weights of the tokens from ``start`` on); −∞ for a dead particle."""
         suffix = torch.arange(self.tokens.shape[1]) >= start[:, None]
         of_tokens = self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
         dead = of_tokens.isneginf() | self.log_psi.isneginf()
@@ -93,11 +94,11 @@ class Particles:
         return value.masked_fill(dead, -torch.inf)
 
     def token_ids(self, row: int) -> tuple[int, ...]:
-        """The tokens of one particle."""
+        """Return the tokens of one particle."""
         return tuple(self.tokens[row, : int(self.length[row])].tolist())
 
     def prefixes(self, rows: Int[Tensor, " rows"]) -> Prefixes:
-        """The tokens of some particles: a table where they are equally long, else a list."""
+        """Return the tokens of some particles: a table if they are equally long, else a list."""
         index = rows.numpy()
         lengths = self.length.numpy()[index].tolist()
         if len(set(lengths)) == 1:
@@ -107,7 +108,7 @@ class Particles:
     def append(
         self, rows: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"], log_prob: Float[Tensor, " rows"]
     ) -> None:
-        """Append one token of that log-probability to each row."""
+        """Append one token with its log p_lm to each row."""
         index, length = rows.numpy(), self.length.numpy()
         place = length[index]
         self.tokens.numpy()[index, place] = tokens.numpy()
@@ -121,7 +122,7 @@ class Particles:
         shown: Extension,
         log_psi: Float[Tensor, " rows"],
     ) -> None:
-        """Multiply the weights by those of the last token and by the ratio of potentials; some particles end here, or die."""
+        """Multiply weights by those of the last token and by Ψ(x_≤t) / Ψ(x_<t), and mark particles that end or die."""
         index, weight, former = rows.numpy(), log_weight.numpy(), self.log_psi.numpy()
         psi = np.where(shown.alive.numpy(), log_psi.numpy(), -np.inf)
         self.token_log_weights.numpy()[index, self.length.numpy()[index] - 1] = weight
@@ -130,11 +131,11 @@ class Particles:
         self.growing.numpy()[index] = ~(shown.ended.numpy() | np.isneginf(psi))
 
     def take(self, index: Int[Tensor, " some"]) -> Particles:
-        """Copies of some particles, weights too."""
+        """Return copies of some particles, with their weights."""
         return Particles(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def descendants(self, scheme: Resampling, count: int, generator: Generator) -> Particles:
-        """About ``count`` particles drawn by weight, of the same total weight in expectation."""
+        """Resample to about ``count`` particles, whose total weight is that of these in expectation."""
         total = self.log_weight.logsumexp(0)
         drawn = scheme(self.log_weight.softmax(0), generator, count)
         ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
@@ -144,18 +145,18 @@ class Particles:
         return chosen
 
     def numbered(self) -> Particles:
-        """These particles with their own indices as the last column of ``lineage``."""
+        """Return these particles with their own indices appended as the last column of ``lineage``."""
         found = copy(self)
         found.lineage = torch.cat([self.lineage, torch.arange(len(self))[:, None]], 1)
         return found
 
     def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
-        """Particles of ``others`` where ``chosen`` is true, of this set elsewhere."""
+        """Return the particles of ``others`` where ``chosen`` is true, these elsewhere."""
         pairs = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
         return Particles(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
 
     def put(self, where: Int[Tensor, " some"], others: Particles) -> Particles:
-        """Replace some particles by ``others``, which follow the rest where their number differs."""
+        """Replace the particles at ``where`` by ``others``; if these are more or fewer, they are appended to the rest."""
         if len(where) == len(others):
             for field in fields(self):
                 getattr(self, field.name)[where] = getattr(others, field.name)
@@ -164,7 +165,7 @@ class Particles:
         return Particles.joined([self.take(rest), others])
 
     def merge(self, vocab_size: int) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        """Number the distinct prefixes that grow as new states; returns former state and last token (−1: waits) of each."""
+        """Number the distinct growing prefixes as new states; return the former state and last token (−1: waits) of each."""
         growing = np.flatnonzero(self.growing.numpy())
         token = self.tokens.numpy()[growing, self.length.numpy()[growing] - 1]
         token[self.waiting.numpy()[growing]] = -1
@@ -176,7 +177,7 @@ class Particles:
         return torch.from_numpy(former), torch.from_numpy(last)
 
     def split(self, factor: int) -> Particles:
-        """Each growing particle as ``factor`` copies that share its weight."""
+        """Return ``factor`` copies of each growing particle, which share its weight, and the others as they are."""
         copies = torch.where(self.growing, factor, 1)
         split = self.take(torch.arange(len(self)).repeat_interleave(copies))
         split.log_weight -= copies.repeat_interleave(copies).double().log()

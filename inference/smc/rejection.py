@@ -1,7 +1,7 @@
-"""Rejection sampling: draw x ~ p_lm, keep it if x ∈ C. Exact, and the judge of everything else where it is affordable.
+"""Rejection sampling: draw x ~ p_lm, keep it if x ∈ C. Exact, so it is the reference for other samplers if affordable.
 
-It is the loop of :mod:`.sampler` with the language model as its own proposal, or :class:`.CARSProposal`, and no resampling: the
-accepted have equal weights.
+It is the loop of :mod:`.sampler` without resampling, with the language model or :class:`.CARSProposal` as the proposal; accepted
+samples have equal weights.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .settings import settings_of_one
 
 @dataclass(frozen=True)
 class Rejection:
-    """Exact samples from p_lm(x | constraint), equally weighted, and what they cost.
+    """Exact samples from p_lm(x | constraint), equally weighted, and their cost.
 
-    ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (of one sample alone: the plain rate), with a
-    :class:`.CARSProposal`, which accepts more than this share, a consistent one; ``posterior.log_evidence`` is its logarithm.
-    With fewer samples than asked for, the limit on ``tries`` was reached; with none, ``posterior.failed``.
+    ``tries`` counts draws. ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (if one sample was requested: accepted /
+    tries); with a :class:`.CARSProposal`, which accepts a larger share than Z, it is a consistent one. ``posterior.log_evidence``
+    is its logarithm. Fewer samples than requested mean that the limit on tries was reached; with none, ``posterior.failed``.
 
     Examples
     --------
@@ -66,11 +66,12 @@ def rejection_sampling(
     proposal: CARSProposal | None = None,
     tokenizer: Any = None,
 ) -> Rejection:
-    """The ground truth: draws from the language model until ``samples`` satisfy the constraint, or ``max_tries`` draws.
+    """Draw from the language model until ``samples`` draws satisfy the constraint, or ``max_tries`` have been made.
 
-    A draw is abandoned at the first token after which the constraint cannot be satisfied within the budget any more.
-    With ``proposal=tt.inference.smc.CARSProposal()`` the draws are CARS's, one at a time: as exact, and fewer are rejected
-    the more it has drawn. ``lm``, ``fa``, ``tokenizer`` and errors are those of :func:`.smc`.
+    The samples are exact. A draw is abandoned at the first token after which the constraint cannot be satisfied within the
+    budget; ``batch_size`` draws are made at a time. With ``proposal=tt.inference.smc.CARSProposal()`` draws are made one at a
+    time; the samples are exact too, and draws are rejected less often the more have been made. ``lm``, ``fa``, ``tokenizer`` and
+    errors are those of :func:`.smc`.
 
     Examples
     --------
@@ -104,7 +105,7 @@ def rejection_sampling(
     texts: list[str] = []
     log_probs: list[float] = []
     tries, total, last = 0, 0.0, 0.0
-    if proposal is not None:  # it must not learn during a draw from the others
+    if proposal is not None:  # one draw must be complete before the next: CARS learns from each
         batch_size = 1
     while tries < max_tries and len(texts) < samples:
         batch = sample_one(settings, prompt, min(batch_size, max_tries - tries), generator)
@@ -118,7 +119,7 @@ def rejection_sampling(
                 log_probs.append(particle.log_prob)
             if len(texts) == samples:
                 break
-    # Stopping at a success biases accepted / tries; leaving that success out does not.
+    # Stopping at an acceptance biases accepted / tries; leaving the last acceptance out removes the bias.
     stopped = len(texts) == samples and samples > 1
     rate = (total - last) / (tries - 1) if stopped else total / tries
     log_rate = math.log(rate) if rate else -math.inf

@@ -1,4 +1,4 @@
-"""The page of a run: ancestry, weights, and what was believed at each token; self-contained HTML without a network."""
+"""The HTML page of a run: ancestry, weights, and the distributions of each token; self-contained, needs no network."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from .trace import END
 
 
 def page(run: dict[str, Any], best: int | None, best_text: str | None) -> str:
-    """An HTML page of a posterior's ``to_dict``, which must have its trace.
+    """Return an HTML page of ``run``, a posterior's ``to_dict`` with a trace.
 
-    ``best``: the particle of the last step that is marked and shown first, None for the heaviest; ``best_text``: its text.
+    ``best``: the index of the particle of the last step that is marked and shown first, None for the heaviest; ``best_text``:
+    its text.
     """
     evidence = "no particle survived" if run["failed"] else f"log Z ≈ {run['log_evidence']:.3f} nats"
     texts: dict[str, float] = {}

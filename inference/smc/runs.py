@@ -1,12 +1,13 @@
 """Several independent runs of one sampler: log Z with its standard error, and how close the sampler is to its target.
 
-    log Z − KL(what a particle drawn from a run follows ‖ target) ≥ E[log Ẑ]                 (Loula et al. 2025, Appendix D.1)
+    log Z − KL(distribution of a particle drawn by weight from a run ‖ target) ≥ E[log Ẑ]    (Loula et al. 2025, Appendix D.1)
 
-Where runs may die, log Ẑ is −∞ for some and the divergence infinite. Of the sampler that begins anew until one lives,
+If all particles of a run may die, log Ẑ may be −∞ and the divergence is infinite. For the sampler that restarts until a run
+survives,
 
     log Z − KL ≥ E[log Ẑ | Ẑ > 0] + log p(Ẑ > 0)                                             (Appendix D.2)
 
-Z depends on the target alone, so for samplers of one target the larger value is the smaller divergence.
+Z depends on the target alone, so among samplers of one target a larger right-hand side bounds the divergence lower.
 """
 
 from __future__ import annotations
@@ -55,17 +56,17 @@ class Runs:
 
     @property
     def alive(self) -> float:
-        """The share of the runs in which some particle survived."""
+        """The share of runs in which some particle satisfies the constraint."""
         return float((self._log_z > -math.inf).double().mean())
 
     @property
     def log_evidence(self) -> float:
-        """The logarithm of the mean of Ẑ: E[mean] = Z. In nats; −∞ if no run lives."""
+        """The logarithm of the mean of Ẑ over the runs, in nats (E[mean] = Z); −∞ if all runs failed."""
         return float(self._log_z.logsumexp(0)) - math.log(len(self.posteriors))
 
     @property
     def log_evidence_error(self) -> float:
-        """Its standard error in nats, to first order: that of the mean of Ẑ over the mean. Infinite if no run lives."""
+        """The standard error of :attr:`log_evidence` in nats, to first order; infinite if all runs failed."""
         if not self.alive:
             return math.inf
         share = (self._log_z - self.log_evidence).exp()
@@ -73,31 +74,31 @@ class Runs:
 
     @property
     def quality(self) -> float:
-        """Estimate of a lower bound on log Z − KL(sampler ‖ target), in nats, for the sampler that begins anew if all die."""
+        """An estimate of a lower bound on log Z − KL(sampler ‖ target) in nats, for the sampler that restarts failed runs."""
         log_z = self._log_z[self._log_z > -math.inf]
         return float(log_z.mean()) + math.log(self.alive) if len(log_z) else -math.inf
 
     @property
     def quality_error(self) -> float:
-        """Its standard error in nats, to first order; NaN where fewer than two runs live."""
+        """The standard error of :attr:`quality` in nats, to first order; NaN if fewer than two runs survived."""
         log_z, n = self._log_z[self._log_z > -math.inf], len(self.posteriors)
         if len(log_z) < 2:
             return math.nan
         return math.sqrt(float(log_z.var()) / len(log_z) + (1 - self.alive) / (n * self.alive))
 
     def pooled(self) -> Posterior:
-        """All particles as one posterior, each run with the share of its Ẑ: expectations are Σ Ẑ·E[f] / Σ Ẑ."""
+        """Return all particles as one posterior, each run weighted by its Ẑ: expectations are Σ Ẑ·E[f] / Σ Ẑ."""
         return pool(self.posteriors, [1] * len(self.posteriors))
 
     def group_by(self, key: Callable[[Particle], K], level: float = 0.95) -> dict[K, Estimate]:
-        """:meth:`.Posterior.group_by` of the pooled particles, with intervals from the differences between runs."""
+        """Return :meth:`.Posterior.group_by` of the pooled particles, with intervals from the differences between runs."""
         return self._by_run().group_by(key, level)
 
     def expectation(self, f: Callable[[Particle], float], level: float = 0.95) -> Estimate:
-        """:meth:`.Posterior.expectation` of the pooled particles, with an interval from the differences between runs."""
+        """Return :meth:`.Posterior.expectation` of the pooled particles, with an interval from the differences between runs."""
         return self._by_run().expectation(f, level)
 
     def _by_run(self) -> Posterior:
-        """The pooled particles, each run a group of its own."""
+        """Return the pooled particles with a lineage in which each run is one group."""
         sizes = torch.tensor([len(post.token_ids) for post in self.posteriors])
         return replace(self.pooled(), lineage=torch.arange(len(sizes)).repeat_interleave(sizes)[:, None])

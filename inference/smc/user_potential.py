@@ -1,8 +1,8 @@
-"""Any Python function as a potential: φ(text) ≥ 0, evaluated at the boundaries of the text and at its end, never twice.
+"""Any Python function as a potential: φ(text) ≥ 0, evaluated at the boundaries of the text and at its end.
 
     φ_t(x_≤t) = φ(x_≤t cut at its last boundary),  1 before the first;        φ(x) at the end
 
-The value is kept by text, so a particle that waits for its next boundary, or was copied, costs nothing.
+Values are cached by text, so no call is made for a particle that has reached no new boundary or is a copy.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .user_function import UserFunction, log_of
 
 @final
 class FunctionPotential(Potential):
-    """Ψ(x) = ``function(text)``, a number ≥ 0 or a truth value; zero before the end must mean that no continuation will do.
+    """The potential Ψ(x) = ``function(text)``, a number ≥ 0 or a truth value.
 
-    ``boundary``: one of ``every_token``, ``every_line``, ``every_clause``, ``every_statement``, ``every_json_value``,
-    ``at_end``, or your own. ``final``: another function for complete sequences. With ``twist`` the function only steers and
-    complete sequences count one. ``tokens``: it gets a tuple of token ids, not text. ``batched``: a list of them, and
-    returns a list. ``log``: it returns log φ, in nats. ``processes``: it runs in so many worker processes, each call
-    within ``timeout`` seconds.
+    Zero before the end must mean that every continuation has value zero. ``boundary``: one of ``every_token``, ``every_line``,
+    ``every_clause``, ``every_statement``, ``every_json_value``, ``at_end``, or your own. ``final``: another function for complete
+    sequences. ``twist``: the function only steers, and Ψ = 1 for complete sequences. ``tokens``: the function gets a tuple of
+    token ids, not text. ``batched``: it gets a list of arguments and returns a list. ``log``: it returns log φ, in nats.
+    ``processes``: the number of worker processes in which it runs, each call within ``timeout`` seconds.
 
     A call that raises, hangs past the limit, or returns NaN, +∞ or a negative number raises :class:`PotentialError`
     with ``name`` and the text; with ``zero_on_error`` it counts as zero.
@@ -92,10 +92,10 @@ class FunctionPotential(Potential):
         return self._function.name
 
     def at(self, boundary: Boundary) -> Potential:
-        """This potential with another boundary, ``FunctionPotential(function, boundary, …)``.
+        """Return this potential with another boundary, as ``FunctionPotential(function, boundary, …)``.
 
-        If it has a boundary already, it sees the text up to its own last boundary before the other's. A function of token
-        ids sees whole tokens.
+        If it has a boundary already, the function gets the text up to the last of its own boundaries within the text cut at
+        ``boundary``. A function of token ids gets whole tokens.
         """
         own = self._boundary
         if self._tokens and boundary is not at_end:
