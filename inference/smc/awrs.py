@@ -1,15 +1,15 @@
-"""Adaptive weighted rejection sampling (Lipkin et al. 2025): draw from q until a black-box check says yes, and a little
-longer to learn how much of q it says yes to. With A the accepted tokens, each of these has E[Ŵ · 1{X = x}] = q(x) · 1[x ∈ A]:
+"""Adaptive weighted rejection sampling (Lipkin et al. 2025): draw from q until a black-box check accepts, and a little longer
+to estimate the mass of q that the check accepts. With A the accepted tokens, each form has E[Ŵ · 1{X = x}] = q(x) · 1[x ∈ A]:
 
-    recursive     without replacement to the first acceptance, one draw more:  Ŵ = M, or M · share of X if that is refused,
-                  M the mass that was not refused
-    two rounds    without replacement to the first acceptance and, X not taken out, to a second:
+    recursive     without replacement to the first acceptance X, then one more draw:  Ŵ = M if it is accepted, q(X) if not,
+                  M the mass that was not refused before X
+    two rounds    without replacement to the first acceptance and, without removing X, to a second:
                   Ŵ = M / (1 + all refusals), M the mass that was not refused before X
-    geometric     with replacement to r acceptances or m refusals, those known simulated without asking:
+    geometric     with replacement to r acceptances or m refusals; known tokens are simulated without a check:
                   Ŵ = min(r − 1, a) / (a + n − 1) for a acceptances and n refusals
 
-The recursive one asks least. The others go on asking for a better weight: two rounds where few tokens are accepted, the
-geometric one as long as ``wanted`` says.
+The recursive form makes the fewest checks. The others make more for a weight of lower variance: two rounds if few tokens are
+accepted, the geometric form as many as ``wanted`` says.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .step import Knowledge, Step
 
 
 class CheckedProposal(RowProposal):
-    """Base of proposals that draw until a check accepts the token."""
+    """The base of proposals that draw until a check accepts the token; abstract."""
 
     def __init__(
         self,
@@ -57,12 +57,13 @@ class CheckedProposal(RowProposal):
 
 @final
 class AWRSProposal(CheckedProposal):
-    """Adaptive weighted rejection sampling, recursive: ``check(text)`` says whether a prefix may go on, ``complete(text)``
-    whether it may end there (default: the same). The final target is p_lm times the check of the complete sequence.
+    """Adaptive weighted rejection sampling, recursive form, with a black-box check.
 
-    ``base`` is what is drawn from (default: GCD on the automaton). After ``max_rejects`` rejections in one place the
-    particle dies; the weights stay right. The check must be a yes or no, and yes for every prefix of what it accepts. With
-    ``tokens`` it gets token ids, with ``batched`` a list: the rows of a step are asked about together.
+    ``check(text)`` says whether a prefix may be continued, ``complete(text)`` whether a sequence may end there (default:
+    ``check``). Both must return yes or no, and ``check`` yes for every prefix of an accepted sequence. The final target is p_lm
+    times the check of the complete sequence. ``base`` is the proposal to draw from (default: GCD on the automaton). After
+    ``max_rejects`` rejections at one place the particle dies; the weights stay right. With ``tokens`` the functions get token
+    ids; with ``batched`` a list, for the rows of a step together.
 
     Examples
     --------
@@ -110,11 +111,10 @@ class AWRSProposal(CheckedProposal):
 
 @final
 class MaskedAWRSProposal(Proposal):
-    """:class:`AWRSProposal` on p_lm with the constraint itself, at any length, as the check: tokens and weights of the same
-    distribution, for all rows at once.
+    """:class:`AWRSProposal` on p_lm with the constraint's own mask (at any length) as the check, for all rows at once.
 
-    What is drawn without replacement comes in the order of E / p_lm for independent exponential E, so the first acceptance
-    and the draw behind it are two minima, and the refusals all that comes before.
+    Tokens and weights have the same distribution as there. Draws without replacement come in the order of E / p_lm for
+    independent exponential E, so the first acceptance and the draw after it are two minima, and the refusals are all before.
 
     Examples
     --------
@@ -141,7 +141,7 @@ class MaskedAWRSProposal(Proposal):
 def first_accepted(
     times: Float[Tensor, "rows vocab"], p: Float[Tensor, "rows vocab"], allowed: Bool[Tensor, "rows vocab"]
 ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """X and Ŵ of the recursive form where tokens are drawn in the order of ``times``; those at infinity never are."""
+    """Return X and Ŵ of the recursive form if tokens are drawn in the order of ``times``; a token at infinity is never drawn."""
     when, token = times.masked_fill(~allowed, torch.inf).min(dim=1, keepdim=True)
     mass = p.masked_fill(times < when, 0.0).sum(dim=1)
     behind, other = times.masked_fill(times <= when, torch.inf).min(dim=1, keepdim=True)
@@ -152,7 +152,7 @@ def first_accepted(
 
 @final
 class TwoRoundsProposal(CheckedProposal):
-    """Adaptive weighted rejection sampling in two rounds; arguments as :class:`AWRSProposal`.
+    """Adaptive weighted rejection sampling in two rounds; the arguments are those of :class:`AWRSProposal`.
 
     Examples
     --------
@@ -186,8 +186,9 @@ class TwoRoundsProposal(CheckedProposal):
 
 @final
 class GeometricProposal(CheckedProposal):
-    """Adaptive weighted rejection sampling to ``wanted`` acceptances or ``max_rejects`` refusals; the rest as
-    :class:`AWRSProposal`. More of either: more questions, and a weight that varies less.
+    """Adaptive weighted rejection sampling to ``wanted`` acceptances or ``max_rejects`` refusals, with replacement.
+
+    More of either means more checks and a weight of lower variance. Other arguments are those of :class:`AWRSProposal`.
 
     Examples
     --------
@@ -222,10 +223,10 @@ class GeometricProposal(CheckedProposal):
     def draw_row(self, row: RowContext, step: Step) -> RowDraw:
         left, rejects, accepted = row.remaining(), 0, list[int]()
         while len(accepted) < self.wanted:
-            if left.empty:  # all that is left to simulate are refusals
+            if left.empty:  # no token is accepted: all further draws are refusals
                 rejects = self.max_rejects
                 break
-            # So many draws hit what is known to be refused before one does not.
+            # Simulate how many draws hit tokens known to be refused before one does not.
             before = (1 - left.mass) ** np.arange(self.max_rejects - rejects + 1)
             before[:-1] *= left.mass
             rejects += row.pick(before)

@@ -1,12 +1,12 @@
-"""The Metropolis–Hastings move on complete sequences that leaves p_lm(x | C) · Ψ(x) as it is (Gonzalez et al. 2025).
+"""The Metropolis–Hastings move on complete sequences that leaves p_lm(x | C) · Ψ(x) invariant (Gonzalez et al. 2025).
 
 Cut x of L tokens at a place i drawn with c(i | L), draw another suffix from the proposal, and keep the result y with
 
     probability  min(1,  c(i | L_y) Ψ(y) Π_{t≥i} W_t(y)  /  c(i | L_x) Ψ(x) Π_{t≥i} W_t(x))           (Metropolis–Hastings)
 
-where W_t is the weight with which a token was drawn. For a tabular proposal that is p_lm / q. Where the weight is random
-itself (AWRS, top-k, characters) the state of the chain is the sequence *with its weights*: they are properly weighted, so
-the sequences are distributed as they should (a pseudo-marginal chain: Andrieu & Roberts 2009). A weight is never drawn anew.
+where W_t is the weight with which a token was drawn. For a tabular proposal that is p_lm / q. If the weight is random (AWRS,
+top-k, characters), the state of the chain is the sequence *with its weights*: draws are properly weighted, so the sequences
+follow the target (a pseudo-marginal chain: Andrieu & Roberts 2009). The weights of a kept prefix are not drawn again.
 
 With :class:`Powers` the target is q(x) · (Π_t W_t)^a · Ψ(x)^b, where q is the proposal's own distribution of sequences.
 """
@@ -33,7 +33,7 @@ from .potentials import PrefixPotential
 from .proposals import Proposal, draw_tokens
 from .settings import SamplerSettings, a_proposal, resolve_defaults, settings_of_one
 
-Cut = Callable[[int], Sequence[float]]
+Cut = Callable[[int], Sequence[float]]  # number of tokens → weight of each place at which to cut
 
 
 class Powers(NamedTuple):
@@ -48,7 +48,7 @@ FULL = Powers()
 
 @dataclass(frozen=True)
 class Kernel:
-    """The Metropolis–Hastings move; ``cut(L)`` gives the weights of the places 0 … L − 1 at which to cut L tokens."""
+    """The Metropolis–Hastings move; ``cut(L)`` returns the weights of the places 0 … L − 1 at which to cut L tokens."""
 
     settings: SamplerSettings
     prompt: Prompt
@@ -56,9 +56,9 @@ class Kernel:
     powers: Powers = FULL
 
     def start(self, count: int, generator: Generator, tries: int = 100) -> Particles:
-        """A sequence of positive weight for each of ``count`` chains, each chosen by weight from as many draws as chains.
+        """Draw a sequence for each of ``count`` chains, by weight from max(``count``, 16) draws of the proposal.
 
-        Raises :class:`NoParticleSurvived` if ``tries`` times no draw satisfies the constraint.
+        Raises :class:`NoParticleSurvived` if no draw satisfies the constraint in ``tries`` attempts.
         """
         for _ in range(tries):
             drawn = self.draw(max(count, 16), generator)
@@ -72,7 +72,7 @@ class Kernel:
         )
 
     def draw(self, count: int, generator: Generator) -> Particles:
-        """``count`` independent draws from the proposal, complete sequences."""
+        """Draw ``count`` independent complete sequences from the proposal."""
         width = self.settings.max_new_tokens
         nothing = torch.zeros(count, dtype=torch.long)
         return self.extend(Particles.start(count, width), nothing, width, generator)
@@ -80,7 +80,10 @@ class Kernel:
     def move(
         self, particles: Particles, generator: Generator, limit: int | None = None
     ) -> tuple[Particles, Bool[Tensor, " particles"]]:
-        """The particles after one move, and which were accepted; sequences end after ``limit`` tokens (default: the budget)."""
+        """Move each particle once; return the particles and which moves were accepted.
+
+        Sequences end after ``limit`` tokens (default: the budget).
+        """
         limit = self.settings.max_new_tokens if limit is None else limit
         place, _ = draw_tokens(self._cuts(particles.length, limit).exp(), generator)
         proposed = self.extend(particles, place, limit, generator)
@@ -91,7 +94,7 @@ class Kernel:
     def log_acceptance(
         self, particles: Particles, proposed: Particles, place: Int[Tensor, " particles"], limit: int
     ) -> Float[Tensor, " particles"]:
-        """log of the acceptance ratio (may be positive); −inf for proposals that died."""
+        """Return the log of the acceptance ratio (may be positive); −∞ for proposed sequences of weight zero."""
         dead = proposed.log_value(place).isneginf()
         before, after = (
             path.log_value(place, *self.powers)
@@ -101,7 +104,7 @@ class Kernel:
         return (after - before).masked_fill(dead, -torch.inf)
 
     def _cuts(self, length: Int[Tensor, " particles"], limit: int) -> Float[Tensor, "particles places"]:
-        """log c(i | L), where L is each length."""
+        """Return log c(i | L) for each particle of length L and each place i; −∞ for i ≥ L."""
         rows = torch.full((limit + 1, limit), -torch.inf, dtype=torch.float64)
         for n in length.unique().tolist():
             weights = torch.as_tensor([1.0] * n if self.cut is None else self.cut(n), dtype=torch.float64)
@@ -134,10 +137,10 @@ def a_kernel(
     steered: bool = False,
     **settings: Any,
 ) -> Kernel:
-    """The kernel from the user arguments of the function called ``who``.
+    """Make the kernel from the user arguments of the function called ``who``.
 
     ``steered``: the proposal's default potential is multiplied with ``potential``, for samplers that resample prefixes.
-    ``settings`` are more of :class:`SamplerSettings`.
+    ``settings`` are further fields of :class:`SamplerSettings`.
     """
     given = read(who, lm, tokenizer, prompt, None, fa, hmm)
     chosen = settled(a_proposal(proposal), given, max_new_tokens)

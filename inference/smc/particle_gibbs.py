@@ -2,14 +2,15 @@
 
 A sweep of a chain at the sequence x runs SMC with K particles, the first of which is x with its weights: it takes its own tokens
 and is its own ancestor at every resampling. One of the K final particles, drawn by weight, is the chain's next sequence. The
-sweep leaves p_lm(x | C) · Ψ(x) as it is for any K, with multinomial resampling of the others, at times that depend on the
+sweep leaves p_lm(x | C) · Ψ(x) invariant for any K, with multinomial resampling of the others, at times that depend on the
 weights. In this distribution E[Σ_k weight_k f(x_k)] = E[f(x)] over all K particles of a sweep, and E[1/Ẑ] = 1/Z, times the
 probability that SMC keeps some particle alive (1 for proposals that keep to the budget).
 
 Resampling leaves few ancestors of the first tokens, so a sweep alone changes them rarely. Ancestor sampling (Lindsten, Jordan &
-Schön 2014) would mend that with a pass of the rest of x behind each of the K prefixes at every resampling, since a language
-model reads all that came before. Here the Metropolis–Hastings moves of :mod:`.kernel` follow the sweep instead: a cut anywhere, a
-new rest, one pass of one sequence. They also serve proposals of random weights, for which ancestor sampling is not defined.
+Schön 2014) would help, but needs at every resampling a pass of the language model over the rest of x behind each of the K
+prefixes. Instead, Metropolis–Hastings moves (:mod:`.kernel`) follow the sweep: each cuts the sequence at a random place and draws
+a new rest, in one pass of one sequence. They also work with proposals of random weights, for which ancestor sampling is
+undefined.
 """
 
 from __future__ import annotations
@@ -59,15 +60,15 @@ def particle_gibbs(
     tokenizer: Any = None,
     ess_threshold: float = 0.5,
 ) -> ParticleGibbs:
-    """A posterior that is refined as long as it runs: ``chains`` chains of ``sweeps`` sweeps of conditional SMC.
+    """Run ``chains`` Markov chains of ``sweeps`` sweeps of conditional SMC; the result can be refined by more sweeps.
 
     Each sweep of a chain is :func:`.smc` with ``particles`` particles, one of which is the chain's sequence; ``moves``
-    Metropolis–Hastings moves of this sequence follow. All chains are one batch of the language model. More
-    sweeps bring the samples to the target as more particles do, without a larger batch. With ``until`` the sweeps stop early,
-    when split R̂ falls below it (:meth:`ParticleGibbs.refine`).
+    Metropolis–Hastings moves of this sequence follow. All chains are one batch of the language model. More sweeps bring the
+    samples closer to the target, as more particles do, without a larger batch. With ``until`` the sweeps stop early, when
+    split R̂ falls below it (:meth:`ParticleGibbs.refine`).
 
-    ``cut`` is that of :func:`.mcmc`; all else, and the errors, those of :func:`.smc`. Resampling is multinomial.
-    Potentials must be functions of the prefix: not :class:`.RolloutPotential`, which draws its values.
+    ``cut`` is as in :func:`.mcmc`, other arguments and errors as in :func:`.smc`. Resampling is multinomial. Potentials must be
+    functions of the prefix: not :class:`.RolloutPotential`, which draws its values.
 
     >>> import torch
     >>> import tractile as tt
@@ -113,11 +114,11 @@ class ConditionalRun(Run):
 
     @property
     def log_weights(self) -> Float[Tensor, "chains particles"]:
-        """The log-weights of each chain's particles."""
+        """The log-weights of each chain's particles in nats."""
         return self.particles.log_weight.view(self._shape)
 
     def resample(self) -> None:
-        """Draw ancestors in the chains whose weights are uneven."""
+        """Draw ancestors in the chains whose effective sample size is below the threshold."""
         particles, log_weight, count = self.particles, self.log_weights, self._shape[1]
         weights = log_weight.softmax(1)
         uneven = 1 / weights.square().sum(1) < self.settings.ess_threshold * count
@@ -130,21 +131,21 @@ class ConditionalRun(Run):
             self.particles.log_weight = torch.where(uneven[:, None], mean, log_weight).flatten()
 
     def ancestors(self, weights: Float[Tensor, "chains particles"]) -> Int[Tensor, "chains particles"]:
-        """Multinomial draws; the first particle of each chain is its own ancestor."""
+        """Draw ancestors independently; the first particle of each chain is its own ancestor."""
         count = self._shape[1]
         drawn, _ = draw_tokens(weights.repeat_interleave(count, 0), self.generator)
         return drawn.view(self._shape).index_fill(1, torch.tensor(0), 0)
 
     def chosen(self) -> Particles:
-        """One particle of each chain, drawn by weight."""
+        """Draw one particle of each chain by weight."""
         index, _ = draw_tokens(self.log_weights.softmax(1), self.generator)
         return self.particles.take(self._shape[1] * torch.arange(len(index)) + index)
 
 
 class ParticleGibbs:
-    """Chains of conditional SMC and all their particles; :func:`particle_gibbs` makes it.
+    """Markov chains of conditional SMC and all their particles, as :func:`particle_gibbs` returns them.
 
-    Interrupting :meth:`refine` (by an exception, Ctrl-C included) loses the sweep that was running, no more.
+    Interrupting :meth:`refine` (by an exception, Ctrl-C included) loses only the sweep that was running.
 
     Examples
     --------
@@ -165,13 +166,13 @@ class ParticleGibbs:
 
     @property
     def sweeps(self) -> int:
-        """The number of sweeps so far, of each chain."""
+        """The number of sweeps of each chain so far."""
         return len(self._history)
 
     def refine(
         self, sweeps: int = 20, until: float | None = None, of: Callable[[Draw], float] | None = None
     ) -> ParticleGibbs:
-        """Run ``sweeps`` more sweeps; with ``until`` stop when :meth:`Chains.r_hat` of ``of`` is below it. Returns itself."""
+        """Run up to ``sweeps`` more sweeps and return ``self``; stop when :meth:`Chains.r_hat` of ``of`` is below ``until``."""
         for _ in range(whole(sweeps, "refine: sweeps", 0)):
             if (
                 until is not None
@@ -183,9 +184,9 @@ class ParticleGibbs:
         return self
 
     def chains(self, burn_in: int | None = None) -> Chains:
-        """The chains' sequences, one for each sweep after the first ``burn_in`` (default: a quarter of the sweeps).
+        """Return the chains' sequences, one for each sweep after the first ``burn_in`` (default: a quarter of the sweeps).
 
-        ``acceptance_rate`` is the share of the sweeps after which a chain has another sequence.
+        ``acceptance_rate`` is the share of sweeps that changed a chain's sequence.
         """
         first, history = self._burn_in(burn_in), self._history
         changed = [
@@ -198,11 +199,11 @@ class ParticleGibbs:
         return Chains(draws, sum(changed) / max(len(changed), 1), trace)
 
     def posterior(self, burn_in: int | None = None) -> Posterior:
-        """All particles of all sweeps after the first ``burn_in`` (default: a quarter), each sweep with the same share.
+        """Return all particles of all sweeps after the first ``burn_in`` (default: a quarter); every sweep has equal weight.
 
-        ``log_evidence`` is −log of the mean of 1/Ẑ, which is unbiased for 1/Z once the chains have arrived, under proposals that
-        keep to the budget ("gcd", "pgcd"); too large under others. Intervals take chains, or batches of their
-        sweeps, as independent.
+        ``log_evidence`` is −log of the mean of 1/Ẑ. For proposals that keep to the budget ("gcd", "pgcd") this mean is unbiased
+        for 1/Z once the chains have converged; for others ``log_evidence`` is too large. Intervals take chains, or batches of
+        their sweeps, as independent. Raises :class:`EvidenceError` if no sweep is left.
         """
         first = self._burn_in(burn_in)
         kept = self._history[first:]
@@ -223,7 +224,7 @@ class ParticleGibbs:
         time, chain = torch.arange(length).repeat_interleave(chains), torch.arange(chains).repeat(length)
         sizes = [
             -(-length // 2**n) for n in range(length.bit_length())
-        ]  # of batches: all of a chain, then halves of it, …
+        ]  # sweeps in a batch: all of a chain, then half of them, …
         batches = torch.stack([chain * length + time // size for size in sizes], 1)
         return replace(pool(even, [1] * length), lineage=batches.repeat_interleave(self._count, 0))
 
@@ -231,7 +232,7 @@ class ParticleGibbs:
         return self.sweeps // 4 if given is None else whole(given, "particle_gibbs: burn_in", 0)
 
     def _sweep(self) -> None:
-        """One sweep of every chain, recorded when it is whole."""
+        """Run one sweep of every chain, and record it when it is complete."""
         kernel = self._kernel
         states = self._history[-1].states if self._history else self._start
         run = ConditionalRun(kernel.settings, kernel.prompt, states, self._count, self._generator)
