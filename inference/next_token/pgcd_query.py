@@ -3,9 +3,9 @@
     m(v) = Σ over h, s, edges e: s → s' with v ∈ label(e) of   α[h, s] · B[h, v] · (A β_{r−1})[h, s']
 
 A query is composed of the automaton's masks (:mod:`~.gcd`), backward messages Aβ for every number of tokens left
-(:mod:`~.backward_table`), an emission table (:mod:`~.emission_table`), and steps that carry α and score tokens: for what is
-live (:mod:`~.pgcd_steps`), or in fixed shapes for an accelerator (:mod:`~.pgcd_static`). A score that fell below the range of
-the precision is computed again. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
+(:mod:`~.backward_table`), an emission table (:mod:`~.emission_table`), and steps that update α and score tokens: on live states
+only (:mod:`~.pgcd_steps`), or in fixed shapes for an accelerator (:mod:`~.pgcd_static`). A score that underflowed is recomputed
+in a wider range. Equal, by test, to ``NextToken(hmm * automaton, horizon, Real())``.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class PGCDQuery:
     """The real query on HMM × automaton, beside the HMM's own query on the same prefix: a :class:`~.protocol.NextTokenQuery`.
 
     The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
-    (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it. ``dtype`` and ``memory``
-    as for :func:`pgcd`. ``fixed_shapes``: steps that never wait for an accelerator; the automaton must be deterministic.
+    (Thm 4.3), and ``lookahead`` is then an expected number of paths. :func:`pgcd` determinises it. ``dtype`` and ``memory`` are
+    as in :func:`pgcd`. ``fixed_shapes``: steps that never wait for an accelerator; the automaton must be deterministic.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class PGCDQuery:
         if fixed_shapes and memory is not None:
             raise CircuitError("pgcd: steps of fixed shapes need all backward messages; give no `memory`")
         check_horizon(horizon, "pgcd")
-        if automaton.device.type != "cpu":  # its structure is read here, and its tables are moved
+        if automaton.device.type != "cpu":  # read on the CPU; the tables made from it are moved
             automaton = automaton.map(lambda t: t.cpu())
         self.hmm = hmm = _one_dtype(hmm)
         self.automaton, self.horizon, self.semiring = automaton, horizon, Real()
@@ -146,7 +146,7 @@ class PGCDQuery:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all backward messages, horizon × states × hidden states of them."""
+        """The size in bytes of all backward messages, horizon × automaton states × hidden states numbers."""
         size = self.horizon * self.automaton.num_states * self.hmm.hidden
         return size * self._kept_dtype.itemsize
 
@@ -172,7 +172,7 @@ class PGCDQuery:
         self._append(tokens, moving & (remaining > 0))
 
     def _checked(self, tokens: Tokens) -> Int[Tensor, " batch"]:
-        """The tokens; on an accelerator, where reading them would wait, :meth:`_score` tells of those outside the vocabulary."""
+        """Return the tokens, checked; with ``fixed_shapes``, tokens on an accelerator are checked in :meth:`_score` only."""
         rows = self.remaining
         found = torch.as_tensor(tokens)
         if found.device.type == "cpu" or found.shape != rows.shape or not self.fixed_shapes:
@@ -207,7 +207,7 @@ class PGCDQuery:
         self._scored = None
 
     def capture(self) -> None:
-        """Record a step as a CUDA graph: until the next ``start``, ``advance`` replays it, for a batch of this size.
+        """Record a step as a CUDA graph, which ``advance`` replays until the next ``start``, for a batch of this size.
 
         Raises :class:`ShapeError` without ``fixed_shapes``.
         """
@@ -241,9 +241,9 @@ class PGCDQuery:
     # ------------------------------------------------------------ scores
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        """m(v) = log p_hmm(x_<t, v, the rest accepted within the budget), nats.
+        """Return log m(v) = log p_hmm(x_<t, v, the rest accepted within the budget) in nats.
 
-        Of a ``WeightedHMM`` times the weights of v and of the rest.
+        For a ``WeightedHMM``, m(v) includes the weights of v and of the rest.
         """
         found = self._score()
         weights = (found.product + self._emission.log_top).double().add_(found.product_scale[:, None])
@@ -253,11 +253,10 @@ class PGCDQuery:
         return conditionals(self.log_weights(), self.remaining)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
-        """log p_hmm(C | x_<t, v) = m(v) − log p_hmm(x_<t, v), nats, ≤ 0 for an unambiguous automaton.
+        """Return log p_hmm(C | x_<t, v) = log m(v) − log p_hmm(x_<t, v) in nats; ≤ 0 for an unambiguous automaton.
 
-        Of a ``WeightedHMM`` the expectation of 1[C] times the weights of the tokens after v.
-
-        −inf where the mask is False, and where the HMM itself gives the prefix no probability and so has no opinion.
+        For a ``WeightedHMM`` it is the log of the expectation of 1[C] times the weights of the tokens after v. −inf where the
+        mask is False, and where the HMM gives the prefix with v probability zero.
         """
         found = self._score()
         ratio = (found.product - found.prior).double()
@@ -265,13 +264,13 @@ class PGCDQuery:
         return ratio if found.certain else torch.where(found.product > -torch.inf, ratio, -torch.inf)
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
-        """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
+        """Return log p_hmm(C | x_<t) in nats; 0 or −inf if no token is left."""
         open_ = self.remaining.to(self.device) > 0
         mass = torch.where(open_, self.log_weights().logsumexp(1), self.ended())
         return torch.where(mass > -torch.inf, mass - self.log_prior(), -torch.inf)
 
     def log_prior(self) -> Float[Tensor, " batch"]:
-        """log p_hmm(prefix), nats."""
+        """Return log p_hmm(prefix) in nats."""
         found, doubt = self._steps.log_prior()
         if not bool((doubted := self._doubted(found, doubt)).any()):
             return found
@@ -279,7 +278,7 @@ class PGCDQuery:
         return self._exactly(found, lost, PGCDQuery.log_prior, lambda: self._in_log_space()[1].ended())
 
     def ended(self) -> Float[Tensor, " batch"]:
-        """log p(prefix, accepted as it is), nats; exact in rows without tokens left."""
+        """Return log p_hmm(prefix, accepted as it is) in nats, −inf if it is not; exact in rows without tokens left."""
         found, doubt, accepted = self._steps.log_ended()
         doubted = self._doubted(found, doubt) & accepted & (self.remaining.to(self.device) == 0)
         if not bool(doubted.any()):
@@ -292,11 +291,11 @@ class PGCDQuery:
     def _doubted(
         self, found: Float[Tensor, " batch"], doubt: Float[Tensor, " batch"]
     ) -> Bool[Tensor, " batch"]:
-        """Which logarithms may be wrong; a zero of which nothing was lost is one."""
+        """Tell which logarithms may be wrong: those that do not exceed their doubt by more than rounding."""
         return ~trusted(found, doubt, self._tables.dtype) & (doubt > -torch.inf)
 
     def _score(self) -> Scores:
-        """The product's and the HMM's absolute next-token log-weights."""
+        """Return the next-token log-weights of the product and of the HMM alone, with rows that underflowed recomputed."""
         if self._scored is None:
             found = self._steps.scores()
             if len(rows := self._steps.doubted(found)):
@@ -307,23 +306,23 @@ class PGCDQuery:
     # ------------------------------------------------------------ what arithmetic lost
 
     def _missing(self, found: Scores, rows: Int[Tensor, " rows"]) -> Bool[Tensor, "rows vocab"]:
-        """Tokens that the automaton allows and that have no score, or none by the HMM alone."""
+        """Tell which tokens the automaton allows though their score, or that of the HMM alone, is −inf."""
         none = found.product[rows].isneginf() | found.prior[rows].isneginf()
         return self.mask().to(self.device)[rows] & none & self._emission.log_top.isfinite()
 
     def _recover(self, found: Scores, rows: Int[Tensor, " rows"]) -> None:
-        """Write the rows in which a possible token has lost its score.
+        """Recompute in place the rows in which a possible token has lost its score.
 
-        A token that the automaton allows has no score where the HMM cannot emit it from its present belief, or cannot
-        go on as the constraint asks, or where its score fell below what the precision may have lost. Support by Boolean
-        arithmetic (:class:`~tractile.inference.next_token.support.SupportQuery`) tells the last from the others exactly; only
-        then are rows computed again, in float64, and what float64 loses in log space.
+        A token that the automaton allows has no score if the HMM cannot emit it from its present belief, if the HMM cannot
+        continue as the constraint requires, or if the score underflowed. Boolean arithmetic
+        (:class:`~tractile.inference.next_token.support.SupportQuery`) tells the last case from the others exactly. Only then are
+        rows recomputed: in float64, or in log space if float64 loses the score too.
         """
         missing = self._missing(found, rows)
         rows, missing = rows[some := missing.any(1)], missing[some]
         if len(rows):
             support = self._support()
-            some = (missing & support.emitted(rows)).any(1)  # known without any sweep
+            some = (missing & support.emitted(rows)).any(1)  # needs no backward sweep
             rows, missing = rows[some], missing[some]
         if len(rows):
             rows = rows[(missing & support.possible(rows)).any(1)]
@@ -348,7 +347,7 @@ class PGCDQuery:
         return self._history.query("support", make)
 
     def _finer(self) -> PGCDQuery | None:
-        """This query in float64; None if it is."""
+        """Return this query in float64; None if it is in float64 already."""
         if self._tables.dtype == self._kept_dtype == torch.float64:
             return None
 
@@ -360,19 +359,19 @@ class PGCDQuery:
         return self._history.query("float64", make)
 
     def _absolute(self, rows: Int[Tensor, " rows"]) -> tuple[Tensor, Tensor]:
-        """log p(prefix, v, accepted) and log p(prefix, v) of some rows, (rows, vocab), in finer numbers or in log space."""
+        """Return log p(prefix, v, accepted) and log p(prefix, v) of some rows, (rows, vocab), in float64 or log space."""
         finer = self._finer()
         if finer is not None:
             found, top = finer._score(), finer._emission.log_top
             product = (found.product[rows] + top).add_(found.product_scale[rows, None])
             return product, (found.prior[rows] + top).add_(found.prior_scale[rows, None])
         product, prior = (query.log_weights()[rows.cpu()] for query in self._in_log_space())
-        if self._weights is not None:  # the chain weighs v and the prefix too
+        if self._weights is not None:  # the chain includes the weights of v and of the prefix
             product = product - (self._written()[rows, None] + self._weights).cpu()
         return product.double().to(self.device), prior.double().to(self.device)
 
     def _in_log_space(self) -> tuple[NextToken, NextToken]:
-        """The product's query and the HMM's own, on the CPU."""
+        """Return the log-space queries of the product and of the HMM alone, on the CPU."""
         hmm = self.hmm.to("cpu")
         return (
             self._history.query(
@@ -382,7 +381,7 @@ class PGCDQuery:
         )
 
     def _written(self) -> Float[Tensor, " batch"]:
-        """The logarithm of the product of the weights of each row's prefix."""
+        """Return the log of the product of the token weights of each row's prefix."""
         tokens = self._history.tokens
         if self._weights is None:
             return torch.zeros(len(tokens), dtype=torch.float64, device=tokens.device)
@@ -395,7 +394,7 @@ class PGCDQuery:
         ask: Callable[[PGCDQuery], Tensor],
         in_log_space: Callable[[], Tensor],
     ) -> Float[Tensor, " batch"]:
-        """Logarithms of rows, those that were lost computed again."""
+        """Return the logarithms ``found``, with the rows ``lost`` recomputed in float64 or in log space."""
         if not bool(lost.any()):
             return found
         finer = self._finer()
@@ -404,7 +403,7 @@ class PGCDQuery:
 
 
 def _one_dtype(hmm: HMM) -> HMM:
-    """The HMM in the most precise of the dtypes of its parameters."""
+    """Return the HMM in the most precise of the dtypes of its parameters."""
     dtypes = [t.dtype for t in (hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs)]
     dtype = reduce(torch.promote_types, dtypes)
     return hmm if all(t == dtype for t in dtypes) else hmm.to(dtype=dtype)

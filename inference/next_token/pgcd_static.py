@@ -1,9 +1,9 @@
-"""Steps of P-GCD on a deterministic automaton as tensor operations of fixed shapes, so that none waits for the accelerator.
+"""Steps of P-GCD on a deterministic automaton in tensors of fixed shapes, so that no step waits for the accelerator.
 
-Each row is in one state. Its edges are spread over a fixed number of places: those with many tokens are scored for every
-token, W to a row; the tokens of the others, N to a row, gather their columns. A deterministic automaton has one path for a
+Each row is in one state. The state's edges are padded to fixed numbers: W wide edges (with many tokens), which are scored for
+every token, and N tokens of narrow edges, whose emission columns are gathered. A deterministic automaton has one path for a
 prefix, so α is the HMM's own message. Equal, by test, to :class:`~tractile.inference.next_token.pgcd_steps.SparseSteps`, which
-do less arithmetic and ask for sizes as they go along.
+do less arithmetic but read sizes back from the device.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from .gcd import GCDQuery
 from .pgcd_steps import Messages, ProductTables, SparseState, zeros_are_exact
 from .underflow import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
 
-CHUNK_ELEMENTS = 1 << 27  # gathered at once
+CHUNK_ELEMENTS = 1 << 27  # numbers gathered at once
 
 
 class DecodingState(NamedTuple):
-    """Where rows are: state (the number of states: none), tokens left, p(prefix, z_t = h), its scale and doubt in nats."""
+    """The rows: automaton state (num_states: none), tokens left, p_hmm(prefix, z_t = h), its scale and doubt in nats."""
 
     state: Int[Tensor, " batch"]
     left: Int[Tensor, " batch"]
@@ -38,25 +38,25 @@ class DecodingState(NamedTuple):
 
     @property
     def belief(self) -> Belief:
-        """The HMM's own message."""
+        """The HMM's own forward message."""
         return Belief(self.prior, self.scale, self.doubt)
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The size of the messages in bytes."""
         return int(self.prior.nbytes)
 
     def select(self, rows: Int[Tensor, " rows"]) -> DecodingState:
-        """The rows ``rows``."""
+        """Return the rows ``rows``."""
         return DecodingState(*(x.index_select(0, rows) for x in self))
 
 
 @final
 class FixedShapeSteps:
-    """Steps of fixed shapes that read nothing back; methods as in :class:`~.pgcd_steps.SparseSteps`.
+    """Steps of fixed shapes, with the methods of :class:`~.pgcd_steps.SparseSteps`.
 
-    After a step is queued one flag is read: whether a token was outside the vocabulary, or a score may have been lost to the
-    range of the precision. Raises :class:`CircuitError` for an automaton that is not deterministic.
+    In advancing and scoring, only ``doubted`` reads from the device: whether a token was outside the vocabulary, and whether a
+    score may have been lost to underflow. Raises :class:`CircuitError` for an automaton that is not deterministic.
     """
 
     def __init__(self, tables: ProductTables, masks: GCDQuery, table: BackwardMessage) -> None:
@@ -68,22 +68,22 @@ class FixedShapeSteps:
         self._ahead = BackwardMessage(*(x.flatten(0, 1) for x in table))
         hmm, dtype = tables.hmm, tables.dtype
         rare = float(smallest(hmm.emission_probs.flatten()[None]) * smallest_weight(hmm.transition))
-        narrow = rare < least(dtype) / torch.finfo(dtype).eps  # a belief needs a wider range
+        narrow = rare < least(dtype) / torch.finfo(dtype).eps  # beliefs may underflow in this dtype
         self._move = Transition(hmm.transition.T, torch.float64 if narrow else dtype)
         self._rows: DecodingState | None = None
-        self._graph: Any = None  # a CUDA graph, the tokens it is given, the scores it makes
+        self._graph: Any = None  # a CUDA graph, its inputs (tokens, moving) and its output (scores)
         self._replay: Scores | None = None
         self._wrong = torch.zeros((), dtype=torch.bool, device=tables.device)
 
     @property
     def rows(self) -> DecodingState:
-        """Where the rows are."""
+        """The present rows."""
         assert self._rows is not None, "start() first"
         return self._rows
 
     @property
     def state(self) -> DecodingState | None:
-        """The rows, for rollback; None where a graph changes them in place."""
+        """The present rows, for rollback; None if a graph changes them in place."""
         return None if self._graph is not None else self._rows
 
     @property
@@ -98,7 +98,7 @@ class FixedShapeSteps:
     # ------------------------------------------------------------ rows
 
     def fork(self) -> Self:
-        """A copy with rows of its own; a recorded graph stays with the original."""
+        """Return a copy with rows of its own; a recorded graph stays with the original."""
         out = copy(self)
         out._masks, out._wrong = self._masks.fork(), self._wrong.clone()
         if self._graph is not None:
@@ -127,7 +127,7 @@ class FixedShapeSteps:
     def moved(
         self, now: DecodingState, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]
     ) -> DecodingState:
-        """The rows, those that are ``moving`` with a token more."""
+        """Return the rows after a token is appended where ``moving`` is True."""
         outside = (tokens < 0) | (tokens >= self.vocab_size)
         self._wrong.logical_or_(outside.any())
         tokens, moving = tokens.clamp(0, self.vocab_size - 1), moving & (now.left > 0)
@@ -160,7 +160,7 @@ class FixedShapeSteps:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            for _ in range(3):  # what is made at the first use is not part of the graph
+            for _ in range(3):  # warm up: lazily made tensors must not be part of the graph
                 self.scored(self.moved(now, given, moving))
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
@@ -176,7 +176,7 @@ class FixedShapeSteps:
         return self._replay or self.scored(self.rows)
 
     def scored(self, now: DecodingState) -> Scores:
-        """The scores of all tokens; ``lost`` says in which rows a token that may be taken has none."""
+        """Score all tokens; ``lost`` of the result says in which rows an allowed token has no score."""
         tables, batch = self._tables, len(now.prior)
         entry, there, ahead, doubt = self._edges_of(self.edges.wide, now)
         values, shift = normalised(
@@ -204,7 +204,7 @@ class FixedShapeSteps:
     def _edges_of(
         self, edges: PaddedCSR, now: DecodingState
     ) -> tuple[Tensor, Tensor, BackwardMessage, Tensor]:
-        """Of each row: its entries, which can be taken, Aβ of their targets, and the doubts of the products."""
+        """Return for each row its padded entries, which of them can be taken, Aβ of their targets, and the products' doubts."""
         entry, there = edges.of(now.state)
         left = (now.left - 1).clamp(min=0)[:, None].expand(entry.shape)
         edge = edges.edge.take(entry)
@@ -220,7 +220,7 @@ class FixedShapeSteps:
         )
 
     def _gathered(self, now: DecodingState) -> tuple[Tensor, Tensor, Tensor]:
-        """The tokens of narrow labels, their log-scores, and which can be taken."""
+        """Return the tokens of narrow edges in each row, their log-scores (nats), and which can be taken."""
         eps = log(torch.finfo(self._tables.dtype).eps)
         width = max(1, CHUNK_ELEMENTS // (self.edges.narrow.most * now.prior.shape[1]))
         parts = []
@@ -238,7 +238,7 @@ class FixedShapeSteps:
 
     def doubted(self, found: Scores) -> Int[Tensor, " rows"]:
         assert found.lost is not None
-        lost, wrong = torch.stack([found.lost.any(), self._wrong]).tolist()  # what a step waits for
+        lost, wrong = torch.stack([found.lost.any(), self._wrong]).tolist()  # waits for the device
         if wrong:
             raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
         if not lost:

@@ -1,12 +1,12 @@
-"""Steps of P-GCD that do work for what is live.
+"""Steps of P-GCD on the live automaton states and edges only.
 
 For each live pair (row, state s) with HMM message α_s and each edge e: s → s' alive within the budget,
 
     m(v) = Σ_e [v ∈ label(e)] · Σ_h B[h, v] · α_s[h] · (A β_{r−1})[h, s'],
 
-so the messages α_s ∘ Aβ_{r−1}[:, s'] are all that meets the emission: wide labels share one product with the whole of B,
-narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every message carries its own
-scale, and a bound of what it lost to the range of the precision (:mod:`~tractile.inference.next_token.underflow`).
+so only the messages α_s ∘ Aβ_{r−1}[:, s'] are multiplied with the emission matrix: wide labels share one product with all of B,
+narrow ones gather their tokens' columns; nothing of size batch × edges × V is formed. Every message has its own scale, and a
+doubt: a bound of what it lost to underflow (:mod:`~tractile.inference.next_token.underflow`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SMALLEST_PRODUCT = -650.0  # log of a positive number that float64 holds with ro
 
 
 class ProductTables:
-    """What the steps of P-GCD read: an HMM, an automaton, backward messages and emissions. Copies of a query share it."""
+    """The tables of P-GCD's steps, shared by all copies of a query: HMM, automaton, backward messages and emissions."""
 
     def __init__(
         self,
@@ -47,27 +47,27 @@ class ProductTables:
         self.first = (first if automaton.num_edges else first * 0).to(self.device)
         self.target = automaton.edge_target.to(self.device)
         self.final = automaton.final[0].double().to(self.device)
-        # Of each edge the fewest tokens from its target to acceptance; or of each state, which numbers of tokens lead there.
+        # Per edge, the distance of its target; or, if `betas` is given, per state the numbers of tokens that can accept.
         self._distance = torch.zeros(0) if betas is not None else torch.from_numpy(automaton.distances)
         self._distance = self._distance.to(self.device)[self.target] if betas is None else self._distance
         self._within = None if betas is None else betas.to(self.device)
 
     def alive(self, edge: Int[Tensor, " edges"], left: Int[Tensor, " edges"]) -> Bool[Tensor, " edges"]:
-        """Whether the targets of edges can be accepted within so many tokens."""
+        """Tell which edges have a target from which acceptance is reachable in ``left`` tokens."""
         if self._within is None:
             return self._distance.take(edge) <= left
         last = self._within.shape[1] - 1
         return self._within.take(self.target.take(edge) * (last + 1) + left.clamp(max=last))
 
     def least(self, doubt: Tensor, scale: Tensor) -> Tensor:
-        """The least score in units of e^scale that the doubt does not change."""
+        """Return the smallest score, in units of e^scale, that the doubt cannot change by more than rounding."""
         eps = torch.finfo(self.dtype).eps
         return ((doubt - scale).exp() / eps).nan_to_num(0.0, torch.inf).clamp(min=least(self.dtype))
 
 
 @final
 class RealFilter:
-    """A belief after a transition; rows that lose something in the precision of the HMM move in float64."""
+    """The transition of beliefs in the HMM's precision; rows that lose an entry to underflow are recomputed in float64."""
 
     def __init__(self, hmm: HMM) -> None:
         self._operator, self._dtype = hmm.transition.T, hmm.emission_probs.dtype
@@ -86,9 +86,10 @@ class RealFilter:
 
 
 class SparseState(NamedTuple):
-    """The HMM's belief in each row, and in each live pair (row, state): both before the next emission.
+    """The forward messages of each row, and of each live pair (row, state), before the next emission.
 
-    ``prior``: p(prefix, z_t = h); ``alpha``: p(prefix, paths to the state, z_t = h), pairs row after row.
+    ``prior``: p_hmm(prefix, z_t = h) of each row; ``alpha``: p_hmm(prefix, z_t = h) times the number of the automaton's paths to
+    the state, for each pair. ``row`` and ``live`` are the row and state of each pair, sorted by row.
     """
 
     prior: Belief
@@ -97,7 +98,7 @@ class SparseState(NamedTuple):
     live: Int[Tensor, " pairs"]
 
     def select(self, rows: Int[Tensor, " rows"]) -> SparseState:
-        """The state of some rows alone, in the order given; rows may repeat."""
+        """Return the state of the rows ``rows``, in that order; rows may repeat."""
         rows = rows.to(self.row.device)
         counts = torch.bincount(self.row, minlength=len(self.prior.scale))
         line, place = ragged_arange(counts[rows])
@@ -108,12 +109,12 @@ class SparseState(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The memory that it takes."""
+        """The size of the messages in bytes."""
         return int(self.prior.alpha.nbytes + self.alpha.alpha.nbytes)
 
 
 class LiveEdges(NamedTuple):
-    """The edges out of live pairs that are alive within the budget, sorted by edge, with α_s and Aβ[:, s'] of each."""
+    """The edges out of live pairs whose target can accept within the budget, sorted by edge, with α_s and Aβ[:, s']."""
 
     row: Int[Tensor, " edges"]
     edge: Int[Tensor, " edges"]
@@ -122,7 +123,7 @@ class LiveEdges(NamedTuple):
 
 
 def live_edges(tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]) -> LiveEdges:
-    """The edges that tokens may take."""
+    """Return the edges that the next token may take; ``remaining``: the tokens left in each row."""
     first, last = tables.first[state.live], tables.first[state.live + 1]
     pair, place = ragged_arange(torch.where(remaining[state.row] > 0, last - first, 0))
     edge, left = first[pair] + place, (remaining - 1).clamp(min=0)
@@ -135,7 +136,7 @@ def live_edges(tables: ProductTables, state: SparseState, remaining: Int[Tensor,
 
 
 def edge_messages(tables: ProductTables, live: LiveEdges) -> EdgeMessages:
-    """α_s ∘ Aβ[:, s'] of each edge."""
+    """Return α_s ∘ Aβ[:, s'] for each edge."""
     row, edge, alpha, ahead = live
     values, scale = normalised(alpha.alpha * ahead.columns.double(), alpha.scale + ahead.scale)
     least = tables.least(doubt_of_product(alpha, ahead.scale, ahead.doubt), scale)
@@ -143,14 +144,14 @@ def edge_messages(tables: ProductTables, live: LiveEdges) -> EdgeMessages:
 
 
 def prior_messages(tables: ProductTables, prior: Belief) -> EdgeMessages:
-    """The HMM's own belief, as a message of each row; edge 0 says nothing."""
+    """Return the HMM's own belief as one message per row; its ``edge`` is 0 and not used."""
     alpha, scale, doubt = prior
     row = torch.arange(len(scale), device=scale.device)
     return EdgeMessages(alpha.to(tables.dtype), scale, row, row * 0, tables.least(doubt, scale))
 
 
 class Messages(NamedTuple):
-    """What meets the emission in a step: the edges that tokens may take, their messages, and those of the HMM alone."""
+    """The messages to multiply with the emission matrix: of the live edges, and of the HMM alone."""
 
     live: LiveEdges
     edges: EdgeMessages
@@ -158,15 +159,15 @@ class Messages(NamedTuple):
 
     @classmethod
     def of(cls, tables: ProductTables, state: SparseState, remaining: Int[Tensor, " batch"]) -> Messages:
-        """The messages of the rows of a state; ``remaining``: the tokens left in each row."""
+        """Return the messages of all rows; ``remaining``: the tokens left in each row."""
         live = live_edges(tables, state, remaining)
         return cls(live, edge_messages(tables, live), prior_messages(tables, state.prior))
 
 
 def zeros_are_exact(tables: ProductTables, state: SparseState, messages: Messages) -> Bool[Tensor, " batch"]:
-    """Whether a score of zero in a row is certainly zero, and not below the range of the precision.
+    """Tell in which rows every score of zero is exactly zero, not underflow.
 
-    So where no message lost an entry, and the product of the smallest positive factors is in range.
+    That is if no message of the row has a doubt, and the product of the smallest positive factors does not underflow.
     """
     live, found, prior = messages
     ahead = smallest(live.ahead.columns).log()
@@ -186,10 +187,10 @@ def zeros_are_exact(tables: ProductTables, state: SparseState, messages: Message
 
 @final
 class SparseSteps:
-    """Steps for what is live; sizes are asked for along the way."""
+    """Steps on live pairs and edges, with tensors of data-dependent shapes; ``move`` applies the HMM's transition."""
 
     state: SparseState
-    _messages: Messages | None = None  # of the scores found last, where these are not certain
+    _messages: Messages | None = None  # those of the last scores, if these are not certain
 
     def __init__(self, tables: ProductTables, masks: GCDQuery, move: Callable[[Belief], Belief]) -> None:
         self._tables, self._masks, self._move = tables, masks, move
@@ -200,17 +201,17 @@ class SparseSteps:
         return self._masks.remaining
 
     def masks(self) -> GCDQuery:
-        """The automaton's masks of the rows."""
+        """Return the automaton's mask query of the rows."""
         return self._masks
 
     def fork(self) -> Self:
-        """A copy with rows of its own."""
+        """Return a copy with rows of its own."""
         out = copy(self)
         out._masks = self._masks.fork()
         return out
 
     def begin(self, budgets: Int[Tensor, " batch"]) -> None:
-        """Begin an empty prefix for each of these budgets."""
+        """Begin one empty prefix per budget."""
         self._masks.take_up(budgets.cpu())
         pi, nothing = self._tables.hmm.initial_probs.double(), budgets.new_zeros(len(budgets))
         nothing = nothing.double().to(self._tables.device)
@@ -219,13 +220,13 @@ class SparseSteps:
         self.state = SparseState(prior, prior.select(row), row, live)
 
     def _pairs(self) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
-        """The live (row, state) pairs, row after row."""
+        """Return the row and the state of each live pair, sorted by row."""
         states, device = self._masks.states, self._tables.device
         row = ragged_arange(torch.tensor([len(some) for some in states], dtype=torch.long))[0].to(device)
         return row, torch.tensor([s for some in states for s in some], dtype=torch.long).to(device)
 
     def advance(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        """Append a token to the rows that are ``moving``."""
+        """Append a token to the rows where ``moving`` is True."""
         tables, before = self._tables, self._masks.states
         self._masks.advance_some(tokens, moving)
         prior, here, moving = self.state.prior, tokens.to(tables.device), moving.to(tables.device)
@@ -235,7 +236,7 @@ class SparseSteps:
         row, live = self._pairs()
         if not tables.deterministic:
             alpha = self._moved_pairs(emission, top, before, moving, tokens.tolist())
-        else:  # the path of a prefix is the only one
+        else:  # a prefix has one path, so α is the HMM's own belief
             alpha = prior if len(row) == len(tokens) else prior.select(row)
         self.state = SparseState(prior, alpha, row, live)
 
@@ -247,7 +248,7 @@ class SparseSteps:
         moving: Bool[Tensor, " batch"],
         tokens: list[int],
     ) -> Belief:
-        """The pairs reached; paths that reach one pair are added up."""
+        """Return α of the pairs reached, summed over the paths that reach the same pair."""
         pair, reached, count, place = list[int](), list[int](), 0, 0
         step, now = self._tables.automaton.step, self._masks.states
         for states, after, token, moves in zip(before, now, tokens, moving.tolist(), strict=True):
@@ -267,12 +268,12 @@ class SparseSteps:
         self.state = self.state.select(rows)
 
     def restore(self, state: SparseState, n: int) -> None:
-        """Go back to where the rows were ``n`` tokens ago."""
+        """Go back to ``state``, that of ``n`` tokens ago."""
         self._masks.rollback(n)
         self.state = state
 
     def scores(self) -> Scores:
-        """The product's and the HMM's absolute next-token log-weights."""
+        """Return the next-token log-weights of the product and of the HMM alone, not normalised."""
         tables = self._tables
         messages = Messages.of(tables, self.state, self.remaining.to(tables.device))
         found = score(tables.emission, messages.edges, messages.prior, tables.deterministic)
@@ -280,7 +281,7 @@ class SparseSteps:
         return found
 
     def doubted(self, found: Scores) -> Int[Tensor, " rows"]:
-        """The rows whose zero scores are in doubt: rounding may have made them zero."""
+        """Return the rows in which a score of zero, just computed, may be an underflow."""
         messages, self._messages = self._messages, None
         if found.certain:
             return torch.arange(0, device=self._tables.device)
@@ -289,12 +290,12 @@ class SparseSteps:
         return (~zeros_are_exact(self._tables, self.state, messages)).nonzero().squeeze(1)
 
     def log_prior(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-        """log p(prefix) by the HMM alone, and its doubt."""
+        """Return log p_hmm(prefix) and its doubt, in nats."""
         prior = self.state.prior
         return prior.alpha.sum(1).log() + prior.scale, prior.doubt
 
     def log_ended(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
-        """log p(prefix, accepted), its doubt, and whether the automaton accepts the prefix."""
+        """Return log p(prefix, accepted) and its doubt, in nats, and whether the automaton accepts the prefix."""
         prior, alpha, row, live = self.state
         final, batch = self._tables.final[live], len(prior.scale)
         accepted = final.new_zeros(batch).index_add(0, row, final) > 0
