@@ -1,15 +1,15 @@
-"""Backward messages for guiding a sampler: those of :mod:`~.backward_table`, right to a tolerance.
+"""Backward messages for guiding a sampler: those of :mod:`~.backward_table`, within a tolerance.
 
 With β_r[h, s] the probability that an HMM in hidden state h and an automaton in state s emit r more tokens and accept,
 
     F_r = A β_r,      β_{r+1}[h, s] = Σ_{e: s → s'} b_e[h] · F_r[h, s'],      b_e[h] = Σ_{v ∈ label(e)} B[h, v].
 
-Two things are less than exact. Positive entries below :data:`FLOOR` of the largest of their column are raised to it, so hardly
-any is lost and no doubt is to be carried. And the sweep ends where the messages hardly change any more: with many tokens left
-one more of them matters little. A sampler's weights correct for what its guide believes.
+There are two approximations. Positive entries below :data:`FLOOR` times the largest of their column are raised to this bound, so
+hardly any underflows and no doubt is kept. And the sweep ends once the messages hardly change: with many tokens left, one more
+matters little. A sampler's weights correct for the difference.
 
-A step goes through the states in blocks, which bounds its memory. Within a block edges of one label and target share
-the product b_e ∘ F_r[:, s'].
+A step processes the states in blocks, which bounds its memory. Within a block, edges of equal label and target share the product
+b_e ∘ F_r[:, s'].
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from .backward_table import label_emission
 from .edge_labels import EdgeLabels
 from .underflow import Times
 
-FLOOR = 1e-30  # of the largest entry of a column
-EVERY = 4  # steps between looks at how much the messages change
+FLOOR = 1e-30  # the least positive entry of a column, as a share of its largest
+EVERY = 4  # steps between two checks of how much the messages change
 BLOCK_ELEMENTS = (
     1 << 21
-)  # numbers of the messages at the ends of the edges of a block, unless it is of one state
+)  # the most numbers in the messages at the targets of a block's edges, unless the block has one state
 
 
 def floored(rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows hidden"]:
-    """Raise the positive entries of rows, whose largest are about one, to :data:`FLOOR`; zeros stay."""
+    """Raise positive entries below :data:`FLOOR` to it, in rows with maxima of about one; zeros stay."""
     return torch.where(rows > 0, rows.clamp(min=FLOOR), rows)
 
 
 class Block(NamedTuple):
-    """Consecutive states with the edges that leave them, and the distinct pairs of label and target that these edges have.
+    """Consecutive states, the edges that leave them, and the distinct (label, target) pairs of these edges.
 
-    ``edges`` are sorted by source and pair; ``places`` are the source of each, counted from the first state, and its pair.
+    ``edges`` are sorted by source and pair. ``places`` has each edge's source, counted from the block's first state, and pair.
     """
 
     states: slice
@@ -77,10 +77,10 @@ def blocks(
 
 
 class GuideMessages:
-    """F_r for r = 0, 1, … tokens after the next one, up to where they stay the same within ``tolerance``.
+    """The messages F_r for r = 0, 1, … tokens after the next one, until they stay the same within ``tolerance``.
 
-    ``tolerance``: nats by which the logarithm of an entry may be off, as estimated from how fast the changes shrink; 0: the
-    sweep goes on to the horizon.
+    ``tolerance`` is the error in nats that the logarithm of an entry may have, as estimated from how fast the changes shrink;
+    with 0 the sweep goes on to the horizon. ``columns[r]`` and ``scale[r]`` hold F_r; a larger r uses the last ones.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class GuideMessages:
     def ahead(
         self, left: Int[Tensor, " queries"], state: Int[Tensor, " queries"]
     ) -> tuple[Float[Tensor, "queries hidden"], Float[Tensor, " queries"]]:
-        """F_left[:, state] for each query, and the logarithms of the scales."""
+        """Return F_left[:, state] for each pair of ``left`` and ``state``, and the logarithms (nats) of the scales."""
         left = left.clamp(max=len(self.scale) - 1)
         asked = left.unique().tolist()
         if len(asked) == 1:
@@ -128,7 +128,7 @@ class GuideMessages:
         return columns, scale
 
     def _before(self, parts: list[Block]) -> None:
-        """Append F_{r+1}, made of the last message F_r."""
+        """Compute F_{r+1} from the last message F_r, and append it."""
         ahead, scale = self.columns[-1], self.scale[-1]
         ahead_scale = scale.index_select(0, self._target)
         top = torch.full_like(scale, -torch.inf).scatter_reduce(0, self._source, ahead_scale, "amax")
@@ -151,15 +151,16 @@ class GuideMessages:
 
     @staticmethod
     def _rest(change: float, last: float, steps: int) -> float:
-        """By how much ``steps`` more may change the messages: as if changes went on to shrink as they do, or not at all.
+        """Estimate by how much (nats) ``steps`` more steps change the messages, from the last two changes.
 
-        A message is a positive linear function of the one before, so the largest change of a logarithm never grows.
+        The estimate is the smaller of two: the changes go on shrinking at the present rate, or they stay as they are. A message
+        is a positive linear function of the one before, so the largest change of a logarithm never grows.
         """
         shrinking = EVERY * change / (1 - change / last) if change < last < math.inf else math.inf
         return min(shrinking, steps * change) if steps else 0.0
 
     def _change(self) -> float:
-        """By how much (nats) the last two messages differ, at most."""
+        """Return the largest difference (nats) of the last two messages, infinite if they are far apart."""
         (a, b), (low, high) = self.scale[-2:], self.columns[-2:]
         if not torch.equal(alive := a.isfinite(), b.isfinite()):
             return math.inf

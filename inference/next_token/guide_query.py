@@ -1,10 +1,10 @@
-"""P-GCD for guiding a sampler: the real next-token query on HMM × automaton, right to a tolerance, at a fraction of the cost.
+"""P-GCD for guiding a sampler: the real next-token query on HMM × automaton within a tolerance, at a fraction of the cost.
 
     m(v) = Σ_h α[h] · B[h, v] · (A β_{r−1})[h, s'],    e: s → s' the edge with v ∈ label(e)
 
-As :mod:`~.pgcd_query`, for a deterministic automaton, with three things less: messages end where they are settled
-(:mod:`~.guide_messages`), what is below 1e-30 of the largest is raised to that instead of computed again, unless it is zero, and
-there are no masks of its own: :class:`~.coarse.CoarseQuery` puts it beside the exact ones.
+As :mod:`~.pgcd_query`, for a deterministic automaton, with three simplifications: the backward sweep ends once its messages
+hardly change (:mod:`~.guide_messages`); positive entries below 1e-30 of the largest are raised to this bound, not recomputed;
+and the query has no masks: :class:`~.coarse.CoarseQuery` combines it with exact ones.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from .support import SupportQuery
 from .underflow import Times, normalised
 
 Scored = tuple[Tensor, Tensor, Tensor | None]
-"""log Σ_h α[h] B[h, v] / top(v) times (A β)[h, s'], and alone, without the scale of the belief; of all tokens (rows, vocab), or
-of those at some places of that table laid out flat."""
+"""Log scores log Σ_h α[h] B[h, v] (A β)[h, s'] / top(v) and log Σ_h α[h] B[h, v] / top(v), without the scale of the belief, and
+places: if None, both scores are tables (rows, vocab), else they are those of the entries at these places of the flat tables."""
 
 
 class GuideRows(NamedTuple):
-    """The belief before the next emission, with a maximum of one and a scale (nats), the state and the tokens left of each row.
+    """The belief of each row before the next emission, scaled to maximum one, with log scale (nats), state and tokens left.
 
-    The state after the last one is where a text goes that the automaton does not accept.
+    The state ``num_states`` means that the automaton has rejected the prefix.
     """
 
     belief: Float[Tensor, "rows hidden"]
@@ -85,7 +85,7 @@ class GuideTables:
         self.final = torch.cat([automaton.final[0] > 0, torch.zeros(1, dtype=torch.bool)])
 
     def step(self, state: int, token: int) -> int:
-        """Return the state after a token."""
+        """Return the state after a token; the number of states if there is none."""
         nowhere = self.automaton.num_states
         found = () if state == nowhere else self.automaton.step(state, token)
         return found[0] if found else nowhere
@@ -126,7 +126,7 @@ class GuideQuery:
     # ------------------------------------------------------------ rows
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        """Begin an empty prefix for each of these budgets."""
+        """Begin one empty prefix per budget."""
         self._begin(budgets)
         self._history.begin(budgets)
         self._trail.clear()
@@ -144,7 +144,7 @@ class GuideQuery:
         self.advance_some(found, torch.ones(len(found), dtype=torch.bool))
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        """Append a token to the rows that are ``moving``."""
+        """Append a token to the rows where ``moving`` is True."""
         moving = moving & (self._rows.left > 0)
         tokens = tokens.masked_fill(~moving, -1)
         self._trail.append(self._rows)
@@ -173,7 +173,7 @@ class GuideQuery:
         self._scored = None
 
     def _with_support(self, lost: Tensor, belief: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
-        """Replace beliefs of which nothing is left in this precision by the hidden states that are possible, all alike."""
+        """Replace beliefs that underflowed to zero by ones at the possible hidden states, :data:`FLOOR` times the old scale."""
         support = self._history.query("support", self._make_support)
         possible = support.hidden_states() & lost[:, None]
         least = torch.where(possible.any(1), self._rows.scale + log(FLOOR), scale)
@@ -211,19 +211,19 @@ class GuideQuery:
     # ------------------------------------------------------------ scores
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
-        """log p_hmm(C | x_<t, v), nats."""
+        """Return log p_hmm(C | x_<t, v) in nats."""
         product, prior, place = self._score()
         return self._table(torch.where(product > -torch.inf, product - prior, -torch.inf), place)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        """log p_hmm(x_<t, v, the rest accepted within the budget), nats."""
+        """Return log p_hmm(x_<t, v, the rest accepted within the budget) in nats."""
         product, _, place = self._score()
         scale, weights = self._rows.scale[:, None], self._tables.weights
         found = (self._table(product, place) + self._tables.emission.log_top).double() + scale
         return found if weights is None else found + weights
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
-        """log p_hmm(C | x_<t), nats; 0 or −inf where no token is left."""
+        """Return log p_hmm(C | x_<t) in nats; 0 or −inf if no token is left."""
         rows = self._rows
         accepted = self._tables.final[rows.state] & (rows.scale > -torch.inf)
         ended = torch.where(accepted, 0.0, -torch.inf).double()
@@ -232,7 +232,7 @@ class GuideQuery:
         return torch.where(rows.left > 0, open_, ended)
 
     def _table(self, scores: Tensor, place: Tensor | None) -> Float[Tensor, "batch vocab"]:
-        """Scores of all tokens: as they are, or written to their places among −inf."""
+        """Return a table of scores for all tokens; scores at places are written into a table of −inf."""
         if place is None:
             return scores
         rows = len(self._rows.left)
@@ -257,10 +257,9 @@ class GuideQuery:
         return self._scored
 
     def settle(self, missing: Bool[Tensor, "batch vocab"]) -> None:
-        """Give tokens that have no score, though the automaton allows them, the least one; not those that the HMM rules out.
+        """Set the least score for tokens of the mask ``missing``, allowed without a score, unless the HMM rules them out.
 
-        A score is missing where it is zero or was lost to the range of the precision; Boolean arithmetic
-        (:class:`~.support.SupportQuery`) tells which.
+        A score is missing if it is zero or underflowed; Boolean arithmetic (:class:`~.support.SupportQuery`) tells which.
         """
         rows = missing.any(1).nonzero().squeeze(1)
         possible = torch.zeros_like(missing)
@@ -277,7 +276,7 @@ class GuideQuery:
         return SupportQuery(self.hmm, self.automaton, self.horizon, masks, betas)
 
     def _of_few(self, messages: EdgeMessages, labels: list[Label]) -> Scored:
-        """Scores of the tokens on the live edges, where each edge has few: their columns of the emission matrix are gathered."""
+        """Score only the tokens on the live edges, which have few each, by gathering their emission columns."""
         tokens = torch.cat([label.tokens for label in labels])
         emission = torch.cat([label.columns for label in labels if label.columns is not None])
         count = torch.tensor([len(label.tokens) for label in labels])
@@ -288,7 +287,7 @@ class GuideQuery:
         return product, prior, row * self.vocab_size + tokens
 
     def _of_all(self, messages: EdgeMessages) -> Scored:
-        """Scores of all tokens: messages times the whole emission matrix."""
+        """Score all tokens, by multiplying messages with the whole emission matrix."""
         belief, nothing = self._rows.belief, torch.zeros_like(self._rows.scale)
         edge, order = messages.edge.sort()
         values, scale, row, _, least = messages

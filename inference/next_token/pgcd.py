@@ -1,4 +1,4 @@
-"""P-GCD for any automaton: the query that suits HMM, constraint and device."""
+"""P-GCD for any automaton: :func:`pgcd` chooses the query that suits HMM, constraint and device."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .guide_query import GuideQuery, can_guide
 from .pgcd_query import PGCDQuery
 
 GUIDE_TOLERANCE = 0.1
-"""Nats, for what guides a sampler or a decoder: far below what an HMM's opinion is worth."""
+"""Nats; the tolerance for guiding a sampler or a decoder, far below the error of an HMM's lookahead."""
 
 
 def pgcd(
@@ -27,32 +27,32 @@ def pgcd(
     memory: int | None = None,
     tolerance: float = 0.0,
 ) -> PGCDQuery | CoarseQuery:
-    """Probabilistic GCD: p_hmm(next token | prefix, constraint within the budget) (Dang et al. 2026, Algorithm 1).
+    """Make the query of probabilistic GCD: p_hmm(next token | prefix, constraint within the budget).
 
-    ``hmm`` may be the folder of one. ``dtype`` is the precision in which the emission and the backward messages are kept
-    (default: the HMM's). bfloat16 takes half the memory and is faster where a processor multiplies it; its scores are right
-    to about one part in a hundred.
+    Dang et al. 2026, Algorithm 1. ``hmm`` is an HMM or the folder of one, ``horizon`` the largest budget in tokens.
 
-    ``memory`` is how many bytes the backward messages may take, the work space of their sweep included (default: as
-    many as they need, horizon × hidden states × automaton states numbers). Where they do not fit they are computed again
-    from checkpoints as the budgets go down; the scores are the same.
+    ``dtype`` is the precision in which the emission and the backward messages are stored (default: the HMM's). bfloat16 takes
+    half the memory and is faster on processors that multiply it; its scores are right to about one part in a hundred.
 
-    ``tolerance``: nats by which a lookahead may be off, as estimated; what guides a sampler, whose weights correct for it,
-    costs a fraction of the exact query with 0.1. The sweep ends where its messages are settled, and a probability below 1e-30
-    of the largest counts as that, unless it is zero: lookaheads that depend on it may be off by more. Used on the CPU, without
-    ``dtype`` and ``memory``, for HMMs of float32 or float64; elsewhere the query is exact.
+    ``memory`` limits the bytes of the backward messages and the work space of their sweep (default: no limit; they have
+    horizon × hidden states × automaton states numbers). Messages that do not fit are recomputed from checkpoints as the budgets
+    go down; the scores are the same.
 
-    On an accelerator (where the HMM's parameters are) a deterministic automaton without a limit of memory gets a
-    query with ``fixed_shapes``, whose steps do not wait for it.
+    ``tolerance`` is the error in nats that a lookahead may have, as estimated. With 0.1 the query costs a fraction of the exact
+    one; a sampler's weights correct for the error. The backward sweep ends once its messages hardly change, and a positive
+    probability below 1e-30 of the largest is raised to this bound: lookaheads that depend on it may be off by more. Used on the
+    CPU, without ``dtype`` and ``memory``, for HMMs of float32 or float64; otherwise the query is exact.
 
-    A constraint whose automaton is not written out gives a
-    :class:`~tractile.inference.next_token.coarse.CoarseQuery`: exact masks, and the HMM
-    multiplied with a finite automaton that accepts at least the same texts.
+    If the HMM's parameters are on an accelerator, the automaton is deterministic and ``memory`` is not given, the query has
+    ``fixed_shapes``: its steps do not wait for the accelerator.
+
+    A lazy automaton gives a :class:`~tractile.inference.next_token.coarse.CoarseQuery`: exact masks, and the HMM multiplied
+    with a finite automaton that accepts at least the same texts.
 
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
-    or if it is ambiguous. Raises :class:`VocabularyMismatch` where HMM and automaton differ in their tokens,
-    :class:`TooManyStates` where an ambiguous automaton has no deterministic one of reasonable size,
-    :class:`MemoryTooSmall` where not even one message fits, :class:`EvidenceError` for a tolerance that is negative or no number.
+    or if it is ambiguous. Raises :class:`VocabularyMismatch` if HMM and automaton differ in their tokens,
+    :class:`TooManyStates` if an ambiguous automaton has no deterministic one of reasonable size,
+    :class:`MemoryTooSmall` if not even one message fits, :class:`EvidenceError` for a tolerance that is negative or no number.
 
     Examples
     --------
