@@ -1,4 +1,4 @@
-"""Requests to the sampler, each a prompt with all that concerns it, run in one batch of the language model."""
+"""Requests to the sampler, each a prompt with its own settings, run together in one batch of the language model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .trace import Recorder
 
 
 class Resampled(NamedTuple):
-    """How particles are resampled: the settings that all requests share."""
+    """The resampling settings, which all requests share."""
 
     scheme: Resampling
     ess_threshold: float
@@ -46,7 +46,7 @@ class Request:
 
     @property
     def steers(self) -> bool:
-        """Whether its own potential steers, and replaces the proposals'."""
+        """Whether the request's own potential is a twist, which replaces the proposals' default potentials."""
         return self.potential is not None and self.potential.is_twist
 
 
@@ -57,7 +57,10 @@ def run_requests(
     trace: bool = False,
     progress: bool = False,
 ) -> list[Posterior]:
-    """One posterior for each request. Equal automata have one query, of the largest of their budgets."""
+    """Run all requests and return a posterior for each.
+
+    Requests with the same automaton object share queries, with their largest budget as the horizon.
+    """
     horizons: dict[int, int] = {}
     for request in requests:
         name = id(request.fa)

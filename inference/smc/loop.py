@@ -1,11 +1,11 @@
-"""The sampler's loop: particles of many prompts take their tokens together.
+"""The sampler's loop: the particles of many prompts are extended together, token by token.
 
 Each step draws a token for every growing particle, multiplies its weight by the proposal's weight and by the ratio of
-potentials, and resamples where the effective sample size is low; settings may add a *move* after each resampling.
+potentials, and resamples if the effective sample size is low; settings may add a *move* after each resampling.
 
-Language model and potentials hold the states of all prompts in one batch, one state for each different unfinished prefix:
-finished and dead particles leave it, copies made by resampling share a state until their next tokens differ, equal prompts
-are read once. Each prompt has random numbers of its own: its particles are what they would be without the others.
+Language model and potentials hold the states of all prompts in one batch, one state for each distinct unfinished prefix:
+finished and dead particles have none, copies made by resampling share a state until their next tokens differ, equal prompts
+are read once. Each prompt has its own random numbers: its particles do not depend on the other prompts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .trace import Recorder
 
 @dataclass
 class Drawn:
-    """Particles of a run and the tokens just drawn for them."""
+    """The particles ``rows`` of a run and the tokens just drawn for them, with the proposal's log-weights in nats."""
 
     run: Run
     rows: Int[Tensor, " rows"]
@@ -43,15 +43,15 @@ class Drawn:
     log_weight: Float[Tensor, " rows"]
 
     def extension(self) -> Extension:
-        """The extension on which potentials are evaluated."""
+        """Return the extension on which potentials are evaluated."""
         return Extension(self.step, self.tokens, self.step.ends(self.tokens), ~self.log_weight.isneginf())
 
 
 class Run:
-    """The particles of one prompt. Raises :class:`BudgetTooSmall` before the language model is called.
+    """The run of one prompt's particles. Raises :class:`BudgetTooSmall` before the language model is called.
 
-    With ``replay``, particles and how many tokens of each to keep, these tokens are taken with their weights as they were
-    drawn; only what follows is drawn, and nothing is resampled or moved.
+    ``replay`` is particles and the number of tokens of each to keep: these tokens are taken with the weights with which they were
+    drawn, only the following ones are drawn, and nothing is resampled or moved.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Run:
         self.particles = Particles.start(count, settings.max_new_tokens)
         if replay is not None:
             self.particles.lineage = replay[0].lineage
-        self.first, self.states = 0, 1  # its states in the language model's batch
+        self.first, self.states = 0, 1  # the offset and number of its states in the language model's batch
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
         self.recorder: Recorder | None = None
@@ -78,7 +78,7 @@ class Run:
         self._replay = replay
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
-        """Draw a token for every particle that moves; particles at their last token are a part of their own."""
+        """Draw a token for every particle that does not wait; particles at the budget's last token are yielded apart."""
         settings = self.settings
         if settings.beam_factor > 1:
             self.particles = self.particles.split(settings.beam_factor)
@@ -108,7 +108,7 @@ class Run:
             if last and self.query.horizon is None:  # a proposal that does not know the budget
                 accepted = settings.accepts(particles.tokens[rows])
                 lost = (particles.log_weight[rows] + log_weight)[~accepted]
-                # Particles that wait for others come to their budget's end at different times.
+                # Collected over steps: with `align` particles reach the end of the budget at different steps.
                 self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
                 log_weight = log_weight.masked_fill(~accepted, -torch.inf)
             yield Drawn(self, rows, step, tokens, log_weight)
@@ -116,7 +116,7 @@ class Run:
     def _draw(
         self, step: Step, rows: Int[Tensor, " rows"]
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """A token and its log-weight for each row: from the replay as far as it is kept, else from the proposal."""
+        """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
         if self._replay is None:
             return self.settings.proposal.draw_checked(step, self.generator)
         known, keep = self._replay
@@ -129,7 +129,7 @@ class Run:
         return tokens, log_weight
 
     def reweigh(self, drawn: Drawn, shown: Extension, log_psi: Float[Tensor, " rows"]) -> None:
-        """Set weights and potentials of particles just extended; some end here, or die."""
+        """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
         particles, rows = self.particles, drawn.rows
         log_psi = log_psi.detach().double()
         check_values(self.settings.potential, shown, log_psi)
@@ -141,7 +141,7 @@ class Run:
             )
 
     def resample(self) -> None:
-        """Draw ancestors if the weights have become too uneven: of all, or where particles wait, of those that wait."""
+        """Resample if the effective sample size is below the threshold: all particles, or with ``align`` the waiting ones."""
         particles, settings = self.particles, self.settings
         if self._replay is not None:
             return
@@ -151,7 +151,7 @@ class Run:
         if not particles.growing.any() or (settings.align is not None and len(particles.moving)):
             return
         among, ess = None, self.ess_trace[-1]
-        if settings.align is not None:  # the finished keep their weights, the dead make room
+        if settings.align is not None:  # the finished are left out, the dead are replaced
             among = (particles.growing | particles.log_weight.isneginf()).nonzero()[:, 0]
             ess = effective_sample_size(particles.log_weight[among])
             particles.waiting[:] = False
@@ -166,7 +166,7 @@ class Run:
                 self._move(settings.move)
 
     def _move(self, move: Move) -> None:
-        """Move the particles and replay them, so that language model, query and potential follow; for one prompt alone."""
+        """Move the particles, then replay them to update language model, query and potential; for a single prompt only."""
         steps = len(self.ess_trace)
         moved = move(self.particles, steps, self.generator)
         there = Run(self.settings, self.prompt, len(moved), self.generator, (moved, moved.length))
@@ -175,7 +175,7 @@ class Run:
         self.particles, self.query, self.states = there.particles, there.query, there.states
 
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        """Advance the query to the new prefixes; returns former state and last token (−1: waits) of each."""
+        """Advance the query to the new prefixes; return the former state and last token (−1: waits) of each."""
         source, tokens = self.particles.merge(self.settings.lm.vocab_size)
         if not is_range(source, self.states):
             self.query.select(source)
@@ -187,11 +187,11 @@ class Run:
         return source, tokens
 
     def posterior(self) -> Posterior:
-        """The particles as a posterior."""
+        """Return the particles as a posterior."""
         particles = self.particles
         token_ids = [particles.token_ids(row) for row in range(len(particles))]
         texts = {ids: self.settings.lm.decode(ids) for ids in set(token_ids)}
-        # A split particle has its share of a weight; the posterior's Ẑ is the mean over all.
+        # Split particles share a weight, so the mean over more particles is corrected.
         share = math.log(len(particles) / self.count)
         trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
         return Posterior(
@@ -210,7 +210,7 @@ class Run:
 
 
 def sample_one(settings: SamplerSettings, prompt: Prompt, count: int, generator: Generator) -> Posterior:
-    """``count`` particles from one prompt to the end."""
+    """Run ``count`` particles of one prompt to the end and return their posterior."""
     run = Run(settings, prompt, count, generator)
     run_together([run])
     return run.posterior()
@@ -233,7 +233,7 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
     potential.start(lm, prompts, [run.settings.max_new_tokens for run in runs])
     texts = Texts(lm.decode)
     live, states = list(runs), 0
-    for taken in count() if limit is None else range(limit):  # particles that wait take no token in a step
+    for taken in count() if limit is None else range(limit):  # may exceed the budget: particles wait
         if taken:
             _follow(live, states)
         table = lm.log_probs().detach()
@@ -255,7 +255,7 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
 
 
 def _follow(live: Sequence[Run], states: int) -> None:
-    """Advance language model and potential, which have ``states`` rows, to the new prefixes."""
+    """Advance language model and potential, which have ``states`` rows, to the new prefixes of all runs."""
     lm, potential = live[0].settings.lm, live[0].settings.potential
     pairs = [run.follow() for run in live]
     source, tokens = pairs[0]

@@ -1,4 +1,4 @@
-"""HMMs fitted to a prompt by what their folder holds beside them: a context head, copying, or a part of your own."""
+"""HMMs adapted to a prompt by further files in their folder: a context head, copying, or a part of your own."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ READERS: dict[str, str | Reader] = {
     "context.safetensors": f"{__package__.partition('.')[0]}.distill.context:with_context",
     "copying.safetensors": f"{__package__.partition('.')[0]}.distill.copying:with_copying",
 }
-"""By the name of a file in an HMM's folder, in the order in which they are applied: a function of HMM, folder, language model
-and prompt that gives the HMM for this prompt, or the function's import path."""
+"""For each file name in an HMM's folder, in the order of application: a function of HMM, folder, language model and prompt that
+returns the HMM for this prompt, or the function's import path."""
 
-KEPT = 16  # prompts of an HMM
+KEPT = 16  # prompts per HMM whose adapted HMMs are cached
 _kept: weakref.WeakKeyDictionary[HMM, OrderedDict[object, tuple[weakref.ref[LanguageModel], HMM]]]
 _kept = weakref.WeakKeyDictionary()
 
 
 def prompted(hmm: HMM, lm: LanguageModel, prompt: Prompt, files: Collection[str] | None = None) -> HMM:
-    """The HMM for a prompt, by the ``files`` in its folder that :data:`READERS` knows (default: all).
+    """Return the HMM adapted to a prompt by the ``files`` in its folder that :data:`READERS` knows (default: all).
 
-    An HMM that was read from no folder, or that was derived from another, stays as it is; so does one without such files.
+    An HMM without such files, read from no folder, or derived from another HMM is returned as it is. The latest results are
+    cached with the HMM.
     """
     if isinstance(hmm, WeightedHMM):
         return WeightedHMM(prompted(hmm.base, lm, prompt, files), hmm.token_log_weights)

@@ -2,7 +2,7 @@
 
     E[W · 1{X = x}] = p_lm(x | x_<t) · 1[x is allowed]        for every token x,
 
-so the sampler that multiplies the weights is right whatever the proposal believes; belief only changes the variance.
+so the sampler that multiplies the weights is unbiased for every proposal; the choice of q only changes the variance.
 A tabular proposal gives log q for the whole vocabulary, up to a constant; then X ~ q and W = p_lm(X) / q(X).
 
     lm          q ∝ p_lm                                      no guidance; W is 0 or 1
@@ -30,7 +30,7 @@ from .strength import Strength
 
 
 class Proposal(ABC):
-    """A way to draw the next token of every row.
+    """A way to draw the next token of every row; abstract. ``needs``: the knowledge of the constraint that it uses.
 
     Examples
     --------
@@ -53,13 +53,16 @@ class Proposal(ABC):
 
     @abstractmethod
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """Tokens and log-weights (float64), properly weighted for p_lm · 1[allowed]; -inf if no token is."""
+        """Draw tokens and return them with log-weights (nats, float64), properly weighted for p_lm · 1[allowed].
+
+        The log-weight is −∞ if no token is allowed.
+        """
 
     @property
     def potential(self) -> Potential:
         """The potential that :func:`.smc` uses with this proposal by default.
 
-        φ_pgcd for proposals that need an HMM, the prefix potential for the others. Override it where another one fits better.
+        φ_pgcd for proposals that need an HMM, the prefix potential for the others. Override it if another one fits better.
         """
         return LookaheadPotential() if self.needs is Knowledge.HMM else PrefixPotential()
 
@@ -70,17 +73,17 @@ class Proposal(ABC):
 
     @property
     def strength_used(self) -> float | None:
-        """The power of p_hmm(C | x_≤t) in it, None for proposals that have none."""
+        """The power of p_hmm(C | x_≤t) in q, None for proposals without this factor."""
         return None
 
     def settled(self, strength: Strength) -> Proposal:
-        """This proposal with the strength that was found."""
+        """Return this proposal with the strength that was found."""
         return self
 
     def draw_checked(
         self, step: Step, generator: Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """``draw``, on the CPU; raises :class:`ProposalError` for what cannot be properly weighted.
+        """Return the result of ``draw`` on the CPU; raise :class:`ProposalError` if it cannot be properly weighted.
 
         That is a weight that is NaN or +∞, a token outside the vocabulary, or a positive weight on a token that the
         constraint forbids.
@@ -97,7 +100,7 @@ class Proposal(ABC):
         if rows and not 0 <= min(ids := tokens.tolist()) <= max(ids) < vocab:
             row = next(i for i, token in enumerate(ids) if not 0 <= token < vocab)
             raise ProposalError(self, f"drew token {ids[row]} of {vocab}", step.text(row))
-        if not is_table(self):  # Tabular itself weighs forbidden tokens zero
+        if not is_table(self):  # Tabular itself gives forbidden tokens weight zero
             forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
             if forbidden:
                 token = int(tokens[forbidden[0]])
@@ -107,30 +110,33 @@ class Proposal(ABC):
 
 
 class Tabular(Proposal):
-    """A proposal that gives its probabilities for the whole vocabulary.
+    """A proposal that gives its probabilities q for the whole vocabulary; abstract.
 
-    ``elementwise``: its belief about a token needs the tables at this token alone, and is −∞ where the mask is False.
+    ``elementwise``: ``belief`` at a token is computed from the step's tables at this token only, and is −∞ where the mask is
+    False.
     """
 
     elementwise = False
 
     @abstractmethod
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        """log q up to a constant for each row."""
+        """Return log q in nats, up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         if self.elementwise and (allowed := sparse_step(step)) is not None:
             return allowed.draw(self.checked(self.belief(allowed), step), generator)
         belief = self.checked(self.belief(step), step)
-        # Finite even in a row without any mass.
+        # The clamp keeps `top` finite in rows without any mass.
         top = belief.amax(dim=1, keepdim=True).clamp(min=torch.finfo(belief.dtype).min)
         tokens, total = draw_tokens((belief - top).exp_(), generator)
         log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
         return tokens, self.log_weight(step, log_q, tokens)
 
     def checked(self, belief: Tensor, step: Step) -> Tensor:
-        """``belief``; raises :class:`ProposalError` if a value is NaN or +∞, :class:`EvidenceError` if the language model is
-        to blame."""
+        """Return ``belief``; raise :class:`ProposalError` if a value is NaN or +∞.
+
+        Raises :class:`EvidenceError` if the language model's own log-probabilities are NaN or +∞.
+        """
         highest = float(belief.amax()) if belief.numel() else 0.0  # NaN if any value is
         if not highest < torch.inf:
             if not float(step.table.amax()) < torch.inf:
@@ -143,13 +149,13 @@ class Tabular(Proposal):
     def log_weight(
         self, step: Step, log_q: Float[Tensor, " rows"], tokens: Int[Tensor, " rows"]
     ) -> Float[Tensor, " rows"]:
-        """log p_lm(token) − log q(token), -inf if the constraint forbids the token."""
+        """Return log p_lm(token) − log q(token) in nats, −∞ if the constraint forbids the token."""
         p, allowed = (table.gather(1, tokens[:, None])[:, 0] for table in (step.log_probs, step.mask))
         return (p.double() - log_q.double()).masked_fill(~allowed | p.isneginf(), -torch.inf)
 
 
 class Local(Tabular):
-    """The language model at a temperature, and the tokens that may follow; the weights undo the temperature."""
+    """The language model at a temperature, on the allowed tokens; the weights correct for the temperature."""
 
     def __init__(self, temperature: float = 1.0) -> None:
         if not temperature > 0:
@@ -188,7 +194,7 @@ class LMProposal(Local):
 
 @final
 class LCDProposal(Local):
-    """Locally constrained decoding: the tokens after which some continuation of any length would do.
+    """Locally constrained decoding: p_lm on the tokens after which some continuation of any length satisfies the constraint.
 
     Examples
     --------
@@ -207,7 +213,7 @@ class LCDProposal(Local):
 
 @final
 class GCDProposal(Local):
-    """Globally constrained decoding: the tokens after which a continuation within the budget would do.
+    """Globally constrained decoding: p_lm on the tokens after which a continuation within the budget satisfies the constraint.
 
     Examples
     --------
@@ -226,10 +232,10 @@ class GCDProposal(Local):
 
 @final
 class LookaheadProposal(Local):
-    """The language model's next token times the HMM's view of the future, p_hmm(C | x_≤t) to the power ``strength``.
+    """The proposal q ∝ p_lm(x_t) · p_hmm(C | x_≤t)^``strength``: the language model times the HMM's lookahead.
 
-    With "auto" :func:`.smc`, :func:`.mcmc` and :func:`.resample_move` find the strength for a model, an HMM and a constraint;
-    with a :class:`Strength`, for the class of requests that share the object.
+    With the strength "auto", :func:`.smc`, :func:`.mcmc` and :func:`.resample_move` find it for a model, an HMM and a constraint;
+    with a :class:`Strength`, for all requests that share the object.
 
     Examples
     --------
@@ -257,7 +263,7 @@ class LookaheadProposal(Local):
 
     @property
     def power(self) -> float:
-        """The strength as a number; raises :class:`EvidenceError` where it has not been found."""
+        """The strength as a number; raises :class:`EvidenceError` if it has not been found."""
         if isinstance(self.strength, str | Strength):
             raise EvidenceError(
                 "LookaheadProposal: its strength is found by smc, mcmc and resample_move; give a number to use it elsewhere"
@@ -266,7 +272,7 @@ class LookaheadProposal(Local):
 
     @property
     def unsettled(self) -> Literal["auto"] | Strength | None:
-        """What the strength is, if it is no number."""
+        """The strength if it has still to be found ("auto" or a :class:`Strength`), else None."""
         return self.strength if isinstance(self.strength, str | Strength) else None
 
     @property
@@ -275,7 +281,7 @@ class LookaheadProposal(Local):
         return self.power
 
     def settled(self, strength: Strength) -> Proposal:
-        """GCD where the strength is 0: it needs no HMM."""
+        """Return this proposal with the strength found; with strength 0 GCD, which needs no HMM."""
         if self.unsettled is None:
             return self
         assert strength.value is not None
@@ -291,15 +297,16 @@ class LookaheadProposal(Local):
 
     @property
     def potential(self) -> Potential:
-        """φ_pgcd to the same power."""
+        """The lookahead potential φ_pgcd of equal strength."""
         return LookaheadPotential(self.power)
 
 
 @final
 class MixtureProposal(Tabular):
-    """p_lm to the power ``w`` times the HMM's constrained next-token probability to the power 1 − ``w``.
+    """The proposal q ∝ p_lm(x_t)^``w`` · p_hmm(x_t | x_<t, C)^(1 − ``w``).
 
-    ``potential`` is the sampler's default beside it: φ_pgcd, or ``PrefixPotential()`` for the paper's form without it.
+    ``potential`` is the default potential of samplers with this proposal: by default φ_pgcd; ``PrefixPotential()`` gives the
+    paper's form.
 
     Examples
     --------
@@ -324,7 +331,7 @@ class MixtureProposal(Tabular):
 
     @property
     def potential(self) -> Potential:
-        """The one given, by default φ_pgcd."""
+        """The potential given, by default φ_pgcd."""
         return self._potential
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
@@ -336,7 +343,7 @@ class MixtureProposal(Tabular):
 
 
 def is_table(proposal: Proposal) -> TypeGuard[Tabular]:
-    """Whether the proposal is its belief and nothing else: it draws and weighs as :class:`Tabular` does."""
+    """Return whether the proposal is determined by its ``belief``: it draws and weights as :class:`Tabular` does."""
     if not isinstance(proposal, Tabular):
         return False
     kind = type(proposal)
@@ -346,10 +353,10 @@ def is_table(proposal: Proposal) -> TypeGuard[Tabular]:
 def draw_tokens(
     weights: Float[Tensor, "rows vocab"], generator: Generator
 ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """One token for each row with probability proportional to its weight, and the rows' total weights (float64).
+    """Draw a token for each row with probability proportional to its weight; return also the rows' total weights (float64).
 
-    By inverting the distribution function at one uniform number: never a token of weight zero, unless all are. The
-    numbers are drawn on the CPU, so one seed means one result on any device.
+    The distribution function is inverted at one uniform number per row: a token of weight zero is never drawn, unless all are
+    zero. The numbers are drawn on the CPU, so a seed gives the same result on any device.
     """
     cumulative = weights.cumsum(dim=1, dtype=torch.float64)
     total = cumulative[:, -1:]

@@ -1,4 +1,4 @@
-"""The settings of a sampler, checked: language model, constraint, proposal, potential, resampling, budget."""
+"""The checked settings of a sampler: language model, constraint, proposal, potential, resampling, budget."""
 
 from __future__ import annotations
 
@@ -43,20 +43,21 @@ PROPOSALS: dict[str, Callable[[], Proposal]] = {
     "pgcd-mixture": MixtureProposal,
     "pgcd-mixture-prefix": partial(MixtureProposal, potential=PrefixPotential()),
 }
-"""What the names of proposals stand for, here and in ``tractile generate`` and ``tractile bench``; with each goes its
-``potential``, unless another one steers."""
+"""The proposals by name, also for ``tractile generate`` and ``tractile bench``; each is used with its default ``potential``
+unless the given potential is a twist."""
 
 Move = Callable[[Particles, int, Generator], Particles]
-"""Particles, their number of steps, and a generator → as many particles of the same target, weights and states left alone."""
+"""A function of particles, the number of steps so far and a generator that returns as many particles of the same target; the
+weights and states of the result are ignored."""
 
 
 @dataclass
 class SamplerSettings:
     """The checked settings of a sampler; errors are those of :func:`.smc`.
 
-    ``needs``: what is known of the constraint (default: what proposal and potential need). ``horizon``: that of the query, the
-    largest budget of all prompts that share it (default: ``max_new_tokens``). ``move``: what is done to the particles after
-    each resampling. ``token_log_weights``: those of the prompt's own potential.
+    ``needs``: what the query must know of the constraint (default: what proposal and potential need). ``horizon``: the horizon of
+    the query, the largest budget of all prompts that share the query (default: ``max_new_tokens``). ``move``: the move of the
+    particles after each resampling. ``token_log_weights``: those of the prompt's own potential, in nats.
     """
 
     lm: LanguageModel
@@ -92,9 +93,9 @@ class SamplerSettings:
             raise EvidenceError(
                 "smc: particles that are split after every token cannot wait; leave beam_factor or align out"
             )
-        # Where both end a sequence with this token, what follows it is certain: padding.
+        # EOS ends a sequence if language model and automaton agree on it.
         self.eos = fa.eos_token_id if lm.eos_token_id == fa.eos_token_id else None
-        # The query that guides, and the one that knows the budget.
+        # `query` serves proposal and potential; `budget_query` knows the budget, even if `query` does not.
         needs = max(self.proposal.needs, self.potential.needs) if self.needs is None else self.needs
         horizon = self.max_new_tokens if self.horizon is None else self.horizon
         if needs is Knowledge.HMM:
@@ -110,7 +111,7 @@ class SamplerSettings:
             self.query = masking(fa, None)
 
     def accepts(self, tokens: Int[Tensor, "rows budget"]) -> Bool[Tensor, " rows"]:
-        """Which sequences that use the budget up are complete: those that end themselves or that the automaton accepts."""
+        """Tell which sequences of the budget's length are complete: with EOS at the end, or accepted by the automaton."""
         complete = torch.tensor([self.fa.accepts_tokens(row) for row in tokens.tolist()], dtype=torch.bool)
         return complete if self.eos is None else complete | (tokens[:, -1] == self.eos)
 
@@ -127,7 +128,7 @@ def settings_of_one(
     tokenizer: Any = None,
     **settings: Any,
 ) -> tuple[SamplerSettings, Prompt]:
-    """Settings and prompt from the user arguments of the function called ``who``, which takes one prompt."""
+    """Return settings and prompt from the user arguments of the function called ``who``, which takes one prompt."""
     given = read(who, lm, tokenizer, prompt, None, fa, hmm)
     guide = None if given.hmm is None else prompted(given.hmm, given.lm, given.prompts[0])
     automaton = given.fa or unconstrained(given.lm)
@@ -137,7 +138,7 @@ def settings_of_one(
 
 
 def a_proposal(proposal: str | Proposal, name: str = "proposal") -> Proposal:
-    """The proposal, looked up if it is a name; ``name`` is what errors call the argument."""
+    """Return the proposal, looked up if it is a name; ``name`` is what errors call the argument."""
     check_proposal(proposal, name)
     return lookup(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
 
@@ -145,21 +146,21 @@ def a_proposal(proposal: str | Proposal, name: str = "proposal") -> Proposal:
 def resolve_defaults(
     proposal: str | Proposal, resampling: str | Resampling, potential: Potential | None
 ) -> tuple[Proposal, Resampling, Potential]:
-    """Proposal, resampling scheme and potential with names looked up and the proposal's default potential filled in."""
+    """Look up names of proposal and scheme, and combine ``potential`` with the proposal's default one unless it is a twist."""
     proposal = a_proposal(proposal)
     twist = None if potential is not None and potential.is_twist else proposal.potential
     return proposal, a_scheme(resampling), combined([twist], [potential])
 
 
 def a_scheme(resampling: str | Resampling) -> Resampling:
-    """The resampling scheme, looked up if it is a name."""
+    """Return the resampling scheme, looked up if it is a name; raise :class:`EvidenceError` for anything else."""
     if not isinstance(resampling, str) and not callable(resampling):
         raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
     return lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
 
 
 def combined(twists: Sequence[Potential | None], potentials: Sequence[Potential | None]) -> Potential:
-    """The product of each prompt's twist and potential, None where there is none; equal objects are evaluated once."""
+    """Return the product of each prompt's twist and potential (None: none); shared objects are evaluated once."""
     factors = [_each(twists), _each(potentials)]
     kept = [factor for factor in factors if not isinstance(factor, PrefixPotential)] or factors[:1]
     return kept[0] if len(kept) == 1 else Product(*kept)
@@ -174,7 +175,7 @@ def _each(potentials: Sequence[Potential | None]) -> Potential:
 
 
 def unconstrained(lm: LanguageModel) -> Automaton:
-    """The automaton that accepts every sequence of the language model's tokens."""
+    """Return the automaton that accepts every sequence of the language model's tokens."""
     return _everything(lm.vocab_size, lm.eos_token_id)
 
 
@@ -186,7 +187,7 @@ def _everything(vocab_size: int, eos_token_id: int | None) -> Automaton:
 
 
 def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
-    """Raise :class:`VocabularyMismatch` unless all are of one tokenizer, as far as that is known of them."""
+    """Raise :class:`VocabularyMismatch` if the known fingerprints of the vocabularies differ."""
     made_for = None if hmm is None else hmm.vocabulary_fingerprint
     if fa.vocabulary_fingerprint is None and made_for is None:
         return  # the language model's tokenizer need not be read
@@ -199,7 +200,7 @@ def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> No
 
 
 def lookup(name: str, table: dict[str, T], what: str) -> T:
-    """The entry of a name; raises :class:`EvidenceError` that lists the names there are."""
+    """Return the entry of a name; raise :class:`EvidenceError` with the known names if there is none."""
     if name not in table:
         raise EvidenceError(f"unknown {what} {name!r}: choose one of {', '.join(table)}")
     return table[name]

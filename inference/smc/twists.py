@@ -1,11 +1,11 @@
-"""Twists that look further than φ_pgcd: intermediate values that steer resampling and are one at the end, so that the final
-target stays what it is whatever they say (they must be positive where a sequence can still succeed).
+"""Twists beyond φ_pgcd: intermediate values that steer resampling and are one at the end, so the final target does not depend
+on them (they must be positive while a sequence can still succeed).
 
     rollout   (1/M) Σ_m Π_s W_s · p_hmm(C | end of m) · f(text of m)    M short continuations by a proposal with weights W:
-              an unbiased estimate of E_lm[1[x ∈ C] f(x) | x_≤t] where they run to the end (f is left out, or the HMM's
-              part, where there is none)
+              an unbiased estimate of E_lm[1[x ∈ C] f(x) | x_≤t] if they run to the end (without a function f, or with a
+              proposal that uses no HMM, this factor is left out)
     hidden    ψ(x_<t, v) = exp f(h_<t)[v], a head on the language model's hidden state h with a value for every token
-              (Zhao et al. 2024): no call of the model is spent on it
+              (Zhao et al. 2024), which needs no further call of the model
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .user_function import UserFunction, log_of
 
 @final
 class RolloutPotential(Potential):
-    """The mean weight of ``rollouts`` continuations of up to ``length`` tokens (default: to the end), drawn by ``proposal``.
+    """A twist: the mean weight of ``rollouts`` continuations of up to ``length`` tokens (default: to the end).
 
-    With a proposal that uses the HMM (``LookaheadProposal()``) a rollout that stops early is judged by p_hmm(C | ·). ``function``
-    of the text where each stops, ≥ 0, is multiplied in: what is to be looked ahead to, where the constraint does not say it.
-    Where all rollouts fail the value is a tenth of one's, not zero: that is no proof. Each costs calls of the language model:
-    look at ``.at(boundary)``.
+    They are drawn by ``proposal`` (default: GCD). With a proposal that uses the HMM (``LookaheadProposal()``) a rollout that
+    stops early is weighted by p_hmm(C | ·). ``function(text)`` ≥ 0 of each rollout's text is multiplied in: a property to look
+    ahead to that the constraint does not express. If all rollouts fail, which is no proof, the value is 1 / (10 · ``rollouts``),
+    not zero. Each rollout costs calls of the language model; ``.at(boundary)`` reduces them.
 
-    Values are estimates, the same for a prefix through a run. Each prompt of a batch has random numbers of its own, from
-    ``seed``, so they are what they would be without the other prompts. Raises :class:`EvidenceError` where the language model
-    cannot fork, :class:`PotentialError` where ``function`` fails.
+    Values are estimates, each drawn once for a prefix. Each prompt of a batch has its own random numbers, from ``seed``, so its
+    values do not depend on the other prompts. Raises :class:`EvidenceError` if the language model cannot fork,
+    :class:`PotentialError` if ``function`` fails.
 
     Examples
     --------
@@ -73,8 +73,8 @@ class RolloutPotential(Potential):
             raise EvidenceError(f"RolloutPotential: {type(lm).__name__} has no fork() to look ahead with")
         self._lm = lm
         self._generators = [torch.Generator().manual_seed(self.seed) for _ in prompts]
-        self._prompt = list(range(len(prompts)))  # of each state
-        self._known: list[dict[int, float]] = [{} for _ in prompts]  # by state and token
+        self._prompt = list(range(len(prompts)))  # the prompt of each state
+        self._known: list[dict[int, float]] = [{} for _ in prompts]  # log-values by state and next token
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         same = [token < 0 for token in tokens.tolist()]  # states that wait
@@ -109,7 +109,7 @@ class RolloutPotential(Potential):
     def _estimate(
         self, step: Step, states: Int[Tensor, " rows"], tokens: Int[Tensor, " rows"]
     ) -> Float[Tensor, " rows"]:
-        """log of the mean over the rollouts of each row, which is extended by its token; rows of one prompt."""
+        """Return the log of the mean over the rollouts of each row with its token; all rows are of one prompt."""
         assert isinstance(self._lm, Forking)
         count, m = len(tokens), self.rollouts
         generator = self._generators[self._prompt[int(states[0])]]
@@ -155,10 +155,11 @@ class RolloutPotential(Potential):
 
 @final
 class HiddenTwist(Potential):
-    """Any learned twist: ``head`` takes hidden states (states, dim) to log ψ (states, vocab) in nats, one for each next token.
+    """A learned twist: ``head`` maps hidden states (states, dim) to log ψ (states, vocab) in nats, for each next token.
 
-    ``scale`` is multiplied in. The language model must show hidden states (``TransformersLM(…, keep_hidden=True)``), else
-    :class:`EvidenceError`. :class:`ShapeError` where the head's shape is wrong; NaN or +∞ stops the run with its text.
+    log ψ is multiplied by ``scale``. Raises :class:`EvidenceError` if the language model gives no hidden states
+    (``TransformersLM(…, keep_hidden=True)`` does), :class:`ShapeError` if the head returns another shape; NaN or +∞ raises
+    :class:`PotentialError` with the text.
 
     Examples
     --------
