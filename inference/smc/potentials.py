@@ -4,8 +4,8 @@
 
 with Ψ(empty) = 1. Before the end they decide which particles survive resampling. At the end the ratios have telescoped:
 the target is p_lm(x) · 1[x ∈ C] · Ψ(x) whatever the values in between, as long as none was zero. A *twist*
-(:class:`PrefixPotential`, :class:`LookaheadPotential`) has Ψ = 1 at the end: it only steers. An *expert* has its say
-there. ``a * b`` is their product; ``a.at(boundary)`` is evaluated only there, and keeps its value in between.
+(:class:`PrefixPotential`, :class:`LookaheadPotential`) has Ψ = 1 at the end: it only steers. An *expert* changes the target.
+``a * b`` is the product of two; ``a.at(boundary)`` is evaluated only at the boundaries, and keeps its value in between.
 """
 
 from __future__ import annotations

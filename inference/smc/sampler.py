@@ -1,9 +1,9 @@
 """Sequential Monte Carlo for p_lm(x) · 1[x ∈ C] · Ψ(x): one loop of extend, reweight, resample (Loula et al. 2025, §2).
 
 Each of K particles draws a token from a proposal; its weight is multiplied by the proposal's weight and by the ratio of
-potentials; when the effective sample size falls below a threshold, K ancestors are drawn and all weights become equal.
+potentials; if the effective sample size falls below a threshold, K ancestors are drawn and all weights become equal.
 The estimate of Z = Σ_x p_lm(x) 1[x ∈ C] Ψ(x) is the product of the mean weights at each resampling and at the end:
-E[Ẑ] = Z. Every other method here is this loop with other settings: see :mod:`.presets`.
+E[Ẑ] = Z. The methods of :mod:`.presets` are this loop with other settings.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def smc(
     progress: bool = False,
     islands: Sequence[Island | str | Proposal] | None = None,
 ) -> Posterior | list[Posterior]:
-    """Weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
+    """Draw weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
     ``proposal`` is a :class:`Proposal` or one of
 
@@ -110,45 +110,45 @@ def smc(
     ========================  ==============================================================================
 
     The last three need ``hmm``. Each proposal has a default potential (:attr:`Proposal.potential`: φ_pgcd of its strength for
-    those that use the HMM), which is multiplied with any that you give, unless yours steers by itself (a twist, or
+    those that use the HMM), which is multiplied with the given one, unless that steers by itself (a twist, or
     :class:`PrefixPotential`).
 
-    The strength of "pgcd" is found by a pilot for the model, the HMM and the constraint, on random numbers of its own, and
-    kept: the next request with an equal constraint has none, whatever its prompt. 1 is best where the
-    constraint says what the text is about and the HMM knows such texts; less, or 0, which is "gcd", where it knows little of
-    what the model will write. ``LookaheadProposal(strength)`` sets it; with a :class:`Strength` requests share what the
-    first of them found. The posterior's ``strength`` and ``calibration`` say what was found.
+    The strength of "pgcd" is found by a pilot run for the model, the HMM and the constraint, with its own random numbers, and
+    kept: later requests with an equal constraint need no pilot, whatever their prompts. 1 is best if the constraint says what
+    the text is about and the HMM knows such texts; less, or 0, which is "gcd", if the HMM predicts poorly what the model
+    writes. ``LookaheadProposal(strength)`` sets the strength; requests with one :class:`Strength` object share what the first of
+    them finds. The posterior's ``strength`` and ``calibration`` say what was found.
 
-    An HMM read from a folder with a context head or copying (:mod:`tractile.distill`) is first fitted to the prompt.
+    An HMM read from a folder with a context head or copying (:mod:`tractile.distill`) is first adapted to the prompt.
 
-    Particles are resampled when the effective sample size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always.
-    With a ``beam_factor`` above 1 each particle is first split into so many, and the scheme brings their number down again
-    after every token. With ``align``, a text boundary, a particle whose last token has reached one waits until all have, or have
-    ended; those that wait are then resampled among themselves, never against texts that have ended. With ``trace`` the posterior
-    keeps what happened at each step, for ``to_html``; ``progress`` shows a bar.
+    Particles are resampled if the effective sample size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always.
+    With a ``beam_factor`` above 1 each particle is split into this many copies before every token, and resampling reduces their
+    number to ``particles`` again. With ``align``, a text boundary, a particle whose last token has reached a boundary waits until
+    all have, or have ended; the waiting particles are then resampled among themselves, never against ended ones. With
+    ``trace`` the posterior records every step, for ``to_html``; ``progress`` shows a progress bar.
 
     ``islands`` are independent populations in one batch of the language model, each an :class:`Island` or its proposal; they
     replace ``proposal``, share ``particles`` and are pooled by their Ẑ, which stays unbiased. ``islands=["gcd", "pgcd"]`` is
-    never worse than "gcd" with half of the particles: Ẑ ≥ Ẑ_gcd / 2, whatever the HMM believes. The posterior's ``islands`` has
-    each.
+    never worse than "gcd" with half of the particles: Ẑ ≥ Ẑ_gcd / 2, whatever the HMM predicts. The posterior's ``islands`` has
+    the posterior of each.
 
     ``fa`` may be a constraint: it is compiled, once, for the language model's tokenizer. ``lm`` may be a model of
-    transformers with its ``tokenizer``, ``hmm`` the folder of one, and ``potential`` a Python function of the text, which is
-    asked about complete texts only (:class:`FunctionPotential` lets it steer unfinished ones).
+    transformers with its ``tokenizer``, ``hmm`` the folder of an HMM, and ``potential`` a Python function of the text, which is
+    called on complete texts only (:class:`FunctionPotential` lets it steer unfinished ones).
 
-    An automaton without an end-of-sequence token is asked about exactly ``max_new_tokens`` tokens; None for no
-    constraint at all: then a text may also stop where the budget does.
+    With an automaton without an end-of-sequence token, samples have exactly ``max_new_tokens`` tokens. ``fa=None`` is no
+    constraint: a text may then also end where the budget does.
 
-    With ``prompts`` instead of ``prompt``: one posterior for each, all particles of all prompts in one batch of the
-    language model. ``fa``, ``hmm``, ``potential``, ``align``, ``max_new_tokens`` and ``seed`` may be lists then; of one seed
-    prompt i gets ``seed + i``. Its particles are those that it would have alone, as long as the language model's numbers do
-    not depend on the batch (those of a neural network may, in their last digits: once in many thousand tokens another one is
-    drawn).
+    With ``prompts`` instead of ``prompt``, a list of posteriors is returned, one for each; all particles of all prompts are one
+    batch of the language model. ``fa``, ``hmm``, ``potential``, ``align``, ``max_new_tokens`` and ``seed`` may then be lists; from
+    one seed prompt i gets ``seed + i``. The particles of a prompt are those that it would have alone, if the language model's
+    log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
+    thousand tokens another token is drawn).
 
-    Same seed, same result, where the strength is given or was found for the same first prompt. Raises :class:`BudgetTooSmall`
-    before the language model is called if nothing fits the budget, :class:`VocabularyMismatch`, :class:`PotentialError` if a
-    potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and :class:`EvidenceError` if an HMM
-    is missing or rules out possible tokens, or an argument is not what it should be.
+    The same seed gives the same result if the strength is given, or was found for the same first prompt. Raises
+    :class:`BudgetTooSmall` before the language model is called if no accepted text fits the budget, :class:`VocabularyMismatch`,
+    :class:`PotentialError` if a potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and
+    :class:`EvidenceError` if an HMM is missing or rules out possible tokens, or an argument is of the wrong kind.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def importance_sampling(
     potential: PotentialLike | None = None,
     tokenizer: Any = None,
 ) -> Posterior:
-    """Independent weighted samples: :func:`smc` that never resamples, so only a potential's final value matters.
+    """Draw independent weighted samples: :func:`smc` without resampling, so only a potential's final value matters.
 
     Examples
     --------

@@ -25,7 +25,7 @@ Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
 
 
 class Knowledge(IntEnum):
-    """What a proposal or potential needs to know of the constraint; both are given the larger of the two.
+    """The knowledge of the constraint that a proposal or potential needs; both are given the larger of the two levels.
 
     Examples
     --------
