@@ -140,9 +140,9 @@ def smc(
     constraint: a text may then also end where the budget does.
 
     With ``prompts`` instead of ``prompt``, a list of posteriors is returned, one for each; all particles of all prompts are one
-    batch of the language model. ``fa``, ``hmm``, ``potential``, ``align``, ``max_new_tokens`` and ``seed`` may then be lists; from
-    one seed prompt i gets ``seed + i``. The particles of a prompt are those that it would have alone, if the language model's
-    log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
+    batch of the language model. ``fa``, ``hmm``, ``potential``, ``align``, ``max_new_tokens`` and ``seed`` may then be lists;
+    with one seed, prompt i gets ``seed + i``. The particles of a prompt are those that it would have alone, if the language
+    model's log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
     thousand tokens another token is drawn).
 
     The same seed gives the same result if the strength is given, or was found for the same first prompt. Raises
