@@ -1,8 +1,8 @@
-"""Contraction paths: opt_einsum's protocol with a cost that knows structure.
+"""Contraction paths in opt_einsum's format, by a cost that takes the structure of operators into account.
 
 A plan depends only on labels, sizes and which operands are structured, and is cached. A dense pair costs the product of
 its label sizes. A structured operator applied along an axis costs the elements it reads and writes; contracted in any
-other way it has to be written out, which the cost makes a last resort.
+other way it must be made dense, which the cost makes a last resort.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ Labels = tuple[int, ...]
 Term = tuple[Labels, tuple[int, ...], bool]  # labels, sizes, structured
 Path = tuple[tuple[int, ...], ...]
 
-SEARCH_LIMIT = 7  # operands: beyond, opt_einsum's own search
-WRITTEN_OUT = 1e3
+SEARCH_LIMIT = 7  # operands; for more, opt_einsum's own search is used
+WRITTEN_OUT = 1e3  # the factor on the cost of a step that makes a structured operator dense
 
 
 class StructuredPath(opt_einsum.paths.PathOptimizer):  # type: ignore[misc]
-    """Branch and bound over pairwise paths, never pairing operands without a common label while others have one."""
+    """A branch-and-bound search over pairwise paths, which pairs operands without a common label only if no two have one."""
 
     def __init__(self, structured: frozenset[int]) -> None:
         self.structured = structured
@@ -65,7 +65,7 @@ class StructuredPath(opt_einsum.paths.PathOptimizer):  # type: ignore[misc]
 
 
 def plan(terms: tuple[Term, ...], out: Labels) -> Path:
-    """Positions to contract pairwise, each result appended last (opt_einsum's path format)."""
+    """Return the positions to contract pairwise, each result appended last (opt_einsum's path format)."""
     return _plan(terms, out)
 
 

@@ -1,4 +1,4 @@
-"""Folding: the nodes of a circuit in groups, each of them one contraction.
+"""Folding: the nodes of a circuit in groups, each evaluated by one contraction.
 
 Nodes of one depth whose layers have one kind and one shape form a group. A group's value has a leading axis, the *fold*,
 with one entry for each node: (fold, *unit_dims, batch). The plan says which nodes form a group and where each finds its
@@ -83,9 +83,9 @@ class FoldedCircuit:
 
 
 def folded(circuit: Circuit) -> FoldedCircuit:
-    """The groups of a circuit. They are planned at the first call and kept with the circuit.
+    """Return the groups of a circuit, which are planned at the first call and cached with the circuit.
 
-    Raises :class:`CircuitError` where the circuit is not smooth and decomposable.
+    Raises :class:`CircuitError` if the circuit is not smooth and decomposable.
 
     ``torch.compile`` needs a circuit that has been planned: call this, or any query, first.
     """
@@ -112,8 +112,8 @@ def folded(circuit: Circuit) -> FoldedCircuit:
 
 
 def _structure(circuit: Circuit) -> tuple[tuple[int, Key, Dims, tuple[int, ...]], ...]:
-    """(node, kind and shape of its layer, unit axes, children) of every node."""
-    number: dict[int, int] = {}  # a layer or operator that is known only by itself, numbered as met
+    """Return (node, kind and shape of its layer, unit axes, children) for every node."""
+    number: dict[int, int] = {}  # numbers of layers and operators that equal only themselves, by id
     rows = []
     for node in circuit.nodes():
         children = circuit.children(node)
@@ -124,7 +124,7 @@ def _structure(circuit: Circuit) -> tuple[tuple[int, Key, Dims, tuple[int, ...]]
 
 
 def _kind(node: int, layer: Any, below: list[Dims], number: dict[int, int]) -> Key:
-    """What layers of one group have in common."""
+    """Return a key that is equal for layers that may form a group."""
     if isinstance(layer, InputLayer):
         matrix = _matrix(layer, number) if layer.vocab_size else None  # none: densities, and the constant
         return "input", layer.vocab_size, matrix
@@ -138,7 +138,7 @@ def _kind(node: int, layer: Any, below: list[Dims], number: dict[int, int]) -> K
 
 
 def _matrix(of: InputLayer | Operator, number: dict[int, int]) -> Hashable:
-    """What matrices have in common that can be stacked; other matrices are alike only if they are the same."""
+    """Return a key that is equal for matrices that can be stacked; a matrix that cannot has a key of its own."""
     if of.stacks:
         return tuple(parameter.dtype for parameter in of.parameters()[:1])
     return number.setdefault(id(of), len(number))

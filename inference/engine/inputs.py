@@ -1,6 +1,6 @@
-"""Input layers of a group against evidence: (fold, *unit_dims, batch).
+"""Values of a group's input layers at the evidence: (fold, *unit_dims, batch).
 
-One layer over several variables takes their tokens all at once; different tables of one shape are stacked.
+A layer shared by several variables is evaluated once on the tokens of all; different tables of one shape are stacked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SR = Semiring[Any]
 def input_values(
     semiring: SR, layers: Sequence[InputLayer], variables: Sequence[int], evidence: Evidence
 ) -> Any:
-    """The value of each layer at the evidence of its variable, the layers of one shape."""
+    """Compute the value of each layer at the evidence of its variable (−1: none); all layers have one shape."""
     kinds: dict[str, list[int]] = {}
     for i, v in enumerate(variables):
         kind = "tokens" if v in evidence.tokens else "weights" if v in evidence.weights else "total"
@@ -59,7 +59,7 @@ def input_values(
 
 
 def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:
-    """Bᵀ_f x_f for each entry f of the fold, given x (fold, *unit_dims, batch): (fold, vocab, batch)."""
+    """Compute Bᵀ_f x_f for each entry f of the fold, given x (fold, *unit_dims, batch): (fold, vocab, batch)."""
     fold, last = len(layers), semiring.ndim(x) - 1
     if all(layer is layers[0] for layer in layers):
         x = semiring.merge(semiring.permute(x, [*range(1, last), 0, last]), last - 1, 2)
@@ -70,7 +70,7 @@ def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:
 
 
 def join(semiring: SR, values: Sequence[Any]) -> Any:
-    """Values joined along the fold."""
+    """Join values along the fold."""
     if len(values) == 1:
         return values[0]
     last = semiring.ndim(values[0]) - 1
@@ -79,7 +79,7 @@ def join(semiring: SR, values: Sequence[Any]) -> Any:
 
 
 def same_batch(semiring: SR, values: Sequence[Any]) -> list[Any]:
-    """Values whose batch axes have one size (marginalised inputs have one row for all)."""
+    """Expand values to one batch size (marginalised inputs have a single row)."""
     batch = max(semiring.shape(x)[-1] for x in values)
 
     def widen(x: Any) -> Any:
@@ -90,7 +90,7 @@ def same_batch(semiring: SR, values: Sequence[Any]) -> list[Any]:
 
 
 def _repeated(semiring: SR, x: Any, count: int) -> Any:
-    """x for every entry of the fold."""
+    """Repeat x for ``count`` entries of the fold."""
     x = semiring.split(x, 0, (1, semiring.shape(x)[0]))
     return (
         x
@@ -100,7 +100,7 @@ def _repeated(semiring: SR, x: Any, count: int) -> Any:
 
 
 def _unfold(semiring: SR, x: Any, count: int) -> Any:
-    """(*dims, fold · batch) as (fold, *dims, batch)."""
+    """Reshape (*dims, fold · batch) to (fold, *dims, batch)."""
     last = semiring.ndim(x) - 1
     x = semiring.split(x, last, (count, semiring.shape(x)[last] // count))
     return semiring.permute(x, [last, *range(last), last + 1])
@@ -115,7 +115,7 @@ def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor) -> 
 
 
 def _tokens(semiring: SR, layers: Sequence[Any], tokens: Tensor) -> Any:
-    """Tables at their tokens, gathered in one go where the tables are not larger than what is asked of them."""
+    """Gather each table's columns at its tokens, in one call if the tables are not larger than the result."""
     fold, batch = tokens.shape
     if layers[0].vocab_size <= batch:
         table = _stacked(layers).flatten(1, -2)
@@ -133,7 +133,7 @@ def _tied_weights(semiring: SR, layers: Sequence[InputLayer], weights: Tensor) -
 
 
 def _weights(semiring: SR, layers: Sequence[Any], weights: Tensor) -> Any:
-    """Σ_v B_f[:, v] w_f(v) for each entry f of the fold; ``weights`` (vocab, fold, batch)."""
+    """Compute Σ_v B_f[:, v] w_f(v) for each entry f of the fold; ``weights`` (vocab, fold, batch)."""
     table = _stacked(layers)
     _, fold, batch = weights.shape
     w = semiring.lift(in_precision(weights.flatten(1), layers[0]), batched=True)
@@ -146,7 +146,7 @@ def _weights(semiring: SR, layers: Sequence[Any], weights: Tensor) -> Any:
 
 
 def _totals(semiring: SR, layers: Sequence[Any]) -> Any:
-    """Σ_v B_f[:, v] for each entry f of the fold: (fold, *unit_dims, 1)."""
+    """Compute Σ_v B_f[:, v] for each entry f of the fold: (fold, *unit_dims, 1)."""
     table = semiring.lift(_stacked(layers).movedim(0, -1), batched=True)  # a scale for each entry of the fold
     axes = semiring.ndim(table)
     x = semiring.reduce(table, [axes - 2])

@@ -29,9 +29,9 @@ SR = Semiring[Any]
 
 
 class Emission:
-    """The values of a chain's input layer against evidence, with what does not depend on the row computed once.
+    """The values of a chain's input layer at the evidence; values that do not depend on the row are computed once.
 
-    One layer serves every variable of a chain, so observed columns are gathered for many positions at once.
+    One layer serves every variable of a chain, so columns at observed tokens are gathered for many positions at once.
     """
 
     block_elements = 1 << 20
@@ -43,7 +43,7 @@ class Emission:
         self._table: list[Any] = []
 
     def times(self, layer: InputLayer, variable: int, x: Any) -> Any:
-        """x ∘ b, where b is the layer's value at the variable's evidence."""
+        """Return x ∘ b, where b is the layer's value at the variable's evidence."""
         if variable not in self.evidence.tokens:
             return self.semiring.mul(x, self._unobserved(layer, variable))
         for axis in self._observed(layer, variable):
@@ -51,7 +51,7 @@ class Emission:
         return x
 
     def _observed(self, layer: InputLayer, variable: int) -> list[Any]:
-        """B[:, tokens] as one value for each unit axis."""
+        """Return B[:, tokens] at the variable's tokens, as one value for each run of unit axes."""
         if variable not in self._block:
             width = max(1, self.block_elements // (sum(layer.unit_dims) * self.evidence.batch))
             first = variable // width * width
@@ -65,7 +65,7 @@ class Emission:
         return self._block[variable]
 
     def _gathered(self, layer: InputLayer, tokens: Int[Tensor, " count"]) -> list[Any]:
-        """B[:, tokens]: all of B once, where most values are asked for in the end, and gathered from there."""
+        """Return B[:, tokens], gathered from a lifted B if there are at least as many tokens in all as columns of B."""
         asked = len(self.evidence.tokens) * self.evidence.batch
         if isinstance(layer, Continuous) or layer.vocab_size > asked:
             return columns(self.semiring, layer, tokens)
@@ -84,7 +84,7 @@ class Emission:
 
 
 def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
-    """α_0, α_1, …, α_n, each (*state_dims, batch)."""
+    """Yield α_0, α_1, …, α_n, each (*state_dims, batch)."""
     emission, right, left = Emission(semiring, evidence), *_steps(semiring, chain.right.T, chain.left.T)
     alpha = outer(semiring, chain.initial, evidence.batch)
     yield alpha
@@ -96,9 +96,9 @@ def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[
 def totals(
     chain: Chain, semiring: SR, evidence: Evidence, lengths: Collection[int], checkpoint: int | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """(t, root over the first t positions) for each t in ``lengths``, ascending; each root (batch,).
+    """Yield (t, root over the first t positions) for each t in ``lengths``, ascending; each root is (batch,).
 
-    ``checkpoint``: for derivatives, keep a message every so many positions and compute the others a second time.
+    ``checkpoint``: for derivatives, keep a message every ``checkpoint`` positions and recompute the others.
     """
     right, left = _steps(semiring, chain.right.T, chain.left.T)
     last = max(lengths)
@@ -129,12 +129,12 @@ def _steps(semiring: SR, *operators: Operator) -> list[Callable[[Any], Any]]:
 
 
 def checkpointed(fn: Callable[..., Any], *args: Any) -> Any:
-    """Call ``fn`` under gradient checkpointing: nothing within is kept for derivatives, it is computed a second time."""
+    """Call ``fn`` under gradient checkpointing: its intermediate results are recomputed for derivatives, not kept."""
     return torch.utils.checkpoint.checkpoint(fn, *args, use_reentrant=False)
 
 
 def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
-    """β_n, β_{n−1}, …, β_0, each (*state_dims, batch)."""
+    """Yield β_n, β_{n−1}, …, β_0, each (*state_dims, batch)."""
     emission = Emission(semiring, evidence)
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
@@ -145,7 +145,7 @@ def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator
 
 
 def beta_at_units(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
-    """R β, the backward message at the units of a step; where the step is the ``last``, ``chain.unit_final``."""
+    """Return R β, the backward message at the units of a step; ``chain.unit_final`` in rows where the step is the ``last``."""
     batch = semiring.shape(beta)[-1]
     if isinstance(last, Tensor) and bool(last.all()) == bool(last.any()):
         last = bool(last.all())
@@ -160,13 +160,13 @@ def beta_at_units(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tenso
 
 
 def dot(semiring: SR, a: Any, b: Any) -> Any:
-    """Σ_k a_k b_k for messages of one shape (*dims, batch): (batch,)."""
+    """Return Σ_k a_k b_k for messages of one shape (*dims, batch): (batch,)."""
     return semiring.reduce(semiring.mul(a, b), range(semiring.ndim(a) - 1))
 
 
 def next_token_contraction(
     chain: Chain, semiring: SR, alpha: Any, beta: Any, last: bool | Bool[Tensor, " *batch"]
 ) -> Any:
-    """The root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
+    """Return the root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
     edge = semiring.mul(apply(semiring, chain.left.T, alpha), beta_at_units(chain, semiring, beta, last))
     return adjoint(semiring, chain.inputs, edge)

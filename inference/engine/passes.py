@@ -1,7 +1,7 @@
-"""Sweeps over a circuit: upward, the value of every node; downward, the derivative of the root by it.
+"""Sweeps over a circuit: upward, the value of every node; downward, the root's derivative with respect to every node.
 
 A group of nodes (:mod:`tractile.inference.engine.folding`) is one contraction. With one variable open, the root as a function of
-it is Bᵀ of the derivative at the inputs over it.
+this variable is Bᵀ times the derivative at the variable's input layers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FOLD, BATCH = -2, -1  # labels beside those of a product's unit axes
 
 
 class Values(Mapping[int, Any]):
-    """A value for each node, (*unit_dims, batch), held by groups: (fold, *unit_dims, batch)."""
+    """A value for each node, (*unit_dims, batch), stored by groups: (fold, *unit_dims, batch)."""
 
     def __init__(self, semiring: SR, plan: Plan) -> None:
         self.semiring, self.plan = semiring, plan
@@ -37,7 +37,7 @@ class Values(Mapping[int, Any]):
         return self.semiring.merge(self.entry(*self.plan.place[node]), 0, 2)
 
     def entry(self, group: int, i: int) -> Any:
-        """One entry of a group, (1, *unit_dims, batch); the group is cut up once, however many are asked for."""
+        """Return one entry of a group, (1, *unit_dims, batch); the group is split once for all its entries."""
         semiring, size = self.semiring, len(self.plan.groups[group].nodes)
         if size == 1:
             return self.groups[group]
@@ -55,7 +55,7 @@ class Values(Mapping[int, Any]):
         return len(self.plan.place)
 
     def at(self, slot: Slot) -> Any:
-        """The children in a slot, (fold, *unit_dims, batch)."""
+        """Return the values of the children in a slot, (fold, *unit_dims, batch)."""
         if len(slot.index) == 1:
             return self.entry(slot.groups[0], slot.index[0])
         found = same_batch(self.semiring, [self.groups[g] for g in slot.groups])
@@ -65,7 +65,7 @@ class Values(Mapping[int, Any]):
         return self.semiring.gather(x, torch.tensor(slot.index, device=self.semiring.device(x)), 0)
 
     def collect(self, group: int, pieces: Sequence[tuple[Sequence[int], Any]]) -> None:
-        """The group from pieces (entries, value) that may overlap: a child of several nodes adds up what each gives."""
+        """Set a group from pieces (entries, value); pieces of one entry, a child of several nodes, are ⊕-added."""
         semiring, size = self.semiring, len(self.plan.groups[group].nodes)
         entries = [i for own, _ in pieces for i in own]
         x = join(semiring, same_batch(semiring, [value for _, value in pieces]))
@@ -77,9 +77,9 @@ class Values(Mapping[int, Any]):
 
 
 def upward(circuit: Circuit, semiring: SR, evidence: Evidence, checkpoint: int | None = None) -> Values:
-    """The value of every node below the root, each (*unit_dims, batch).
+    """Compute the value of every node from the inputs up to the root, each (*unit_dims, batch).
 
-    ``checkpoint``: for derivatives, keep the values of groups and compute what lies between a second time.
+    ``checkpoint`` (if not None): for derivatives, keep only the values of groups and recompute what lies between.
     """
     known = folded(circuit)
     values = Values(semiring, known.plan)
@@ -90,7 +90,7 @@ def upward(circuit: Circuit, semiring: SR, evidence: Evidence, checkpoint: int |
 
 
 def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidence) -> Any:
-    """The value of one group, from those of its children."""
+    """Compute the value of one group from those of its children."""
     semiring, layers, group = values.semiring, known.layers[g], known.plan.groups[g]
     if isinstance(layers[0], InputLayer):
         return input_values(semiring, layers, known.variables[g], evidence)
@@ -105,7 +105,7 @@ def _group_value(known: FoldedCircuit, g: int, values: Values, evidence: Evidenc
 
 
 def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
-    """The derivative of the root with respect to every node, each (*unit_dims, batch). ``values``: what :func:`upward` gave."""
+    """Compute the derivative of the root with respect to every node, each (*unit_dims, batch), from the upward ``values``."""
     known, plan, derivatives = folded(circuit), values.plan, Values(semiring, values.plan)
     pieces: list[list[tuple[Sequence[int], Any]]] = [[] for _ in plan.groups]
     device = semiring.device(values.groups[-1])
@@ -131,7 +131,7 @@ def downward(circuit: Circuit, semiring: SR, values: Values) -> Values:
 def _passed(
     semiring: SR, layers: Sequence[Any], plan: Plan, group: Group, d: Any, values: Values
 ) -> Iterator[Any]:
-    """What a group with derivative d gives to the children in each slot."""
+    """Yield what a group with derivative ``d`` contributes to the derivatives of its children, slot by slot."""
     if isinstance(layers[0], Sum):
         for operators, slot in zip(_operators(layers), group.slots, strict=True):
             down = apply_many(semiring, operators, d, transposed=True)
@@ -150,17 +150,17 @@ def _passed(
 
 
 def _operators(layers: Sequence[Sum]) -> list[tuple[Operator, ...]]:
-    """For each slot, the operator of each node."""
+    """Return for each slot the operator of each node."""
     return list(zip(*(layer.operators for layer in layers), strict=True))
 
 
 def _labels(group: Group) -> tuple[list[Any], Any]:
-    """The labels of a product's children and of its output, with fold and batch."""
+    """Return the labels of a product's children and of its output, with those of fold and batch."""
     return [(FOLD, *labels, BATCH) for labels in group.labels], (FOLD, *group.out, BATCH)
 
 
 def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
-    """The values combined from left to right."""
+    """Combine the values from left to right."""
     out = values[0]
     for value in values[1:]:
         out = operation(out, value)
@@ -170,8 +170,9 @@ def fold(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
 def open_inputs(
     circuit: Circuit, semiring: SR, evidence: Evidence, variable: int
 ) -> list[tuple[InputLayer, Any]]:
-    """The root as a function of one variable, its evidence ignored: (vocab, batch), under an input layer over the variable;
-    of a continuous variable (units, batch) for each of its layers.
+    """Return the root as a function of one variable, ignoring evidence on it, with an input layer of the variable.
+
+    The function is (vocab, batch); for a continuous variable there is one of (units, batch) for each of its layers.
     """
     values = upward(circuit, semiring, evidence.without(variable))
     derivatives = downward(circuit, semiring, values)
@@ -188,6 +189,6 @@ def open_inputs(
 
 
 def open_variable(circuit: Circuit, semiring: SR, evidence: Evidence, variable: int) -> Any:
-    """The root as a function of one discrete variable, its evidence ignored: (vocab, batch)."""
+    """Return the root as a function of one discrete variable, ignoring evidence on it: (vocab, batch)."""
     ((_, table),) = open_inputs(circuit, semiring, evidence, variable)
     return table
