@@ -1,4 +1,4 @@
-"""Semirings: what "sum" and "product" mean while the engine contracts.
+"""Semirings: the meaning of "sum" (⊕) and "product" (⊗) in the engine's contractions.
 
     semiring     value of a weight w    ⊕          ⊗     answers
     Real         w, mantissa × scale    +          ×     probabilities, partition functions, next-token distributions
@@ -36,8 +36,8 @@ Value = TypeVar("Value")
 class Semiring(ABC, Generic[Value]):
     """A commutative semiring on values with positional axes; the batch is the last axis of a message.
 
-    ``additive``: the value of a sum of weights is the ⊕ of their values, so that a matrix product may be taken factor by
-    factor. Not so for maxima and counts, which see the paths through the factors.
+    ``additive``: whether the value of a sum of weights is the ⊕ of their values, so that a product of matrices may be applied
+    factor by factor. False for maxima and counts, which would count the paths through the factors.
 
     Examples
     --------
@@ -58,96 +58,96 @@ class Semiring(ABC, Generic[Value]):
 
     @abstractmethod
     def lift(self, weight: Tensor, *, batched: bool = False) -> Value:
-        """Non-negative weights as a value; ``batched`` says that the last axis is the batch."""
+        """Return non-negative weights as a value; ``batched`` says that the last axis is the batch."""
 
     def lift_log(self, log_weight: Tensor) -> Value:
-        """Weights given by their logarithms, the batch last, as a value."""
+        """Return weights, given by their logarithms, as a value; the last axis is the batch."""
         return self.lift(log_weight.exp(), batched=True)
 
     def integral(self, log_mass: Tensor, log_peak: Tensor) -> Value:
-        """⊕ over all values of a density, from log ∫ and log max: the mass, where sums are sums."""
+        """Return the ⊕ over all values of a density: its mass ∫, unless ⊕ is a maximum (then its peak)."""
         return self.lift_log(log_mass)
 
     @abstractmethod
     def log(self, x: Value) -> Tensor:
-        """The natural logarithm of the real number that x stands for (Counting: of the count; MinPlus: minus the cost)."""
+        """Return the natural logarithm of the real number that x stands for (Counting: of the count; MinPlus: −cost)."""
 
     def along(self, matrix: Tensor, x: Value, axis: int) -> Value:
-        """A matrix of weights times x along ``axis``."""
+        """Multiply x by a matrix of weights along ``axis``."""
         labels = list(range(self.ndim(x)))
         out = [len(labels) if i == axis else i for i in labels]
         return self.einsum(self.lift(matrix), [len(labels), axis], x, labels, out)
 
     @abstractmethod
     def einsum(self, a: Value, a_labels: Labels, b: Value, b_labels: Labels, out: Labels) -> Value:
-        """⊕ of a ⊗ b over the labels that are not in ``out``."""
+        """Compute the ⊕ of a ⊗ b over the labels that are not in ``out``."""
 
     @abstractmethod
     def reduce(self, x: Value, axes: Sequence[int]) -> Value:
-        """⊕ over ``axes``, which go."""
+        """Compute the ⊕ over ``axes``, which are removed."""
 
     @abstractmethod
     def mul(self, a: Value, b: Value) -> Value:
-        """a ⊗ b, elementwise, broadcasting."""
+        """Compute a ⊗ b elementwise, with broadcasting."""
 
     @abstractmethod
     def add(self, a: Value, b: Value) -> Value:
-        """a ⊕ b, elementwise."""
+        """Compute a ⊕ b elementwise."""
 
     @abstractmethod
     def segment_sum(self, x: Value, index: Tensor, size: int, axis: int) -> Value:
-        """Slices of x along ``axis`` ⊕-ed by ``index`` into ``size`` segments."""
+        """Combine the slices of x along ``axis`` by ⊕ into ``size`` segments; slice i goes to segment ``index[i]``."""
 
     @abstractmethod
     def gather(self, x: Value, index: Tensor, axis: int) -> Value:
-        """The slices ``index`` of x along ``axis``."""
+        """Return the slices ``index`` of x along ``axis``."""
 
     @abstractmethod
     def permute(self, x: Value, order: Sequence[int]) -> Value:
-        """The axes in another order."""
+        """Return x with its axes in another order."""
 
     @abstractmethod
     def split(self, x: Value, axis: int, dims: Sequence[int]) -> Value:
-        """One axis written as several."""
+        """Reshape one axis to several, of sizes ``dims``."""
 
     @abstractmethod
     def merge(self, x: Value, axis: int, count: int) -> Value:
-        """``count`` axes from ``axis`` on written as one."""
+        """Reshape ``count`` axes from ``axis`` on to one."""
 
     @abstractmethod
     def cat(self, values: Sequence[Value]) -> Value:
-        """Values joined along the batch."""
+        """Join values along the batch."""
 
     @abstractmethod
     def chunk(self, x: Value, count: int) -> list[Value]:
-        """The batch cut into ``count`` equal parts."""
+        """Split the batch into ``count`` equal parts."""
 
     @abstractmethod
     def shape(self, x: Value) -> tuple[int, ...]:
-        """The size of each axis."""
+        """Return the size of each axis."""
 
     @abstractmethod
     def device(self, x: Value) -> torch.device:
-        """Where the value lives."""
+        """Return the device of a value."""
 
     def incidence(self, x: Value, matrix: Incidence, axis: int) -> Value:
-        """A 0/1 matrix given by the positions of its ones, applied along ``axis``."""
+        """Apply a 0/1 matrix, given by the positions of its ones, along ``axis``."""
         device = self.device(x)
         return self.segment_sum(
             self.gather(x, matrix.col.to(device), axis), matrix.row.to(device), matrix.shape[0], axis
         )
 
     def rescaled(self, x: Value) -> Value:
-        """The same value, for one that is used many times: brought to the scale that products want."""
+        """Return an equal value prepared for many products (Real: with the maximum of every mantissa column at one)."""
         return x
 
     def ndim(self, x: Value) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.shape(x))
 
 
 class TensorSemiring(Semiring[Tensor]):
-    """A semiring whose values are plain tensors: the structural operations, and each parameter lifted once."""
+    """A semiring whose values are plain tensors: the structural operations, and a cache of lifted parameters; abstract."""
 
     def __init__(self) -> None:
         self._lifted: dict[tuple[Any, ...], tuple[Tensor, int, Tensor]] = {}
@@ -193,7 +193,7 @@ class TensorSemiring(Semiring[Tensor]):
 
 
 class LinearSemiring(TensorSemiring):
-    """Ordinary sums and products on plain tensors: the base of Boolean and Counting."""
+    """Ordinary sums and products on plain tensors: the base of Boolean, Counting and Residue."""
 
     dtype = torch.float64
 
@@ -278,7 +278,7 @@ class Boolean(LinearSemiring):
 
 
 class _LogDomain(TensorSemiring):
-    """Values are logarithms (or costs): ⊗ is +, ⊕ a reduction that subclasses name."""
+    """A semiring of logarithms (or costs): ⊗ is +, ⊕ a reduction defined by subclasses; abstract."""
 
     sign = 1.0
     block_elements = 1 << 24
@@ -373,7 +373,7 @@ class MinPlus(MaxProduct):
 class Log(_LogDomain):
     """Log-space sums, exact over any dynamic range: the reference that Real is tested against.
 
-    The derivative by a weight of zero is zero here (Real has the true one).
+    The derivative with respect to a weight of zero is zero here (Real has the true one).
 
     Examples
     --------
@@ -393,7 +393,7 @@ class Log(_LogDomain):
         return safe_log((x - top).exp().sum(axes)) + top.squeeze(axes)
 
     def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
-        """By max-shift and one product; where that could have underflowed, by broadcasting."""
+        """Contract by max-shift and one matrix product, or by broadcasting if the product may have underflowed."""
         summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
         if not summed:
             return super().einsum(a, a_labels, b, b_labels, out)
