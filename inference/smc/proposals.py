@@ -232,7 +232,7 @@ class GCDProposal(Local):
 
 @final
 class LookaheadProposal(Local):
-    """The proposal q ∝ p_lm(x_t) · p_hmm(C | x_≤t)^``strength``: the language model times the HMM's lookahead.
+    """The proposal q ∝ p_lm(x_t) · p_hmm(C | x_≤t)^strength: the language model times the HMM's lookahead.
 
     With the strength "auto", :func:`.smc`, :func:`.mcmc` and :func:`.resample_move` find it for a model, an HMM and a constraint;
     with a :class:`Strength`, for all requests that share the object.
@@ -303,7 +303,7 @@ class LookaheadProposal(Local):
 
 @final
 class MixtureProposal(Tabular):
-    """The proposal q ∝ p_lm(x_t)^``w`` · p_hmm(x_t | x_<t, C)^(1 − ``w``).
+    """The proposal q ∝ p_lm(x_t)^w · p_hmm(x_t | x_<t, C)^(1 − w).
 
     ``potential`` is the default potential of samplers with this proposal: by default φ_pgcd; ``PrefixPotential()`` gives the
     paper's form.
