@@ -73,7 +73,7 @@ class FoldedCircuit:
     made_of: list[Any]  # the layer of every node of the graph when it was planned
 
     def fits(self, circuit: Circuit) -> bool:
-        """Whether the circuit still has these nodes, layers and root."""
+        """Return whether the circuit still has these nodes, layers and root."""
         now = circuit.graph.nodes.values()
         return (
             self.root == circuit.root
