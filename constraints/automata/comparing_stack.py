@@ -145,6 +145,12 @@ class RecordingAutomaton:
             return self.plain.completions(configuration)
         return [text for reading in configuration if (text := self.completed(reading)) is not None]
 
+    def completion_size(self, readings: Iterable[Reading]) -> int:
+        """Return the bytes of a short text from some of these readings to acceptance; 0 if nothing is recorded."""
+        if not any(records for _, records in readings):
+            return 0
+        return min([len(text) for each in readings if (text := self.completed(each)) is not None])
+
     def body(self, configuration: Configuration) -> Body | None:
         return None if isinstance(configuration, Readings) else self.plain.body(configuration)
 
@@ -179,7 +185,9 @@ class RecordingAutomaton:
         frame: Stack | None = stack
         while frame is not None:
             rest: bytes | None
-            if at and frame is known[at - 1]:
+            if not at:
+                return out + self.plain._completion(frame)
+            if frame is known[at - 1]:
                 at -= 1
                 rest = self._end(records[at], frame, out)
                 if rest is None:

@@ -2,9 +2,8 @@
 
 Numbers without any condition are written in every way that JSON has. Under a condition they are decimals without an
 exponent, with any number of zeros at the end of the fraction: ``1``, ``1.0`` and ``1.00`` are one number. Plain numbers
-(:class:`Notation`) have one text each, but for those that are very large or very small. Every bound
-comes down to one language, the decimals not below a positive number, compared digit by digit; the rest is union and
-difference.
+(:class:`Notation`) have one text each, but for those that are very large or very small. Bounds are
+compared digit by digit (:mod:`.decimals`); the rest is union and difference.
 """
 
 from __future__ import annotations
@@ -19,7 +18,8 @@ from .. import limits
 from ..automata.dfa import complement, difference, intersect, minimize
 from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, star, union
 from ..automata.repeats import repeat
-from ..automata.work import metered, spend
+from ..automata.work import metered
+from .decimals import between
 from .shapes import Numbers, inside
 
 
@@ -29,15 +29,13 @@ def digits(low: int, high: int = 9) -> Nfa:
 
 
 ANY = star(digits(0))
-POSITIVE = concat([star(literal(b"0")), digits(1), ANY])  # digits that are not all zero
 NATURAL = union([literal(b"0"), concat([digits(1), ANY])])
 FRACTION = optional(concat([literal(b"."), plus(digits(0))]))
 EXPONENT = concat(
     [byte_ranges([(69, 69), (101, 101)]), optional(byte_ranges([(43, 43), (45, 45)])), plus(digits(0))]
 )
 MINUS = literal(b"-")
-UNSIGNED = minimize(concat([NATURAL, FRACTION]))
-DECIMAL = minimize(concat([optional(MINUS), UNSIGNED]))
+DECIMAL = minimize(concat([optional(MINUS), NATURAL, FRACTION]))
 NUMBER = minimize(concat([DECIMAL, optional(EXPONENT)]))
 PLAIN_INTEGER = minimize(concat([optional(MINUS), NATURAL]))
 NO_FRACTION = optional(concat([literal(b"."), plus(literal(b"0"))]))
@@ -111,12 +109,10 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
     if notation.whole and shape == Numbers(integer=False):
         return difference(NUMBER, whole)
     found = whole if shape.integer else DECIMAL
+    if shape.low or shape.high:
+        found = between(shape.low, shape.high, bool(shape.integer), not (shape.integer and notation.whole))
     if shape.integer is False:
         found = difference(found, whole)
-    if shape.low:
-        found = minimize(intersect(found, at_least(*shape.low)))
-    if shape.high:
-        found = minimize(difference(found, at_least(shape.high.value, not shape.high.strict)))
     for step, sign in sorted(shape.multiples):
         steps = multiples(step)
         found = intersect(found, steps if sign else complement(steps), limit=limits.PART_STATES)
@@ -136,51 +132,6 @@ def same(value: Decimal, plain: bool = False) -> Nfa:
     if "e" in (shown := repr(float(value))) and Decimal(shown) == value:
         return union([exact, literal(shown.encode())])
     return exact
-
-
-@metered(maxsize=256)
-def at_least(value: Decimal, strict: bool) -> Nfa:
-    """Return the decimals not below ``value`` (above it if ``strict``)."""
-    spend(500)
-    if value > 0 or (value == 0 and strict):
-        return minimize(unsigned_at_least(value, strict))
-    below = difference(UNSIGNED, unsigned_at_least(-value, not strict))
-    return minimize(union([UNSIGNED, concat([MINUS, below])]))
-
-
-def unsigned_at_least(value: Decimal, strict: bool) -> Nfa:
-    """Return the decimals without sign not below ``value >= 0`` (above it if ``strict``)."""
-    whole, _, tail = f"{value:f}".partition(".")
-    tail = tail.rstrip("0")
-    # Digits after the point that make more than `tail`: equal up to some place and larger there, or longer.
-    larger = len(tail) + 1
-    rows = [(i, 48 + int(digit), 48 + int(digit), i + 1) for i, digit in enumerate(tail)]
-    rows += [(i, 49 + int(digit), 57, larger) for i, digit in enumerate(tail) if digit != "9"]
-    more = automaton([*rows, (larger, 48, 57, larger)], [larger])
-    fraction = union([more, concat([literal(tail.encode()), POSITIVE if strict else ANY])])
-    fraction = concat([literal(b"."), fraction]) if tail or strict else FRACTION
-    return union([concat([literal(whole.encode()), fraction]), concat([naturals(int(whole) + 1), FRACTION])])
-
-
-def naturals(low: int) -> Nfa:
-    """Return the whole numbers not below ``low >= 1``, without leading zeros.
-    The state after i digits is 3i if they equal those of ``low``, 3i + 1 if they are less, 3i + 2 if more."""
-    first = str(low).encode()
-    n, rows = len(first), []
-    for i, digit in enumerate(first):
-        least = 49 if i == 0 else 48
-        ways = [(3 * i, least, digit - 1, 1), (3 * i, digit, digit, 0), (3 * i, digit + 1, 57, 2)]
-        ways += [(3 * i + 1, 48, 57, 1), (3 * i + 2, 48, 57, 2)] if i else []
-        rows += [(source, a, b, 3 * i + 3 + to) for source, a, b, to in ways if a <= b]
-    rows += [(3 * n + now, 48, 57, 3 * n + 3) for now in range(4)]  # the last is any longer number
-    return automaton(rows, [3 * n, 3 * n + 2, 3 * n + 3])
-
-
-def automaton(rows: list[tuple[int, int, int, int]], accept: list[int]) -> Nfa:
-    """Return the automaton of these edges.
-    State 0 is the start, the last of ``accept`` the last state."""
-    spend(len(rows) / 2)
-    return Nfa(accept[-1] + 1, np.array(rows), np.empty((0, 2), np.int64), np.array([0]), np.array(accept))
 
 
 @metered(maxsize=256)

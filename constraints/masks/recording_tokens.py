@@ -180,23 +180,29 @@ class RecordingTokens(Steps):
         words = self.base.words_from(self.plain_state(state)).view(np.uint8)
         readings = self.recording.readings(self.configuration(state))
         barred, passed, most = list[int](), list[int](), 0
-        near: list[int] = []
+        near: dict[int, set[Reading]] = {}
         if state >= RECORDED:
             near = self._along(set(readings), words, barred)
-        some = self._between_items(state, readings, words)
-        for token in dict.fromkeys([*near, *some]):
+        for live in {id(live): live for live in near.values()}.values():
+            most = max(most, self.recording.completion_size(live))
+        passed += near
+        for token in self._between_items(state, readings, words):
+            if token in near:
+                continue
             target = self.step(state, token)
             (passed if target != -1 else barred).append(token)
             if target >= RECORDED:
                 most = max(most, len(self.recording.completion(self.configuration(target))))
         return barred, passed, most
 
-    def _along(self, readings: set[Reading], words: Int[ndarray, " bytes"], barred: list[int]) -> list[int]:
-        """Return the tokens after which an item may still become one that was seen.
+    def _along(
+        self, readings: set[Reading], words: Int[ndarray, " bytes"], barred: list[int]
+    ) -> dict[int, set[Reading]]:
+        """Return the tokens after which an item may still become one that was seen, with the readings after each.
 
         ``barred`` gets the tokens after which it must.
         """
-        trie, near = self.vocab.trie, list[int]()
+        trie, near = self.vocab.trie, dict[int, set[Reading]]()
         todo = [(readings, 0)]
         while todo:
             here, node = todo.pop()
@@ -208,7 +214,9 @@ class RecordingTokens(Steps):
                 live = {reading for reading in after if self.recording.is_live(reading)}
                 if live:
                     own = trie.order[int(trie.low[child]) : int(trie.low[child] + trie.own[child])]
-                    near += own[(words[own >> 3] >> (own & 7) & 1).astype(bool)].tolist()
+                    near.update(
+                        dict.fromkeys(own[(words[own >> 3] >> (own & 7) & 1).astype(bool)].tolist(), live)
+                    )
                     todo.append((live, child))
                 else:
                     below = trie.order[int(trie.low[child]) : int(trie.high[child])]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable
+from contextlib import suppress
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from ..text import JSON
@@ -13,6 +15,7 @@ from ..text import JSON
 BLANKS = b" \t\n\r"
 DIGITS = b"0123456789.eE+-"
 EVERY = bytes(range(256))
+MOST_KEPT = 1 << 14  # answers of `onward`
 NUMBER = re.compile(rb"[-+0-9.eE]+")
 LITERALS = {None: b"null", (True,): b"true", (False,): b"false"}
 Rest = tuple[int, bytes]
@@ -23,6 +26,7 @@ class Differs(Exception):
     """The error of a text that does not begin a text of the value."""
 
 
+@lru_cache(MOST_KEPT)
 def onward(text: bytes, value: Hashable) -> bytes | None:
     """Return a superset of the bytes with which a text goes on towards a value.
     Return ``None`` if it cannot become the value, which is one of :func:`~.distinct.frozen`."""
@@ -97,6 +101,9 @@ def first_byte(word: str) -> int:
 
 def decoded(text: bytes) -> tuple[str, bool]:
     """Return the whole letters of the beginning of a string, and whether nothing follows them."""
+    if b"\\" not in text:
+        with suppress(UnicodeDecodeError):
+            return text[1:].decode(), True
     for size in range(len(text), 0, -1):
         try:
             found = str(json.loads(text[:size] + b'"', strict=False))

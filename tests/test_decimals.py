@@ -1,0 +1,57 @@
+"""Decimals between bounds, beside all texts of a few bytes compared as numbers."""
+
+import itertools
+import re
+from decimal import Decimal
+
+import pytest
+
+from tractile.constraints.json.decimals import between
+from tractile.constraints.json.shapes import Bound
+
+DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
+TEXTS = ["".join(text) for size in range(1, 6) for text in itertools.product("-.0159", repeat=size)]
+NUMBERS = {text: Decimal(text) for text in TEXTS if DECIMAL.fullmatch(text)}
+TEXTS = [text for text in TEXTS if text in NUMBERS or len(text) < 4]
+BOUNDS = [
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "5",
+    "-5",
+    "9.9",
+    "-9.9",
+    "0.5",
+    "-0.05",
+    "10",
+    "-15",
+    "150",
+    "100.1",
+    "1E+2",
+    "5.10",
+]
+
+
+@pytest.mark.parametrize("integer", [False, True])
+@pytest.mark.parametrize("low", [None, *BOUNDS])
+def test_all_texts_of_five_bytes_are_accepted_exactly_if_the_number_lies_between_the_bounds(low, integer):
+    for high in [None, *BOUNDS][:: 1 if low in (None, "0", "-9.9") else 4]:
+        for strict in (False, True):
+            if low is None and high is None:
+                continue
+            a = None if low is None else Bound(Decimal(low), strict)
+            b = None if high is None else Bound(Decimal(high), strict)
+            point = not (integer and strict)
+            nfa = between(a, b, integer, point).plain
+            assert nfa.is_deterministic
+            accepted = {text for text in TEXTS if nfa.accepts(text.encode())} if nfa.num_states else set()
+            expected = {
+                text
+                for text, value in NUMBERS.items()
+                if (a is None or value > a.value or (value == a.value and not strict))
+                and (b is None or value < b.value or (value == b.value and not strict))
+                and (not integer or value == int(value))
+                and (point or "." not in text)
+            }
+            assert accepted == expected
