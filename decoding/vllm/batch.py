@@ -121,17 +121,21 @@ class Batch:
 
         If no text fits, the budget is that of the shortest text: the engine will cut it with ``finish_reason`` ``"length"``.
         """
-        budget = budget_of(asked.budget, prompt, self._max_model_len)
-        if budget == asked.budget:
-            return asked
-        needed = self._automaton(asked.constraint).fewest_after([])
-        if budget < needed:
+        left = budget_of(asked.budget, prompt, self._max_model_len)
+        fitting = self._fitting(asked, left)
+        if left < fitting.budget:
             logger.error(
                 "the prompt leaves %d tokens for a constraint that needs %d: the text will be cut",
-                budget,
-                needed,
+                left,
+                fitting.budget,
             )
-        return replace(asked, budget=max(budget, needed))
+        return fitting
+
+    def _fitting(self, asked: ConstraintRequest, left: int) -> ConstraintRequest:
+        """Return the request with a budget of ``left`` tokens, or of the shortest text if that has more."""
+        if left == asked.budget:
+            return asked
+        return replace(asked, budget=max(left, self._automaton(asked.constraint).fewest_after([])))
 
     def key(self, asked: ConstraintRequest, prompt: int) -> tuple[Any, ...]:
         """Return the argument of :meth:`query` for a request with a prompt of ``prompt`` tokens."""
@@ -161,6 +165,16 @@ class Batch:
             while len(self.queries) > MOST_QUERIES:
                 self.queries.popitem(last=False)
         return query
+
+    def prepare(self, asked: ConstraintRequest, prompt: int) -> NextTokenQuery:
+        """Compute all that the first token of a request needs: tables, mask, scores of the HMM; any thread may call it.
+
+        Returns the query. As long as a reference to it is held, the request finds its tables computed.
+        """
+        asked = self._fitting(asked, budget_of(asked.budget, prompt, self._max_model_len))
+        group = self._begin(key_of(asked), [Request(asked, [])])
+        group.rows.apply(torch.zeros(1, group.query.vocab_size, device=group.query.device))
+        return group.query
 
     def apply(
         self,

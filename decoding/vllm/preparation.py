@@ -1,7 +1,8 @@
-"""Compute the tables of logits processors in a thread, while the request waits in vLLM's scheduler.
+"""Compute what the first token of a request needs in a thread, while the request waits in vLLM's scheduler.
 
 vLLM lets a request with structured output wait until its grammar is compiled, and runs other requests meanwhile. A request
-for Tractile's logits processors whose tables are missing waits in the same way:
+for Tractile's logits processors whose tables are missing waits in the same way for the automaton, the HMM's messages, the first
+mask and the first scores:
 
     EngineCore.preprocess_add_request           hold      starts the tables, and puts them where a grammar would be
     Scheduler._handle_blocked_waiting_request   release   takes them out once they are ready, so the request is scheduled
@@ -42,10 +43,12 @@ def hold(original: Callable[..., Any], self: Any, request: Any) -> Any:
         return held, wave
     batches = [adapter.batch for adapter in SERVING if adapter.vllm_config is self.vllm_config]
     for batch in batches:
-        key = batch.key(asked, held.num_prompt_tokens)
-        if not batch.ready(key):
+        prompt = held.num_prompt_tokens
+        if not batch.ready(batch.key(asked, prompt)):
             status = importlib.import_module("vllm.v1.request").RequestStatus
-            held.structured_output_request = Preparation(manager.executor.submit(batch.query, key))
+            held.structured_output_request = Preparation(
+                manager.executor.submit(batch.prepare, asked, prompt)
+            )
             held.status = status.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
     return held, wave
 
