@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor  # `import torch` has loaded it
+from torch.autograd.forward_ad import unpack_dual
 
 
 def transformed(x: Tensor) -> bool:
@@ -29,6 +32,20 @@ def is_abstract(x: Tensor) -> bool:
 def shape_only(x: Tensor) -> bool:
     """Return whether x has a shape but no values: a tensor on the meta device, or a fake tensor."""
     return x.is_meta or isinstance(x, FakeTensor)
+
+
+def is_plain(tensors: Iterable[Tensor]) -> bool:
+    """Return whether arithmetic on the tensors may be done in place: values can be read, and no derivative is asked for."""
+    if torch.compiler.is_compiling():
+        return False
+    recorded = torch.is_grad_enabled()
+    return not any(
+        (recorded and x.requires_grad)
+        or torch._C._functorch.is_functorch_wrapped_tensor(x)
+        or shape_only(x)
+        or unpack_dual(x).tangent is not None
+        for x in tensors
+    )
 
 
 def any_if_concrete(condition: Tensor) -> bool:

@@ -128,9 +128,10 @@ class InputLayer(ABC):
             (x if isinstance(x, Tensor) else x.matrix(), own)
             for x, own in self.factors(axes, token, token + 1)
         ]
-        factors.append((torch.ones(self.vocab_size) if weights is None else weights, (token,)))
+        if weights is not None:
+            factors.append((weights, (token,)))
         like = self.parameters()[0] if self.parameters() else factors[-1][0].double()
-        dtype = torch.promote_types(like.dtype, factors[-1][0].dtype)
+        dtype = torch.promote_types(like.dtype, torch.float32 if weights is None else weights.dtype)
         operands = [item for x, own in factors for item in (x.to(like.device, dtype), list(own))]
         result: Tensor = torch.einsum(*operands, axes)
         return result

@@ -154,13 +154,11 @@ class Leaf(Operator):
 
     def times(self, x: Float[Tensor, "cols *batch"]) -> Float[Tensor, "rows *batch"]:
         """Compute M·x in ordinary arithmetic, for a vector or a batch of vectors on the last axis."""
-        matrix = self.matrix()
-        dtype = torch.promote_types(matrix.dtype, x.dtype)
-        return (
-            (x.T.to(dtype) @ matrix.to(x.device, dtype).T).T
-            if x.ndim == 2
-            else matrix.to(x.device, dtype) @ x.to(dtype)
-        )
+        matrix = self.matrix().to(x.device)
+        if matrix.dtype != x.dtype:
+            dtype = torch.promote_types(matrix.dtype, x.dtype)
+            matrix, x = matrix.to(dtype), x.to(dtype)
+        return (x.T @ matrix.T).T if x.ndim == 2 else matrix @ x
 
 
 class AxisOperator(Leaf):

@@ -25,7 +25,7 @@ from ...layers.gaussian import Continuous
 from ...layers.incidence import Identity
 from ...layers.inner import regroup
 from ...layers.input import InputLayer
-from ...layers.operator import AxisOperator, Delta, Factor, Operator
+from ...layers.operator import AxisOperator, Delta, Factor, Leaf, Operator
 from ..semirings.base import Semiring
 from .contraction_path import Labels, plan
 
@@ -148,10 +148,7 @@ def applier(semiring: Semiring[Any], op: Operator) -> Callable[[Any], Any]:
     Kronecker components are applied along one axis after the other, (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5),
     those first that make x smaller.
     """
-    leaves, r, c = op.leaves(), len(op.row_dims), len(op.col_dims)
-    if len(leaves) == r == c and all(leaf.direct for leaf in leaves):
-        steps = [(axis, leaf) for axis, leaf in enumerate(leaves) if not isinstance(leaf, Identity)]
-        steps.sort(key=lambda step: step[1].shape[0] / step[1].shape[1])
+    if (steps := axis_steps(op)) is not None:
 
         def each_axis(x: Any) -> Any:
             for axis, leaf in steps:
@@ -159,9 +156,19 @@ def applier(semiring: Semiring[Any], op: Operator) -> Callable[[Any], Any]:
             return x
 
         return each_axis
+    r, c = len(op.row_dims), len(op.col_dims)
     row, col, batch = tuple(range(r)), tuple(range(r, r + c)), r + c
     factors = _lifted(semiring, op.factors(row, col))
     return lambda x: contract(semiring, [*factors, (x, (*col, batch))], (*row, batch))
+
+
+def axis_steps(op: Operator) -> list[tuple[int, Leaf]] | None:
+    """The axes and the leaves to apply along them, in this order, for M·x; None where M has to be contracted."""
+    leaves = op.leaves()
+    if not len(leaves) == len(op.row_dims) == len(op.col_dims) or not all(leaf.direct for leaf in leaves):
+        return None
+    steps = [(axis, leaf) for axis, leaf in enumerate(leaves) if not isinstance(leaf, Identity)]
+    return sorted(steps, key=lambda step: step[1].shape[0] / step[1].shape[1])
 
 
 def observe(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
@@ -248,8 +255,10 @@ def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:
 
 def outer(semiring: Semiring[Any], vectors: Sequence[Tensor], batch: int) -> Any:
     """v_1 ⊗ … ⊗ v_k repeated over a batch: (*dims, batch), one scale for each row."""
-    axes = len(vectors)
-    x = semiring.lift(_placed(vectors[0][:, None].expand(-1, batch), 0, axes), batched=True)
-    for i, vector in enumerate(vectors[1:], 1):
-        x = semiring.mul(x, semiring.lift(_placed(vector[:, None], i, axes)))
+    first, *others = (
+        v.view([-1 if i == axis else 1 for i in range(len(vectors) + 1)]) for axis, v in enumerate(vectors)
+    )
+    x = semiring.lift(first if batch == 1 else first.expand(*first.shape[:-1], batch), batched=True)
+    for vector in others:
+        x = semiring.mul(x, semiring.lift(vector))
     return x

@@ -32,6 +32,7 @@ from ...layers.functorch_utils import any_if_concrete, is_abstract, transformed
 from ..engine import messages, passes
 from ..engine.folding import folded
 from ..engine.inputs import open_values
+from ..engine.partition import log_partition
 from ..semirings.base import Boolean, Counting, Log, Semiring
 from ..semirings.labelled_tensor import finite
 from ..semirings.scaled_real import Real
@@ -124,7 +125,7 @@ def log_marginal(
     of row i count. ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint``
     positions (√n is a good number), a circuit the values of its layers, and what lies between is computed a second time.
 
-    Tokens under an HMM take a faster forward algorithm on arrays, unless derivatives are needed. Rows that underflow in
+    Tokens under an HMM take a faster forward algorithm on arrays, unless derivatives are needed. Rows that under- or overflow in
     scaled arithmetic, because hidden states differ too much in probability, are recomputed in log space, so the result is
     −inf only if the true value is zero. Raises :class:`EvidenceError` if the evidence does not fit.
 
@@ -146,7 +147,7 @@ def log_marginal(
         return log_prob(model.initial_probs, model.transition, model.emission_probs, evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
     result = total(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
-    lost = result == -torch.inf
+    lost = ~result.isfinite()
     if semiring is None and any_if_concrete(lost):
         rows = lost.nonzero().squeeze(1)
         some = None if lengths is None else lengths[rows]
@@ -191,7 +192,8 @@ def partition(
     >>> round(tt.partition(coin * one, n=3).exp().item(), 4)  # P(exactly one 1 in three throws) = ⅜
     0.375
     """
-    return log_marginal(model, None, n=n, semiring=semiring)[0]
+    known = log_partition(model, n) if semiring is None and n and isinstance(model, Chain) else None
+    return log_marginal(model, None, n=n, semiring=semiring)[0] if known is None else known
 
 
 def support(

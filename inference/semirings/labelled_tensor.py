@@ -8,13 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...layers.functorch_utils import transformed
+
 Labels = Sequence[int]
 
 
 def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
     """torch.einsum with dtype promotion, and a bare product where one matrix is applied along one axis."""
-    if (axis := applied(a_labels, b_labels, out)) is not None:
-        return along(a if a_labels[1] == b_labels[axis] else a.T, b, axis)
+    for m, rows, x, labels in ((a, a_labels, b, b_labels), (b, b_labels, a, a_labels)):
+        if (axis := applied(rows, labels, out)) is not None:
+            return along(m if rows[1] == labels[axis] else m.T, x, axis)
     if a.dtype != b.dtype:
         dtype = torch.promote_types(a.dtype, b.dtype)
         a, b = a.to(dtype), b.to(dtype)
@@ -48,8 +51,8 @@ def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
     if matrix.dtype != x.dtype:
         dtype = torch.promote_types(matrix.dtype, x.dtype)
         matrix, x = matrix.to(dtype), x.to(dtype)
-    if x.ndim == 2 and axis == 0:
-        return (x.T @ matrix.T).T
+    if x.ndim == 2:
+        return x @ matrix.T if axis else (x.T @ matrix.T).T
     if x.shape[-1] == 1 and axis == 0:
         return (matrix @ x.reshape(x.shape[0], -1)).view(-1, *x.shape[1:])
     if x.shape[-1] == 1 and axis == x.ndim - 2:
@@ -80,6 +83,8 @@ def segments(index: Tensor, like: Tensor, axis: int) -> Tensor:
 
 def safe_log(x: Tensor) -> Tensor:
     """log x, −inf at zero with derivative zero instead of nan."""
+    if not (x.requires_grad or transformed(x)):
+        return x.log()
     zero = x == 0
     return torch.where(zero, 1, x).log().masked_fill(zero, -torch.inf)
 

@@ -128,8 +128,8 @@ class Real(Semiring[Scaled]):
     def lift(self, weight: Tensor, *, batched: bool = False) -> Scaled:
         if not batched:
             return Scaled(weight, self._zero(weight.ndim, weight.device))
-        shape = [1] * (weight.ndim - 1) + [weight.shape[-1]]
-        return _normalise(weight, torch.zeros(shape, dtype=torch.float64, device=weight.device))
+        zero, batch = self._zero(weight.ndim, weight.device), weight.shape[-1]
+        return _normalise(weight, zero if batch == 1 else zero.expand(*zero.shape[:-1], batch))
 
     def lift_log(self, log_weight: Tensor) -> Scaled:
         top = log_weight.detach().amax(list(range(log_weight.ndim - 1)), keepdim=True)
@@ -164,7 +164,7 @@ class Real(Semiring[Scaled]):
         if not axes:
             return x
         x = _collapse(_rescale(x), axes)
-        return _normalise(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)))
+        return Scaled(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)), ops_since_rescale=1)
 
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
         if a.ops_since_rescale and b.ops_since_rescale:
@@ -254,8 +254,10 @@ def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:
 
 def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
     """The maximum of each column; the scale is a constant for derivatives, which stay exact."""
+    mantissa = mantissa.detach() if mantissa.requires_grad else mantissa
+    if columns.numel() == 1 and mantissa.numel():  # quicker than over named axes
+        return mantissa.max().view(columns)
     axes = _scaled_axes(mantissa.shape, columns)
-    mantissa = mantissa.detach()
     return mantissa.amax(axes, keepdim=True) if axes else mantissa
 
 

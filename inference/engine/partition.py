@@ -1,0 +1,100 @@
+"""log Σ_x p(x) of a chain whose operators are matrices, on arrays: an HMM, or a product of several.
+
+    u_1 = b ∘ Lᵀ initial,   u_t = b ∘ Lᵀ Rᵀ u_{t−1},   Σ_x p(x) = u_nᵀ R final,      b = Σ_v B[:, v]
+
+The steps are alike, so their products, views and buffers are planned once. Each u_t is divided by its maximum. The result equals
+that of the general query :func:`~tractile.log_marginal`, which this specialisation replaces for speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from math import prod
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...circuits.chain import Chain
+from ...layers import Continuous
+from ...layers.functorch_utils import is_plain
+from ...layers.operator import Leaf
+from .contract import axis_steps
+
+BLOCK = 1024
+"""Steps after which their scales are checked and added up."""
+
+
+def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
+    """Compute log Σ_x p(x) over sequences of n ≥ 1 tokens, in nats and float64.
+
+    None where the general query is needed: for structured operators and continuous inputs, for derivatives, and where a step
+    changes the size of u by more than 1/ε, so that scaled arithmetic might lose what the general query keeps.
+    """
+    parameters = chain.parameters()
+    if isinstance(chain.inputs, Continuous) or not is_plain(parameters):
+        return None
+    right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
+    if right is None or left is None or not all(leaf.stacks for _, leaf in (*right, *left)):
+        return None
+    dtype = reduce(torch.promote_types, {p.dtype for p in parameters})
+    b = chain.inputs.value().to(chain.device, dtype)
+    largest = b.max()
+    b, u, tops, total = b / largest, b.new_empty(b.shape), list[Tensor](), n * largest.double().log()
+    start = _scaled(reduce(torch.mul, _on_axes(chain.initial)).to(dtype), tops)
+    products, last = _planned(left, start.contiguous())
+    for t in range(n):
+        for product in products:
+            product()
+        torch.mul(last, b, out=u)
+        tops.append(u.max())
+        u.div_(tops[-1])
+        if not t:
+            products, last = _planned([*right, *left], u)
+        if len(tops) == BLOCK:
+            if (found := _log_product(tops)) is None:
+                return None
+            total, tops = total + found, []
+    last, *others = (vector.to(dtype) for vector in chain.unit_final)
+    for vector in reversed(others):
+        u = _scaled(u @ vector, tops)
+    found = _log_product([*tops, u @ last])
+    return None if found is None else total + found
+
+
+def _scaled(x: Tensor, tops: list[Tensor]) -> Tensor:
+    """x over its maximum, which is added to the list."""
+    tops.append(x.max())
+    return x / tops[-1]
+
+
+def _log_product(scales: Sequence[Tensor]) -> Tensor | None:
+    """The logarithm of the product of all scales; None where one is not between ε and 1/ε (nan: after a scale of zero)."""
+    values = torch.stack(list(scales))
+    epsilon, (least, most) = torch.finfo(values.dtype).eps, torch.aminmax(values)
+    return values.double().log().sum() if epsilon <= least.item() <= most.item() <= 1 / epsilon else None
+
+
+def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:
+    """Vectors that broadcast to their outer product."""
+    return [v.view([-1 if i == axis else 1 for i in range(len(vectors))]) for axis, v in enumerate(vectors)]
+
+
+def _planned(steps: Sequence[tuple[int, Leaf]], x: Tensor) -> tuple[list[Callable[[], Tensor]], Tensor]:
+    """The products of matrices with x along its axes as calls without arguments, and the tensor that the last one writes."""
+    products: list[Callable[[], Tensor]] = []
+    for axis, leaf in steps:
+        matrix = leaf.matrix().to(x.dtype)
+        before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+        out = x.new_empty(*x.shape[:axis], len(matrix), *x.shape[axis + 1 :])
+        if after == 1:
+            product = partial(torch.mm, x.view(before, -1), matrix.T, out=out.view(before, -1))
+        elif before == 1:
+            product = partial(torch.mm, matrix.contiguous(), x.view(-1, after), out=out.view(-1, after))
+        else:
+            many = matrix.expand(before, *matrix.shape)
+            product = partial(torch.bmm, many, x.view(before, -1, after), out=out.view(before, -1, after))
+        products.append(product)
+        x = out
+    return products, x
