@@ -1,4 +1,4 @@
-"""Tensors by labelled axes: the few steps that every semiring is made of."""
+"""Operations on tensors with labelled axes, which the semirings are made of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Labels = Sequence[int]
 
 
 def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
-    """torch.einsum with dtype promotion, and a bare product where one matrix is applied along one axis."""
+    """Compute torch.einsum with dtype promotion; a matrix applied along one axis takes a matrix product instead."""
     for m, rows, x, labels in ((a, a_labels, b, b_labels), (b, b_labels, a, a_labels)):
         if (axis := applied(rows, labels, out)) is not None:
             return along(m if rows[1] == labels[axis] else m.T, x, axis)
@@ -33,7 +33,7 @@ def einsum(a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels
 
 
 def applied(a: Labels, b: Labels, out: Labels) -> int | None:
-    """The axis of b along which a matrix a is applied; None where the contraction is another one."""
+    """Return the axis of b along which the contraction applies the matrix a; None for any other contraction."""
     if len(a) != 2 or len(b) != len(out) or a[0] == a[1]:
         return None
     for row, col in ((a[0], a[1]), (a[1], a[0])):
@@ -47,7 +47,7 @@ def applied(a: Labels, b: Labels, out: Labels) -> int | None:
 
 
 def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
-    """matrix · x along ``axis``. The rows of a batch (the last axis) of vectors stay together in memory."""
+    """Multiply x by a matrix along ``axis``. Each batch row (last axis) of a batch of vectors stays contiguous in memory."""
     if matrix.dtype != x.dtype:
         dtype = torch.promote_types(matrix.dtype, x.dtype)
         matrix, x = matrix.to(dtype), x.to(dtype)
@@ -63,26 +63,26 @@ def along(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 def unflatten(x: Tensor, axis: int, dims: Sequence[int]) -> Tensor:
-    """One axis written as several."""
+    """Reshape one axis to several, of sizes ``dims``."""
     return x.reshape(*x.shape[:axis], *dims, *x.shape[axis + 1 :])
 
 
 def align(x: Tensor, labels: Labels, order: Labels) -> Tensor:
-    """x with its axes in ``order``, size one where it lacks a label."""
+    """Return x with its axes in ``order``, and an axis of size one for each label that x lacks."""
     present = [label for label in order if label in labels]
     x = x.permute([list(labels).index(label) for label in present])
     return x.reshape([x.shape[present.index(label)] if label in present else 1 for label in order])
 
 
 def segments(index: Tensor, like: Tensor, axis: int) -> Tensor:
-    """The index along ``axis``, repeated over the other axes of ``like``."""
+    """Expand an index along ``axis`` to the shape of ``like``."""
     shape = [1] * like.ndim
     shape[axis] = -1
     return index.view(shape).expand_as(like)
 
 
 def safe_log(x: Tensor) -> Tensor:
-    """log x, −inf at zero with derivative zero instead of nan."""
+    """Return log x; −inf at zero, with derivative zero instead of nan."""
     if not (x.requires_grad or transformed(x)):
         return x.log()
     zero = x == 0
@@ -90,18 +90,18 @@ def safe_log(x: Tensor) -> Tensor:
 
 
 def top_along(x: Tensor, labels: Labels, summed: Labels) -> Tensor:
-    """The largest value along the summed labels, of size one there; zero where it is infinite."""
+    """Return the maximum over the summed labels, which keep size one; zero where it is infinite."""
     axes = [i for i, label in enumerate(labels) if label in summed]
     return finite(x.detach().amax(axes, keepdim=True)) if axes else x.new_zeros([1] * x.ndim)
 
 
 def finite(x: Tensor) -> Tensor:
-    """x with zero in place of what is infinite."""
+    """Return x with zero in place of infinite values and NaN."""
     return torch.where(x.isfinite(), x, 0)
 
 
 def kept(x: Tensor, labels: Labels, out: Labels) -> Tensor:
-    """x, of size one along the labels that are summed, laid out as ``out``."""
+    """Return x, of size one along the labels that are not in ``out``, with its axes in the order of ``out``."""
     if len(labels) == len(out) == 2 and x.shape == (1, 1):
         return x
     summed = [i for i, label in enumerate(labels) if label not in out]
