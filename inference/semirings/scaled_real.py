@@ -18,11 +18,11 @@ _TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bf
 
 
 class Scaled:
-    """mantissa · 2^exponent: the exponent (float64) has as many axes and broadcasts; −inf where a column is zero.
+    """The value mantissa · 2^exponent; the exponent (float64) has as many axes and broadcasts, −inf for a column of zeros.
 
-    ``ops_since_rescale``: the contractions since every mantissa column had its maximum at one (up to rounding), at most
-    two. What rescaling divides by is kept in ``pending`` (divisor, exponent), and the logarithms are taken, many at a
-    time, when the exponent is asked for: a chain then spends little on its scales.
+    ``ops_since_rescale``: the number of contractions since every mantissa column had a maximum of one (up to rounding), at most
+    two. The divisors of rescaling are kept in ``pending`` as (divisor, exponent); their logarithms are added to the exponent,
+    many at a time, when it is read.
     """
 
     __slots__ = ("_exponent", "_pending", "mantissa", "ops_since_rescale")
@@ -68,13 +68,13 @@ class Scaled:
         return self.mantissa.device
 
     def contracted(self, mantissa: Tensor) -> Scaled:
-        """What a contraction has made of the mantissa, under the same scales."""
+        """Return the result of a contraction, ``mantissa``, with the scales of this value."""
         return Scaled(mantissa, self._exponent, self.ops_since_rescale + 1, self._pending)
 
     def divided(self, mantissa: Tensor, other: Scaled | None = None, *, owned: bool = False) -> Scaled:
-        """A mantissa under these scales (and those of another value with the same columns), brought to a maximum of one.
+        """Return ``mantissa`` with the scales of this value (times those of ``other``), rescaled to column maxima of one.
 
-        ``owned``: nothing else holds the mantissa, so it may be written to.
+        ``owned``: nothing else refers to the mantissa, so it may be changed in place.
         """
         top = _top(mantissa, self._exponent.shape)
         owned = (
@@ -94,16 +94,15 @@ class Scaled:
 
 
 class Real(Semiring[Scaled]):
-    """Sums and products of non-negative reals whose columns neither under- nor overflow.
+    """Sums and products of non-negative reals; each column has its own scale, so columns neither under- nor overflow.
 
-    Between columns (rows of a batch, automaton states) any range is right. Within a column (over hidden states) an entry
-    keeps its precision down to tiny / ε of the largest one: 1e-31 in float32, 1e-292 in float64. Smaller entries may be
-    lost, which matters only if later weights favour them by as much: a result is right as long as, for each hidden state, the
-    ratio of its share to the largest share stays above that at every step, or never comes to count again.
-    :class:`~tractile.inference.next_token.generic.NextToken` and P-GCD notice where it might and compute such rows again;
+    Columns (rows of a batch, automaton states) may differ by any factor. Within a column (over hidden states) an entry is
+    accurate down to tiny / ε of the largest one: 1e-31 in float32, 1e-292 in float64. Smaller entries may be lost, which
+    matters only if later weights favour their hidden states by as much.
+    :class:`~tractile.inference.next_token.generic.NextToken` and P-GCD detect rows in which that may happen and recompute them;
     elsewhere give float64 parameters or the semiring :class:`~tractile.inference.semirings.base.Log`, which has no such limit.
 
-    The derivative by a weight of zero is right as long as it does not make a whole column zero, which has no scale.
+    The derivative with respect to a weight of zero is right unless the weight makes a whole column zero, which has no scale.
 
     Examples
     --------
@@ -120,7 +119,7 @@ class Real(Semiring[Scaled]):
         self._zeros: dict[tuple[int, torch.device], Tensor] = {}
 
     def _zero(self, ndim: int, device: torch.device) -> Tensor:
-        """The exponent of what is not scaled."""
+        """Return an exponent of zero with ``ndim`` axes of size one."""
         if (ndim, device) not in self._zeros:
             self._zeros[ndim, device] = torch.zeros([1] * ndim, dtype=torch.float64, device=device)
         return self._zeros[ndim, device]
@@ -248,12 +247,12 @@ class Real(Semiring[Scaled]):
 
 
 def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:
-    """The axes along which a column lies: those with one exponent."""
+    """Return the axes over which a column extends: those with one exponent and more than one entry."""
     return tuple([i for i, e in enumerate(exponent) if e == 1 != mantissa[i]])
 
 
 def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
-    """The maximum of each column; the scale is a constant for derivatives, which stay exact."""
+    """Return the maximum of each column, detached: a scale is a constant for derivatives, which stay exact."""
     mantissa = mantissa.detach() if mantissa.requires_grad else mantissa
     if columns.numel() == 1 and mantissa.numel():  # quicker than over named axes
         return mantissa.max().view(columns)
@@ -262,7 +261,7 @@ def _top(mantissa: Tensor, columns: torch.Size) -> Tensor:
 
 
 def _normalise(mantissa: Tensor, exponent: Tensor) -> Scaled:
-    """The same value with the maximum of every mantissa column at one."""
+    """Return the value with the maximum of every mantissa column at one."""
     return Scaled(mantissa, exponent).divided(mantissa)
 
 
@@ -271,14 +270,14 @@ def _rescale(x: Scaled) -> Scaled:
 
 
 def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:
-    """Slices of x; along the batch, whose rows stay together in memory, as rows."""
+    """Return slices of x along ``axis``; along the last one, the batch, the result's rows stay contiguous in memory."""
     if axis != x.ndim - 1:
         return x.index_select(axis, index)
     return x.movedim(-1, 0).index_select(0, index).movedim(0, -1)
 
 
 def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
-    """The same value with an exponent of size one along ``axes``, so that a plain sum over them is right."""
+    """Return an equal value with an exponent of size one along ``axes``, so that mantissas can be summed over them."""
     full = [i for i in axes if x.columns[i] != 1]
     if not full:
         return x
@@ -287,19 +286,19 @@ def _collapse(x: Scaled, axes: Sequence[int]) -> Scaled:
 
 
 def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
-    """mantissa · 2^exponent. Factors near the subnormal numbers, in which arithmetic is slow, become zero."""
+    """Return mantissa · 2^exponent; factors near the subnormal range, in which arithmetic is slow, become zero."""
     floor = -1000.0 if mantissa.dtype == torch.float64 else -110.0
     return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp2().to(mantissa.dtype)
 
 
 def log_spread(x: Scaled) -> Tensor:
-    """The logarithm (nats) of the smallest positive entry over the largest one of its column, least of each batch row."""
+    """Return log (smallest positive entry / largest entry of its column) in nats, the smallest in each batch row."""
     top, axes = _top(x.mantissa, x.columns), tuple(range(x.mantissa.ndim - 1))
     share = x.mantissa.detach() / top.clamp(min=_TINY[top.dtype])
     return share.masked_fill(share <= 0, torch.inf).double().amin(axes).log().clamp(max=0)
 
 
 def log_least(dtype: torch.dtype) -> float:
-    """The logarithm (nats) of the least share of a column that keeps its precision."""
+    """Return the log (nats) of the smallest accurate entry of a column, as a share of the largest."""
     info = torch.finfo(dtype)
     return log(info.tiny / info.eps)
