@@ -31,7 +31,7 @@ from .contraction_path import Labels, plan
 
 
 def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], out: Labels) -> Any:
-    """⊕ over every label that is not in ``out`` of the ⊗ of the operands."""
+    """Compute the ⊗ of the operands, ⊕-summed over every label that is not in ``out``."""
     operands, out = _unify(operands, out)
     terms = tuple((labels, _shape(semiring, x), isinstance(x, AxisOperator)) for x, labels in operands)
     live = list(operands)
@@ -73,7 +73,7 @@ def _shape(semiring: Semiring[Any], x: Any) -> tuple[int, ...]:
 def _pair(
     semiring: Semiring[Any], a: tuple[Any, Labels], b: tuple[Any, Labels], kept: set[int]
 ) -> tuple[Any, Labels]:
-    """One pairwise step; labels outside ``kept`` are summed as soon as both operands are in."""
+    """Contract two operands; labels outside ``kept`` are summed out."""
     for (op, (row, col)), (x, labels) in (
         pair for pair in ((a, b), (b, a)) if isinstance(pair[0][0], AxisOperator)
     ):
@@ -95,7 +95,7 @@ def _pair(
 def apply_many(
     semiring: Semiring[Any], operators: Sequence[Operator], x: Any, *, transposed: bool = False
 ) -> Any:
-    """M_f·x_f (or M_fᵀ·x_f) for operators of one shape and messages (fold, *col_dims, batch): (fold, *row_dims, batch)."""
+    """Compute M_f·x_f (or M_fᵀ·x_f) for operators of one shape: from x (fold, *col_dims, batch) to (fold, *row_dims, batch)."""
     first = operators[0].T if transposed else operators[0]
     fold, *dims, batch = semiring.shape(x)
     if isinstance(first, Identity):
@@ -120,7 +120,7 @@ def apply_many(
 def ungroup(
     semiring: Semiring[Any], x: Any, dims: tuple[int, ...], grouped: tuple[int, ...], first: int
 ) -> Any:
-    """A message with the axes ``grouped``, from axis ``first`` on, written with the axes ``dims``."""
+    """Reshape a message's axes ``grouped``, from axis ``first`` on, to the axes ``dims``."""
     counts, at = regroup(dims, grouped) or [], 0
     for count in counts:
         if count > 1:
@@ -134,7 +134,7 @@ def _lifted(semiring: Semiring[Any], factors: Sequence[Factor]) -> list[tuple[An
 
 
 def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
-    """M·x for a message x of shape (*col_dims, batch); returns (*row_dims, batch)."""
+    """Compute M·x for a message x (*col_dims, batch); the result is (*row_dims, batch)."""
     dims = semiring.shape(x)[:-1]
     if dims != op.col_dims:
         for axis, count in enumerate(regroup(dims, op.col_dims) or ()):
@@ -143,7 +143,7 @@ def apply(semiring: Semiring[Any], op: Operator, x: Any) -> Any:
 
 
 def applier(semiring: Semiring[Any], op: Operator) -> Callable[[Any], Any]:
-    """x ↦ M·x for messages of shape (*col_dims, batch), with what does not depend on x done once.
+    """Return the function x ↦ M·x for messages of shape (*col_dims, batch), prepared for many x.
 
     Kronecker components are applied along one axis after the other, (A ⊗ B) u = (B (A u)ᵀ)ᵀ (Dang et al. 2026, Eq. 5),
     those first that make x smaller.
@@ -163,7 +163,7 @@ def applier(semiring: Semiring[Any], op: Operator) -> Callable[[Any], Any]:
 
 
 def axis_steps(op: Operator) -> list[tuple[int, Leaf]] | None:
-    """The axes and the leaves to apply along them, in this order, for M·x; None where M has to be contracted."""
+    """Return the leaves of M with the axes to apply them along, in this order, for M·x; None if M must be contracted."""
     leaves = op.leaves()
     if not len(leaves) == len(op.row_dims) == len(op.col_dims) or not all(leaf.direct for leaf in leaves):
         return None
@@ -172,14 +172,14 @@ def axis_steps(op: Operator) -> list[tuple[int, Leaf]] | None:
 
 
 def observe(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
-    """x ∘ B[:, tokens], one run of unit axes at a time (B[:, v] is an outer product); B[:, tokens] itself if x is None."""
+    """Compute x ∘ B[:, tokens], one run of unit axes after the other (B[:, v] is an outer product); B[:, tokens] if x is None."""
     for value in columns(semiring, layer, tokens):
         x = value if x is None else semiring.mul(x, value)
     return x
 
 
 def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " batch"]) -> list[Any]:
-    """B[:, tokens] as one value for each run of unit axes, the other axes of size one."""
+    """Return B[:, tokens] as one value for each run of unit axes, with the other axes of size one."""
     if isinstance(layer, Continuous):
         return [_density(semiring, layer, tokens)]
     values, at, axes = [], 0, len(layer.unit_dims)
@@ -190,7 +190,7 @@ def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " ba
 
 
 def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, " batch"]) -> Any:
-    """The densities at these values: (*unit_dims, batch); nan is a marginalised row."""
+    """Return the densities at these values, (*unit_dims, batch); a row is marginalised if its value is nan."""
     missing = values.isnan()
     x = semiring.lift_log(layer.log_density(values.nan_to_num()))
     if not is_abstract(missing) and not bool(missing.any()):
@@ -201,13 +201,13 @@ def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, "
 
 
 def _placed(column: Float[Tensor, "*units batch"], axis: int, axes: int) -> Tensor:
-    """(*units, batch) as some of several unit axes, from ``axis`` on, the others of size one."""
+    """Insert unit axes of size one, ``axes`` in all, before and after those of a column (*units, batch)."""
     after = axes - axis - (column.ndim - 1)
     return column.reshape(*[1] * axis, *column.shape[:-1], *[1] * after, column.shape[-1])
 
 
 def expect(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "vocab batch"]) -> Any:
-    """Σ_v B[:, v] w(v): (*unit_dims, batch)."""
+    """Compute Σ_v B[:, v] w(v): (*unit_dims, batch)."""
     units, token, batch, fresh = _labels(layer)
     operands = [
         *_lifted(semiring, layer.factors(units, token, fresh)),
@@ -217,14 +217,14 @@ def expect(semiring: Semiring[Any], layer: InputLayer, weights: Float[Tensor, "v
 
 
 def in_precision(weights: Tensor, layer: InputLayer) -> Tensor:
-    """Weights at least as precise as the layer's parameters; float64 for a layer that has none."""
+    """Return the weights in a dtype at least as precise as the layer's parameters; float64 for a layer that has none."""
     parameters = layer.parameters()
     dtype = parameters[0].dtype if parameters else torch.float64
     return weights.to(torch.promote_types(weights.dtype, dtype))
 
 
 def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device | None = None) -> Any:
-    """Σ_v B[:, v]: (*unit_dims, 1); a layer without parameters is summed on ``device``."""
+    """Compute Σ_v B[:, v]: (*unit_dims, 1); a layer without parameters is summed on ``device``."""
     if isinstance(layer, Continuous):
         return semiring.integral(layer.log_mass()[..., None], layer.log_peak()[..., None])
     units, token, _, fresh = _labels(layer)
@@ -239,7 +239,7 @@ def total(semiring: Semiring[Any], layer: InputLayer, device: torch.device | Non
 
 
 def adjoint(semiring: Semiring[Any], layer: InputLayer, x: Any) -> Any:
-    """Bᵀ x for a message x of shape (*unit_dims, batch): (vocab, batch); for a continuous layer a score for each unit."""
+    """Compute Bᵀ x for a message x (*unit_dims, batch): (vocab, batch); for a continuous layer a score for each unit."""
     if isinstance(layer, Continuous):
         mass = total(semiring, layer, semiring.device(x))
         return semiring.merge(semiring.mul(x, mass), 0, len(layer.unit_dims))
@@ -254,7 +254,7 @@ def _labels(layer: InputLayer) -> tuple[Labels, int, int, int]:
 
 
 def outer(semiring: Semiring[Any], vectors: Sequence[Tensor], batch: int) -> Any:
-    """v_1 ⊗ … ⊗ v_k repeated over a batch: (*dims, batch), one scale for each row."""
+    """Compute v_1 ⊗ … ⊗ v_k, repeated over a batch: (*dims, batch), with a scale for each row."""
     first, *others = (
         v.view([-1 if i == axis else 1 for i in range(len(vectors) + 1)]) for axis, v in enumerate(vectors)
     )
