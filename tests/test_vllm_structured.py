@@ -1,5 +1,6 @@
 """Structured output for vLLM against imitations of what it is called by: the manager, the request and their protocol."""
 
+import asyncio
 import inspect
 import json
 import sys
@@ -11,7 +12,8 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.decoding.vllm import VLLMLogitsProcessor, batch, plugin
+from tractile.decoding import grammar_rows
+from tractile.decoding.vllm import VLLMLogitsProcessor, adapter, batch, plugin
 from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar
 from tractile.embedded import load_lm
 
@@ -149,7 +151,7 @@ def vllm(monkeypatch):
     class InputProcessor:
         def __init__(self, vllm_config, renderer=None):
             self.structured_outputs_config = vllm_config.structured_outputs_config
-            self.tokenizer = TOKENIZER
+            self.model_config, self.tokenizer = vllm_config.model_config, TOKENIZER
 
     class SamplingParams:
         def __init__(self, max_tokens, **settings):
@@ -160,6 +162,21 @@ def vllm(monkeypatch):
 
         def _validate_structured_outputs(self, model_config, config, tokenizer):
             self.structured_outputs._backend = "xgrammar"
+
+    class AsyncLLM:
+        def __init__(self, vllm_config, processor=None):
+            self.input_processor = InputProcessor(vllm_config)
+            self.input_processor.validate_logits_processors_params = getattr(
+                processor, "validate_params", None
+            )
+
+        async def add_request(self, request_id, prompt, params, priority=0):
+            reading = self.input_processor
+            if hasattr(params, "_validate_structured_outputs"):
+                params._validate_structured_outputs(
+                    reading.model_config, reading.structured_outputs_config, TOKENIZER
+                )
+            return request_id, priority
 
     class StructuredOutputManager:
         _use_async_grammar_compilation = True
@@ -188,6 +205,7 @@ def vllm(monkeypatch):
     statuses = SimpleNamespace(WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR="waits")
     for name, content in {
         "vllm.v1.engine.core": {"EngineCore": EngineCore},
+        "vllm.v1.engine.async_llm": {"AsyncLLM": AsyncLLM},
         "vllm.v1.core.sched.scheduler": {"Scheduler": Scheduler},
         "vllm.v1.request": {"RequestStatus": statuses},
         "vllm.v1.engine.input_processor": {"InputProcessor": InputProcessor},
@@ -205,7 +223,7 @@ def vllm(monkeypatch):
     plugin.register()  # vLLM calls it in each process, and may do so twice
     return SimpleNamespace(
         InputProcessor=InputProcessor, SamplingParams=SamplingParams, Manager=StructuredOutputManager,
-        EngineCore=EngineCore, Scheduler=Scheduler,
+        EngineCore=EngineCore, Scheduler=Scheduler, AsyncLLM=AsyncLLM,
     )  # fmt: skip
 
 
@@ -278,6 +296,39 @@ def test_what_cannot_be_served_is_refused_with_the_reason(vllm, settings, messag
 def test_options_that_there_are_none_of_are_refused():
     with pytest.raises(tt.UnsupportedConstraint, match="whitespace"):
         plugin.settings(config({"colour": 1}))
+
+
+class Masks(VLLMLogitsProcessor):
+    tokenizer = TOKENIZER
+
+
+@pytest.mark.parametrize("door", ["structured output", "logits processor"])
+def test_a_servers_event_loop_goes_on_while_a_request_is_checked(vllm, monkeypatch, door):
+    owner = grammar_rows if door == "structured output" else adapter
+    may_go_on, compile_request = Event(), owner.compile_request
+    monkeypatch.setattr(
+        owner, "compile_request", lambda *given: may_go_on.wait(9) and compile_request(*given)
+    )
+    engine = vllm.AsyncLLM(config(True), Masks)
+
+    def params(pattern):
+        if door == "structured output":
+            return vllm.SamplingParams(16, kind="REGEX", text=pattern)
+        return SimpleNamespace(max_tokens=16, extra_args={"tractile": {"regex": pattern}})
+
+    async def served():
+        new = asyncio.create_task(engine.add_request("new", "", params(f"[a-{door[0]}]+"), priority=3))
+        free = SimpleNamespace(extra_args=None)
+        await asyncio.sleep(0)  # the check of the new request begins
+        for name in "abc":  # requests and their texts go on
+            assert await engine.add_request(name, "", free) == (name, 0)
+        assert not new.done()
+        may_go_on.set()
+        assert await new == ("new", 3)
+        with pytest.raises(ValueError, match="at position"):
+            await engine.add_request("wrong", "", params("("))
+
+    asyncio.run(asyncio.wait_for(served(), 90))
 
 
 def test_requests_of_logits_processors_wait_for_their_tables(vllm, monkeypatch):

@@ -8,11 +8,15 @@ is closed, and ``compile_grammar`` is not told the token budget of a request. So
 requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` in the front end,
 ``StructuredOutputManager.__init__`` and ``grammar_init`` in the engine. Engines that do not ask for Tractile behave as before.
 
+The front end of a server compiles a constraint to check its request. ``AsyncLLM.add_request`` is wrapped so that it does so in a
+thread, and the texts of other requests go on.
+
 Requests of Tractile's logits processors wait for their tables: see :mod:`.preparation`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import importlib
 from collections.abc import Callable, Mapping
@@ -21,6 +25,7 @@ from typing import Any
 
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import TractileError, UnsupportedConstraint
+from ..request import ARGUMENT
 from .interface import budget_of
 from .preparation import hold, release
 from .structured_output import Asked, TractileBackend, grammars_of
@@ -33,6 +38,7 @@ def register() -> None:
     """Wrap the methods of vLLM that read structured output; a second call does nothing."""
     wrap("vllm.v1.engine.input_processor", "InputProcessor.__init__", choose)
     wrap("vllm.sampling_params", "SamplingParams._validate_structured_outputs", admit)
+    wrap("vllm.v1.engine.async_llm", "AsyncLLM.add_request", check_aside)
     wrap("vllm.v1.structured_output", "StructuredOutputManager.__init__", provide)
     wrap("vllm.v1.structured_output", "StructuredOutputManager.grammar_init", begin)
     wrap("vllm.v1.engine.core", "EngineCore.preprocess_add_request", hold)
@@ -103,19 +109,48 @@ def admit(original: Callable[..., None], self: Any, model_config: Any, config: A
         if params is not None and params._backend == NAME:
             params._backend = None  # an engine without Tractile chooses again
         return original(self, model_config, config, tokenizer)
+    check(self, model_config, config, tokenizer)
+    params._backend = NAME
+
+
+def check(asked: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
+    """Compile the structured output of ``SamplingParams``; raise vLLM's ``VLLMValidationError`` if it cannot be served."""
     error: Any = importlib.import_module("vllm.exceptions").VLLMValidationError
     request = importlib.import_module("vllm.v1.structured_output.request")
     if tokenizer is None:
         raise error("structured output needs a tokenizer: leave skip_tokenizer_init out")
     try:
-        key, text = request.get_structured_output_key(params)
-        constraint = asked_by(params, key.name, text, config.tractile).constraint()
-        stops = frozenset(self.all_stop_token_ids)
-        budget = budget_of(self.max_tokens or model_config.max_model_len, 0, model_config.max_model_len)
-        grammars_of(vocabulary_of(tokenizer), stops).row(constraint, budget)
+        key, text = request.get_structured_output_key(asked.structured_outputs)
+        constraint = asked_by(asked.structured_outputs, key.name, text, config.tractile).constraint()
+        stops = frozenset(asked.all_stop_token_ids)
+        most = model_config.max_model_len
+        grammars_of(vocabulary_of(tokenizer), stops).row(
+            constraint, budget_of(asked.max_tokens or most, 0, most)
+        )
     except TractileError as reason:
         raise error(f"structured output: {reason}", parameter="structured_outputs") from None
-    params._backend = NAME
+
+
+async def check_aside(
+    original: Callable[..., Any],
+    self: Any,
+    request_id: str,
+    prompt: Any,
+    params: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Check a request's constraint in a thread: the event loop, which checks it again, finds it compiled.
+
+    Wraps ``AsyncLLM.add_request``.
+    """
+    reading = self.input_processor
+    config = reading.structured_outputs_config
+    if getattr(config, "backend", None) == NAME and getattr(params, "structured_outputs", None) is not None:
+        await asyncio.to_thread(check, params, reading.model_config, config, reading.tokenizer)
+    if ARGUMENT in (getattr(params, "extra_args", None) or {}):
+        await asyncio.to_thread(reading.validate_logits_processors_params, params)
+    return await original(self, request_id, prompt, params, *args, **kwargs)
 
 
 def provide(original: Callable[..., None], self: Any, vllm_config: Any) -> None:
