@@ -2,7 +2,7 @@
 
     u_1 = b ∘ Lᵀ initial,   u_t = b ∘ Lᵀ Rᵀ u_{t−1},   Σ_x p(x) = u_nᵀ R final,      b = Σ_v B[:, v]
 
-The steps are alike, so their products, views and buffers are planned once. Each u_t is divided by its maximum. The result equals
+All steps are alike, so their products, views and buffers are planned once. Each u_t is divided by its maximum. The result equals
 that of the general query :func:`~tractile.log_marginal`, which this specialisation replaces for speed.
 """
 
@@ -23,14 +23,14 @@ from ...layers.operator import Leaf
 from .contract import axis_steps
 
 BLOCK = 1024
-"""Steps after which their scales are checked and added up."""
+"""The number of steps after which their scales are checked and added up."""
 
 
 def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     """Compute log Σ_x p(x) over sequences of n ≥ 1 tokens, in nats and float64.
 
-    None where the general query is needed: for structured operators and continuous inputs, for derivatives, and where a step
-    changes the size of u by more than 1/ε, so that scaled arithmetic might lose what the general query keeps.
+    Return None if the general query is needed: for structured operators, continuous inputs and derivatives, and if a step
+    changes the maximum of u by more than 1/ε, so that scaled arithmetic might lose entries that the general query keeps.
     """
     parameters = chain.parameters()
     if isinstance(chain.inputs, Continuous) or not is_plain(parameters):
@@ -64,25 +64,25 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
 
 
 def _scaled(x: Tensor, tops: list[Tensor]) -> Tensor:
-    """x over its maximum, which is added to the list."""
+    """Return x divided by its maximum, and append the maximum to ``tops``."""
     tops.append(x.max())
     return x / tops[-1]
 
 
 def _log_product(scales: Sequence[Tensor]) -> Tensor | None:
-    """The logarithm of the product of all scales; None where one is not between ε and 1/ε (nan: after a scale of zero)."""
+    """Return the logarithm of the product of all scales; None if one is not between ε and 1/ε (nan: after a scale of zero)."""
     values = torch.stack(list(scales))
     epsilon, (least, most) = torch.finfo(values.dtype).eps, torch.aminmax(values)
     return values.double().log().sum() if epsilon <= least.item() <= most.item() <= 1 / epsilon else None
 
 
 def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:
-    """Vectors that broadcast to their outer product."""
+    """Return vectors, each on an axis of its own, that broadcast to their outer product."""
     return [v.view([-1 if i == axis else 1 for i in range(len(vectors))]) for axis, v in enumerate(vectors)]
 
 
 def _planned(steps: Sequence[tuple[int, Leaf]], x: Tensor) -> tuple[list[Callable[[], Tensor]], Tensor]:
-    """The products of matrices with x along its axes as calls without arguments, and the tensor that the last one writes."""
+    """Plan the products of matrices with x along its axes; return them as calls, and the tensor that the last one writes."""
     products: list[Callable[[], Tensor]] = []
     for axis, leaf in steps:
         matrix = leaf.matrix().to(x.dtype)
