@@ -481,6 +481,18 @@ def test_zero_weights_stay_zero_under_gradients():
         Trainable(dead)
 
 
+def test_loading_a_model_of_another_structure_changes_nothing():
+    """A copy that is broadcast, or stops half-way, would train another model."""
+    trainable, other = Trainable(tt.HMM.random(3, 4, dtype=F64)), tt.HMM.random(3, 4, seed=1, dtype=F64)
+    trainable.load(other)
+    assert torch.allclose(trainable().emission_probs, other.emission_probs)
+    one_state = tt.HMM([1.0], [[1.0]], [[0.25] * 4])
+    for wrong in (one_state, tt.HMM.random(4, 4), tt.HMM.random(4, 4, "monarch")):
+        with pytest.raises(ShapeError, match="equal structure"):
+            trainable.load(wrong)
+    assert torch.allclose(trainable().emission_probs, other.emission_probs)
+
+
 def test_parameters_from_a_neural_network(random):
     """p(x | c): the network says the parameters of each row's circuit, one circuit at a time or all by vmap."""
     circuit = builders.latent_tree(builders.path_tree(3), 2, random.categorical(2), random)

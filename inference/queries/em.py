@@ -330,8 +330,18 @@ class Trainable(torch.nn.Module, Generic[Model]):
 
     @torch.no_grad()
     def load(self, model: Model) -> None:
-        """Set the parameters to the weights of a model of equal structure, for example after a step of EM."""
-        for raw, value in zip(self.raw, self._unconstrained(blocks(model)), strict=True):
+        """Set the parameters to the weights of a model of equal structure, for example after a step of EM.
+
+        Raises :class:`ShapeError` for a model of another structure.
+        """
+        values = self._unconstrained(blocks(model))
+        shapes = [tuple(raw.shape) for raw in self.raw], [tuple(value.shape) for value in values]
+        if shapes[0] != shapes[1]:
+            raise ShapeError(
+                f"load: the parameters are of shapes {shapes[0]}, those of the model given of {shapes[1]}; "
+                "give a model of equal structure"
+            )
+        for raw, value in zip(self.raw, values, strict=True):
             raw.copy_(value)
 
     def _unconstrained(self, found: list[Block]) -> list[Tensor]:

@@ -75,4 +75,7 @@ def k_best(
             push(boxes)
     if not found:
         raise EvidenceError("k_best: the evidence has probability zero")
-    return torch.tensor([x for x, _ in found]), torch.tensor([s for _, s in found], dtype=torch.float64)
+    values, scores = zip(*found, strict=True)
+    return torch.tensor(values, device=known.device), torch.tensor(
+        scores, dtype=torch.float64, device=known.device
+    )
