@@ -8,8 +8,9 @@ equals that of the general query :func:`~tractile.log_marginal`, which this spec
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
-from math import log
+from math import log2
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from ..errors import EvidenceError
 from ..layers import Dense, Operator
-from ..layers.functorch_utils import any_if_concrete, is_abstract
+from ..layers.functorch_utils import any_if_concrete, is_abstract, is_plain
 
 BLOCK_ELEMENTS = 1 << 24  # elements of one step in log space
 GATHERED_ELEMENTS = 1 << 17  # emission probabilities gathered at once
@@ -71,32 +72,26 @@ def _checked(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
     return tokens.long()
 
 
-class _Columns:
-    """B[:, x_t] for t = 0, 1, … in this order, as rows (batch, hidden); ones where the token is −1.
+def _columns(emission: Tensor, tokens: Tensor, missing: float) -> Iterator[Float[Tensor, "batch hidden"]]:
+    """Yield B[:, x_t] for each t; ``missing`` where the token is −1.
 
     Rows of several steps are gathered at once: a gather for each step costs more than its multiplication.
     """
-
-    def __init__(self, emission: Tensor, tokens: Tensor, missing: float) -> None:
-        self.tokens, self.missing = tokens.T.contiguous(), missing
-        self.some = is_abstract(tokens) or bool((tokens < 0).any())
-        known = self.tokens.clamp(min=0) if self.some else self.tokens
-        if known.numel() < emission.shape[1]:
-            self.table = emission.index_select(1, known.flatten()).T
-            known = torch.arange(known.numel(), device=tokens.device).view_as(known)
-        else:  # a transposed copy pays off: columns are then read as rows
-            self.table = emission.T.contiguous()
-        self.known = known
-        self.width = max(1, GATHERED_ELEMENTS // max(1, known.shape[1] * emission.shape[0]))  # steps
-        self.block: tuple[Tensor, ...] = ()
-
-    def __getitem__(self, t: int) -> Float[Tensor, "batch hidden"]:
-        if not t % self.width:
-            some = self.known[t : t + self.width]
-            found = self.table.index_select(0, some.flatten()).view(*some.shape, -1)
-            self.block = found.unbind(0)
-        found = self.block[t % self.width]
-        return torch.where(self.tokens[t][:, None] < 0, self.missing, found) if self.some else found
+    rows = tokens.T.contiguous()
+    some = is_abstract(tokens) or bool((tokens < 0).any())
+    known = rows.clamp(min=0) if some else rows
+    if known.numel() < emission.shape[1]:
+        gathered = emission.index_select(1, known.flatten()).T.contiguous().view(*known.shape, -1)
+        blocks: Iterable[Tensor] = (gathered,)
+    else:  # a transposed copy pays off: columns are then read as rows
+        table = emission.T.contiguous()
+        width = max(1, GATHERED_ELEMENTS // max(1, known.shape[1] * emission.shape[0]))  # steps
+        blocks = (table.index_select(0, at.flatten()).view(*at.shape, -1) for at in known.split(width))
+    t = 0
+    for block in blocks:
+        unknown = rows[t : t + len(block), :, None] < 0 if some else None
+        yield from (block if unknown is None else torch.where(unknown, missing, block)).unbind(0)
+        t += len(block)
 
 
 def _scaled(
@@ -105,36 +100,42 @@ def _scaled(
     emission: Tensor,
     tokens: Tensor,
     lengths: Tensor | None,
-    every: int = 2,
+    every: int = 4,
 ) -> Float[Tensor, " batch"]:
-    """Run the recursion, dividing α by its sum after ``every`` steps; after each step if two steps shrink a row below ε.
+    """Run the recursion, bringing the sum of α to ``size`` after ``every`` steps, and after each in rows that shrink too much.
 
-    A dense A is multiplied by a power of two near the size of the vocabulary, so that most steps hardly change the sum of α.
+    ``size`` is large: sums only shrink, so that nothing overflows, and α keeps its precision while its sum is at least ε.
     """
-    n, shift = tokens.shape[1], emission.shape[1].bit_length() - 1
+    n = tokens.shape[1]
     every = 1 if lengths is not None or is_abstract(tokens) else every
     (backwards,) = transition.T.leaves()
     dtype = reduce(torch.promote_types, (t.dtype for t in transition.parameters()), emission.dtype)
     emission, initial = emission.to(dtype), initial.to(dtype)
-    matrix = (
-        transition.weight.to(emission.device, dtype) * 2.0**shift if isinstance(transition, Dense) else None
-    )
-    shift = 0 if matrix is None else shift
-    columns, scales = _Columns(emission, tokens, 1.0), list[Tensor]()
-    alpha = initial * columns[0]
-    for t in range(n):
-        if t:
-            alpha = (backwards.times(alpha.T).T if matrix is None else alpha @ matrix).mul_(columns[t])
+    matrix = transition.weight.to(emission.device, dtype) if isinstance(transition, Dense) else None
+    size = 2.0 ** int(log2(torch.finfo(dtype).max) / 2)
+    shares, scales = initial.new_full((len(initial), 1), 1 / size), list[Tensor]()
+    for t, column in enumerate(_columns(emission, tokens, 1.0)):
+        if not t:
+            alpha = initial * size * column
+            in_place = matrix is not None and is_plain((alpha, matrix))
+            spare = torch.empty_like(alpha) if in_place else None
+        elif matrix is None:
+            alpha = backwards.times(alpha.T).T.mul_(column)
+        else:
+            alpha, spare = torch.mm(alpha, matrix, out=spare).mul_(column), alpha if in_place else None
         if t % every == every - 1 or t == n - 1:
-            scales.append(alpha.sum(1, keepdim=True))
+            scales.append(alpha @ shares)
             alpha.div_(scales[-1])  # NaN from the step on at which a row is zero
-    found = torch.cat(scales, 1)
-    if every > 1 and not bool((found >= torch.finfo(dtype).eps).all()):
-        return _scaled(initial, transition, emission, tokens, lengths, every=1)
+    found = torch.stack(scales)[..., 0]
     logs = found.double().log()
-    total = (logs if lengths is None else logs.where(_inside(lengths, n), 0.0)).sum(1)
-    steps = n - 1 if lengths is None else (lengths - 1).clamp(min=0).double()
-    return total.where(~total.isnan(), -torch.inf) - steps * (shift * log(2))
+    total = (logs if lengths is None else logs.where(_inside(lengths, n).T, 0.0)).sum(0)
+    total = total.where(~total.isnan(), -torch.inf)
+    info = torch.finfo(dtype)
+    kept = found >= max(info.eps / size, info.tiny)
+    if every == 1 or bool(kept.all()):
+        return total
+    (rows,) = (~kept.all(0)).nonzero(as_tuple=True)
+    return total.index_put((rows,), _scaled(initial, transition, emission, tokens[rows], None, every=1))
 
 
 def _inside(lengths: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch length"]:
@@ -145,12 +146,10 @@ def _reachable(
     initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor, lengths: Tensor | None
 ) -> Tensor:
     """Return which rows have a hidden path of positive probability; the parameters are zeros and ones."""
-    columns = _Columns(emission, tokens, 1.0)
-    states, found = initial * columns[0], torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
+    states, found = initial, torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
     inside = None if lengths is None else _inside(lengths, tokens.shape[1])
-    for t in range(tokens.shape[1]):
-        if t:
-            states = ((states @ transition) * columns[t] > 0).float()
+    for t, column in enumerate(_columns(emission, tokens, 1.0)):
+        states = ((states @ transition if t else states) * column > 0).float()
         alive = (states > 0).any(1)
         found &= alive if inside is None else alive | ~inside[:, t]
     return found
@@ -160,13 +159,13 @@ def _in_log_space(
     initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor, lengths: Tensor | None
 ) -> Float[Tensor, " batch"]:
     """Compute log p of each row in log space; the parameters are logarithms."""
-    columns = _Columns(emission, tokens, 0.0)
-    alpha = initial + columns[0]
-    ends = [alpha.logsumexp(1)]
-    rows = max(1, BLOCK_ELEMENTS // transition.numel())
-    for t in range(1, tokens.shape[1]):
-        parts = [(part[:, :, None] + transition).logsumexp(1) for part in alpha.split(rows)]
-        alpha = torch.cat(parts) + columns[t]
+    rows, ends = max(1, BLOCK_ELEMENTS // transition.numel()), list[Tensor]()
+    for column in _columns(emission, tokens, 0.0):
+        if ends:
+            parts = [(part[:, :, None] + transition).logsumexp(1) for part in alpha.split(rows)]
+            alpha = torch.cat(parts) + column
+        else:
+            alpha = initial + column
         ends.append(alpha.logsumexp(1))
     if lengths is None:
         return ends[-1]

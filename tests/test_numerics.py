@@ -386,6 +386,43 @@ def test_the_forward_algorithm_loses_no_row():
     assert_log_close(random.log_prob(long), exact, 1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_forward_algorithm_divides_again_in_rows_of_rare_tokens(dtype):
+    """Four tokens of probability 1e-12 in a row leave float32 within one block of steps; the other rows are common ones."""
+    rare = 1e-4 if dtype == torch.float16 else 1e-12
+    emission = torch.tensor([[1 - 2 * rare, rare, rare], [0.7, 0.3 - rare, rare]], dtype=torch.float64).to(
+        dtype
+    )
+    transition = torch.tensor([[0.5, 0.5], [0.25, 0.75]], dtype=dtype)
+    hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=dtype), transition, emission)
+    tokens = torch.tensor([[0] * 11, [0, 0, 2, 2, 2, 2, 2, 2, 2, 0, 1], [1] * 11, [2] * 11])
+    exact = tt.log_marginal(hmm.to(dtype=torch.float64), tokens, semiring=Log())
+    tolerance = {torch.float16: 3e-2, torch.bfloat16: 3e-2, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+    assert_log_close(hmm.log_prob(tokens), exact, tolerance)
+    for i, row in enumerate(tokens):  # a row's neighbours change nothing
+        assert_log_close(hmm.log_prob(row[None]), hmm.log_prob(tokens)[i : i + 1], tolerance)
+
+
+@pytest.mark.parametrize("elements", [1, 40, 1 << 17])
+def test_the_forward_algorithm_gathers_by_blocks(elements, monkeypatch):
+    monkeypatch.setattr("tractile.circuits.forward.GATHERED_ELEMENTS", elements)
+    hmm = tt.HMM.random(6, 5, dtype=torch.float64)
+    tokens = torch.randint(-1, 5, (3, 17), generator=torch.Generator().manual_seed(2))
+    assert_log_close(hmm.log_prob(tokens), tt.log_marginal(hmm, tokens, semiring=Log()))
+
+
+def test_the_forward_algorithm_has_derivatives():
+    tokens = torch.tensor([[0, 1, 2, 3, 4, 0, 1], [4, -1, 4, 4, 4, 2, 0]])
+    logits = [p.log() for p in tt.HMM.random(4, 5, dtype=torch.float64).parameters()[:3]]
+    gradients = []
+    for log_p in (tt.HMM.log_prob, lambda m, x: tt.log_marginal(m, x, semiring=Log())):
+        learned = [w.clone().requires_grad_() for w in logits]
+        initial, emission, transition = (w.softmax(-1) for w in learned)
+        hmm = tt.HMM(initial, transition, emission)
+        gradients.append(torch.autograd.grad(log_p(hmm, tokens).sum(), learned))
+    torch.testing.assert_close(*gradients)
+
+
 @pytest.mark.parametrize(
     "tokens", [torch.tensor([[0, 4]]), torch.tensor([[-2, 0]]), torch.rand(2, 3), torch.zeros(1, 2, 3)]
 )
