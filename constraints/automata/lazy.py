@@ -57,8 +57,7 @@ class Letters:
         return [(low, high) for source, low, high, _ in self.nfa.edges.tolist() if source == 0]
 
 
-@dataclass(frozen=True, eq=False)
-class Body:
+class Body(NamedTuple):
     """Free text at a configuration: the letters that may follow, and where they lead.
 
     Any ``k`` letters with ``k <= most`` (``None``: any number) lead to ``after(k)``, unless the first begins with a byte of
@@ -68,6 +67,8 @@ class Body:
 
     ``within``: after an exception, too, any letters may follow, and some letter leads to the configuration without the
     exception. Such exceptions only track texts, such as names, that are treated in their own way when they end.
+
+    ``leaves``: all bytes that may leave the text, and perhaps others, none of which begins a letter; ``None`` if unknown.
     """
 
     letters: Letters
@@ -76,6 +77,7 @@ class Body:
     exceptions: bytes = b""
     settled: int | None = 1
     within: bool = False
+    leaves: bytes | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +92,7 @@ class PatternTable:
     between: Flags
 
 
-@dataclass(frozen=True, eq=False)
-class Pattern:
+class Pattern(NamedTuple):
     """Free text at a configuration that a DFA restricts, besides a counter of letters.
 
     ``state``: of the DFA, between two letters. ``leaves``: the only byte that may follow the pattern; no other machine reads any

@@ -27,6 +27,7 @@ class LocalBody(NamedTuple):
     exceptions: bytes = b""
     settled: int | None = 1
     within: bool = False
+    leaves: bytes | None = None
 
 
 class ToCome(NamedTuple):

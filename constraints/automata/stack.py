@@ -8,7 +8,6 @@ where the text read so far has several parses.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from ...errors import UnsupportedConstraint
@@ -96,6 +95,10 @@ class StackAutomaton:
         if not isinstance(configuration, Stack):
             return self._active(stacks_of(configuration))
         if configuration.active is None:
+            machine, local = configuration.machine, configuration.local
+            if not machine.final(local) and not machine.calls(local):  # trimmed, so it reads
+                configuration.active, configuration.reached = ([configuration], False), (configuration,)
+                return configuration.active
             seen = set[Stack]()
             configuration.active = self._active((configuration,), seen)
             configuration.reached = tuple(seen)
@@ -196,12 +199,12 @@ class StackAutomaton:
     def pattern(self, configuration: Configuration) -> Pattern | None:
         """Return the pattern that all stacks are in; ``None`` elsewhere."""
         active, _ = self.active(configuration)
-        if not active or any(
-            s.machine is not active[0].machine or s.local != active[0].local for s in active
-        ):
+        if not active:
             return None
         found = active[0].machine.pattern(active[0].local)
-        if found is None:
+        if found is None or any(
+            s.machine is not active[0].machine or s.local != active[0].local for s in active[1:]
+        ):
             return None
 
         def to(state: int, letters: int) -> Configuration:
@@ -209,7 +212,7 @@ class StackAutomaton:
             stacks = frozenset([self.stack(top.machine, local, top.parent) for top in active])
             return next(iter(stacks)) if len(stacks) == 1 else stacks
 
-        return replace(found, to=to)
+        return found._replace(to=to)
 
     def alone(self, configuration: Configuration, text: bytes, at: int) -> tuple[Configuration | None, int]:
         """Read one byte or more of ``text`` from ``at`` on, until the machine may call or end.
@@ -288,7 +291,7 @@ class StackAutomaton:
         def after(count: int) -> Configuration:
             return self.stack(top.machine, top.machine.after_letters(top.local, count), top.parent)
 
-        return Body(found.letters, found.most, after, found.exceptions, found.settled, found.within)
+        return Body(found.letters, found.most, after, *found[2:])
 
     def _common_body(self, active: Sequence[Stack]) -> Body | None:
         """Return the free text of several stacks; the others may read no first byte of a letter."""

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from tokenizers import Regex, normalizers, pre_tokenizers
 
 from ...errors import UnsupportedConstraint
 from ..automata import utf8
@@ -127,6 +126,8 @@ def all_text() -> str:
 @lru_cache(maxsize=64)
 def by_tokenizers(text: str) -> CodePoints:
     """Return the characters that the tokenizers package matches with a class."""
+    from tokenizers import Regex, normalizers
+
     rest = normalizers.Replace(Regex(f"(?:{text})+"), "").normalize_str(all_text())
     return utf8.within(utf8.negate(of_text(rest)), utf8.EVERY)
 
@@ -147,6 +148,8 @@ def by_splitting(text: str) -> CodePoints:
 
     Every second piece of a text of all characters consists of them, since its first character is not one.
     """
+    from tokenizers import pre_tokenizers
+
     splitter = pre_tokenizers.Digits(False) if "Digits" in text else pre_tokenizers.Punctuation("contiguous")
     return of_text("".join(piece for piece, _ in splitter.pre_tokenize_str(all_text())[1::2]))
 

@@ -17,9 +17,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
-from tokenizers import Tokenizer
 
-from ...token_bytes import SAMPLES, backend_encode, read_tekken
+from ...token_bytes import SAMPLES, backend_encode, is_backend, read_tekken
 from ..automata import utf8
 from ..automata.dfa_table import Dfa
 from ..automata.nfa import Nfa
@@ -89,7 +88,7 @@ def read(vocab: Vocabulary) -> Segmentation:
     source = vocab.tokenizer
     if source is None:
         raise refused("vocabulary of bytes alone, without merges: read it with Vocabulary.from_tokenizer")
-    if isinstance(source, Tokenizer):
+    if is_backend(source):
         found, encode = of_tokenizers(vocab, source), backend_encode(source)
     elif type(source).__name__ == "Tekkenizer":
         found, encode = of_tiktoken(vocab, source._model, source.num_special_tokens), read_tekken(source)[1]

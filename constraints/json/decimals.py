@@ -31,7 +31,7 @@ class State(NamedTuple):
 
     negative: bool
     part: int
-    count: int
+    done: int
     compared: tuple[int, ...]
 
 
@@ -72,7 +72,7 @@ class Between:
 
     def admits(self, state: State) -> bool:
         """Return whether a number that ends here lies between the bounds."""
-        if not state.count:
+        if not state.done:
             return False
         for (bound, side), digits, compared in zip(self.bounds, self.digits, state.compared, strict=True):
             found = digits.at_end(*state[1:3], compared)

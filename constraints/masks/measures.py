@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 
 from ..automata.lazy import Numbered
+from ..automata.region import Machine
 from ..automata.sharing import Passed, Reach
 from ..automata.stack import NEVER, Stack, StackAutomaton
 from .completions import common_end
@@ -29,6 +30,7 @@ class Longest:
             assert isinstance(states.automaton, StackAutomaton)
             self.passed = Passed(states.automaton, origin)
         self._known = set[int]()
+        self._of: dict[tuple[Machine, Stack | None], int] = {}  # by the top machine and the stack below it
 
     @property
     def reach(self) -> Reach | None:
@@ -37,7 +39,16 @@ class Longest:
 
     def of(self, state: int) -> int:
         """Return the measure of a state."""
-        return NEVER if self.passed is None else self.passed.extra(self.configurations[state])
+        if self.passed is None:
+            return NEVER
+        configuration = self.configurations[state]
+        if not isinstance(configuration, Stack):
+            return self.passed.extra(configuration)
+        key = configuration.machine, configuration.parent
+        found = self._of.get(key)
+        if found is None:
+            found = self._of[key] = self.passed.extra(configuration)
+        return found
 
     def moved(self, states: Set[int]) -> None:
         """Record the states that a walk has moved on from."""

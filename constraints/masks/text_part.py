@@ -46,12 +46,16 @@ class TextPart:
                 self.exceptional.append(child)
                 if (target := after(state, byte)) >= 0:
                     self.others.append((target, child))
-        for low, high, target in self.states.moves(state):
-            out = table.no_letter[table.before[low] : table.before[high + 1]]
-            for byte in out if body.most != 0 else range(low, high + 1):
-                if byte not in body.exceptions and (child := children.get(byte)) is not None:
-                    self.others.append((target, child))
-        if body.most is not None and body.most <= self.text.most - self.before:
+        if body.leaves is None:
+            for low, high, target in self.states.moves(state):
+                out = table.no_letter[table.before[low] : table.before[high + 1]]
+                for byte in out if body.most != 0 else range(low, high + 1):
+                    if byte not in body.exceptions and (child := children.get(byte)) is not None:
+                        self.others.append((target, child))
+        else:
+            some = bytes([byte for byte in body.leaves if byte not in body.exceptions])
+            self.others += self._leave(state, some, children)
+        if body.most is not None and body.leaves is None and body.most <= self.text.most - self.before:
             self._after_most(table.begins)
 
     def _within(self, exceptions: bytes) -> None:
@@ -170,9 +174,21 @@ class TextPart:
     def _out(self, letters: int, children: dict[int, int]) -> tuple[tuple[int, int], ...]:
         """Return (state, node of the remainders) after some letters and a byte that leaves the text."""
         out = list[tuple[int, int]]()
-        self.moved.add(self.after(letters))
-        for low, high, target in self.states.moves(self.after(letters)):
+        state = self.after(letters)
+        self.moved.add(state)
+        if self.body.leaves is not None:
+            return tuple(self._leave(state, self.body.leaves, children))
+        for low, high, target in self.states.moves(state):
             for byte in range(low, high + 1) if high - low < len(children) else children:
                 if low <= byte <= high and (child := children.get(byte)) is not None:
                     out.append((target, child))
         return tuple(out)
+
+    def _leave(self, state: int, leaves: bytes, children: dict[int, int]) -> Pairs:
+        """Return (state, child node) after some bytes, where they may come."""
+        after = self.states.after
+        return [
+            (target, child)
+            for byte in leaves
+            if (child := children.get(byte)) is not None and (target := after(state, byte)) >= 0
+        ]

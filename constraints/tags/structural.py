@@ -35,6 +35,9 @@ FORMATS = (
     "token_triggered_tags", "token_dispatch",
 )  # fmt: skip
 
+OUTSIDE_STRINGS = frozenset("0123456789+-.eE{}[],: \t\n\rtruefalsn")
+"""The characters of JSON outside its strings, quotes apart."""
+
 
 def structural_tag(
     spec: Mapping[str, Any] | str,
@@ -98,6 +101,18 @@ def get(spec: Any, key: str, path: str) -> Any:
     return value
 
 
+def apart_from(json: Constraint, without: Sequence[str], path: str) -> Constraint:
+    """Return the JSON texts in whose strings and names none of ``without`` is written, be it in a part with a pattern.
+
+    Raises ``UnsupportedConstraint`` for what might be part of a number, a word or of what stands between values.
+    """
+    for bad in without:
+        if '"' in bad or OUTSIDE_STRINGS.issuperset(bad):
+            why = f"{bad!r} may be written outside strings, too: exclude texts with another character, and without quotes"
+            raise UnsupportedConstraint(why, path=path)
+    return json & without_any(without) if without else json
+
+
 class Reader:
     """A recursive translator of formats to constraints.
 
@@ -128,11 +143,11 @@ class Reader:
 
     def _json_schema(self, spec: Any, path: str, ends: Ends) -> Constraint:
         schema, style = get(spec, "json_schema", path), spec.get("style", "json")
-        if spec.get("excludes"):
-            raise UnsupportedConstraint(
-                "'excludes' of a JSON Schema is not supported", path=f"{path}/excludes"
-            )
+        without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
         if isinstance(style, str) and style in STYLES:
+            if without:
+                why = "'excludes' goes with the style 'json' only"
+                raise UnsupportedConstraint(why, path=f"{path}/excludes")
             schema = schema if isinstance(schema, Mapping) else {}
             found = parameters(schema, STYLES[style], f"{path}/json_schema", self.on_narrowed)
             return closed(found, ends)
@@ -141,7 +156,7 @@ class Reader:
         space = {None: "flexible", 0: "none"}.get(spec.get("max_whitespace_cnt"), "space")
         whitespace: Any = space
         found = json_schema(schema, whitespace=whitespace, open_objects=False, on_narrowed=self.on_narrowed)
-        return closed(found, ends)
+        return closed(apart_from(found, without, f"{path}/excludes"), ends)
 
     def _qwen_xml_parameter(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return self._json_schema({**spec, "style": "qwen_xml"}, path, ends)

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Sized
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from tokenizers import Tokenizer
-
 from ...errors import EvidenceError
+from ...token_bytes import is_backend
 from ..validation import short
 from .vocabulary import Vocabulary
 
@@ -44,6 +43,6 @@ def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
 
 def _state(tokenizer: Any) -> Hashable:
     """Return a cache key: the number of tokens and, if the tokenizer names one, the end token."""
-    if isinstance(tokenizer, Tokenizer):
+    if is_backend(tokenizer):
         return tokenizer.get_vocab_size()
     return len(tokenizer) if isinstance(tokenizer, Sized) else 0, getattr(tokenizer, "eos_token_id", None)

@@ -283,11 +283,15 @@ class Keys:
                     return None
                 if found and found.letters is not each.letters:
                     return None
-                settled = max(each.settled or 1, found.settled or 1) if found else each.settled
-                found, some = each._replace(settled=settled), some | bit
+                if found:
+                    leaves = None if found.leaves is None else each.leaves
+                    each = each._replace(settled=max(each.settled or 1, found.settled or 1), leaves=leaves)
+                found, some = each, some | bit
         if found is None or not allowed & some:
             return None
-        return found._replace(exceptions=bytes(sorted(self.trie.children[node])) if node >= 0 else b"")
+        exceptions = bytes(sorted(self.trie.children[node])) if node >= 0 else b""
+        leaves = None if found.leaves is None else bytes((self.closing(state),))
+        return found._replace(exceptions=exceptions, leaves=leaves)
 
     def after_letters(self, state: State, count: int) -> State:
         """Return the state after some letters of :meth:`body`."""

@@ -68,7 +68,7 @@ class PatternText(DfaMachine):
                         return None
                     seen.add(target)
                     queue.append(target)
-        return LocalBody(letters_of(self.moves, state), None)
+        return LocalBody(letters_of(self.moves, state), None, leaves=b"")
 
     @cached_property
     def table(self) -> PatternTable:

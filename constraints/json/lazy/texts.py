@@ -83,8 +83,8 @@ class FreeText(Region):
         if state or count == self.most:
             return None
         if self.most is None:
-            return LocalBody(self.alphabet.letters, None, b"", max(1, self.least - count))
-        return LocalBody(self.alphabet.letters, self.most - count, b"", None)
+            return LocalBody(self.alphabet.letters, None, b"", max(1, self.least - count), leaves=b"")
+        return LocalBody(self.alphabet.letters, self.most - count, b"", None, leaves=b"")
 
     def after_letters(self, local: Local, count: int) -> Local:
         after = local[1] + count
@@ -152,7 +152,7 @@ class Quoted(Region):
         if found is None:
             return None
         inner = found.to
-        return replace(found, leaves=self.quote, to=lambda state, letters: (inner(state, letters),))
+        return found._replace(leaves=self.quote, to=lambda state, letters: (inner(state, letters),))
 
     def reads(self, local: Local) -> bool:
         return bool(local != 1)
@@ -188,7 +188,8 @@ class Quoted(Region):
         return self.inside.completion(local[0]) + self.ends_with
 
     def body(self, local: Local) -> LocalBody | None:
-        return None if local in (0, 1) else self.inside.body(local[0])
+        found = None if local in (0, 1) else self.inside.body(local[0])
+        return found if found is None or found.leaves is None else found._replace(leaves=self.ends_with)
 
     def after_letters(self, local: Local, count: int) -> Local:
         return (self.inside.after_letters(local[0], count),)
