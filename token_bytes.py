@@ -13,13 +13,14 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from weakref import WeakKeyDictionary
-
-from tokenizers import Tokenizer
 
 from .errors import FormatError
 from .fingerprints import fingerprint
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 
 class Reading(NamedTuple):
@@ -30,6 +31,13 @@ class Reading(NamedTuple):
     source: Any  # a tokenizers.Tokenizer, a tiktoken.Encoding or a Tekkenizer
 
 
+def is_backend(tokenizer: Any) -> TypeGuard[Tokenizer]:
+    """Return whether a tokenizer is a ``tokenizers.Tokenizer``; the package takes an eighth of a second to import."""
+    from tokenizers import Tokenizer
+
+    return isinstance(tokenizer, Tokenizer)
+
+
 def read(tokenizer: Any) -> Reading:
     """Read the bytes of a tokenizer's tokens; it is a fast tokenizer of transformers or one of the libraries above.
 
@@ -37,7 +45,7 @@ def read(tokenizer: Any) -> Reading:
     tokens of an encoded sample do not spell the sample.
     """
     source, packages = tokenizer, {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
-    if isinstance(tokenizer, Tokenizer):
+    if is_backend(tokenizer):
         tokens, encode, eos = read_backend(tokenizer, []), backend_encode(tokenizer), None
     elif "transformers" in packages and tokenizer.is_fast:
         source = tokenizer.backend_tokenizer

@@ -159,13 +159,12 @@ def _in_log_space(
     initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor, lengths: Tensor | None
 ) -> Float[Tensor, " batch"]:
     """Compute log p of each row in log space; the parameters are logarithms."""
-    rows, ends = max(1, BLOCK_ELEMENTS // transition.numel()), list[Tensor]()
+    rows, alpha, ends = max(1, BLOCK_ELEMENTS // transition.numel()), initial, list[Tensor]()
     for column in _columns(emission, tokens, 0.0):
         if ends:
             parts = [(part[:, :, None] + transition).logsumexp(1) for part in alpha.split(rows)]
-            alpha = torch.cat(parts) + column
-        else:
-            alpha = initial + column
+            alpha = torch.cat(parts)
+        alpha = alpha + column
         ends.append(alpha.logsumexp(1))
     if lengths is None:
         return ends[-1]
