@@ -31,6 +31,8 @@ from .progress import progress
 from .tensor_file import read_tensors, write_tensors
 
 FILE = "context.safetensors"
+KEPT_BYTES = 1 << 30
+"""The most bytes of hidden states that training keeps; of a larger corpus they are computed in each epoch."""
 logger = logging.getLogger(__name__)
 
 
@@ -78,6 +80,8 @@ class ContextHead:
         bias = prior.clamp(min=1e-6).log().requires_grad_()
         steps = epochs * -(-len(corpus) // batch_size)
         optimiser = torch.optim.Adam([weight, bias], lr=rate)
+        size = 2 * corpus.tokens.numel() * model.config.hidden_size
+        kept = _read(model, tokenizer, corpus, batch_size) if epochs > 1 and size <= KEPT_BYTES else None
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 1 - step / steps)
         eos = corpus.manifest.eos_token_id
         with progress("context head", steps) as advance:
@@ -87,8 +91,8 @@ class ContextHead:
                     tokens = part.tokens
                     begun = torch.cat([torch.ones_like(tokens[:, :1]), tokens[:, :-1] != eos], 1).bool()
                     with torch.no_grad():
-                        points = hidden_states(model, tokenizer, part, shift=1)[begun].float()
-                        target = posteriors(hmm, tokens)[begun].float()
+                        states = _read(model, tokenizer, part, batch_size) if kept is None else kept[rows]
+                        points, target = states[begun].float(), posteriors(hmm, tokens)[begun].float()
                     guess = (points @ weight.T + bias).log_softmax(1)
                     loss = -(target * guess).sum(1).mean()
                     optimiser.zero_grad()
@@ -149,6 +153,14 @@ class ContextHead:
             return cls(tensors["weight"], tensors["bias"], header.get(VOCABULARY))
         except (FormatError, KeyError) as error:
             raise FormatError(f"{file} is no context head: {error}") from error
+
+
+@torch.no_grad()
+def _read(
+    model: Any, tokenizer: Any, corpus: Corpus, batch_size: int
+) -> Float[Tensor, "sequences length width"]:
+    """Compute the model's last hidden state before each token of the sequences."""
+    return hidden_states(model, tokenizer, corpus, batch_size, shift=1)
 
 
 def with_context(hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt) -> HMM:

@@ -6,6 +6,7 @@ from test_cli import last_json, run
 
 import tractile as tt
 from tractile import distill
+from tractile.distill import context
 from tractile.distill.evaluate import predictions
 from tractile.errors import FormatError, ShapeError
 
@@ -55,6 +56,22 @@ def test_beginning_where_the_model_is(tmp_path) -> None:
     found = last_json(run("generate", "--prompt", PROMPTS[1], *arguments))
     assert found["text"] == post.best.text
     assert found["log_evidence"] == pytest.approx(post.log_evidence, abs=1e-4)
+
+
+def test_hidden_states_are_kept_or_computed_again(tmp_path, monkeypatch) -> None:
+    """The head is the same; kept states are read from the model once, not once in each epoch."""
+    model, tokenizer = tt.embedded.load_lm()
+    lm, hmm, counts, heads = tt.TransformersLM(model, tokenizer), tt.embedded.load_hmm(), [], []
+    corpus = distill.sample(lm, tmp_path, 24, 4, PROMPTS[:2], tokenizer=tokenizer)
+    for most in (context.KEPT_BYTES, 0):
+        monkeypatch.setattr(context, "KEPT_BYTES", most)
+        calls: list[int] = []
+        hook = model.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        heads.append(distill.ContextHead.fit(hmm, model, tokenizer, corpus, epochs=3, batch_size=8))
+        hook.remove()
+        counts.append(len(calls))
+    assert counts == [3, 9]
+    torch.testing.assert_close(heads[0].weight, heads[1].weight, atol=1e-3, rtol=1e-2)
 
 
 def test_heads_that_do_not_fit(tmp_path) -> None:
