@@ -248,6 +248,13 @@ def test_tags_refuse():
     for make in (lambda: triggered([], "<"), lambda: sections(), lambda: separated([], ",")):
         with pytest.raises(EmptyLanguage):
             make()
+    for excluded in ("", "17", 'a"', "true", "}, "):
+        with pytest.raises((UnsupportedConstraint, FormatError), match="excludes"):
+            structural_tag({"type": "json_schema", "json_schema": PERSON, "excludes": [excluded]})
+    with pytest.raises(UnsupportedConstraint, match="excludes"):
+        structural_tag(
+            {"type": "json_schema", "style": "qwen_xml", "json_schema": PERSON, "excludes": ["<b>"]}
+        )
     with pytest.raises(UnsupportedConstraint, match="maxLength"):
         tool_calls([{"name": "f", "parameters": {"type": "object", "properties": {"s": {"type": "string", "maxLength": 3}}}}],
                    "qwen_xml")  # fmt: skip
@@ -308,6 +315,12 @@ STRUCTURAL = [
     ({"type": "json_schema", "json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}},
      ['{"a": 1}', '{ "a" :1}', "{}", '{"a": "x"}']),
     ({"type": "json_schema", "json_schema": PERSON}, ['{"name": "a", "zz": 1}', '{"name":"a","n":3}', '{"n": 3}']),
+    ({"type": "json_schema", "json_schema": PERSON, "excludes": ["</t>", "a<b"]},
+     ['{"name": "a"}', '{"name": "</t>"}', '{"name": "x</t>x", "n": 3}', '{"name": "a<"}', '{"name": "a<b"}', '{"n": 3}']),
+    (as_tag("<t>", {"type": "json_schema", "json_schema": {"enum": ["a", "<b>", 3]}, "excludes": ["<b>", "</t>"]}, "</t>"),
+     ['<t>"a"</t>', '<t>"<b>"</t>', "<t>3</t>", "<t>3"]),
+    ({"type": "json_schema", "json_schema": {"type": "object", "additionalProperties": {"type": "integer"}}, "excludes": ["<"]},
+     ['{"a": 1}', '{"a<": 1}', "{}"]),
     ({"type": "json_schema", "style": "qwen_xml", "json_schema": PERSON},
      ["<parameter=name>Bob</parameter>", "<parameter=name>\nBob\n</parameter>\n<parameter=n>\n3\n</parameter>",
       "<parameter=n>3</parameter>", "<parameter=name>a</parameterx</parameter>", '<parameter=name>"q"</parameter>']),
