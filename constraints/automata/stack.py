@@ -95,8 +95,7 @@ class StackAutomaton:
         if not isinstance(configuration, Stack):
             return self._active(stacks_of(configuration))
         if configuration.active is None:
-            machine, local = configuration.machine, configuration.local
-            if not machine.final(local) and not machine.calls(local):  # trimmed, so it reads
+            if self._reads_only(configuration):
                 configuration.active, configuration.reached = ([configuration], False), (configuration,)
                 return configuration.active
             seen = set[Stack]()
@@ -113,6 +112,10 @@ class StackAutomaton:
         if configuration.active is None:
             self.active(configuration)
         return configuration.reached
+
+    def _reads_only(self, stack: Stack) -> bool:
+        """Return whether a stack may only read a byte: it neither calls nor returns, and, as stacks are trimmed, it reads."""
+        return not stack.machine.final(stack.local) and not stack.machine.calls(stack.local)
 
     def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
         """Compute :meth:`active`; ``seen`` collects the stacks reached without reading a byte."""

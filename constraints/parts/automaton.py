@@ -83,6 +83,9 @@ class PartAutomaton(StackAutomaton):
             found = self._stacks[key] = Stack(machine, local, parent)
         return found
 
+    def _reads_only(self, stack: Stack) -> bool:
+        return False  # its parts may be full
+
     def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
         found, ends = super()._active(stacks, seen)
         taken = (self._after_byte(stack) for stack in found)
