@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from ..errors import CircuitError
 from ..layers import (
     Constant,
+    Continuous,
     Dense,
     Hadamard,
     Identity,
     Incidence,
+    InnerLayer,
     InputLayer,
     Kron,
     Kronecker,
@@ -32,6 +35,7 @@ from ..layers.dense_tensor import DenseTensor
 if TYPE_CHECKING:
     from .circuit import Circuit
 
+Layer = InputLayer | InnerLayer
 Factor = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
 
 
@@ -110,6 +114,17 @@ def monomial(operator: Operator) -> Operator:
     if all(leaf.monomial for leaf in leaves):
         return operator
     return kron([leaf if leaf.monomial else Dense(leaf.matrix()) for leaf in leaves])
+
+
+def free_weights(layer: Layer, operation: str) -> Layer:
+    """Return an equal layer whose parameters are its weights. Raises :class:`CircuitError` for a continuous one."""
+    if isinstance(layer, Continuous):
+        raise CircuitError(
+            f"{operation}: {layer!r} is over a continuous variable, which has no table of weights"
+        )
+    if isinstance(layer, InputLayer):
+        return layer.free_parameters()
+    return Sum(*map(monomial, layer.operators)) if isinstance(layer, Sum) else layer
 
 
 def kron(operators: Sequence[Operator]) -> Operator:

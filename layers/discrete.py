@@ -70,7 +70,40 @@ class Table(InputLayer):
         return Categorical(self.weight)
 
 
-class Bernoulli(Table):
+class Coins(Table):
+    """J coins of probability p (J,), each tossed ``trials`` times: a value is the number of ones; abstract.
+
+    Raises :class:`ShapeError` for anything but a vector in [0, 1] and a positive number of trials.
+    """
+
+    def __init__(self, probs: Float[Tensor, " units"], trials: int) -> None:
+        name = type(self).__name__
+        if trials < 1:
+            raise ShapeError(f"{name}: the number of trials must be positive, not {trials}")
+        if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
+            raise ShapeError(
+                f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}"
+            )
+        if any_if_concrete(~((probs >= 0) & (probs <= 1))):
+            raise ShapeError(f"{name}: the probabilities must lie in [0, 1]")
+        self.probs, self.trials = probs, trials
+        self.unit_dims, self.vocab_size = (len(probs),), trials + 1
+
+    def parameters(self) -> list[Tensor]:
+        return [self.probs]
+
+    def constraints(self) -> list[Constraint]:
+        return [constraints.unit_interval]
+
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        counts = self.weight * derivatives[0] + pseudocount
+        ones = counts @ torch.arange(self.vocab_size, dtype=counts.dtype, device=counts.device)
+        tosses = counts.sum(1) * self.trials
+        share = ones / tosses.clamp(min=torch.finfo(tosses.dtype).tiny)
+        return [torch.where(tosses > 0, share, self.probs)]
+
+
+class Bernoulli(Coins):
     """J coins: p (J,) is the probability of 1. Raises :class:`ShapeError` for anything but a vector in [0, 1].
 
     Examples
@@ -83,8 +116,7 @@ class Bernoulli(Table):
     """
 
     def __init__(self, probs: Float[Tensor, " units"]) -> None:
-        self.probs = _probabilities("Bernoulli", probs)
-        self.unit_dims, self.vocab_size = (len(probs),), 2
+        super().__init__(probs, 1)
 
     @property
     def weight(self) -> Float[Tensor, "units vocab"]:
@@ -93,18 +125,8 @@ class Bernoulli(Table):
     def map(self, fn: TensorMap) -> Bernoulli:
         return Bernoulli(fn(self.probs))
 
-    def parameters(self) -> list[Tensor]:
-        return [self.probs]
 
-    def constraints(self) -> list[Constraint]:
-        return [constraints.unit_interval]
-
-    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
-        counts = self.weight * derivatives[0] + pseudocount
-        return [_ratio(counts[:, 1], counts.sum(1), self.probs)]
-
-
-class Binomial(Table):
+class Binomial(Coins):
     """J binomial distributions: the number of successes in ``trials`` tosses of a coin with p (J,).
 
     Raises :class:`ShapeError` for anything but a vector in [0, 1] and a positive number of trials.
@@ -117,12 +139,6 @@ class Binomial(Table):
     tensor([[0.2500, 0.5000, 0.2500]])
     """
 
-    def __init__(self, probs: Float[Tensor, " units"], trials: int) -> None:
-        if trials < 1:
-            raise ShapeError(f"Binomial: the number of trials must be positive, not {trials}")
-        self.probs, self.trials = _probabilities("Binomial", probs), trials
-        self.unit_dims, self.vocab_size = (len(probs),), trials + 1
-
     @property
     def weight(self) -> Float[Tensor, "units vocab"]:
         n = torch.tensor(float(self.trials), dtype=self.probs.dtype, device=self.probs.device)
@@ -134,17 +150,6 @@ class Binomial(Table):
 
     def map(self, fn: TensorMap) -> Binomial:
         return Binomial(fn(self.probs), self.trials)
-
-    def parameters(self) -> list[Tensor]:
-        return [self.probs]
-
-    def constraints(self) -> list[Constraint]:
-        return [constraints.unit_interval]
-
-    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
-        counts = self.weight * derivatives[0] + pseudocount
-        successes = counts @ torch.arange(self.vocab_size, dtype=counts.dtype, device=counts.device)
-        return [_ratio(successes, counts.sum(1) * self.trials, self.probs)]
 
 
 class Indicator(InputLayer):
@@ -220,15 +225,3 @@ class Embedding(Table):
 
     def constraints(self) -> list[Constraint]:
         return [constraints.real]
-
-
-def _probabilities(name: str, probs: Tensor) -> Tensor:
-    if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
-        raise ShapeError(f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}")
-    if any_if_concrete(~((probs >= 0) & (probs <= 1))):
-        raise ShapeError(f"{name}: the probabilities must lie in [0, 1]")
-    return probs
-
-
-def _ratio(part: Tensor, whole: Tensor, otherwise: Tensor) -> Tensor:
-    return torch.where(whole > 0, part / whole.clamp(min=torch.finfo(whole.dtype).tiny), otherwise)

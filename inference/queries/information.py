@@ -26,10 +26,9 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.circuit import Circuit
-from ...circuits.graph_transforms import monomial
+from ...circuits.graph_transforms import free_weights
 from ...circuits.operations import multiply
 from ...errors import CircuitError, EvidenceError
-from ...layers import Continuous, InnerLayer, InputLayer, Sum
 from ..semirings.base import Counting, Residue, Semiring
 from .determinism import check_deterministic
 from .evidence import EvidenceLike
@@ -86,7 +85,9 @@ def cross_entropy(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
     p, q = _circuit(p, n), _circuit(q, n)
     _check(q, "cross_entropy", "q")
     _same_variables(p, q, "cross_entropy")
-    ones = q.map_layers(_free_weights).map(lambda t: (t > 0).to(torch.float64))
+    ones = q.map_layers(lambda layer: free_weights(layer, "cross_entropy")).map(
+        lambda t: (t > 0).to(torch.float64)
+    )
     if not _same_count(multiply(p, ones), p):
         return torch.tensor(torch.inf, dtype=torch.float64)
     _, log_weight = _uses(q, p, "cross_entropy")
@@ -260,7 +261,7 @@ def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor
         return leaves.setdefault(id(t), (t.detach().double(), at.requires_grad_(True)))[1]
 
     with torch.enable_grad():
-        relaxed = q.map_layers(_free_weights)
+        relaxed = q.map_layers(lambda layer: free_weights(layer, operation))
         watched = relaxed.map(watch)
         whole = watched if p is None else multiply(p.map(torch.Tensor.detach), watched)
         log_total = partition(whole)
@@ -278,14 +279,3 @@ def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor
     return log_total.detach(), torch.stack(terms).sum().detach() if terms else torch.zeros(
         (), dtype=torch.float64
     )
-
-
-def _free_weights(layer: InputLayer | InnerLayer) -> InputLayer | InnerLayer:
-    """Return an equal layer whose parameters are its weights; raise :class:`CircuitError` for a continuous one."""
-    if isinstance(layer, Continuous):
-        raise CircuitError(
-            f"{layer!r} is over a continuous variable, whose density has no entropy of weights"
-        )
-    if isinstance(layer, InputLayer):
-        return layer.free_parameters()
-    return Sum(*map(monomial, layer.operators)) if isinstance(layer, Sum) else layer

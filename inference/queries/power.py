@@ -15,10 +15,9 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
-from ...circuits.graph_transforms import monomial
+from ...circuits.graph_transforms import free_weights, monomial
 from ...circuits.operations import Model, multiply
 from ...errors import CircuitError
-from ...layers import Continuous, InputLayer, Sum
 from .determinism import check_deterministic, flatten
 
 
@@ -65,21 +64,9 @@ def _elementwise(model: Model, exponent: float) -> Model:
         if bool((ends > 1).any()):
             raise CircuitError(f"power: {model!r} ends one path in several states: unroll it to a length")
         left, right = monomial(model.left), monomial(model.right)
-        return Chain(model.initial, left, _entries(model.inputs), right, model.final).map(weights)
-
-    def layer(old: Any) -> Any:
-        if isinstance(old, InputLayer):
-            return _entries(old).map(weights)
-        return Sum(*map(monomial, old.operators)).map(weights) if isinstance(old, Sum) else old
-
-    return model.map_layers(layer)
-
-
-def _entries(layer: InputLayer) -> InputLayer:
-    """Return an equal layer whose parameters are its weights; raise :class:`CircuitError` for a continuous layer."""
-    if isinstance(layer, Continuous):
-        raise CircuitError(f"power: {layer!r} is over a continuous variable and has no table of weights")
-    return layer.free_parameters()
+        inputs: Any = free_weights(model.inputs, "power")
+        return Chain(model.initial, left, inputs, right, model.final).map(weights)
+    return model.map_layers(lambda layer: free_weights(layer, "power").map(weights))
 
 
 def quotient(a: Model, b: Model) -> Model:
