@@ -1,6 +1,6 @@
 """The grammar back end with SGLang's own classes, as far as they can be had on a CPU: registry, hooks, manager, base classes.
 
-    PYTHONPATH=build/typing python -m pytest --confcutdir=tests/sglang tests/sglang
+    PYTHONPATH=build/typing python -m pytest --confcutdir=tests/in_sglang tests/in_sglang
 
 in an environment with ``sglang`` (installed without its dependencies, and what it then misses by name) and the package.
 """
