@@ -13,11 +13,33 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError, VocabularyMismatch
 from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
-from .products import Multiplies
+from .products import Multiplies, as_language_model
+
+
+class ExactLM(Multiplies):
+    """The end token and the vocabulary of a language model over token ids; abstract."""
+
+    def __init__(self, vocab_size: int, eos_token_id: int | None, vocabulary: TokenBytes | None) -> None:
+        if eos_token_id is not None and not 0 <= eos_token_id < vocab_size:
+            raise VocabularyMismatch(
+                f"the end-of-sequence token {eos_token_id} is not among the {vocab_size} tokens"
+            )
+        self.vocab_size, self.eos_token_id, self._vocabulary = vocab_size, eos_token_id, vocabulary
+
+    def fork(self) -> LanguageModel:
+        return copy(as_language_model(self))
+
+    @property
+    def tokenizer(self) -> TokenBytes | None:
+        """The vocabulary given, for which constraints are compiled; None if there is none."""
+        return self._vocabulary
+
+    def decode(self, token_ids: Sequence[int]) -> str:
+        return _spell(token_ids, self._vocabulary, self.eos_token_id)
 
 
 @final
-class CircuitLM(Multiplies):
+class CircuitLM(ExactLM):
     """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
 
     Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted this
@@ -44,10 +66,8 @@ class CircuitLM(Multiplies):
     def __init__(
         self, hmm: HMM, eos_token_id: int | None = None, vocabulary: TokenBytes | None = None
     ) -> None:
-        self.vocab_size: int = hmm.vocab_size
-        self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
+        super().__init__(hmm.vocab_size, eos_token_id, vocabulary)
         self.vocabulary_fingerprint = hmm.vocabulary_fingerprint
-        self._vocabulary = vocabulary
         self._initial = hmm.initial_probs.detach().double()
         self._transition = hmm.transition.dense().detach().double()
         self._emission = hmm.emission_probs.detach().double()
@@ -87,20 +107,9 @@ class CircuitLM(Multiplies):
     def select(self, indices: Int[Tensor, " rows"]) -> None:
         self._hidden, self._finished = self._hidden[indices], self._finished[indices]
 
-    def fork(self) -> LanguageModel:
-        return copy(self)
-
-    @property
-    def tokenizer(self) -> TokenBytes | None:
-        """The vocabulary given, for which constraints are compiled; None if there is none."""
-        return self._vocabulary
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return _spell(token_ids, self._vocabulary, self.eos_token_id)
-
 
 @final
-class TableLM(Multiplies):
+class TableLM(ExactLM):
     """A language model given by a table, for tests and small examples.
 
     ``log_probs`` maps a context (a tuple of token ids) to the log-probabilities of the next token, in nats. The longest suffix
@@ -137,9 +146,7 @@ class TableLM(Multiplies):
                 raise ShapeError(
                     f"TableLM: the row of context {key} is not {tuple(shape)} normalised log-probabilities"
                 )
-        self.vocab_size: int = len(self._table[()])
-        self.eos_token_id = _checked_eos(eos_token_id, self.vocab_size)
-        self._vocabulary = vocabulary
+        super().__init__(len(self._table[()]), eos_token_id, vocabulary)
 
     def __repr__(self) -> str:
         return f"TableLM({len(self._table)} contexts, {self.vocab_size:,} tokens)"
@@ -162,27 +169,8 @@ class TableLM(Multiplies):
         self._rows = [self._rows[i] for i in indices.tolist()]
         self._finished = self._finished[indices]
 
-    def fork(self) -> LanguageModel:
-        return copy(self)
-
-    @property
-    def tokenizer(self) -> TokenBytes | None:
-        """The vocabulary given, for which constraints are compiled; None if there is none."""
-        return self._vocabulary
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return _spell(token_ids, self._vocabulary, self.eos_token_id)
-
     def _lookup(self, row: tuple[int, ...]) -> Tensor:
         return next(self._table[row[i:]] for i in range(len(row) + 1) if row[i:] in self._table)
-
-
-def _checked_eos(eos_token_id: int | None, vocab_size: int) -> int | None:
-    if eos_token_id is not None and not 0 <= eos_token_id < vocab_size:
-        raise VocabularyMismatch(
-            f"the end-of-sequence token {eos_token_id} is not among the {vocab_size} tokens"
-        )
-    return eos_token_id
 
 
 def _token_ids(prompt: Prompt) -> list[int]:
