@@ -67,7 +67,7 @@ UNITS = {
     "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 11_305),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 35_066),
     "schema": (lambda: json_schema(SCHEMA).finite, 43_288),
-    "grammar": (lambda: grammar(LISP).finite, 80_293),
+    "grammar": (lambda: grammar(LISP).finite, 35_297),
 }  # fmt: skip
 
 

@@ -470,13 +470,39 @@ class ObjectMachine(Region):
         kind = local[0]
         if kind == AFTER:
             return "object", self.style, self.short(local, prefixes, reach)
-        if kind not in (COLON, VALUE) or self.involved:
+        if self.involved or kind in (START, TRAIL, END):
             return None
-        meaning = self.machines.meaning
-        ways = frozenset(
-            [(meaning(need), self.after_member(subset)) for need, subset in self.groups[local[1]]]
-        )
-        return "object", self.style, ways, kind, local[2:]
+        if kind in (COLON, VALUE):
+            meaning = self.machines.meaning
+            ways = frozenset(
+                [(meaning(need), self.after_member(subset)) for need, subset in self.groups[local[1]]]
+            )
+            return "object", self.style, ways, kind, local[2:]
+        if kind == KEY:
+            found = self.name_key(local, prefixes, reach)
+            return found and ("object", self.style, kind, found)
+        found = self.name_key(self.name(local[1]), prefixes, reach)
+        end = kind == OPEN and self.done(local[1])
+        return found and ("object", self.style, kind, found, end, local[2:])
+
+    def name_key(self, local: Local, prefixes: Prefixes, reach: int) -> Hashable | None:
+        """Return a key of what a token can read within a name and in the value after it, across machines.
+
+        ``None`` unless any undeclared name may follow and its text does not matter.
+        """
+        _, subset, state, text = local
+        keys, allowed, (node, classes) = self.keys, self.allowed(subset), state
+        if text is not None or len(keys.classes) > 1 or not keys.free(state, allowed):
+            return None
+        ends = [(0, -2 - node)] if node < -1 else keys.observed(node, prefixes) if node >= 0 else ()
+        ways = [(at, self.meanings(subset, 1 << name)) for at, name in ends]
+        return frozenset(ways), self.meanings(subset, keys.bits[0]), keys.classes[0].view(classes[0], reach)
+
+    def meanings(self, subset: int, mark: int) -> Hashable:
+        """Return a key of the values that may follow a name of one alternative."""
+        group = self.group(subset, mark, None)
+        needs = () if group is None else self.groups[group]
+        return frozenset([self.machines.meaning(need) for need, _ in needs])
 
     def alike(self, local: Local, prefixes: Any) -> Local:
         if local[0] != KEY or self.involved:
