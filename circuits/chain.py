@@ -30,7 +30,7 @@ from .circuit import Circuit, for_each_tensor
 from .display import DisplayMixin
 from .io.draw import Picture
 from .io.file_format import VOCABULARY, Writer, register, write
-from .io.summary import Table
+from .io.summary import SummaryTable
 
 Vectors = tuple[Float[Tensor, " units"], ...]
 
@@ -190,7 +190,7 @@ class Chain(DisplayMixin):
     def _config(self, writer: Writer) -> dict[str, Any]:
         return {"chain": writer.write(self), VOCABULARY: self.vocabulary_fingerprint}
 
-    def table(self) -> Table:
+    def table(self) -> SummaryTable:
         """Return a table with a row for each of initial, L, B, R and final."""
         parts: dict[str, tuple[Operator | InputLayer, tuple[int, ...]]] = {
             "L": (self.left, self.left.shape),
@@ -211,7 +211,7 @@ class Chain(DisplayMixin):
             [name, "vector", states, f"{sum(map(len, vectors)):,}"]
             for name, vectors in (("initial", self.initial), ("final", self.final))
         )
-        return Table(["part", "layer", "shape", "parameters"], [first, *rows, last], self._footer())
+        return SummaryTable(["part", "layer", "shape", "parameters"], [first, *rows, last], self._footer())
 
     def _footer(self) -> str:
         return (

@@ -26,7 +26,7 @@ from .checks import check_decomposable, check_smooth
 from .display import DisplayMixin
 from .io.draw import Node, Picture, ranges
 from .io.file_format import Writer, write
-from .io.summary import Table
+from .io.summary import SummaryTable
 from .product import multiply_nodes
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Circuit(DisplayMixin):
             nodes.append([number[id(layer)], list(self.children(node)), variable])
         return {"layers": layers, "nodes": nodes, "root": self.root}
 
-    def table(self) -> Table:
+    def table(self) -> SummaryTable:
         """Return a table with a row for each node, children before parents."""
         rows = [
             [
@@ -252,7 +252,7 @@ class Circuit(DisplayMixin):
         total = sum(p.numel() for p in self.parameters())
         over = f"{self.num_nodes():,} layers over {len(self.variables)} variables"
         footer = f"{over}, {total:,} parameters (tied ones counted once)"
-        return Table(["node", "layer", "variables", "units", "children", "parameters"], rows, footer)
+        return SummaryTable(["node", "layer", "variables", "units", "children", "parameters"], rows, footer)
 
     def num_nodes(self) -> int:
         """Count the root and the nodes below it."""

@@ -16,7 +16,7 @@ class DisplayMixin(ABC):
     """A mixin with the tables and pictures of a model, from its :meth:`table` and its :meth:`picture`."""
 
     @abstractmethod
-    def table(self) -> summary.Table:
+    def table(self) -> summary.SummaryTable:
         """Return a table with a row for each layer."""
 
     @abstractmethod

@@ -35,8 +35,7 @@ from ..layers.dense_tensor import DenseTensor
 if TYPE_CHECKING:
     from .circuit import Circuit
 
-Layer = InputLayer | InnerLayer
-Factor = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
+LabelledNode = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
 
 
 def copy_node(circuit: Circuit, node: int, out: Circuit, done: dict[int, int]) -> int:
@@ -70,7 +69,7 @@ def constant(out: Circuit, weight: Tensor) -> int:
     return out.sum(Sum(DenseTensor(weight[..., None], weight.ndim)), out.input(Constant()))
 
 
-def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hashable, ...]]:
+def read_product(circuit: Circuit, node: int) -> tuple[list[LabelledNode], tuple[Hashable, ...]]:
     """Read a product as labelled factors and the labels of the result; any other node counts as a product of itself alone."""
     layer, children = circuit.layer(node), circuit.children(node)
     if isinstance(layer, Product):
@@ -85,7 +84,7 @@ def read_product(circuit: Circuit, node: int) -> tuple[list[Factor], tuple[Hasha
     return [(c, named(own)) for c, own in zip(children, below, strict=True)], named(out)
 
 
-def write_product(out: Circuit, factors: Sequence[Factor], labels: Sequence[Hashable]) -> int:
+def write_product(out: Circuit, factors: Sequence[LabelledNode], labels: Sequence[Hashable]) -> int:
     """Add the product of factors, its axes in the order of ``labels``, which are exactly the labels of the factors."""
     if all(own == tuple(labels) for _, own in factors):
         return factors[0][0] if len(factors) == 1 else out.product(Hadamard(), *(n for n, _ in factors))
@@ -116,7 +115,7 @@ def monomial(operator: Operator) -> Operator:
     return kron([leaf if leaf.monomial else Dense(leaf.matrix()) for leaf in leaves])
 
 
-def free_weights(layer: Layer, operation: str) -> Layer:
+def free_weights(layer: InputLayer | InnerLayer, operation: str) -> InputLayer | InnerLayer:
     """Return an equal layer whose parameters are its weights. Raises :class:`CircuitError` for a continuous one."""
     if isinstance(layer, Continuous):
         raise CircuitError(

@@ -26,7 +26,7 @@ from .chain import Chain
 from .checks import check_decomposable, check_smooth
 from .circuit import Circuit, check_circuit
 from .graph_transforms import (
-    Factor,
+    LabelledNode,
     constant,
     copy_node,
     kron,
@@ -225,7 +225,7 @@ def _context(
     siblings = [(n, names) for i, (n, names) in enumerate(factors) if i != k]
     if any(n not in copies for n, _ in siblings):
         raise CircuitError(f"differentiate: node {parent} ({layer!r}) has the node in two of its factors")
-    others: list[Factor] = [(copies[n], names) for n, names in siblings]
+    others: list[LabelledNode] = [(copies[n], names) for n, names in siblings]
     own = factors[k][1]
     gone = [label for label in labels if label not in own]
     product = write_product(out, [(context, labels), *others], [*own, *gone])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import CircuitError
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
-from .graph_transforms import Factor, copy_node, kron, read_product, write_product
+from .graph_transforms import LabelledNode, copy_node, kron, read_product, write_product
 
 if TYPE_CHECKING:
     from .circuit import Circuit, Scope
@@ -90,7 +90,7 @@ class _Product:
                     f"multiply: nodes {i} ({self.a.layer(i)!r}) and {j} ({self.b.layer(j)!r}) are not compatible: "
                     f"they split {scopes[0]} and {scopes[1]}"
                 )
-        factors: list[Factor] = []
+        factors: list[LabelledNode] = []
         for ours, theirs in groups:
             if ours and theirs:
                 (k, labels_a), (m, labels_b) = _nest(self.a, ours), _nest(self.b, theirs)
@@ -111,10 +111,10 @@ class _Product:
 
 
 def _groups(
-    a: Circuit, left: list[Factor], b: Circuit, right: list[Factor]
-) -> list[tuple[list[Factor], list[Factor]]]:
+    a: Circuit, left: list[LabelledNode], b: Circuit, right: list[LabelledNode]
+) -> list[tuple[list[LabelledNode], list[LabelledNode]]]:
     """Group the factors of both sides by common variables, as finely as possible; constants come last, in pairs or alone."""
-    groups: list[tuple[Scope, tuple[list[Factor], list[Factor]]]] = []
+    groups: list[tuple[Scope, tuple[list[LabelledNode], list[LabelledNode]]]] = []
     for side, (circuit, factors) in enumerate(((a, left), (b, right))):
         for factor in factors:
             scope = circuit.scope(factor[0])
@@ -126,15 +126,15 @@ def _groups(
                 groups.append((scope.union(*(s for s, _ in met)), merged))
     ours, theirs = ([f for f in fs if not c.scope(f[0])] for c, fs in ((a, left), (b, right)))
     pairs = [([f], [g]) for f, g in zip(ours, theirs, strict=False)]
-    alone_a = [([f], list[Factor]()) for f in ours[len(pairs) :]]
+    alone_a = [([f], list[LabelledNode]()) for f in ours[len(pairs) :]]
     return [pair for _, pair in groups] + pairs + alone_a + [([], [f]) for f in theirs[len(pairs) :]]
 
 
 def _open(
-    circuit: Circuit, factors: list[Factor], groups: list[tuple[list[Factor], list[Factor]]]
-) -> list[Factor]:
+    circuit: Circuit, factors: list[LabelledNode], groups: list[tuple[list[LabelledNode], list[LabelledNode]]]
+) -> list[LabelledNode]:
     """Replace the factors in ``groups`` that are products by their own factors."""
-    out: list[Factor] = []
+    out: list[LabelledNode] = []
     for node, labels in factors:
         asked = any((node, labels) in group for pair in groups for group in pair)
         if asked and isinstance(circuit.layer(node), Product):
@@ -146,7 +146,7 @@ def _open(
     return out
 
 
-def _nest(circuit: Circuit, factors: list[Factor]) -> Factor:
+def _nest(circuit: Circuit, factors: list[LabelledNode]) -> LabelledNode:
     """Combine several factors into one node, which is added to the circuit (a working copy)."""
     if len(factors) == 1:
         return factors[0]

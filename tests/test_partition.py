@@ -65,7 +65,7 @@ def test_it_is_the_general_query(name, dtype):
 
 @pytest.mark.parametrize("block", [1, 3, 1024])
 def test_of_long_chains_the_scales_are_added_up_by_blocks(block, monkeypatch):
-    monkeypatch.setattr(partition, "BLOCK", block)
+    monkeypatch.setattr(partition, "BLOCK_STEPS", block)
     model = tt.HMM.random(6, 5, seed=3) * tt.HMM.random(4, 5, seed=4)
     for n in (3, 4, 3000):
         expected = tt.log_marginal(model.to(dtype=torch.float64), None, n=n, semiring=Real())[0]

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from .draw import Drawable, to_svg
 
 
-class Table(NamedTuple):
+class SummaryTable(NamedTuple):
     """The cells of a table, and a line below it."""
 
     header: list[str]
@@ -21,7 +21,7 @@ class Table(NamedTuple):
 class Described(Drawable, Protocol):
     """A model that has a table."""
 
-    def table(self) -> Table:
+    def table(self) -> SummaryTable:
         """Return a table with a row for each layer."""
 
 

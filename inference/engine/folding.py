@@ -21,7 +21,7 @@ from ...layers import InputLayer, Operator, Product, Sum
 from ...layers.inner import Dims
 
 Key = tuple[Any, ...]
-Labels = tuple[Hashable, ...]
+UnitLabels = tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Group:
     nodes: tuple[int, ...]
     dims: Dims
     slots: tuple[Slot, ...]
-    labels: tuple[Labels, ...]
-    out: Labels
+    labels: tuple[UnitLabels, ...]
+    out: UnitLabels
 
     @cached_property
     def by_unit(self) -> bool:

@@ -22,7 +22,7 @@ from ...layers.functorch_utils import is_plain
 from ...layers.operator import Leaf
 from .contract import axis_steps
 
-BLOCK = 1024
+BLOCK_STEPS = 1024
 """The number of steps after which their scales are checked and added up."""
 
 
@@ -52,7 +52,7 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
         u.div_(tops[-1])
         if not t:
             products, last = _planned([*right, *left], u)
-        if len(tops) == BLOCK:
+        if len(tops) == BLOCK_STEPS:
             if (found := _log_product(tops)) is None:
                 return None
             total, tops = total + found, []

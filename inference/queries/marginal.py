@@ -60,7 +60,7 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
     return as_evidence(evidence, sizes, model.device), list(sizes)
 
 
-def total(
+def log_root(
     model: Model,
     semiring: Semiring[Any],
     evidence: Evidence,
@@ -146,15 +146,15 @@ def log_marginal(
     if _is_forward(model, evidence, n) and semiring is None and checkpoint is None:
         return log_prob(model.initial_probs, model.transition, model.emission_probs, evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
-    result = total(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
+    result = log_root(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
     lost = ~result.isfinite()
     if semiring is None and any_if_concrete(lost):
         rows = lost.nonzero().squeeze(1)
         some = None if lengths is None else lengths[rows]
-        possible = total(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
+        possible = log_root(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
         if bool(possible.any()):
             rows = rows[possible]
-            exact = total(
+            exact = log_root(
                 model,
                 Log(),
                 evidence.repeat(rows),
@@ -210,7 +210,7 @@ def support(
     tensor([ True, False])
     """
     evidence, variables = prepare(model, evidence, n)
-    return total(model, Boolean(), evidence, len(variables), lengths) == 0
+    return log_root(model, Boolean(), evidence, len(variables), lengths) == 0
 
 
 def count(model: Model, evidence: EvidenceLike = None, *, n: int | None = None, paths: bool = False) -> int:

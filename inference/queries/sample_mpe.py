@@ -26,7 +26,7 @@ from ..engine.contract import apply, observe, outer
 from ..semirings.base import Boolean, Log, MaxProduct, Semiring
 from ..semirings.scaled_real import Real
 from .evidence import Evidence, EvidenceLike
-from .marginal import Model, log_weights, prepare, total
+from .marginal import Model, log_root, log_weights, prepare
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
@@ -75,7 +75,7 @@ def sample(
     try:
         values = draw(Real())
     except EvidenceError:  # the probability is zero, or it underflowed in Real: Boolean tells
-        if not bool((total(model, Boolean(), known, len(variables), None) == 0).all()):
+        if not bool((log_root(model, Boolean(), known, len(variables), None) == 0).all()):
             raise
         values = draw(Log())
     return values if known.batch == 1 else values.view(num_samples, known.batch, values.shape[-1])
@@ -250,7 +250,7 @@ def _in_order(
         return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)
     if not chain.vocab_size:  # continuous: `score` is of the units, not of the values
-        score = total(chain, semiring, prepare(chain, values, None)[0], n, None)
+        score = log_root(chain, semiring, prepare(chain, values, None)[0], n, None)
     return values, score
 
 
