@@ -193,7 +193,7 @@ class RecordingAutomaton:
                 if rest is None:
                     return self._other(reading, at)
             else:
-                rest = frame.machine.completion(frame.local)
+                rest = self.plain.own_completion(frame)
             out += rest
             frame = frame.parent
         return out

@@ -251,6 +251,11 @@ class StackAutomaton:
         assert stack.completion is not None
         return stack.completion
 
+    def own_completion(self, stack: Stack) -> bytes:
+        """Return the completion of the top frame alone."""
+        text = self._completion(stack)
+        return text if stack.parent is None else text[: len(text) - len(self._completion(stack.parent))]
+
     def completions(self, configuration: Configuration) -> Sequence[bytes]:
         return [self._completion(s) for s in stacks_of(configuration)]
 

@@ -80,7 +80,7 @@ def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, st
     while end < len(text) and text[end] != 34:
         end += 2 if text[end] == 92 else 1
     if end < len(text):
-        found = json.loads(text[at : end + 1], strict=False)
+        found = read_whole(text[at : end + 1])
         if found not in values:
             raise Differs
         return end + 1, b"", found
@@ -92,6 +92,14 @@ def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, st
         return -1, EVERY, ""
     first = {byte for rest in onward if rest for byte in (JSON.plain(rest)[0], first_byte(rest))}
     return -1, b"\\" + bytes(first) + (b'"' if "" in onward else b""), ""
+
+
+def read_whole(text: bytes) -> str:
+    """Return the string of a complete text with its quotes."""
+    if b"\\" not in text:
+        with suppress(UnicodeDecodeError):
+            return text[1:-1].decode()
+    return str(json.loads(text, strict=False))
 
 
 def first_byte(word: str) -> int:

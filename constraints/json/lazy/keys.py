@@ -55,8 +55,13 @@ class Trie:
             if not all(map(spelling.ways, name)):
                 continue  # it has a surrogate
             for char in name:
+                ways = spelling.ways(char)
+                if len(ways) == 1 and len(ways[0]) == 1:
+                    choices = ways[0][0]
+                    node = self.link(node, choices, self.children[node].get(choices[0]))
+                    continue
                 if (node, char) not in after:
-                    self.add(node, char, spelling.ways(char), after)
+                    self.add(node, char, ways, after)
                 node = after[node, char]
             self.end[node] = i
 
@@ -65,11 +70,7 @@ class Trie:
         return bisect_right(self.roots, node) - 1
 
     def add(self, node: int, char: str, spellings: Ways, after: dict[tuple[int, str], int]) -> None:
-        """Add a character after a node."""
-        if len(spellings) == 1 and len(spellings[0]) == 1:
-            end = self.children[node].get(spellings[0][0][0])
-            after[node, char] = self.link(node, spellings[0][0], end)
-            return
+        """Add a character of several bytes or spellings after a node."""
         after[node, char] = end = self.node()
         for way in spellings:
             here = node
@@ -85,6 +86,8 @@ class Trie:
 
     def link(self, node: int, choices: Sequence[int], end: int | None) -> int:
         """Let these bytes lead from a node to ``end`` (``None``: a new node); return that."""
+        if end is not None and len(choices) == 1 and self.children[node].get(choices[0]) == end:
+            return end
         end = self.node() if end is None else end
         for byte in choices:
             self.children[node][byte] = end
