@@ -132,8 +132,12 @@ class InputLayer(ABC):
             factors.append((weights, (token,)))
         like = self.parameters()[0] if self.parameters() else factors[-1][0].double()
         dtype = torch.promote_types(like.dtype, torch.float32 if weights is None else weights.dtype)
-        operands = [item for x, own in factors for item in (x.to(like.device, dtype), list(own))]
-        result: Tensor = torch.einsum(*operands, axes)
+        tensors, labels = [x.to(like.device, dtype) for x, _ in factors], [list(own) for _, own in factors]
+        if labels == [[0, token], [1, token]]:  # two tables: quicker than einsum
+            return tensors[0] @ tensors[1].T
+        result: Tensor = torch.einsum(
+            *(item for pair in zip(tensors, labels, strict=True) for item in pair), axes
+        )
         return result
 
     def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
-from math import prod
+from math import inf, log, prod
 
 import torch
 from jaxtyping import Float
@@ -35,13 +35,15 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     parameters = chain.parameters()
     if isinstance(chain.inputs, Continuous) or not is_plain(parameters):
         return None
-    right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
+    right, left = axis_steps(chain.right), axis_steps(chain.left)
     if right is None or left is None or not all(leaf.stacks for _, leaf in (*right, *left)):
         return None
     dtype = reduce(torch.promote_types, {p.dtype for p in parameters})
     b = chain.inputs.value().to(chain.device, dtype)
-    largest = b.max()
-    b, u, tops, total = b / largest, b.new_empty(b.shape), list[Tensor](), n * largest.double().log()
+    largest = float(b.max())
+    if not 0 < largest < inf:
+        return None
+    b, u, tops, total = b / largest, b.new_empty(b.shape), list[Tensor](), n * log(largest)
     start = _scaled(reduce(torch.mul, _on_axes(chain.initial)).to(dtype), tops)
     products, last = _planned(left, start.contiguous())
     for t in range(n):
@@ -60,7 +62,7 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     for vector in reversed(others):
         u = _scaled(u @ vector, tops)
     found = _log_product([*tops, u @ last])
-    return None if found is None else total + found
+    return None if found is None else torch.tensor(total + found, dtype=torch.float64, device=b.device)
 
 
 def _scaled(x: Tensor, tops: list[Tensor]) -> Tensor:
@@ -69,11 +71,13 @@ def _scaled(x: Tensor, tops: list[Tensor]) -> Tensor:
     return x / tops[-1]
 
 
-def _log_product(scales: Sequence[Tensor]) -> Tensor | None:
+def _log_product(scales: Sequence[Tensor]) -> float | None:
     """Return the logarithm of the product of all scales; None if one is not between ε and 1/ε (nan: after a scale of zero)."""
     values = torch.stack(list(scales))
     epsilon, (least, most) = torch.finfo(values.dtype).eps, torch.aminmax(values)
-    return values.double().log().sum() if epsilon <= least.item() <= most.item() <= 1 / epsilon else None
+    return (
+        float(values.double().log().sum()) if epsilon <= float(least) <= float(most) <= 1 / epsilon else None
+    )
 
 
 def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:
@@ -82,10 +86,10 @@ def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _planned(steps: Sequence[tuple[int, Leaf]], x: Tensor) -> tuple[list[Callable[[], Tensor]], Tensor]:
-    """Plan the products of matrices with x along its axes; return them as calls, and the tensor that the last one writes."""
+    """Plan the products of Mᵀ with x along the axes of the leaves M; return calls, and the tensor that the last one writes."""
     products: list[Callable[[], Tensor]] = []
     for axis, leaf in steps:
-        matrix = leaf.matrix().to(x.dtype)
+        matrix = leaf.matrix().T.to(x.dtype)
         before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         out = x.new_empty(*x.shape[:axis], len(matrix), *x.shape[axis + 1 :])
         if after == 1:
