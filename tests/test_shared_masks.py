@@ -30,6 +30,16 @@ SCHEMAS = [
     *(closed(["a"], a=value) for value in VALUES[:4]),
     *(closed(["b", "a"], b=LONG, a=value) for value in VALUES[:6]),
     *({"type": "object", "properties": {"a": value, "ab": LONG}, "required": ["ab"]} for value in VALUES[:6]),
+    *({"type": "object", "additionalProperties": value} for value in VALUES),
+    *(
+        {
+            "type": "array",
+            "items": {"type": "object", "properties": {"a": one}, "additionalProperties": other},
+        }
+        for one, other in zip(VALUES[:6], VALUES[3:9], strict=True)
+    ),
+    *({"type": "object", "propertyNames": {bound: 2}} for bound in ("minLength", "maxLength")),
+    {"type": "object", "properties": {"a": WORD}, "additionalProperties": STRING, "maxProperties": 2},
     {"type": "array", "prefixItems": [closed(a=STRING), closed(b=STRING)], "items": closed(a=STRING)},
     {
         "type": "array",
@@ -128,3 +138,24 @@ def test_arrays_that_contain_a_kind_end_within_their_bound(more):
             if not moves:
                 break
             state = rng.choice(moves)[2]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "text", "token"),
+    [
+        ({"properties": {"a": STRING}}, {"properties": {"a": NUMBER}}, '{"', 'a": "'),
+        ({"properties": {"a": STRING}}, {"properties": {"a": NUMBER}}, "{", '"a": "'),
+        ({}, {"properties": {"a": NUMBER}}, '{"', 'a": "'),
+        ({}, {"properties": {"long": {}}, "required": ["long"]}, "{", "}"),
+        ({}, {"additionalProperties": NUMBER}, '{"b', '": "'),
+    ],
+)
+def test_open_objects_that_read_a_token_differently_share_no_mask(one, other, text, token):
+    pieces = [*(bytes([byte]) for byte in range(256)), b'a": "', b'"a": "', b'": "']
+    vocab = Vocabulary([None, *pieces], eos_token_id=0)
+    masks = [
+        LazyTokens(json_schema({"type": "object", **each}).automaton, vocab) for each in (one, other, one)
+    ]
+    found = [each.words_from(each.read(each.start_state, text.encode())) for each in masks]
+    at = 1 + pieces.index(token.encode())
+    assert [int(words[at >> 5]) >> (at & 31) & 1 for words in found] == [1, 0, 1]
