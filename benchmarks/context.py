@@ -78,7 +78,7 @@ class Source(NamedTuple):
 
 def task_source(name: str, data: Path) -> Source:
     """A task with the small language model: samples after training prompts, test examples."""
-    task = TASKS[name](data)
+    task = TASKS[name](data)  # type: ignore[call-arg]
     model, tokenizer = load_small_lm()
     vocab = Vocabulary.from_tokenizer(tokenizer)
     lm = tt.TransformersLM(model, tokenizer)
