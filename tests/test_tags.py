@@ -430,6 +430,41 @@ def test_the_older_form_and_budgets_of_structural_tags():
     assert not fa.accepts_tokens([b + 1 for b in b"abcd.1"] + [0])
 
 
+JSON_PART = {"type": "json_schema", "json_schema": {"type": "string"}}
+CLOSE = {"type": "const_string", "value": ";"}
+
+
+@pytest.mark.parametrize(
+    "part", [JSON_PART, {"type": "regex", "pattern": "[a-z]+"}, {"type": "plus", "content": NUMBER}]
+)
+def test_every_part_keeps_its_max_tokens(part):
+    """It was read with free text alone, and ignored elsewhere."""
+    spec = {
+        "type": "sequence",
+        "elements": [{"type": "const_string", "value": "!"}, part | {"max_tokens": 6}, CLOSE],
+    }
+    fa, text = (
+        structural_tag(spec).compile(BYTES),
+        {"json_schema": '"%s"', "regex": "aa%s", "plus": "11%s"}[part["type"]],
+    )
+    for more, accepted in ((4, True), (5, False)):
+        inside = text.replace("%s", ("1" if part["type"] == "plus" else "a") * more)
+        assert structural_tag(spec).accepts(f"!{inside};")
+        assert fa.accepts_tokens([b + 1 for b in f"!{inside};".encode()] + [0]) == accepted
+    tagged = as_tag("<", JSON_PART | {"max_tokens": 3}, ">")
+    assert structural_tag(tagged).compile(BYTES).accepts_tokens([b + 1 for b in b'<"a">'] + [0])
+    assert not structural_tag(tagged).compile(BYTES).accepts_tokens([b + 1 for b in b'<"ab">'] + [0])
+
+
+def test_max_tokens_where_an_end_is_part_of_what_it_ends_is_refused():
+    spec = as_tag("<", {"type": "sequence", "elements": [ANY], "max_tokens": 3}, ">")
+    with pytest.raises(UnsupportedConstraint, match="max_tokens") as told:
+        structural_tag(spec)
+    assert told.value.path == "format/content/max_tokens"
+    with pytest.raises(UnsupportedConstraint, match="whole number"):
+        structural_tag(JSON_PART | {"max_tokens": "3"})
+
+
 def test_sections_are_parts_one_after_another():
     assert sections(literal("a"), "b", regex("c*")).accepts("abcc")
 

@@ -35,6 +35,10 @@ FORMATS = (
     "token_triggered_tags", "token_dispatch",
 )  # fmt: skip
 
+FREE_TEXT = "any_text", "any_tokens"
+"""The formats that apply ``max_tokens`` themselves: the string that ends them is no part of their budget."""
+LEAVES = "const_string", "regex", "grammar", "json_schema", "qwen_xml_parameter", "token", "exclude_token"
+"""The formats that a string only follows."""
 OUTSIDE_STRINGS = frozenset("0123456789+-.eE{}[],: \t\n\rtruefalsn")
 """The characters of JSON outside its strings, quotes apart."""
 
@@ -48,8 +52,8 @@ def structural_tag(
     """Accept the texts of a structural tag: a dict or JSON text, as in XGrammar 0.2 or in vLLM's older form.
 
     JSON values may have any white space and their members any order; objects have no members but those that their schema
-    names. ``max_tokens`` is a token budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for
-    the texts of the tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`).
+    names. ``max_tokens`` of any format is the token budget of its part. A format of single tokens (``token``, ``any_tokens``, …)
+    stands for the texts of the tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`).
 
     Args:
         tokens: the texts of the tokens that the formats name by number.
@@ -128,7 +132,14 @@ class Reader:
         if not isinstance(kind, str) or kind not in FORMATS:
             raise FormatError(f"{path}: {kind!r} is no format of a structural tag")
         method: Callable[[Any, str, Ends], Constraint] = getattr(self, f"_{kind}")
-        return method(spec, path, ends)
+        most = spec.get("max_tokens")
+        if most is None or kind in FREE_TEXT:
+            return method(spec, path, ends)
+        if ends is not None and kind not in LEAVES:
+            why = f"'max_tokens' goes with free text, and within a tag with {', '.join(LEAVES)}; give it to a part of this one"
+            raise UnsupportedConstraint(why, path=f"{path}/max_tokens")
+        found = method(spec, path, None)
+        return closed(found.tokens(at_most=validation.count(most, f"{path}/max_tokens")), ends)
 
     def _const_string(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return closed(literal(get(spec, "value", path)), ends)
