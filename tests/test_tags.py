@@ -438,22 +438,20 @@ CLOSE = {"type": "const_string", "value": ";"}
     "part", [JSON_PART, {"type": "regex", "pattern": "[a-z]+"}, {"type": "plus", "content": NUMBER}]
 )
 def test_every_part_keeps_its_max_tokens(part):
-    """It was read with free text alone, and ignored elsewhere."""
-    spec = {
-        "type": "sequence",
-        "elements": [{"type": "const_string", "value": "!"}, part | {"max_tokens": 6}, CLOSE],
-    }
-    fa, text = (
-        structural_tag(spec).compile(BYTES),
-        {"json_schema": '"%s"', "regex": "aa%s", "plus": "11%s"}[part["type"]],
-    )
+    """Two tokens and four or five more, each of a byte."""
+    elements = [{"type": "const_string", "value": "!"}, part | {"max_tokens": 6}, CLOSE]
+    constraint = structural_tag({"type": "sequence", "elements": elements})
+    fa = constraint.compile(BYTES)
+    begin, letter, end = {"json_schema": '"a"', "regex": ("aa", "a", ""), "plus": ("11", "1", "")}[
+        part["type"]
+    ]
     for more, accepted in ((4, True), (5, False)):
-        inside = text.replace("%s", ("1" if part["type"] == "plus" else "a") * more)
-        assert structural_tag(spec).accepts(f"!{inside};")
-        assert fa.accepts_tokens([b + 1 for b in f"!{inside};".encode()] + [0]) == accepted
-    tagged = as_tag("<", JSON_PART | {"max_tokens": 3}, ">")
-    assert structural_tag(tagged).compile(BYTES).accepts_tokens([b + 1 for b in b'<"a">'] + [0])
-    assert not structural_tag(tagged).compile(BYTES).accepts_tokens([b + 1 for b in b'<"ab">'] + [0])
+        text = f"!{begin}{letter * more}{end};"
+        assert constraint.accepts(text)
+        assert fa.accepts_tokens([b + 1 for b in text.encode()] + [0]) == accepted
+    tagged = structural_tag(as_tag("<", JSON_PART | {"max_tokens": 3}, ">")).compile(BYTES)
+    assert tagged.accepts_tokens([b + 1 for b in b'<"a">'] + [0])
+    assert not tagged.accepts_tokens([b + 1 for b in b'<"ab">'] + [0])
 
 
 def test_max_tokens_where_an_end_is_part_of_what_it_ends_is_refused():
