@@ -104,6 +104,14 @@ def test_rows_are_copied_and_selected_with_their_counts():
 # ------------------------------------------------------------ texts, budgets, errors
 
 
+def test_texts_that_cannot_end_in_a_full_part_do_not_go_on_there():
+    """Masks never lead there; ``accepts_tokens`` asks about any tokens."""
+    letters = [VOCAB.token_bytes.index(letter) for letter in (b"a", b"a", b"b", b"a", b"b")]
+    fa = regex("[ab]{5}").tokens(at_most=3).compile(VOCAB)
+    assert not fa.accepts_tokens([*letters, 0])
+    assert fa.accepts_tokens([VOCAB.token_bytes.index(b"aab"), *letters[3:], 0])
+
+
 def test_accepts_is_about_the_text():
     c = regex("a*").tokens(1) + regex("b+").tokens(1)
     assert c.accepts("aaabbb")
