@@ -102,10 +102,10 @@ class Nfa:
 
     @cached_property
     def to_accept(self) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-        """Shortest paths to acceptance, of an automaton without epsilon transitions.
+        """The shortest paths to acceptance; the automaton must have no epsilon transitions.
 
-        A pair: the states from which acceptance can be reached, nearest first; and by state the next one on a shortest path, the
-        number of states for accepting ones, negative where acceptance cannot be reached.
+        Two arrays. The first lists the states from which acceptance can be reached, nearest first. The second has for each state
+        the next one on a shortest path, the number of states if it accepts, and a negative number if it cannot reach acceptance.
         """
         return breadth_first(self.edges[:, [3, 0]], self.accept, self.num_states)
 

@@ -111,7 +111,10 @@ class Machine(Protocol):
         """
 
     def divided(self) -> Machine:
-        """Return an equal machine, same local states, that calls its recurring parts: for distances."""
+        """Return a machine of the same texts and local states that calls a machine of its own for each part that recurs.
+
+        Distances are found once for such a part, not at every place where it stands.
+        """
 
     def forgetting(self, repeats: bool) -> Machine:
         """Return :meth:`divided` without registers for names, each of which would make a state.
