@@ -8,7 +8,7 @@ same on a faster machine, and nearly the same on a busy one. Floors:
     torch      the loop or the matrix product that one would write for the question alone
 
     python benchmarks/regression.py              the figures beside those recorded last
-    python benchmarks/regression.py --smoke      with fewer rounds; exits with 1 where one is over 1.5 times the last
+    python benchmarks/regression.py --smoke      with fewer rounds; exits with 1 where one is over twice the last
     python benchmarks/regression.py --record     into benchmarks/regression.json, and the picture docs/regression.png
 
 A figure over the limit is measured again, twice at most, before it counts.
@@ -41,8 +41,8 @@ from tractile import constraints, distill
 
 HISTORY = Path(__file__).with_suffix(".json")
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "regression.png"
-LIMIT = 1.5
-"""Times the figure recorded last."""
+LIMIT = 2.0
+"""Times the figure recorded last. Caches shared with other work raise a ratio to 1.6 times."""
 IMPORTS = "import tractile", "import torch, transformers"
 Sides = tuple[Callable[[], Any], Callable[[], Any]]
 
@@ -249,7 +249,7 @@ def main() -> None:
         HISTORY.write_text(json.dumps(records, indent=1) + "\n")
         draw(records)
     if over:
-        print(f"over {LIMIT} times what was recorded last: {', '.join(over)}")
+        print(f"over {LIMIT:g} times what was recorded last: {', '.join(over)}")
     sys.exit(bool(over) and arguments.smoke)
 
 
