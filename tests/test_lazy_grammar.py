@@ -401,7 +401,6 @@ def test_abstractions_accept_every_text(syntax, text):
         ("start: A\nA: <|a|>", {}, tt.UnsupportedConstraint, "cannot stand in a terminal"),
         ('root ::= "a"', {}, tt.UnsupportedConstraint, 'give syntax="gbnf"'),
         ("start: @other", {}, tt.UnsupportedConstraint, "another grammar"),
-        ('start: a\na[max_tokens=3]: "x"', {}, tt.UnsupportedConstraint, "max_tokens"),
         ('start: %json {"type": }', {}, tt.UnsupportedConstraint, "no JSON"),
         ('start: %regex {"a": 1}', {}, tt.UnsupportedConstraint, "substring"),
         ("start: A\nA: /a/ & b\nb: /a/", {}, tt.UnsupportedConstraint, "no terminal"),

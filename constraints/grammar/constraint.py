@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +18,8 @@ from ..automata.work import attempt, limited
 from ..constraint import Constraint
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed
-from .lazy import grammar_abstraction, lazy_grammar
+from .budgets import Budgets, check_commits
+from .lazy import grammar_abstraction, lazy_grammar, lazy_rules
 from .rules import GrammarCompiler, compile_rules
 from .source import read_rules
 from .terminals import Places
@@ -69,6 +71,10 @@ def grammar(
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     tokens = validation.token_texts(tokens)
     rules, first, places = read_rules(text, syntax, start, tokens)
+    if rules.budgets:
+        parts = made(budgeted, text, syntax, start, tokens, max_depth)
+        narrowing.report(parts.narrowed, on_narrowed, chosen)
+        return parts
     if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
         lazy = made(unbounded, text, syntax, start, tokens)
         narrowing.report(lazy.narrowed, on_narrowed)
@@ -97,6 +103,33 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
         for rule in compiled.cut
     )
     return Constraint(found, narrowing.merged(rules.narrowed, cut))
+
+
+def budgeted(
+    text: str | os.PathLike[str],
+    syntax: Any,
+    start: str | None,
+    tokens: Mapping[int, str],
+    max_depth: int | None,
+) -> LazyConstraint:
+    """Return the constraint of a grammar in which rules have token budgets (``max_tokens``)."""
+    rules, first, places = read_rules(text, syntax, start, tokens)
+    if places.groups:
+        raise UnsupportedConstraint(
+            "max_tokens does not go with terminals that look beside them: \\b, ^, $, look-arounds"
+        )
+    if rules.commits:
+        check_commits(rules, first)
+
+    def plain(rules: Rules, first: str) -> Constraint:
+        if max_depth is not None or not GrammarCompiler(rules).cut:
+            return bounded(rules, first, places, max_depth)
+        automaton, narrowed = lazy_rules(rules, first, places)
+        return LazyConstraint(automaton, narrowed, lambda: bounded(rules, first, places, None))
+
+    found = Budgets(replace(rules, commits=False), plain).rule(first)
+    assert isinstance(found, LazyConstraint)
+    return found
 
 
 def unbounded(

@@ -3,7 +3,7 @@
 An extension that Lark lacks becomes a declared terminal without a pattern; :class:`Extensions` says what the terminal stands
 for. These are ``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or
 ``[stop=…]``, and rules with a parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names is encoded.
-Lines keep their numbers.
+``[max_tokens=…]`` is left out of the text. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Extensions:
     conditions: dict[str, Condition] = field(default_factory=dict)
     steps: dict[str, tuple[str, Step]] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
+    budgets: dict[str, int] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)  # rules that only declared terminals call
     narrowed: list[Narrowing] = field(default_factory=list)
 
@@ -90,6 +91,7 @@ class Rewriter:
             [(h.name, body[h.length :]) for h, body in zip(heads, self.statements, strict=True) if h]
         )
         self.extensions.parametric = {h.name for h in heads if h and h.parametric}
+        self.inline = 0 if any(h and "max_tokens" in h.attributes for h in heads) else INLINE
         lines: dict[int, str] = {}
         for head, body in zip(heads, self.statements, strict=True):
             if body:
@@ -139,9 +141,14 @@ class Rewriter:
         if head.attributes and is_terminal(head.name):
             raise refused(f"the terminal {head.name!r} has attributes: give them to a rule", first)
         lazy = {"lazy", "suffix", "stop"} & head.attributes.keys()
-        unknown = head.attributes.keys() - HARMLESS - {"lazy", "suffix", "stop"}
+        unknown = head.attributes.keys() - HARMLESS - {"lazy", "suffix", "stop", "max_tokens"}
         if unknown:
             raise refused(f"the attribute {min(unknown)!r} of {head.name!r} is not supported", first)
+        if "max_tokens" in head.attributes:
+            most = "".join(token.text for token in head.attributes["max_tokens"])
+            if not most.isdecimal():
+                raise refused(f"max_tokens of {head.name!r} is a number of tokens, not {most!r}", first)
+            self.extensions.budgets[name_of(head.name)] = int(most)
         start = f"{head.modifiers}{self.named(head.name)}{head.more}: "
         if lazy:
             suffix = head.attributes.get("suffix") or head.attributes.get("stop")
@@ -229,7 +236,7 @@ class Rewriter:
         if begin >= 2 and found[begin - 1] == "..":
             begin -= 2
         atom = " ".join(found[begin:])
-        if max(low, high or 0) <= INLINE or not rule:
+        if max(low, high or 0) <= self.inline or not rule:
             if high is not None:
                 more = f"{atom}~{low}..{high}" if high else ""
             else:

@@ -116,12 +116,19 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
     choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
     if ignore and start in choices:
         choices[""] = Series([Call(start), Text(between)])
-    found = Rules(choices, lines, narrowed, bool(extensions.lazy))
     if extensions.parametric:
         first = "" if "" in choices else start
-        made = instantiated(found, first, extensions.parametric, extensions.steps, extensions.conditions)
-        found = Rules(made.rules, lines, narrowed, bool(extensions.lazy))
-    return found, places
+        made = instantiated(
+            Rules(choices, lines), first, extensions.parametric, extensions.steps, extensions.conditions
+        )
+        choices = dict(made.rules)
+    budgets = {
+        name: n
+        for name in choices
+        for n in [extensions.budgets.get(re.split("::|{", name)[0])]
+        if n is not None
+    }
+    return Rules(choices, lines, narrowed, bool(extensions.lazy), budgets), places
 
 
 def read_extensions(

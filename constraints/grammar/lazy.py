@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
@@ -24,6 +25,7 @@ from .rule_machine import RuleMachine
 from .rules import compile_rules
 from .source import read_rules
 from .terminal_context import MARKS, MarkedAutomaton
+from .terminals import Places
 from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, reachable_rules
 
 
@@ -41,9 +43,13 @@ def lazy_grammar(
     Raises what :func:`~.constraint.grammar` raises. The automaton raises ``TooManyStates`` in use if an ambiguous text has
     too many parses at one time.
     """
+    return lazy_rules(*read_rules(text, syntax, start, tokens))
+
+
+def lazy_rules(rules: Rules, first: str, places: Places) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
+    """Return :func:`lazy_grammar` of rules that are read already."""
     try:
         with limited():
-            rules, first, places = read_rules(text, syntax, start, tokens)
             rules, narrowed = regular_differences(rules, first)
             machines = GrammarMachines(Productions(rules, first))
             automaton: StackAutomaton
@@ -68,7 +74,12 @@ def lazy_grammar(
 
 
 class CommittingAutomaton(GrammarAutomaton):
-    """A stack automaton that drops all other readings where a committing terminal ends."""
+    """A stack automaton that drops all other readings where a committing terminal ends.
+
+    ``drops``: whether there were any, in the moves looked at so far.
+    """
+
+    drops = False
 
     def moves(self, configuration: Configuration) -> Moves:
         active, _ = self.active(configuration)
@@ -85,6 +96,7 @@ class CommittingAutomaton(GrammarAutomaton):
             committed = any(arc[5] for arc in over)
             for top, _, _, local, ended, _ in over:
                 to = ended if committed else local
+                self.drops |= to != local
                 if to is not None:
                     kept.append((low, end - 1, self.stack(top.machine, to, top.parent)))
         return self.bounded(merged(kept))
@@ -167,4 +179,4 @@ def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrow
 
     reached = reachable_rules(grammar.rules, start)
     rules = {name: replaced(e) if name in reached else e for name, e in grammar.rules.items()}
-    return Rules(rules, grammar.lines, commits=grammar.commits), narrowing.merged(grammar.narrowed, found)
+    return replace(grammar, rules=rules, narrowed=()), narrowing.merged(grammar.narrowed, found)

@@ -176,7 +176,9 @@ class RuleMachine(Region):
                 else:
                     edges += self._edges(*state)
             ranges = disjoint(edges)
-            found = self._moves[at] = [(a, b, self._local(to)) for a, b, to, _, _ in ranges]
+            found = self._moves[at] = [
+                (a, b, self._local(ended if committed else to)) for a, b, to, ended, committed in ranges
+            ]
             if self.productions.commits:
                 self._endings[at] = [
                     (a, b, self._local(to), self._local(ended) if ended else None, committed)
@@ -307,10 +309,7 @@ class RuleMachine(Region):
 
 
 def disjoint(edges: list[Edge]) -> list[Edge]:
-    """Return disjoint ranges, each with the union of the targets of the edges over it.
-
-    Where a terminal commits, only the targets of terminals that end are kept.
-    """
+    """Return disjoint ranges, each with the unions of the targets of the edges over it."""
     edges.sort(key=lambda edge: edge[0])
     cuts = sorted({edge[0] for edge in edges} | {edge[1] + 1 for edge in edges})
     found: list[Edge] = []
@@ -325,7 +324,7 @@ def disjoint(edges: list[Edge]) -> list[Edge]:
         ended = active[0][3] if len(active) == 1 else NOWHERE.union(*[edge[3] for edge in active])
         committed = any(edge[4] for edge in active)
         states = active[0][2] if len(active) == 1 else NOWHERE.union(*[edge[2] for edge in active])
-        result = (ended if committed else states, ended, committed)
+        result = (states, ended, committed)
         if found and found[-1][1] == low - 1 and found[-1][2:] == result:
             found[-1] = (found[-1][0], end - 1, *result)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import FormatError, UnsupportedConstraint
@@ -13,7 +14,7 @@ from ..automata.work import limited, spend
 from .lark_reader import read_lark
 from .readers import read_bnf
 from .terminals import Places
-from .tree import Rules, check
+from .tree import Rules, check, reachable_rules
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
 OTHER = re.compile(r"^\s*(?:<[^<>\n]+>|[\w-]+)\s*::=", re.MULTILINE)  # a rule in the other syntaxes
@@ -30,6 +31,8 @@ def read_rules(
             if first not in rules.rules:
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)
+            reached = reachable_rules(rules.rules, first) if rules.budgets else ()
+            rules = replace(rules, budgets={name: n for name, n in rules.budgets.items() if name in reached})
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     return rules, first, places

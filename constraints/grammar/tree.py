@@ -69,13 +69,14 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 class Rules:
     """A grammar: its rules, the line of each, and its narrowings.
 
-    ``commits``: whether it has a terminal that commits.
+    ``commits``: whether it has a terminal that commits. ``budgets``: the most tokens of a text of a rule.
     """
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
     narrowed: tuple[Narrowing, ...] = ()
     commits: bool = False
+    budgets: Mapping[str, int] = field(default_factory=dict)
 
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""

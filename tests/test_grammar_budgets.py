@@ -1,0 +1,138 @@
+"""Token budgets of rules in grammars: masks against enumeration of all token sequences, and what is refused."""
+
+import pickle
+import random
+
+import pytest
+from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
+
+import tractile as tt
+from tractile.constraints import Vocabulary
+from tractile.errors import UnsupportedConstraint
+
+VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
+BALANCED = Leaf("|ab|aabb|aaabbb|aaaabbbb|aaaaabbbbb|aaaaaabbbbbb")
+CASES = {
+    "one rule": ("start: x\nx[max_tokens=3]: /[ab]*/", Tokens(Leaf("[ab]*"), 3, 0)),
+    "two in a row": (
+        "start: x y\nx[max_tokens=2]: /a*/\ny[max_tokens=2]: /b*/",
+        Series((Tokens(Leaf("a*"), 2, 0), Tokens(Leaf("b*"), 2, 0))),
+    ),
+    "counted": (
+        "start: x{0,3}\nx[max_tokens=2]: /a*b/",
+        Repeated(Tokens(Leaf("a*b"), 2, 0), 0, 3),
+    ),
+    "repeated": ("start: x*\nx[max_tokens=2]: /[ab]b+/", Repeated(Tokens(Leaf("[ab]b+"), 2, 0), 0, None)),
+    "among others": (
+        'start: (x | "a")+ "b"\nx[max_tokens=1]: /ab+/',
+        Series((Repeated(Either((Leaf("a"), Tokens(Leaf("ab+"), 1, 0))), 1, None), Leaf("b"))),
+    ),
+    "at the end of a recursive rule": (
+        'start: "a" start | x\nx[max_tokens=1]: /b*/',
+        Series((Leaf("a*"), Tokens(Leaf("b*"), 1, 0))),
+    ),
+    "recursive itself": (
+        'start: x y\nx[max_tokens=1]: "a"\ny[max_tokens=2]: "a" y "b" |',
+        Series((Tokens(Leaf("a"), 1, 0), Tokens(BALANCED, 2, 0))),
+    ),
+    "before a recursive rule": (
+        'start: x y\nx[max_tokens=1]: /[ab]+/\ny: "a" y "b" |',
+        Series((Tokens(Leaf("[ab]+"), 1, 0), BALANCED)),
+    ),
+    "a wider budget in a narrower one": (
+        'start: x /b*/\nx[max_tokens=2]: "a" y\ny[max_tokens=5]: /[ab]*/',
+        Series((Tokens(Series((Leaf("a"), Tokens(Leaf("[ab]*"), 5, 0))), 2, 0), Leaf("b*"))),
+    ),
+    "a narrower budget in a wider one": (
+        'start: x /b*/\nx[max_tokens=3]: "a" y\ny[max_tokens=1]: /[ab]*/',
+        Series((Tokens(Series((Leaf("a"), Tokens(Leaf("[ab]*"), 1, 0))), 3, 0), Leaf("b*"))),
+    ),
+    "what is ignored counts": (
+        'start: x y\n%ignore "b"\nx[max_tokens=1]: "a"\ny[max_tokens=2]: "a"',
+        Series((Tokens(Leaf("b*a"), 1, 0), Tokens(Leaf("b*a"), 2, 0), Leaf("b*"))),
+    ),
+    "lazy": (
+        'start: x "b"\nx[max_tokens=2, lazy]: /a*b/',
+        Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b"))),
+    ),
+    "suffix": (
+        'start: x /b+/\nx[max_tokens=2, suffix="b"]: /a*/',
+        Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b+"))),
+    ),
+    "with a parameter": (
+        'start: x::0\nx[max_tokens=2]::_: "a" x::incr(_) %if lt(_, 3) | "b" %if gt(_, 1)',
+        Tokens(Leaf("aab|aaab"), 2, 0),
+    ),
+    "of a template": (
+        'start: x{A} x{B}\nA: "a"\nB: "b"\nx[max_tokens=1]{y}: y y?',
+        Series((Tokens(Leaf("aa?"), 1, 0), Tokens(Leaf("bb?"), 1, 0))),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_masks_are_what_enumeration_says(name):
+    text, node = CASES[name]
+    constraint = pickle.loads(pickle.dumps(tt.grammar(text)))
+    assert constraint.narrowed == ()
+    sequences = accepted(node, VOCAB, 4)
+    fa = constraint.compile(VOCAB)
+    for horizon in (5, 4):
+        assert check_masks(tt.gcd(fa, horizon), sequences, 0, horizon)
+    assert all(fa.accepts_tokens([*tokens, 0]) for tokens in sequences)
+    assert not fa.lazy.given_up
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("start: x\nx[max_tokens=b]: /b+/", r"a number of tokens, not 'b' \(at line 2\)"),
+        ("start: x\nx[max_tokens]: /b+/", "a number of tokens"),
+        ("start: X\nX[max_tokens=2]: /b+/", "give them to a rule"),
+        ("start: x /\\ba/\nx[max_tokens=2]: /b+/", "look beside them"),
+        ('start: x | "a" start "b"\nx[max_tokens=2]: /b+/', r"'start' calls .* itself.*\(at line 1\)"),
+        ('start: (x | y) "b"\nx[lazy]: /a*b/\ny[max_tokens=2]: /[ab]*/', "nothing else could go on"),
+    ],
+)
+def test_what_cannot_be_counted_is_named(text, message):
+    with pytest.raises(UnsupportedConstraint, match=message):
+        tt.grammar(text)
+
+
+def test_a_budget_that_no_rule_reaches_changes_nothing():
+    text = 'start: "(" start ")" | "a"\nx[max_tokens=2]: "b"'
+    assert tt.grammar(text).finite.accepts("((a))")
+
+
+def test_reasoning_and_an_answer_finish_within_all_budgets():
+    """Random runs over single bytes and a few longer tokens, against the schema and the counts of the parts."""
+    letters = [bytes([b]) for b in range(256)]
+    more = [b"</", b"ink>", b"</think>", b'{"x', b'": ', b"}}", b"th"]
+    vocab = Vocabulary([*letters, *more, None], eos_token_id=len(letters) + len(more))
+    text = r"""
+        start: thought answer
+        thought[max_tokens=12, suffix="</think>"]: /(.|\n)*/
+        answer[max_tokens=16]: %json {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"],
+                                      "additionalProperties": false}
+    """
+    query, rng, longest = tt.gcd(tt.grammar(text).compile(vocab), 27), random.Random(3), 0
+    for _ in range(60):
+        row, tokens = query.start(), []
+        while not tokens or tokens[-1] != vocab.eos_token_id:
+            allowed = row.mask()[0].nonzero().flatten().tolist()
+            tokens.append(rng.choice(allowed))
+            row.advance(tokens[-1:])
+        found = b"".join(vocab.token_bytes[token] for token in tokens[:-1])
+        thought = found.index(b"</think>") + len(b"</think>")
+        ends, at = [], 0
+        for token in tokens[:-1]:
+            ends.append(at := at + len(vocab.token_bytes[token]))
+        assert len(tokens) <= 27
+        assert 1 + sum(end < thought for end in ends) <= 12
+        assert sum(end > thought for end in ends) <= 16
+        longest = max(longest, len(tokens))
+        assert tt.constraints.json_schema(
+            {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]},
+            whitespace="flexible",
+        ).accepts(found[thought:].decode())
+    assert longest > 20
