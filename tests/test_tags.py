@@ -251,13 +251,6 @@ def test_tags_refuse():
     for excluded in ("", "17", 'a"', "true", "}, "):
         with pytest.raises((UnsupportedConstraint, FormatError), match="excludes"):
             structural_tag({"type": "json_schema", "json_schema": PERSON, "excludes": [excluded]})
-    with pytest.raises(UnsupportedConstraint, match="excludes"):
-        structural_tag(
-            {"type": "json_schema", "style": "qwen_xml", "json_schema": PERSON, "excludes": ["<b>"]}
-        )
-    with pytest.raises(UnsupportedConstraint, match="maxLength"):
-        tool_calls([{"name": "f", "parameters": {"type": "object", "properties": {"s": {"type": "string", "maxLength": 3}}}}],
-                   "qwen_xml")  # fmt: skip
 
 
 NUMBER = {"type": "regex", "pattern": "[0-9]+"}
@@ -321,9 +314,6 @@ STRUCTURAL = [
      ['<t>"a"</t>', '<t>"<b>"</t>', "<t>3</t>", "<t>3"]),
     ({"type": "json_schema", "json_schema": {"type": "object", "additionalProperties": {"type": "integer"}}, "excludes": ["<"]},
      ['{"a": 1}', '{"a<": 1}', "{}"]),
-    ({"type": "json_schema", "style": "qwen_xml", "json_schema": PERSON},
-     ["<parameter=name>Bob</parameter>", "<parameter=name>\nBob\n</parameter>\n<parameter=n>\n3\n</parameter>",
-      "<parameter=n>3</parameter>", "<parameter=name>a</parameterx</parameter>", '<parameter=name>"q"</parameter>']),
 ]  # fmt: skip
 
 
@@ -334,43 +324,6 @@ def test_structural_tags_mean_what_they_mean_to_xgrammar(spec, instances):
     peer = xgrammar.Grammar.from_structural_tag({"type": "structural_tag", "format": spec})
     ours = structural_tag({"type": "structural_tag", "format": spec})
     assert [ours.accepts(text) for text in instances] == [accepts(peer, text) for text in instances]
-
-
-XML = [
-    ("qwen_xml", "<parameter={}>", "</parameter>"),
-    ("minimax_xml", '<parameter name="{}">', "</parameter>"),
-    ("glm_xml", "<arg_key>{}</arg_key><arg_value>", "</arg_value>"),
-    ("glm_xml", "<arg_key>{}</arg_key>\n<arg_value>", "</arg_value>"),
-    ("deepseek_xml", '<｜DSML｜parameter name="{}" string="true">', "</｜DSML｜parameter>"),
-    ("deepseek_xml", '<｜DSML｜parameter name="{}" string="false">', "</｜DSML｜parameter>"),
-    ("deepseek_v4_1_xml", '<｜DSML｜ parameter name="{}" string="true">', "</｜DSML｜ parameter>"),
-    ("kimi_k3_xml", '<|open|>argument key="{}" type="string"<|sep|>', "<|close|>argument<|sep|>"),
-    ("kimi_k3_xml", '<|open|>argument key="{}" type="number"<|sep|>', "<|close|>argument<|sep|>"),
-]
-VALUES = ["Bob", "\nBob\n", "", " 3 ", "3", "\n\n3", "a<b", '{"a": [ 1 ]}', '"q"', "true", "x</arg_value>"]
-PROPERTIES = [
-    {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": ["string", "integer"]}, {"enum": ["Bob", 3]}, {},
-    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("style", "begin", "end"), XML)
-def test_xml_parameters_mean_what_they_mean_to_xgrammar(style, begin, end):
-    xgrammar = pytest.importorskip("xgrammar")
-    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
-    for schema in PROPERTIES:
-        if style == "kimi_k3_xml" and ("enum" in schema or not isinstance(schema.get("type"), str)):
-            continue  # xgrammar allows any type of any value there
-        whole = {"type": "object", "properties": {"p": schema, "q": {"type": "string"}}, "required": ["p"]}
-        spec = {
-            "type": "structural_tag",
-            "format": {"type": "json_schema", "style": style, "json_schema": whole},
-        }
-        peer, ours = xgrammar.Grammar.from_structural_tag(spec), structural_tag(spec)
-        for value in VALUES:
-            for text in (begin.format("p") + value + end, f"\n{begin.format('p')}{value}{end}\n {begin.format('q')}x{end}\n",
-                         begin.format("r") + value + end, begin.format("p") + value):  # fmt: skip
-                assert ours.accepts(text) == accepts(peer, text), (schema, text)
 
 
 def test_formats_of_single_tokens_are_those_of_their_texts():

@@ -22,9 +22,10 @@ from ..constraint import Constraint, literal
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
 from ..words.free_text import free
-from .parameters import GLM, QWEN, Parameters, parameters
+from .parameters import parameters
 from .tags import choice as one_of
 from .tags import closed, dispatched, in_a_row, sections, tag
+from .xml_styles import GLM, QWEN, Parameters
 
 
 class Family(NamedTuple):

@@ -21,8 +21,10 @@ from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
-from .parameters import STYLES, parameters
+from .excluded import apart_from
+from .parameters import parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
+from .xml_styles import STYLES
 
 Ends = list[str] | None
 """The strings whose first occurrence ends a format; the format includes that string.
@@ -39,8 +41,6 @@ FREE_TEXT = "any_text", "any_tokens"
 """The formats that apply ``max_tokens`` themselves: the string that ends them is no part of their budget."""
 LEAVES = "const_string", "regex", "grammar", "json_schema", "qwen_xml_parameter", "token", "exclude_token"
 """The formats that a string only follows."""
-OUTSIDE_STRINGS = frozenset("0123456789+-.eE{}[],: \t\n\rtruefalsn")
-"""The characters of JSON outside its strings, quotes apart."""
 
 
 def structural_tag(
@@ -105,18 +105,6 @@ def get(spec: Any, key: str, path: str) -> Any:
     return value
 
 
-def apart_from(json: Constraint, without: Sequence[str], path: str) -> Constraint:
-    """Return the JSON texts in whose strings and names none of ``without`` is written, be it in a part with a pattern.
-
-    Raises ``UnsupportedConstraint`` for what might be part of a number, a word or of what stands between values.
-    """
-    for bad in without:
-        if '"' in bad or OUTSIDE_STRINGS.issuperset(bad):
-            why = f"{bad!r} may be written outside strings, too: exclude texts with another character, and without quotes"
-            raise UnsupportedConstraint(why, path=path)
-    return json & without_any(without) if without else json
-
-
 class Reader:
     """A recursive translator of formats to constraints.
 
@@ -156,12 +144,11 @@ class Reader:
         schema, style = get(spec, "json_schema", path), spec.get("style", "json")
         without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
         if isinstance(style, str) and style in STYLES:
-            if without:
-                why = "'excludes' goes with the style 'json' only"
-                raise UnsupportedConstraint(why, path=f"{path}/excludes")
-            schema = schema if isinstance(schema, Mapping) else {}
-            found = parameters(schema, STYLES[style], f"{path}/json_schema", self.on_narrowed)
-            return closed(found, ends)
+            options = without, bool(spec.get("any_order", False))
+            relaxed = STYLES[style].relaxed(self.count(spec, "max_whitespace_cnt", path))
+            return closed(
+                parameters(schema, relaxed, f"{path}/json_schema", self.on_narrowed, *options), ends
+            )
         if style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
         space = {None: "flexible", 0: "none"}.get(spec.get("max_whitespace_cnt"), "space")
@@ -169,16 +156,16 @@ class Reader:
         found = json_schema(schema, whitespace=whitespace, open_objects=False, on_narrowed=self.on_narrowed)
         return closed(apart_from(found, without, f"{path}/excludes"), ends)
 
+    def count(self, spec: Any, key: str, path: str) -> int | None:
+        """Return a number that a format may have."""
+        return None if spec.get(key) is None else validation.count(spec[key], f"{path}/{key}")
+
     def _qwen_xml_parameter(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return self._json_schema({**spec, "style": "qwen_xml"}, path, ends)
 
     def _any_text(self, spec: Any, path: str, ends: Ends) -> Constraint:
         bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
-        most = (
-            None
-            if spec.get("max_chars") is None
-            else validation.count(spec["max_chars"], f"{path}/max_chars")
-        )
+        most = self.count(spec, "max_chars", path)
         budget = spec.get("max_tokens")
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)

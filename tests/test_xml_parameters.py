@@ -1,0 +1,291 @@
+"""Call arguments as XML parameters: their language beside xgrammar's, their masks beside finite automata, what is refused."""
+
+import itertools
+import pickle
+import random
+from functools import partial
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile.constraints import structural_tag, tool_calls
+from tractile.constraints.constraint import Constraint
+from tractile.errors import EmptyLanguage, FormatError, UnsupportedConstraint
+
+PLAIN = [
+    ("qwen_xml", "<parameter={}>", "</parameter>"),
+    ("minimax_xml", '<parameter name="{}">', "</parameter>"),
+    ("glm_xml", "<arg_key>{}</arg_key><arg_value>", "</arg_value>"),
+    ("glm_xml", "<arg_key>{}</arg_key>\n<arg_value>", "</arg_value>"),
+]
+TYPED = [
+    ("deepseek_xml", '<｜DSML｜parameter name="{}" string="true">', "</｜DSML｜parameter>"),
+    ("deepseek_xml", '<｜DSML｜parameter name="{}" string="false">', "</｜DSML｜parameter>"),
+    ("deepseek_v4_1_xml", '<｜DSML｜ parameter name="{}" string="true">', "</｜DSML｜ parameter>"),
+    ("kimi_k3_xml", '<|open|>argument key="{}" type="string"<|sep|>', "<|close|>argument<|sep|>"),
+    ("kimi_k3_xml", '<|open|>argument key="{}" type="number"<|sep|>', "<|close|>argument<|sep|>"),
+    ("cohere_xml", '<cofl:value name="{}" type="raw">', "</cofl:value>"),
+    ("cohere_xml", '<cofl:value name="{}" type="json">', "</cofl:value>"),
+    ("cohere_xml", '<cofl:value name="{}" type="dict">', "</cofl:value>"),
+    ("cohere_xml", '<cofl:value name="{}" type="list">', "</cofl:value>"),
+]
+M3 = "]<]minimax[>["
+ELEMENTS = [("minimax_m3_xml", f"{M3}<{{}}>", f"{M3}</{{}}>")]
+ITEM = {
+    "cohere_xml": ('<cofl:value type="json">', "</cofl:value>"),
+    "minimax_m3_xml": (f"{M3}<item>", f"{M3}</item>"),
+}
+VALUES = [
+    "Bob",
+    "\nBob\n",
+    "",
+    " 3 ",
+    "3",
+    "\n\n3",
+    "a<b",
+    '{"a": [ 1 ]}',
+    '"q"',
+    "true",
+    "x</arg_value>",
+    "null",
+    "Bobby",
+    "é",
+]
+SCHEMAS = [
+    {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": ["string", "integer"]}, {"enum": ["Bob", 3]}, {},
+    {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}},
+    {"type": "string", "minLength": 2, "maxLength": 4}, {"type": "string", "pattern": "^[A-Za-z]+$"}, {"const": "Bob"},
+    {"anyOf": [{"type": "integer"}, {"type": "null"}]}, {"$ref": "#/$defs/t"}, {"type": "string", "format": "date"},
+    {"type": "array", "items": {"type": "integer"}}, {"type": ["null", "number"]},
+]  # fmt: skip
+
+
+def of(schema, style, **options):
+    return {
+        "type": "structural_tag",
+        "format": {"type": "json_schema", "style": style, "json_schema": schema} | options,
+    }
+
+
+def written(begin, end, name, value):
+    """A parameter; only the last style has the name in the end."""
+    return begin.format(name) + value + end.format(name)
+
+
+@pytest.fixture
+def peer():
+    """Whether xgrammar accepts a text of a structural tag."""
+    xgrammar = pytest.importorskip("xgrammar")
+    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
+    return lambda spec: partial(accepts, xgrammar.Grammar.from_structural_tag(spec))
+
+
+@pytest.mark.parametrize(("style", "begin", "end"), PLAIN + TYPED + ELEMENTS)
+def test_xml_parameters_mean_what_they_mean_to_xgrammar(style, begin, end, peer):
+    for schema in SCHEMAS:
+        if style == "kimi_k3_xml" and (
+            "enum" in schema or (not isinstance(schema.get("type", ()), str) and "const" not in schema)
+        ):
+            continue  # there xgrammar allows any type of any value
+        bounded = {"minLength", "pattern", "format"} & set(schema)
+        if style == "minimax_m3_xml" and (bounded or schema in ({}, {"type": "object"})):
+            continue  # xgrammar refuses it
+        whole = {"type": "object", "properties": {"p": schema, "q": {"type": "string"}}, "required": ["p"],
+                 "$defs": {"t": {"type": "string"}}}  # fmt: skip
+        theirs, ours = peer(of(whole, style)), structural_tag(of(whole, style))
+        values = list(VALUES)
+        if style in ITEM:
+            item = written(*ITEM[style], "", "1")
+            values += [
+                item,
+                item * 2,
+                f"\n{item}\n",
+                written(begin, end, "a", item),
+                written(begin, end, "b", "x"),
+            ]
+        for value in values:
+            one, other = written(begin, end, "p", value), written(begin, end, "q", "x")
+            for text in (
+                one,
+                f"\n{one}\n {other}\n",
+                written(begin, end, "r", value),
+                begin.format("p") + value,
+            ):
+                if style != "minimax_m3_xml" or value.strip():  # white space in empty elements is ours alone
+                    assert ours.accepts(text) == theirs(text), (schema, text)
+
+
+def q(name, value):
+    return f"<parameter={name}>{value}</parameter>"
+
+
+OBJECTS = [
+    ({"type": "object", "additionalProperties": {"type": "integer"}}, {}),
+    ({"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": True, "required": ["a"]}, {}),
+    ({"type": "object"}, {}),
+    (True, {}),
+    ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "minProperties": 1}, {}),
+    ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "maxProperties": 1}, {}),
+    ({"$ref": "#/$defs/t", "$defs": {"t": {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}}}, {}),
+    ({"oneOf": [{"type": "object", "properties": {n: {"type": "integer"}}, "required": [n]} for n in "ab"]}, {}),
+    ({"enum": [{"a": 1}, {"a": "x"}]}, {}),
+    ({"type": "object", "properties": {"a": {"type": "integer"}}}, {"max_whitespace_cnt": 1}),
+    ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a", "b"]},
+     {"excludes": ["x", "yz"]}),
+]  # fmt: skip
+TEXTS = [
+    "", q("a", 1), q("b", 1), q("a", 1) + q("b", 2), q("b", 1) + q("a", 1), q("a", "x"), q("1a", 1), q("_a1", 1), q("a b", 1),
+    '{"a": 1}', f"\n {q('a', 1)}", f"\n{q('a', ' 1 ')}\n", q("a", "y") + q("b", "z"), q("a", "yz") + q("b", "z"),
+    q("a", "<") + q("b", "pqx"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "options"), OBJECTS)
+def test_objects_mean_what_they_mean_to_xgrammar(schema, options, peer):
+    theirs, ours = peer(of(schema, "qwen_xml", **options)), structural_tag(of(schema, "qwen_xml", **options))
+    found = [ours.accepts(text) for text in TEXTS]
+    assert found == [theirs(text) for text in TEXTS]
+    assert 0 < sum(found) < len(TEXTS)
+
+
+def test_members_in_any_order_and_number():
+    """By definition: every sequence of members that has the required ones, none twice, and as many as it may."""
+    names = {"a": True, "b": False, "c": True, "d": False}
+    schema = {"type": "object", "properties": {n: {"type": "integer"} for n in names}, "minProperties": 3, "maxProperties": 3,
+              "required": [n for n, needed in names.items() if needed]}  # fmt: skip
+    for any_order in (False, True):
+        constraint = structural_tag(of(schema, "qwen_xml", any_order=any_order))
+        for size in range(5):
+            for some in itertools.product(names, repeat=size):
+                right = size == 3 == len(set(some)) and {"a", "c"} <= set(some)
+                right = right and (any_order or list(some) == sorted(some))
+                assert constraint.accepts("".join(q(n, 1) for n in some)) == right, some
+
+
+def test_dependent_members_and_patterns_of_names():
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+              "dependentRequired": {"b": ["a"]}, "patternProperties": {"^x-": {"type": "boolean"}}}  # fmt: skip
+    constraint = structural_tag(of(schema, "qwen_xml"))
+    texts = [q("a", 1), q("b", 1), q("a", 1) + q("b", 1), q("x-1", "true"), q("x-1", "1"), q("y", "true")]
+    assert [constraint.accepts(text) for text in texts] == [True, False, True, True, False, False]
+
+
+def test_nothing_written_in_a_string_ends_it_or_is_excluded():
+    schema = {
+        "type": "object",
+        "properties": {"s": {"type": "string", "maxLength": 20}, "e": {"enum": ["</parameter>", "a", "bad"]}},
+    }
+    constraint = structural_tag(of(schema, "qwen_xml", excludes=["bad", "]]>"]))
+    right = [q("s", "</paramete"), q("s", "ba d]]"), q("e", "a")]
+    wrong = [
+        q("s", "a</parameter>"),
+        q("s", "a bad b"),
+        q("s", "]]>"),
+        q("e", "bad"),
+        q("e", "</parameter>"),
+        q("s", "x" * 21),
+    ]
+    assert [text for text in right + wrong if constraint.accepts(text)] == right
+    nested = {"type": "object", "properties": {"o": {"type": "array", "items": {"type": "string"}}}}
+    constraint = structural_tag(of(nested, "qwen_xml", excludes=["<b>"]))
+    assert constraint.accepts(q("o", '["a", "<"]'))
+    assert not constraint.accepts(q("o", '["a", "<b>"]'))
+
+
+VOCABULARY = tt.Vocabulary(
+    [None, *(bytes([b]) for b in range(256)), b"<parameter=", b"a>", b"</parameter>", b"xx", b"x</", b"parameter>",
+     b'<cofl:value name="', b'" type="', b"</cofl:value>", b"]<]minimax[>[<"], eos_token_id=0)  # fmt: skip
+NESTED = {
+    "type": "object",
+    "properties": {"n": {"$ref": "#/$defs/t"}, "k": {"type": "boolean"}},
+    "additionalProperties": False,
+}
+BOUNDED = [
+    {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}, "b": {"type": "integer", "maximum": 20}},
+     "required": ["a"]},
+    {"type": "object", "properties": {"a": {"enum": ["x", "</parameter>", 3]}, "b": {"type": "boolean"}, "c": {"type": "null"}},
+     "minProperties": 2},
+    {"type": "object", "properties": {"a": {"type": "string", "pattern": "^x+$"}, "b": {"type": "array", "maxItems": 2,
+     "items": {"type": "boolean"}}}, "required": ["b"], "maxProperties": 1},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/t"}}, "required": ["a"], "$defs": {"t": NESTED}},
+    {"anyOf": [{"type": "object", "properties": {n: {"type": "string"}}, "required": [n]} for n in "ab"]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "style", ["qwen_xml", "glm_xml", "deepseek_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml"]
+)
+@pytest.mark.parametrize("schema", BOUNDED)
+def test_masks_within_budgets_are_those_of_the_finite_automaton(style, schema):
+    constraint = structural_tag(of(schema, style, any_order=True, max_whitespace_cnt=1), on_narrowed="ignore")
+    constraint = pickle.loads(pickle.dumps(constraint))
+    lazy = constraint.compile(VOCABULARY)
+    finite = Constraint(constraint.finite.nfa).compile(VOCABULARY)
+    assert bool(constraint.finite.narrowed) == ("$defs" in schema)
+    for budget in (least_of(lazy), least_of(lazy) + 7):
+        dice, queries = random.Random(budget), [tt.gcd(each, budget).start() for each in (lazy, finite)]
+        token = -1
+        while token:
+            mask, other = (query.mask()[0] for query in queries)
+            if "$defs" in schema:
+                other = other & mask  # the finite automaton nests less
+            assert torch.equal(mask, other) or "$defs" in schema
+            token = dice.choice(other.nonzero().flatten().tolist())
+            for query in queries:
+                query.advance(torch.tensor([token]))
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.gcd(finite, least_of(lazy) - 1).start()
+
+
+def least_of(automaton):
+    """The fewest tokens of an accepted sequence, EOS included."""
+    with pytest.raises(tt.BudgetTooSmall) as told:
+        tt.gcd(automaton, 1).start()
+    return told.value.needed
+
+
+def test_values_nest_as_deep_as_they_may():
+    constraint = structural_tag(of(BOUNDED[3], "cohere_xml"))
+    begin, end = '<cofl:value name="{}" type="dict">', "</cofl:value>"
+    deep = begin.format("a") + begin.format("n") * 50
+    assert constraint.accepts(deep + end * 51)
+    assert not constraint.accepts(deep + end * 50)
+    anything = structural_tag(of({"type": "object"}, "cohere_xml"))
+    some = '<cofl:value name="&lt;é&gt;" type="list"><cofl:value type="raw">x</cofl:value></cofl:value>'
+    assert anything.accepts(deep + some + end * 51)
+    assert not anything.accepts('<cofl:value name="<" type="raw">x</cofl:value>')
+
+
+def test_refusals_name_the_place():
+    def inside(schema):
+        return {"type": "object", "properties": {"a": schema}}
+
+    for schema, style, said in (
+        (inside({"type": "array", "uniqueItems": True}), "cohere_xml", "uniqueItems"),
+        (inside({"type": "array", "contains": {"const": 1}}), "minimax_m3_xml", "contains"),
+        ({"type": "object", "additionalProperties": True}, "minimax_m3_xml", "not declared"),
+        ({"type": "object", "not": {"propertyNames": {"const": "a"}}}, "qwen_xml", "must exist"),
+        (inside({"type": "string", "pattern": "("}), "qwen_xml", "properties/a"),
+    ):  # fmt: skip
+        with pytest.raises(UnsupportedConstraint, match=said):
+            structural_tag(of(schema, style))
+    for schema in ({"type": "string"}, {"type": "object", "required": ["z"], "properties": {"a": {}}}, False):
+        with pytest.raises(EmptyLanguage, match="no object"):
+            structural_tag(of(schema, "qwen_xml"))
+    with pytest.raises(UnsupportedConstraint, match="style"):
+        structural_tag(of({}, "gemma_xml"))
+    with pytest.raises(UnsupportedConstraint, match="/type"):
+        structural_tag(of({"type": 3}, "qwen_xml"))
+    with pytest.raises(FormatError):
+        structural_tag(of([], "qwen_xml"))
+    with pytest.raises(UnsupportedConstraint, match="excludes"):
+        structural_tag(of(inside({"type": "object"}), "qwen_xml", excludes=["17"]))
+
+
+def test_strings_of_tools_keep_their_bounds():
+    parameters = {"type": "object", "properties": {"s": {"type": "string", "maxLength": 3}}}
+    call = "<tool_call>\n<function=f>\n<parameter=s>\n{}\n</parameter>\n</function>\n</tool_call>"
+    constraint = tool_calls([{"name": "f", "parameters": parameters}], "qwen_xml")
+    assert constraint.accepts(call.format("abc"))
+    assert not constraint.accepts(call.format("abcde"))
