@@ -139,7 +139,7 @@ class Members(Elements):
         if count >= self.least or any(text is not None for text in texts[len(self.named) :]):
             return True
         left = sum(text is not None and not seen >> i & 1 for i, text in enumerate(texts[: len(self.named)]))
-        return count + left >= self.least
+        return bool(count + left >= self.least)
 
     def wanted(self, which: int, local: Local) -> bool:
         seen, count = local
