@@ -10,7 +10,7 @@ from .closed_objects import CLOSING
 from .combinators import meet_all
 from .counted_patterns import pattern_shapes, readable
 from .document import Node
-from .formats import KNOWN, REFUSED, rounded
+from .formats import KNOWN, REFUSED
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
 
@@ -154,8 +154,6 @@ def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
         return EVERYTHING if sign else NOTHING
     if key == "format" and which in REFUSED:
         raise UnsupportedConstraint(f"the format {which!r} is not supported", path=f"{node.path}/format")
-    if key == "format" and k.rounds_times:
-        which = rounded(which, up=not sign)
     if key == "pattern":
         shapes = pattern_shapes(which, sign)
         readable(shapes, f"{node.path}/pattern")

@@ -135,7 +135,9 @@ class Lacking:
             few = with_times(string, up=False)
             for _, which, _ in sorted(string.atoms - few.atoms) if written else ():
                 given = "strings that have the format beyond doubt"
-                yield Narrowing(place(machines, need, "format", which), "format", which, given, LEFT_OUT)
+                yield Narrowing(
+                    place(machines, need, "format", which), "format", which, given, LEFT_OUT[which]
+                )
         objects = machines.objects(need)
         for machine in (*machines.arrays(need), *([] if objects is None else [objects])):
             if machine not in reached:

@@ -13,12 +13,14 @@ from .. import limits
 from ..automata import dfa
 from ..automata.lazy import explore
 from ..automata.nfa import Nfa
+from ..automata.region import Machine
 from ..automata.repeats import repeat
 from ..automata.stack import StackAutomaton
 from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
 from .patterns import any_text
+from .regexes import DEEPEST, FEW, PatternsText, patterns
 from .text import spelled
 from .times import TimeText
 
@@ -124,19 +126,36 @@ TIMES: dict[str, str | None] = {"time": None, "date-time": rf"{DATE}[Tt]"}
 IN_UTC, ANYWHERE = ", leap seconds in UTC", ", leap seconds anywhere"
 for _name, _before in TIMES.items():
     PATTERNS[_name + IN_UTC], PATTERNS[_name + ANYWHERE] = (_before or "") + _SOME, (_before or "") + _MORE
-REFUSED = ("regex", "idn-hostname")
-KNOWN = frozenset([*TIMES, *REFUSED, *PATTERNS]) - {
-    name + how for name in TIMES for how in (IN_UTC, ANYWHERE)
+SHALLOW, BEGUN = f"regex, groups nested {FEW} levels", "regex, perhaps"
+PATTERNS[BEGUN] = r"(?:[^*+?)](?:.|\n)*)?"
+FEWER_AND_MORE = {name: (name + IN_UTC, name + ANYWHERE) for name in TIMES} | {"regex": (SHALLOW, BEGUN)}
+"""For each format with a machine: formats of few states that have fewer strings, and more."""
+LEFT_OUT = dict.fromkeys(TIMES, "left out is the second 60 but at 23:59:60 in UTC") | {
+    "regex": f"left out are groups within groups within {FEW} others"
 }
-"""The formats of the specification; others are annotations. Those in ``REFUSED`` are not regular or need tables."""
-LEFT_OUT = "left out is the second 60 but at 23:59:60 in UTC"
-"""The strings that a format rounded down lacks, for messages."""
+"""What the first of them lacks, for messages."""
+PARTIAL = {
+    "regex": (
+        "what ECMA-262 (with the flag u or without) and Python read alike, without named groups and back-references",
+        f"groups nest at most {DEEPEST} levels, {FEW} beside other conditions; ranges are of letters or digits, or [ -~], [!-~]",
+    )
+}
+"""For each format of which some strings are left out: those that are accepted, and further bounds."""
+REFUSED = ("idn-hostname",)
+KNOWN = frozenset([*TIMES, *PARTIAL, *REFUSED, *(name for name in PATTERNS if ", " not in name)])
+"""The formats of the specification; others are annotations. Those in ``REFUSED`` need tables."""
 
 
 def rounded(name: str, up: bool) -> str:
     """Return a format of few states that has more strings (``up``) or fewer.
     Other formats are returned unchanged."""
-    return name + (ANYWHERE if up else IN_UTC) if name in TIMES else name
+    return FEWER_AND_MORE.get(name, (name, name))[up]
+
+
+@lru_cache(maxsize=8)
+def machine(name: str, alphabet: Alphabet) -> Machine:
+    """Return the machine of the string contents that have a format with many states (see ``FEWER_AND_MORE``)."""
+    return PatternsText(alphabet) if name == "regex" else times(name)
 
 
 @lru_cache(maxsize=2)
@@ -154,11 +173,17 @@ def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
 @metered(maxsize=64)
 def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
     """Return the automaton of the string contents that have (or have not) the format.
-    The alphabet encodes their characters."""
+
+    Of a format in ``PARTIAL`` it lacks the strings of which neither is known. The alphabet encodes their characters.
+    """
+    if name in PARTIAL:
+        return formatted(rounded(name, up=not sign), sign, alphabet)
     if not sign:
         return dfa.minimize(dfa.difference(any_text(alphabet), formatted(name, True, alphabet)))
     if name in TIMES:
         return dfa.minimize(explore(StackAutomaton(times(name)), limits.PART_STATES))
+    if name == SHALLOW:
+        return patterns(alphabet, FEW)
     found = compiled(PATTERNS[name], alphabet)
     if name == "hostname":
         found = dfa.minimize(dfa.intersect(found, repeat(alphabet(((33, 126),)), 1, 253)))

@@ -46,11 +46,8 @@ class Keywords:
     """The values of the nodes of a document, each computed once.
 
     ``asserts_format``: whether ``format`` asserts something. ``empty``: whether a shape has no value (False if that is not
-    known). ``rounds_times``: whether leap seconds are accepted in UTC only, for small automata of times. ``tuples``: whether the
-    syntax has tuples beside arrays, which are then lists.
+    known). ``tuples``: whether the syntax has tuples beside arrays, which are then lists.
     """
-
-    rounds_times = False
 
     def __init__(
         self, document: Document, asserts_format: bool, empty: Callable[[Any], bool], tuples: bool

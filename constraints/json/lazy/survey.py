@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import UnsupportedConstraint
 from ...narrowing import Narrowing, merged
 from ..document import Document, Node, Resource
-from ..formats import REFUSED
+from ..formats import PARTIAL, REFUSED
 from ..numbers import Notation
 from ..text import ways
 from ..vocabulary import KEYWORDS, subschemas
@@ -67,6 +67,8 @@ class Survey:
         kind = schema.get("format")
         if self.asserts_format and kind in REFUSED:
             raise UnsupportedConstraint(f"the format {kind!r} is not supported", path=f"{path}/format")
+        if self.asserts_format and kind in [*PARTIAL]:
+            yield Narrowing(f"{path}/format", "format", kind, *PARTIAL[kind])
         if self.has_conditions(schema):
             yield EXPONENTS
         listed = schema.get("enum", [schema["const"]] if "const" in schema else [])

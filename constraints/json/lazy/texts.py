@@ -221,19 +221,25 @@ def inside(shape: Strings, spelling: Spelling) -> Machine:
         return DfaMachine(strings.body(shape, spelling))
     if not shape.atoms and not shape.but:
         return FreeText(shape.least, shape.most, spelling)
-    if (name := time_format(shape)) is not None:
-        return formats.times(name)
+    if (name := machine_format(shape)) is not None:
+        return formats.machine(name, spelling.alphabet)
     if not shape.least and shape.most is None:
         return PatternText(strings.body(shape, spelling), spelling)
     return CountedPattern(shape, spelling)
 
 
-def time_format(shape: Strings) -> str | None:
-    """Return the format with leap seconds that is the shape's only condition, else ``None``."""
+def machine_format(shape: Strings) -> str | None:
+    """Return the format with a machine that is the shape's only condition, else ``None``."""
     if len(shape.atoms) != 1 or shape != Strings(atoms=shape.atoms):
         return None
     ((kind, which, sign),) = shape.atoms
-    return which if sign and kind == "format" and which in formats.TIMES else None
+    return which if sign and kind == "format" and which in formats.FEWER_AND_MORE else None
+
+
+def time_format(shape: Strings) -> str | None:
+    """Return the format with leap seconds that is the shape's only condition, else ``None``."""
+    found = machine_format(shape)
+    return found if found in formats.TIMES else None
 
 
 @metered(maxsize=1024)
@@ -286,7 +292,7 @@ def shortest_string(shape: Strings, spelling: Spelling) -> bytes | None:
                 text = "a" * size
             if text not in shape.but:
                 return spelling.around(text.encode())
-    if time_format(shape) is None and not is_possible(shape):
+    if machine_format(shape) is None and not is_possible(shape):
         return None
     machine = quoted(shape, spelling)
     return machine.completion(machine.start())
