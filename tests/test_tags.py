@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import pickle
 import time
 
 import pytest
@@ -248,9 +249,31 @@ def test_tags_refuse():
     for make in (lambda: triggered([], "<"), lambda: sections(), lambda: separated([], ",")):
         with pytest.raises(EmptyLanguage):
             make()
-    for excluded in ("", "17", 'a"', "true", "}, "):
-        with pytest.raises((UnsupportedConstraint, FormatError), match="excludes"):
-            structural_tag({"type": "json_schema", "json_schema": PERSON, "excludes": [excluded]})
+    with pytest.raises((UnsupportedConstraint, FormatError), match="excludes"):
+        structural_tag({"type": "json_schema", "json_schema": PERSON, "excludes": [""]})
+
+
+def test_what_strings_and_names_exclude_may_stand_outside_them():
+    """However deep they are, and however they are written."""
+    spec = {"type": "json_schema", "json_schema": True, "excludes": ["17", "true", ": ", '"', "<b>"]}
+    constraint = structural_tag(spec)
+    right = ["17", "true", '{"a": {"b": [17, "1", "7"]}}', "[" * 20 + '"<b"' + "]" * 20]
+    wrong = [
+        '"17"',
+        '{"17": 1}',
+        '["true"]',
+        '": "',
+        '"\\""',
+        '"<b>"',
+        '"\\u003cb>"',
+        "[" * 20 + '"<b>"' + "]" * 20,
+    ]
+    assert [text for text in right + wrong if constraint.accepts(text)] == right
+    assert pickle.loads(pickle.dumps(constraint)).accepts("17")
+    unlike = [structural_tag({"type": "json_schema", "json_schema": {"type": "array"}, "excludes": words}).compile(BYTES)
+              for words in ((), ["a"], ["b"])]  # fmt: skip
+    for text, accepted in (('["a"]', [True, False, True]), ('["b"]', [True, True, False])):
+        assert [each.accepts_tokens([b + 1 for b in text.encode()] + [0]) for each in unlike] == accepted
 
 
 NUMBER = {"type": "regex", "pattern": "[0-9]+"}

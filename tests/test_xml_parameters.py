@@ -280,7 +280,7 @@ def test_refusals_name_the_place():
     with pytest.raises(FormatError):
         structural_tag(of([], "qwen_xml"))
     with pytest.raises(UnsupportedConstraint, match="excludes"):
-        structural_tag(of(inside({"type": "object"}), "qwen_xml", excludes=["17"]))
+        structural_tag(of(inside({"type": "object"}), "qwen_xml", excludes=[" x"]))
 
 
 def test_strings_of_tools_keep_their_bounds():

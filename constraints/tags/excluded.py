@@ -1,31 +1,88 @@
-"""Strings that a text must not contain: in all of a JSON text, or in a single string."""
+"""Strings that no string and no name of a JSON value contains."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from ...errors import UnsupportedConstraint
 from ..constraint import Constraint
-from ..json.shapes import Strings
-from ..words.free_text import without_any
+from ..json.constraint import written
+from ..json.document import Schema, read_schema
+from ..json.lazy.schema import root_machine, schema_machines, stack_automaton
+from ..json.lazy.values import Machines
+from ..json.shapes import NEVER, Need, Strings
+from ..json.values import Value
+from ..lazy_constraint import LazyConstraint, made
+from ..narrowing import Narrowing, OnNarrowed, report
 
-OUTSIDE_STRINGS = frozenset("0123456789+-.eE{}[],: \t\n\rtruefalsn")
-"""The characters of JSON outside its strings, quotes apart."""
+Options = tuple[Any, ...]
+"""The options of ``json/lazy/schema.py``."""
 
 
-def apart_from(json: Constraint, without: Sequence[str], path: str) -> Constraint:
-    """Return the JSON texts in whose strings and names none of ``without`` is written, be it in a part with a pattern.
+def options_of(whitespace: str, any_order: bool, plain: bool = False) -> Options:
+    """Return the options of a JSON value in a structural tag: its objects are closed."""
+    order = "any" if any_order else "declared"
+    return whitespace, order, None, None, False, "auto", plain, None, None, "any", None
 
-    Raises ``UnsupportedConstraint`` for what might be part of a number, a word or of what stands between values.
-    """
-    for bad in without:
-        if '"' in bad or OUTSIDE_STRINGS.issuperset(bad):
-            why = f"{bad!r} may be written outside strings, too: exclude texts with another character, and without quotes"
-            raise UnsupportedConstraint(why, path=path)
-    return json & without_any(without) if without else json
+
+def containing(words: Iterable[str]) -> str:
+    """Return the pattern of the strings that contain one of the words."""
+    return "|".join("".join(f"\\u{{{ord(char):x}}}" for char in word) for word in words)
 
 
 def lacking(words: Iterable[str]) -> Strings:
     """Return the shape of the strings that contain none of the words."""
-    codes = ("".join(f"\\u{{{ord(char):x}}}" for char in word) for word in words)
-    return Strings(atoms=frozenset(("pattern", code, False) for code in codes))
+    pattern = containing(words)
+    return Strings(atoms=frozenset([("pattern", pattern, False)] if pattern else []))
+
+
+class Excluding(Machines):
+    """The machines of a document without the values in whose strings or names one of some words occurs."""
+
+    def __init__(self, of: Machines, words: tuple[str, ...]) -> None:
+        asserts = of.keywords.asserts_format
+        super().__init__(of.document, of.style, of.order, of.open_objects, asserts, of.notation)
+        self.excluded = words
+        self.names_with, self.strings_without = (containing(words), NEVER), lacking(words)
+        self._kept: dict[Need, Value] = {}
+
+    def value(self, need: Need) -> Value:
+        if need not in self._kept:
+            found = super().value(need)
+            strings = (met for shape in found.string if (met := shape.meet(self.strings_without)) is not None)
+            objects = (
+                replace(o, patterns=(*o.patterns, self.names_with), early=o.early) for o in found.object
+            )
+            found = found._replace(string=tuple(strings), object=tuple(objects))
+            self.values[need] = self._kept[need] = found
+        return self._kept[need]
+
+    def known_parts(self, value: Value) -> Hashable | None:
+        found = super().known_parts(value)
+        return None if found is None else (self.excluded, found)
+
+
+def machines_without(
+    schema: Schema, options: Options, words: tuple[str, ...]
+) -> tuple[Machines, tuple[Narrowing, ...]]:
+    """Return the machines of a schema without the values that contain one of the words, and its narrowings."""
+    machines, narrowed = schema_machines(schema, False, options)
+    return Excluding(machines, words) if words else machines, narrowed
+
+
+def json_without(schema: Any, options: Options, words: Iterable[str], on_narrowed: OnNarrowed) -> Constraint:
+    """Accept the JSON texts that a schema allows, in whose strings and names none of the words occurs, however it is written."""
+    found = made(lazily, read_schema(schema), options, tuple(words))
+    report(found.narrowed, on_narrowed)
+    return found
+
+
+def lazily(schema: Schema, options: Options, words: tuple[str, ...]) -> LazyConstraint:
+    """Return the constraint of a schema without some words as a lazy automaton."""
+    machines, narrowed = machines_without(schema, options, words)
+    machine = root_machine(machines)
+    return LazyConstraint(
+        stack_automaton(machines, machine), narrowed, partial(written, machines, machine, narrowed)
+    )

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import EmptyLanguage
+from ...errors import EmptyLanguage, UnsupportedConstraint
 from ..calls.arguments import placed
 from ..constraint import Constraint
 from ..json.document import read_schema
 from ..json.finite import finite_automaton, of_automaton
-from ..json.lazy.schema import check_all, schema_machines, stack_automaton
+from ..json.lazy.schema import check_all, stack_automaton
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import OnNarrowed, merged, report
+from .excluded import machines_without, options_of
 from .xml_machines import XmlMachines
 from .xml_styles import QWEN, Parameters
 
@@ -31,11 +32,15 @@ def parameters(
 ) -> Constraint:
     """Accept the arguments that a JSON Schema allows, in declared order or any.
 
-    ``without``: strings that occur in no string and no name.
+    ``without``: strings that occur in no string and no name; none of them begins or ends with white space.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported (a member of which only a condition says that it must
     exist, ``contains`` and ``uniqueItems`` where arrays are XML), ``EmptyLanguage`` if no object is allowed.
     """
+    for word in without:
+        if word != word.strip():
+            why = f"{word!r} begins or ends with white space, which may stand around a value"
+            raise UnsupportedConstraint(why, path=f"{path}/excludes")
     with placed(path):
         found = made(lazily, read_schema(schema), style, tuple(without), any_order)
     report(found.narrowed, on_narrowed)
@@ -44,15 +49,14 @@ def parameters(
 
 def lazily(schema: Any, style: Parameters, without: tuple[str, ...], any_order: bool) -> LazyConstraint:
     """Return the constraint of the arguments as a lazy automaton."""
-    options = (style.whitespace, "auto", None, None, False, "auto", True, None, None, "any", None)
-    machines, narrowed = schema_machines(schema, False, options)
+    options = options_of(style.whitespace, any_order, plain=True)
+    machines, narrowed = machines_without(schema, options, without)
     root = machines.keywords.root()
     check_all(machines, root)
-    xml = XmlMachines(machines, style, without, any_order)
+    xml = XmlMachines(machines, style, any_order)
     machine = xml.root(root)
     if machine is None:
         raise EmptyLanguage("no object satisfies the schema of the parameters")
-    narrowed = merged(narrowed, xml.narrowed)
 
     def finite() -> Constraint:
         automaton, (cuts,) = finite_automaton([machines], machine, (None, None))

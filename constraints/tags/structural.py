@@ -10,6 +10,7 @@ If the content of a tag ends in free text, the first occurrence of one of the ta
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
-from .excluded import apart_from
+from .excluded import json_without, options_of
 from .parameters import parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
 from .xml_styles import STYLES
@@ -133,7 +134,7 @@ class Reader:
         return closed(literal(get(spec, "value", path)), ends)
 
     def _regex(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        return closed(regex(get(spec, "pattern", path)), ends)
+        return closed(regex(get(spec, "pattern", path), re.ASCII | re.DOTALL), ends)
 
     def _grammar(self, spec: Any, path: str, ends: Ends) -> Constraint:
         text = get(spec, "grammar", path) + "\n"  # never the path of a file
@@ -143,18 +144,24 @@ class Reader:
     def _json_schema(self, spec: Any, path: str, ends: Ends) -> Constraint:
         schema, style = get(spec, "json_schema", path), spec.get("style", "json")
         without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
+        any_order = bool(spec.get("any_order", False))
         if isinstance(style, str) and style in STYLES:
-            options = without, bool(spec.get("any_order", False))
             relaxed = STYLES[style].relaxed(self.count(spec, "max_whitespace_cnt", path))
             return closed(
-                parameters(schema, relaxed, f"{path}/json_schema", self.on_narrowed, *options), ends
+                parameters(schema, relaxed, f"{path}/json_schema", self.on_narrowed, without, any_order), ends
             )
         if style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
-        space = {None: "flexible", 0: "none"}.get(spec.get("max_whitespace_cnt"), "space")
-        whitespace: Any = space
-        found = json_schema(schema, whitespace=whitespace, open_objects=False, on_narrowed=self.on_narrowed)
-        return closed(apart_from(found, without, f"{path}/excludes"), ends)
+        most = self.count(spec, "max_whitespace_cnt", path)
+        whitespace: Any = "flexible" if most is None else "space" if most else "none"
+        if without:
+            options = options_of(whitespace, any_order)
+            return closed(json_without(schema, options, without, self.on_narrowed), ends)
+        order: Literal["any", "declared"] = "any" if any_order else "declared"
+        found = json_schema(
+            schema, whitespace=whitespace, open_objects=False, order=order, on_narrowed=self.on_narrowed
+        )
+        return closed(found, ends)
 
     def count(self, spec: Any, key: str, path: str) -> int | None:
         """Return a number that a format may have."""
@@ -193,7 +200,8 @@ class Reader:
         return choice([self.read(each, f"{path}/elements/{i}", ends) for i, each in enumerate(options)])
 
     def _optional(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        return self._times(spec, path, ends, 0, 1)
+        content = self.read(get(spec, "content", path), f"{path}/content", ends)
+        return content | closed(literal(""), ends)
 
     def _plus(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return self._times(spec, path, ends, 1, None)
@@ -252,7 +260,7 @@ class Reader:
         return self.dispatched(rules, loop, spec, path, ends, first)
 
     def _dispatch(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        rules = {}
+        rules: dict[str, Constraint] = {}
         for i, rule in enumerate(get(spec, "rules", path)):
             if (
                 not isinstance(rule, list | tuple)
@@ -261,7 +269,8 @@ class Reader:
                 or not rule[0]
             ):
                 raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
-            rules[rule[0]] = self.read(rule[1], f"{path}/rules/{i}", None)
+            content = self.read(rule[1], f"{path}/rules/{i}", None)
+            rules[rule[0]] = rules[rule[0]] | content if rule[0] in rules else content
         grouped([Tag(pattern, None) for pattern in rules], list(rules))
         return closed(self.dispatched(rules, spec.get("loop", True), spec, path, None, None), ends)
 

@@ -93,11 +93,7 @@ class Members(Elements):
         order = members_of.orders(list(names), shape)[0]
         namer = xml.machines.names
         found = [(names[i], members_of.need_of(shape, names[i], namer)) for i in order]
-        self.named = [
-            (name, need)
-            for name, need in found
-            if name in shape.required or (need != NEVER and not any(word in name for word in xml.without))
-        ]
+        self.named = [(name, need) for name, need in found if name in shape.required or need != NEVER]
         self.others = xml.undeclared(shape, names)
         self.least, self.most = shape.least, shape.most
         self.required = sum(1 << i for i, (name, _) in enumerate(self.named) if name in shape.required)
@@ -150,13 +146,10 @@ class Members(Elements):
         shorts = [nfa_text(names) for names, _ in self.others]
         named = [self.xml.escaped(name).encode() for name, _ in self.named]
         needs = [need for _, need in (*self.named, *self.others)]
-        found: list[bytes | None] = []
-        for i, (name, need) in enumerate(zip([*named, *shorts], needs, strict=True)):
-            bad = i < len(named) and any(word in self.named[i][0] for word in self.xml.without)
-            found.append(
-                None if bad or need == NEVER else self.xml.short(need, self.begin(name), self.end(name), look)
-            )
-        return found
+        return [
+            None if need == NEVER else self.xml.short(need, self.begin(name), self.end(name), look)
+            for name, need in zip([*named, *shorts], needs, strict=True)
+        ]
 
     def begin(self, name: bytes) -> Callable[[str], bytes]:
         """Return the begin of a member with this name, by the type that is written; without white space."""

@@ -16,11 +16,9 @@ from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
 from ..automata.machines import Choice, DfaMachine
 from ..automata.nfa import Nfa
-from ..automata.nfa_machine import NfaMachine
 from ..automata.region import Machine
 from ..json import objects as members_of
 from ..json import strings
-from ..json.constraint import written
 from ..json.finite import DEPTH
 from ..json.lazy.settle import names_of
 from ..json.lazy.texts import inside, time_format
@@ -30,7 +28,7 @@ from ..json.shapes import Arrays, Need, Objects, Strings
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .around import glued
-from .excluded import apart_from, lacking
+from .excluded import lacking
 from .xml_elements import Items, Members
 from .xml_spelling import PLAIN, names_in
 from .xml_styles import Parameters
@@ -52,16 +50,13 @@ class Form(NamedTuple):
 
 
 class XmlMachines:
-    """The machines of the needs of a document as XML values. ``without``: strings that no string or name contains."""
+    """The machines of the needs of a document as XML values."""
 
-    def __init__(
-        self, machines: Machines, style: Parameters, without: tuple[str, ...], any_order: bool
-    ) -> None:
-        self.machines, self.style, self.without, self.any_order = machines, style, without, any_order
+    def __init__(self, machines: Machines, style: Parameters, any_order: bool) -> None:
+        self.machines, self.style, self.any_order = machines, style, any_order
         self.around, self.after = regex(style.around).nfa, regex(style.after).nfa
         ends = [mark for mark in (style.end, style.item_end) if mark and "{" not in mark]
-        self.marks = lacking((*ends, *style.marks, *without))
-        self.narrowed: tuple[Narrowing, ...] = ()
+        self.marks = lacking((*ends, *style.marks))
         self.below: dict[Need, list[Need]] = {}  # the needs of the elements in a value
         self._forms: dict[Need, list[Form]] = {}
         self._texts: dict[Need, list[bytes | None]] = {}
@@ -183,7 +178,7 @@ class XmlMachines:
 
     def string(self, shape: Strings) -> Form | None:
         """Return the form of the strings of a shape; ``None`` if there are none."""
-        is_time = time_format(shape) is not None and not self.without  # no mark occurs in a time
+        is_time = time_format(shape) is not None  # no mark occurs in a time
         met = shape if is_time else shape.meet(self.marks)
         if met is None or strings.empty(met):
             return None
@@ -205,15 +200,7 @@ class XmlMachines:
         for kind, parts in (("array", arrays), ("object", some)):
             if not parts:
                 continue
-            reader = parts[0] if len(parts) == 1 else Choice(parts)
-            if self.without:
-                whole = written(self.machines, reader, ())
-                kept = apart_from(whole, self.without, f"{self.machines.where(need)}/excludes").nfa
-                if kept.is_empty:
-                    continue
-                self.narrowed = merged(self.narrowed, whole.narrowed)
-                reader = NfaMachine(nfa.trim(kept.plain))
-            found.append(self.form(self.type(kind), reader))
+            found.append(self.form(self.type(kind), parts[0] if len(parts) == 1 else Choice(parts)))
         return found
 
     def structures(self, need: Need) -> list[Form]:
@@ -258,10 +245,8 @@ class XmlMachines:
             if not self.style.names:
                 why = "members that are not declared are not supported in this style"
                 raise UnsupportedConstraint(why, path="/additionalProperties")
-            atoms = lacking(self.without).atoms
-            if not any(sign for _, _, sign in cell.atoms):
-                atoms |= {("pattern", self.style.names, True)}
-            met = cell.meet(Strings(atoms=atoms))
+            free = Strings(atoms=frozenset([("pattern", self.style.names, True)]))
+            met = cell if any(sign for _, _, sign in cell.atoms) else cell.meet(free)
             body = None if met is None else strings.body(met, names_in(tuple(self.style.entities.items())))
             if body is not None and not body.is_empty:
                 found.append((body, need))
