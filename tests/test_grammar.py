@@ -396,12 +396,6 @@ def test_calls_say_on_which_side_they_are():
         (r'root ::= "\q"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "unknown escape"),
         ("root ::= [z-a]", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "no range"),
         (
-            "root ::= !<[1]>",
-            {"syntax": "gbnf"},
-            tt.UnsupportedConstraint,
-            r"!<\[1\]> asks for any token but some.*line 1",
-        ),
-        (
             "start: x\nx: A\nA: /a(?!a)a/",
             {},
             tt.EmptyLanguage,

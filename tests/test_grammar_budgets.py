@@ -69,6 +69,51 @@ CASES = {
     ),
 }
 
+OTHERS = r"(?:(?!ab)[ab])*"
+TEXTS = {1: "a", 3: "ab"}
+TOKENS = {
+    "another token": ("root ::= !<[3]>", Tokens(Leaf(OTHERS), 1, 1)),
+    "other tokens": ('root ::= !<[3]>* "a"', Series((Leaf(OTHERS), Leaf("a")))),
+    "counted others": ('root ::= !<[3]>{2,3} "a"', Series((Tokens(Leaf(OTHERS), 3, 2), Leaf("a")))),
+    "two kinds of others": (
+        "root ::= !<[3]>? !<[1]>+",
+        Series((Tokens(Leaf(OTHERS), 1, 0), Leaf("b+"))),
+    ),
+    "others in a repeat": (
+        'root ::= (!<[3]> "a")+',
+        Repeated(Series((Tokens(Leaf(OTHERS), 1, 1), Leaf("a"))), 1, None),
+    ),
+    "xgrammar's macros": (
+        'root ::= ExcludeToken(3, 1){2} Token(3,) "b"',
+        Series((Tokens(Leaf("b*"), 2, 2), Leaf("abb"))),
+    ),
+    "dispatch by tokens": (
+        'root ::= TokenTagDispatch((3, x), loop_after_dispatch=true)\nx ::= "b"',
+        Leaf("(?:b|a(?!b)|abb)*"),
+    ),
+    "attributes": (
+        'root ::= x y\nx[max_tokens=2, capture="x", temperature=0.5] ::= "a"*\ny[lazy, max_chars=3] ::= [ab]* "b"',
+        Series((Tokens(Leaf("a*"), 2, 0), Leaf("a{0,2}b"))),
+    ),
+    "llguidance's others": ('start: <[^3]> "a"', Series((Tokens(Leaf(OTHERS), 1, 1), Leaf("a")))),
+    "llguidance's wildcard": (
+        "start: <[^1,3]>{2} <[*]>",
+        Series((Tokens(Leaf("b*"), 2, 2), Tokens(Leaf("[ab]*"), 1, 1))),
+    ),
+    "llguidance's others in a row": ('start: <[^3]>* "a"', Series((Leaf(OTHERS), Leaf("a")))),
+}
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_masks_of_tokens_are_what_enumeration_says(name):
+    text, node = TOKENS[name]
+    syntax = "gbnf" if text.startswith("root") else "lark"
+    constraint = tt.grammar(text, syntax=syntax, tokens=TEXTS, on_narrowed="ignore")
+    assert {each.keyword for each in constraint.narrowed} <= {"token", "excluded token"}
+    assert constraint.narrowed or name == "attributes"
+    sequences = accepted(node, VOCAB, 4)
+    assert check_masks(tt.gcd(constraint.compile(VOCAB), 5), sequences, 0, 5)
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_masks_are_what_enumeration_says(name):
@@ -90,13 +135,37 @@ def test_masks_are_what_enumeration_says(name):
         ("start: x\nx[max_tokens]: /b+/", "a number of tokens"),
         ("start: X\nX[max_tokens=2]: /b+/", "give them to a rule"),
         ("start: x /\\ba/\nx[max_tokens=2]: /b+/", "look beside them"),
-        ('start: x | "a" start "b"\nx[max_tokens=2]: /b+/', r"'start' calls .* itself.*\(at line 1\)"),
+        ('start: x | "a" start "b"\nx[max_tokens=2]: /b+/', r"'start' calls itself.*\(at line 1\)"),
         ('start: (x | y) "b"\nx[lazy]: /a*b/\ny[max_tokens=2]: /[ab]*/', "nothing else could go on"),
     ],
 )
 def test_what_cannot_be_counted_is_named(text, message):
     with pytest.raises(UnsupportedConstraint, match=message):
         tt.grammar(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("root ::= !<[9]>", r"tokens=\{9: …\}.*line 1"),
+        ('root ::= "(" root ")" | !<[1]>', r"'root' calls itself with text on both sides.*line 1"),
+        ('root ::= TokenTagDispatch((9, x))\nx ::= "b"', "text of the token 9"),
+        ('root[foo] ::= "a"', "attribute 'foo' of 'root' is not supported.*line 1"),
+        ('root[max_chars=x] ::= "a"', "max_chars of 'root' is a number"),
+        ('root[lazy] ::= "(" root ")" | "a"', "'root' nests"),
+        ('root[lazy] ::= x\nx[max_tokens=2] ::= "a"', "calls a rule with attributes.*line 1"),
+    ],
+)
+def test_what_cannot_be_read_of_tokens_is_named(text, message):
+    with pytest.raises(UnsupportedConstraint, match=message):
+        tt.grammar(text, syntax="gbnf", tokens=TEXTS)
+
+
+def test_the_complement_of_other_tokens_is_refused():
+    others = tt.grammar("root ::= !<[3]>*", syntax="gbnf", tokens=TEXTS, on_narrowed="ignore")
+    assert [others.accepts(text) for text in ("ba", "bab")] == [True, False]
+    with pytest.raises(UnsupportedConstraint, match="complement"):
+        others.__invert__()
 
 
 def test_a_budget_that_no_rule_reaches_changes_nothing():

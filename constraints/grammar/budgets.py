@@ -1,4 +1,4 @@
-"""Rules with a token budget, ``rule[max_tokens=n]``: what calls them as constraints with budgets of parts.
+"""Rules with a token budget (``rule[max_tokens=n]``, ``!<token>``): what calls them as constraints with budgets of parts.
 
     constraint(e) = grammar(e)                                          if e calls no rule with a budget
                     constraint(A) + constraint(B), constraint(A) | …    for A B, A | B; repeat(…) for repeats
@@ -38,11 +38,16 @@ class Budgets:
         self._least: dict[str, float] = {}
 
     def least(self, rule: str) -> float:
-        """Return the smallest budget among a rule and those that it calls."""
+        """Return the smallest budget among a rule and those that it calls; one with a lower limit is below any other."""
         if rule not in self._least:
-            reached = reachable_rules(self.rules.rules, rule)
-            self._least[rule] = min([self.rules.budgets.get(name, math.inf) for name in reached])
+            budgets = [self.budget(name) for name in reachable_rules(self.rules.rules, rule)]
+            self._least[rule] = min([-1 if low else most for low, most in budgets])
         return self._least[rule]
+
+    def budget(self, rule: str) -> tuple[int, float]:
+        """Return the fewest and the most tokens of a rule."""
+        low, most = self.rules.budgets.get(rule, (0, None))
+        return low, math.inf if most is None else most
 
     def limited(self, expression: Expression, bound: float) -> bool:
         """Return whether an expression calls a rule with a budget below ``bound``."""
@@ -52,14 +57,16 @@ class Budgets:
         """Return the texts of a rule within a part of at most ``bound`` tokens."""
         if (name, bound) not in self._known:
             self._known[name, bound] = None
-            most = self.rules.budgets.get(name, math.inf)
+            low, most = self.budget(name)
             found = self._unlimited(name, min(bound, most))
-            self._known[name, bound] = found.tokens(at_most=int(most)) if most < bound else found
+            if low or most < bound:
+                found = found.tokens(*self.rules.budgets[name][::-1])
+            self._known[name, bound] = found
         found_or_open = self._known[name, bound]
         if found_or_open is None:
             raise UnsupportedConstraint(
-                f"{name!r} calls a rule with max_tokens and itself, with text on both sides: write repeats with *, + or "
-                "{n,m}, or give max_tokens to the outermost rule",
+                f"{name!r} calls itself with text on both sides, and a part whose tokens are counted (max_tokens, !<token>, "
+                "<[^1]>): write repeats with *, + or {n,m}, or give max_tokens to the outermost rule",
                 path=self.rules.where(name),
             )
         return found_or_open
@@ -121,6 +128,6 @@ def check_commits(rules: Rules, first: str) -> None:
         automaton.drops = True
     if automaton.drops:
         raise UnsupportedConstraint(
-            "with max_tokens, rules that end at their first match (lazy, suffix, stop) may stand only where nothing else "
-            "could go on: write what stands beside them without the text that ends them"
+            "beside parts whose tokens are counted, rules that end at their first match (lazy, suffix, stop) may stand only "
+            "where nothing else could go on: write what stands beside them without the text that ends them"
         )

@@ -112,11 +112,12 @@ def budgeted(
     tokens: Mapping[int, str],
     max_depth: int | None,
 ) -> LazyConstraint:
-    """Return the constraint of a grammar in which rules have token budgets (``max_tokens``)."""
+    """Return the constraint of a grammar in which the tokens of some rules are counted."""
     rules, first, places = read_rules(text, syntax, start, tokens)
     if places.groups:
         raise UnsupportedConstraint(
-            "max_tokens does not go with terminals that look beside them: \\b, ^, $, look-arounds"
+            "parts whose tokens are counted (max_tokens, <[^1]>) do not go with terminals that look beside them "
+            "(\\b, ^, $, look-arounds)"
         )
     if rules.commits:
         check_commits(rules, first)

@@ -29,7 +29,8 @@ from .statements import (
     statements,
     tokens,
 )
-from .token_references import narrowings, referred
+from .token_references import excludes, lost, narrowings, other_tokens, referred
+from .tree import Budget, Text
 
 SIGNS = re.compile(
     r"""%(?:json|regex|lark|llguidance|if)\b|::|&|\{\s*-?\d*\s*,?\s*-?\d*\s*\}|<[^<>\n]*>|@[a-z]|\w-\w|\"\"|~\s*[^\s\d]|\b_*[a-z]\w*[A-Z]|\b_*[A-Z]\w*[a-z]|\\u\{"""
@@ -64,7 +65,8 @@ class Extensions:
     conditions: dict[str, Condition] = field(default_factory=dict)
     steps: dict[str, tuple[str, Step]] = field(default_factory=dict)
     parametric: set[str] = field(default_factory=set)
-    budgets: dict[str, int] = field(default_factory=dict)
+    budgets: dict[str, Budget] = field(default_factory=dict)
+    others: dict[str, tuple[Text, Budget]] = field(default_factory=dict)  # tokens other than those named
     kept: list[str] = field(default_factory=list)  # rules that only declared terminals call
     narrowed: list[Narrowing] = field(default_factory=list)
 
@@ -100,7 +102,7 @@ class Rewriter:
         shown = [lines.get(i, "") for i in range(1, last + 1)]
         declared = [*self.extensions.schemas, *self.extensions.regexes, *self.extensions.terminals]
         declared += [*self.extensions.lazy, *self.extensions.repeats, *self.extensions.conditions]
-        declared += [*self.extensions.steps]
+        declared += [*self.extensions.steps, *self.extensions.others]
         if declared:
             self.added.append("%declare " + " ".join(declared))
         self.extensions.text = "\n".join([*shown, *self.added]) + "\n"
@@ -148,7 +150,7 @@ class Rewriter:
             most = "".join(token.text for token in head.attributes["max_tokens"])
             if not most.isdecimal():
                 raise refused(f"max_tokens of {head.name!r} is a number of tokens, not {most!r}", first)
-            self.extensions.budgets[name_of(head.name)] = int(most)
+            self.extensions.budgets[name_of(head.name)] = 0, int(most)
         start = f"{head.modifiers}{self.named(head.name)}{head.more}: "
         if lazy:
             suffix = head.attributes.get("suffix") or head.attributes.get("stop")
@@ -207,6 +209,12 @@ class Rewriter:
             elif kind == "COUNT":
                 self.changed = True
                 self.repeat(found, token, rule)
+            elif kind == "TOKEN" and excludes(text):
+                texts, name = referred(text, self.texts, token.line), self.fresh("OTHERS")
+                low, high, i = repeats(body, i)
+                self.extensions.others[name] = other_tokens(texts, low, high)
+                self.extensions.narrowed += lost(texts, token.line)
+                found.append(name)
             elif kind == "TOKEN":
                 self.changed = True
                 texts = referred(text, self.texts, token.line)
@@ -252,6 +260,14 @@ class Rewriter:
 def quoted(text: str) -> str:
     """Return a text as a string literal of Lark."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def repeats(body: Sequence[Token], at: int) -> tuple[int, int | None, int]:
+    """Return the fewest and the most repetitions that a sign at ``at`` asks for, and the position after it."""
+    token = body[at] if at < len(body) else None
+    if token is not None and token.text in ("*", "+", "?"):
+        return int(token.text == "+"), 1 if token.text == "?" else None, at + 1
+    return (*counts(token), at + 1) if token is not None and token.kind == "COUNT" else (1, 1, at)
 
 
 def last_alternative(pieces: Sequence[str]) -> int:

@@ -106,6 +106,8 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
             elif symbol.name in extensions.repeats:
                 once, low, high = extensions.repeats[symbol.name]
                 parts.append(Repeat(Call(once), low, high))
+            elif symbol.name in extensions.others:
+                parts.append(Call(str(symbol.name)))
             elif symbol.name in extensions.steps or symbol.name in extensions.conditions:
                 parts.append(Text(nfa.empty(), str(symbol.name)))
             else:
@@ -122,12 +124,11 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
             Rules(choices, lines), first, extensions.parametric, extensions.steps, extensions.conditions
         )
         choices = dict(made.rules)
-    budgets = {
-        name: n
-        for name in choices
-        for n in [extensions.budgets.get(re.split("::|{", name)[0])]
-        if n is not None
-    }
+    budgets = {name: budget for name, (_, budget) in extensions.others.items()}
+    for name in choices:
+        if (rule := re.split("::|{", name)[0]) in extensions.budgets:
+            budgets[name] = extensions.budgets[rule]
+    choices |= {name: text for name, (text, _) in extensions.others.items()}
     return Rules(choices, lines, narrowed, bool(extensions.lazy), budgets), places
 
 

@@ -1,9 +1,10 @@
-"""The macros of xgrammar's EBNF: ``Regex(…)``, ``Substring(…)`` and ``TagDispatch(…)``.
+"""The macros of xgrammar's EBNF: ``Regex(…)``, ``Substring(…)``, ``TagDispatch(…)`` and ``TokenTagDispatch(…)``.
 
 Regex("a+", flags="i", json_string=true)        the texts that match, of characters that JSON strings need not escape;
                                                 "." is any character, but with flags other than s no line feed
 Substring("ab", "cd")                           consecutive pieces of this sequence, or none
 TagDispatch(("<f>", rule), excludes=("end",))   free text, and after each tag a text of its rule
+TokenTagDispatch((7, rule), excludes=(8,))      the same with the texts of tokens
 """
 
 from __future__ import annotations
@@ -122,5 +123,6 @@ MACROS = {
     "Regex": (regex, ("flags", "json_string")),
     "Substring": (substring, ()),
     "TagDispatch": (tag_dispatch, ("excludes", "loop_after_dispatch")),
+    "TokenTagDispatch": (tag_dispatch, ("excludes", "loop_after_dispatch")),
 }
 """By name: the function that reads the macro, and its options."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -12,8 +12,9 @@ from ..automata import nfa, utf8
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .macros import Macro
-from .token_references import narrowings, referred
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without
+from .rule_attributes import Attributes, head_of, with_attributes
+from .token_references import excludes, lost, narrowings, other_tokens, referred
+from .tree import Budget, Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 
 GBNF = r"""
     start: rule+
@@ -26,13 +27,13 @@ GBNF = r"""
     _values: argument ("," argument)* ","?
     ?argument: value | NAME "=" value -> option
     ?value: STRING -> text | NAME -> call | "(" _values? ")" -> values
-    HEAD.2: /[\w-]+\s*::=/
-    MACRO.3: /(Regex|Substring|TagDispatch)\(/
+    HEAD.2: /[\w-]+(\[[^\]\n]*\])?\s*::=/
+    MACRO.3: /(Regex|Substring|(Token)?TagDispatch)\(/
     NAME: /[\w-]+/
     STRING: /"(\\.|[^"\\])*"/
     CLASS: /\[(\\.|[^\]\\])*\]/
     TIMES: /[*+?]|\{\s*\d*\s*(,\s*(\d*|-1)\s*)?\}/
-    TOKEN: /!?<[^>\n]*>/
+    TOKEN.3: /!?<[^>\n]*>|(Exclude)?Token\([\d,\s]*\)/
     %ignore /\s+|#[^\n]*/
 """
 EBNF = r"""
@@ -81,26 +82,51 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
         raise UnsupportedConstraint(
             f"the {syntax.upper()} grammar cannot be read: {short(error)}", path=f"line {error.line}"
         ) from None
-    narrowed = list[Narrowing]()
-    for node in tree.find_data("token"):
-        (reference,) = node.children
-        if reference.startswith("!"):
-            raise UnsupportedConstraint(
-                f"{reference} asks for any token but some, which has no text", path=f"line {reference.line}"
-            )
-        node.data, node.children = "texts", referred(reference, tokens or {}, reference.line)
-        narrowed += narrowings(node.children, reference.line)
     rules: dict[str, Expression] = {}
+    budgets: dict[str, Budget] = {}
+    narrowed = list(read_tokens(tree, tokens or {}, rules, budgets))
     lines: dict[str, int] = {}
+    attributes: dict[str, Attributes] = {}
     for rule in tree.children:
         head, body = rule.children
-        name = re.sub(r"\s*(::=|:=|=|:)$", "", head)
+        name, given = head_of(re.sub(r"\s*(::=|:=|=|:)$", "", head), head.line)
         if name in rules:
             raise UnsupportedConstraint(
                 f"the rule {name!r} is defined on line {lines[name]} already", path=f"line {head.line}"
             )
         rules[name], lines[name] = expression(body), head.line
-    return Rules(rules, lines, merged(narrowed))
+        attributes[name] = given
+    return with_attributes(Rules(rules, lines, merged(narrowed), budgets=budgets), attributes)
+
+
+def read_tokens(
+    tree: Any, tokens: Mapping[int, str], rules: dict[str, Expression], budgets: dict[str, Budget]
+) -> Iterator[Narrowing]:
+    """Replace the references to tokens in a parse tree by their texts, and yield what that narrows.
+
+    ``rules`` and ``budgets`` get a rule for each way to stand for other tokens.
+    """
+    for item in tree.find_data("item"):
+        node, *times = item.children
+        if node.data == "token" and excludes(node.children[0]):
+            (reference,) = node.children
+            texts = referred(reference, tokens, reference.line)
+            low, high = bounds(times[0]) if times else (1, 1)
+            name = f"{reference}{{{low},{high}}}"
+            rules[name], budgets[name] = other_tokens(texts, low, high)
+            node.data, node.children = "call", [reference.update(value=name)]
+            del item.children[1:]
+            yield from lost(texts, reference.line)
+    for node in tree.find_data("token"):
+        (reference,) = node.children
+        node.data, node.children = "texts", referred(reference, tokens, reference.line)
+        yield from narrowings(node.children, reference.line)
+    for macro in tree.find_data("macro"):
+        for node in macro.find_data("call") if macro.children[0].startswith("Token") else ():
+            (number,) = node.children
+            if number.isdecimal():
+                node.data, node.children = "texts", referred(f"<[{number}]>", tokens, number.line)
+                yield from narrowings(node.children, number.line)
 
 
 @lru_cache(maxsize=2)
@@ -167,6 +193,8 @@ def value(node: Any) -> Any:
     if node.data == "values":
         return tuple(map(value, node.children))
     [token] = node.children
+    if node.data == "texts":
+        return str(token)
     return (
         Call(str(token), token.line) if node.data == "call" else "".join(unescaped(token[1:-1], token.line))
     )

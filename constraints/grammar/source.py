@@ -32,7 +32,8 @@ def read_rules(
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)
             reached = reachable_rules(rules.rules, first) if rules.budgets else ()
-            rules = replace(rules, budgets={name: n for name, n in rules.budgets.items() if name in reached})
+            some = {name: n for name, n in rules.budgets.items() if name in reached and n != (0, None)}
+            rules = replace(rules, budgets=some)
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     return rules, first, places

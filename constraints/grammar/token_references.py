@@ -1,28 +1,41 @@
-"""Token references in grammars, ``<|call|>``, ``<think>``, ``<[128]>``: each stands for the text of its token.
+"""Token references in grammars: ``<|call|>``, ``<[128]>`` and ``Token(128)`` stand for the text of a token.
 
 A constraint is a language of texts, so a token that is referred to must spell one: an added token does, a special token where
 the vocabulary is given its text (:meth:`~tractile.Vocabulary.with_special`). Compiling for a vocabulary without such a token is
 refused. Other tokens that spell the same text are allowed beside it, which ``narrowed`` says.
+
+``!<think>``, ``<[^128]>`` and ``ExcludeToken(128)`` stand for one token in which those texts do not occur. Several in a row
+are as many tokens, and do not spell these texts together either.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from ...circuits.narrowing import TOKEN
 from ...errors import UnsupportedConstraint
+from ..automata import dfa, nfa
 from ..narrowing import Narrowing
+from ..words.free_text import without_any
+from .tree import Budget, Text
 
+MACRO = re.compile(r"(Exclude)?Token\((.*)\)", re.DOTALL)
 MOST = 1_000  # tokens that one reference names
 
 
 def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
-    """Return the texts of the tokens that a reference names: its own, or those of the numbers in ``<[1,4-7]>``.
+    """Return the texts of the tokens that a reference names or excludes: its own, or those of its numbers (``<[1,4-7]>``).
 
     Raises ``UnsupportedConstraint`` for what is no list of numbers, and for numbers without a text.
     """
+    if macro := MACRO.fullmatch(reference):
+        reference = f"<[{macro[2].strip().rstrip(',')}]>"
+    reference = reference.removeprefix("!").replace("<[^", "<[")
     inner = reference[1:-1]
+    if inner == "[*]":
+        return []
     if not (inner.startswith("[") and inner.endswith("]")):
         return [reference]
     ranges = [part.strip().partition("-") for part in inner[1:-1].split(",")]
@@ -50,3 +63,22 @@ def narrowings(texts: Iterable[str], line: int) -> list[Narrowing]:
     """Return a narrowing for each token that a grammar refers to: other tokens may spell its text."""
     why = "other tokens that spell it are allowed beside it"
     return [Narrowing(f"line {line}", TOKEN, text, "its text", why) for text in texts]
+
+
+def excludes(reference: str) -> bool:
+    """Return whether a reference stands for any token but those that it names."""
+    return reference.startswith(("!", "<[^", "<[*]>", "ExcludeToken"))
+
+
+def other_tokens(texts: Iterable[str], low: int, high: int | None) -> tuple[Text, Budget]:
+    """Return ``low`` to ``high`` tokens without these texts: what they spell, and how many they are."""
+    found = without_any(list(texts)).nfa
+    if low == 1 and high is None:
+        return Text(dfa.minimize(dfa.difference(found, nfa.literal(b"")))), (0, None)
+    return Text(found), (low, high)
+
+
+def lost(texts: Iterable[str], line: int) -> list[Narrowing]:
+    """Return a narrowing for each token that a grammar excludes: its text is left out however it is spelled."""
+    why = "other tokens that spell its text are left out too"
+    return [Narrowing(f"line {line}", "excluded token", text, "its text", why) for text in texts]

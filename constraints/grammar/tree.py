@@ -62,6 +62,8 @@ class Without:
     line: int = 0
 
 
+Budget = tuple[int, int | None]
+"""The fewest and the most tokens of a text (None: no upper bound)."""
 Expression = Text | Call | Series | Choice | Repeat | Without
 
 
@@ -69,14 +71,14 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 class Rules:
     """A grammar: its rules, the line of each, and its narrowings.
 
-    ``commits``: whether it has a terminal that commits. ``budgets``: the most tokens of a text of a rule.
+    ``commits``: whether it has a terminal that commits. ``budgets``: the tokens that a text of a rule takes.
     """
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
     narrowed: tuple[Narrowing, ...] = ()
     commits: bool = False
-    budgets: Mapping[str, int] = field(default_factory=dict)
+    budgets: Mapping[str, Budget] = field(default_factory=dict)
 
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""
