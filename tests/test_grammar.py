@@ -482,3 +482,7 @@ def test_what_lark_makes_of_rules_is_counted():
 def test_what_lark_would_never_finish_is_refused(text):
     with pytest.raises(tt.TooManyStates, match="too much work"):
         finite_grammar(text)
+
+
+def test_names_in_angle_brackets_may_have_square_ones():
+    assert finite_grammar("<a[1]> ::= 'x' <b c>\n<b c> ::= 'y'", syntax="ebnf").accepts("xy")

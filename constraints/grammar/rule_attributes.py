@@ -20,7 +20,7 @@ from ..automata.repeats import repeat
 from .rules import GrammarCompiler, compile_rules
 from .tree import Rules, Text, check, reachable_rules
 
-HEAD = re.compile(r"([^\[]+)(?:\[(.*)\])?", re.DOTALL)
+HEAD = re.compile(r"([\w-]+|<.*>)(?:\[(.*)\])?", re.DOTALL)
 Attributes = Mapping[str, str]
 HARMLESS = {"capture", "temperature"}
 REGULAR = {"lazy", "max_chars"}
