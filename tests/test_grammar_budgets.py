@@ -63,6 +63,10 @@ CASES = {
         'start: x::0\nx[max_tokens=2]::_: "a" x::incr(_) %if lt(_, 3) | "b" %if gt(_, 1)',
         Tokens(Leaf("aab|aaab"), 2, 0),
     ),
+    "of a nested grammar": (
+        'start: x /b+/\nx[max_tokens=3]: %lark { start: "b" y\ny[max_tokens=1, lazy]: /a*b/ }',
+        Series((Tokens(Series((Leaf("b"), Tokens(Leaf("a*b"), 1, 0))), 3, 0), Leaf("b+"))),
+    ),
     "of a template": (
         'start: x{A} x{B}\nA: "a"\nB: "b"\nx[max_tokens=1]{y}: y y?',
         Series((Tokens(Leaf("aa?"), 1, 0), Tokens(Leaf("bb?"), 1, 0))),

@@ -1,9 +1,9 @@
 """Rewrite llguidance's dialect of Lark grammars to Lark's own format.
 
 An extension that Lark lacks becomes a declared terminal without a pattern; :class:`Extensions` says what the terminal stands
-for. These are ``%json {…}``, ``%regex {…}``, terminals with ``&`` and ``~``, rules with ``[lazy]``, ``[suffix=…]`` or
-``[stop=…]``, and rules with a parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and ``-`` in names is encoded.
-``[max_tokens=…]`` is left out of the text. Lines keep their numbers.
+for. These are ``%json {…}``, ``%lark {…}``, ``%regex {…}``, tokens other than some, terminals with ``&`` and ``~``, rules with
+``[lazy]``, ``[suffix=…]`` or ``[stop=…]``, and rules with a parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and
+``-`` in names is encoded. ``[max_tokens=…]`` is left out of the text. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class Extensions:
     text: str
     schemas: dict[str, tuple[Any, int]] = field(default_factory=dict)
     regexes: dict[str, tuple[Any, int]] = field(default_factory=dict)
+    grammars: dict[str, str] = field(default_factory=dict)
     terminals: dict[str, list[Token]] = field(default_factory=dict)
     lazy: dict[str, Lazy] = field(default_factory=dict)
     repeats: dict[str, tuple[str, int, int | None]] = field(default_factory=dict)
@@ -102,7 +103,7 @@ class Rewriter:
         shown = [lines.get(i, "") for i in range(1, last + 1)]
         declared = [*self.extensions.schemas, *self.extensions.regexes, *self.extensions.terminals]
         declared += [*self.extensions.lazy, *self.extensions.repeats, *self.extensions.conditions]
-        declared += [*self.extensions.steps, *self.extensions.others]
+        declared += [*self.extensions.steps, *self.extensions.others, *self.extensions.grammars]
         if declared:
             self.added.append("%declare " + " ".join(declared))
         self.extensions.text = "\n".join([*shown, *self.added]) + "\n"
@@ -174,11 +175,15 @@ class Rewriter:
             i += 1
             kind, text = token.kind, token.text
             called = kind == "NAME" and i < len(body) and body[i].text == "::"
-            if not rule and (text in ("%json", "%if") or called or kind in ("TOKEN", "GRAMMAR")):
+            if not rule and (text in ("%json", "%if", "%lark") or called or kind in ("TOKEN", "GRAMMAR")):
                 raise refused(f"{text} cannot stand in a terminal", token)
             if kind == "DIRECTIVE" and text == "%json":
                 name = self.fresh("JSON")
                 self.extensions.schemas[name] = token.value, token.line
+                found.append(name)
+            elif kind == "DIRECTIVE" and text == "%lark":
+                name = self.fresh("GRAMMAR")
+                self.extensions.grammars[name] = token.value
                 found.append(name)
             elif kind == "DIRECTIVE" and text == "%regex":
                 name = self.fresh("REGEX")
@@ -221,11 +226,7 @@ class Rewriter:
                 self.extensions.narrowed += narrowings(texts, token.line)
                 found.append(f"( {' | '.join(map(quoted, texts))} )")
             elif kind == "GRAMMAR":
-                raise refused(f"{text} refers to another grammar: write its rules in this one", token)
-            elif kind == "DIRECTIVE" and text == "%lark":
-                raise refused(
-                    "grammars within grammars (%lark) are not supported: write its rules here", token
-                )
+                raise refused(f"{text} refers to another grammar: write its rules in %lark {…}", token)
             else:
                 found.append(text)
         return " ".join(found)

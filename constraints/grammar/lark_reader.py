@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import ConstructionStopped, TooManyStates, UnsupportedConstraint
 from ..automata import nfa
 from ..automata.nfa import Nfa
+from ..automata.work import spend
 from ..json.constraint import inner_texts
 from ..narrowing import Narrowing, merged
 from .dialect import Extensions, extended
@@ -23,7 +24,7 @@ from .readers import lark_package, short
 from .sizes import count_rules, count_terminals
 from .statements import Token
 from .terminals import Places, Terminal, never_beside, read_terminal
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text
+from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, mapped
 
 IMPORTED = ("common", "lark", "python", "unicode")  # grammars that come with the package
 
@@ -106,6 +107,9 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
             elif symbol.name in extensions.repeats:
                 once, low, high = extensions.repeats[symbol.name]
                 parts.append(Repeat(Call(once), low, high))
+            elif symbol.name in extensions.grammars:
+                before = [Text(between)] if ignore else []
+                parts += [*before, Call(f"{symbol.name}.")]
             elif symbol.name in extensions.others:
                 parts.append(Call(str(symbol.name)))
             elif symbol.name in extensions.steps or symbol.name in extensions.conditions:
@@ -129,7 +133,36 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
         if (rule := re.split("::|{", name)[0]) in extensions.budgets:
             budgets[name] = extensions.budgets[rule]
     choices |= {name: text for name, (text, _) in extensions.others.items()}
-    return Rules(choices, lines, narrowed, bool(extensions.lazy), budgets), places
+    found = Rules(choices, lines, narrowed, bool(extensions.lazy), budgets)
+    for name, text in extensions.grammars.items():
+        found = with_nested(found, name, text, tokens)
+    return found, places
+
+
+def with_nested(outer: Rules, name: str, text: str, tokens: Mapping[int, str]) -> Rules:
+    """Add the rules of a nested grammar to those around it; the rule ``NAME.`` begins it."""
+    spend(2 * len(text))
+    line = f"line {1 + len(text) - len(text.lstrip(chr(10)))}"
+    inner, places = read_lark(text, "start", tokens)
+    if "start" not in inner.rules:
+        raise UnsupportedConstraint("the grammar within the grammar (%lark) has no rule 'start'", path=line)
+    if places.groups:
+        why = "terminals of a grammar within a grammar (%lark) may not look beside them: \\b, ^, $, look-arounds"
+        raise UnsupportedConstraint(why, path=line)
+
+    def renamed(part: Expression) -> Expression:
+        return Call(f"{name}.{part.rule}", part.line) if isinstance(part, Call) else part
+
+    rules = {f"{name}.{rule}": mapped(expression, renamed) for rule, expression in inner.rules.items()}
+    if "" not in inner.rules:
+        rules[f"{name}."] = Call(f"{name}.start", inner.lines["start"])
+    return Rules(
+        {**outer.rules, **rules},
+        {**outer.lines, **{f"{name}.{rule}": line for rule, line in inner.lines.items()}},
+        merged(outer.narrowed, inner.narrowed),
+        outer.commits or inner.commits,
+        {**outer.budgets, **{f"{name}.{rule}": budget for rule, budget in inner.budgets.items()}},
+    )
 
 
 def read_extensions(

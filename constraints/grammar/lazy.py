@@ -26,7 +26,7 @@ from .rules import compile_rules
 from .source import read_rules
 from .terminal_context import MARKS, MarkedAutomaton
 from .terminals import Places
-from .tree import Choice, Expression, Repeat, Rules, Series, Text, Without, reachable_rules
+from .tree import Choice, Expression, Rules, Text, Without, mapped, reachable_rules
 
 
 def lazy_grammar(
@@ -156,27 +156,21 @@ def regular_differences(grammar: Rules, start: str) -> tuple[Rules, tuple[Narrow
     """Replace each ``x - y`` by its finite automaton; return the grammar and what these leave out of x."""
     found: list[Narrowing] = []
 
-    def replaced(expression: Expression) -> Expression:
-        if isinstance(expression, Without):
-            name = f" difference on line {expression.line}"
-            try:
-                compiled = compile_rules(
-                    Rules({**grammar.rules, name: expression}, grammar.lines), name, None
-                )
-            except EmptyLanguage:
-                return Choice([])
-            why = "an automaton follows rules before `-` that call themselves with text on both sides to a depth only"
-            found.extend(
-                Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
-                for rule in compiled.cut
-            )
-            return Text(compiled.automaton)
-        if isinstance(expression, Series | Choice):
-            return type(expression)([replaced(part) for part in expression.parts])
-        if isinstance(expression, Repeat):
-            return Repeat(replaced(expression.part), expression.low, expression.high)
-        return expression
+    def replaced(part: Expression) -> Expression:
+        if not isinstance(part, Without):
+            return part
+        name = f" difference on line {part.line}"
+        try:
+            compiled = compile_rules(Rules({**grammar.rules, name: part}, grammar.lines), name, None)
+        except EmptyLanguage:
+            return Choice([])
+        why = "an automaton follows rules before `-` that call themselves with text on both sides to a depth only"
+        found.extend(
+            Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
+            for rule in compiled.cut
+        )
+        return Text(compiled.automaton)
 
     reached = reachable_rules(grammar.rules, start)
-    rules = {name: replaced(e) if name in reached else e for name, e in grammar.rules.items()}
+    rules = {name: mapped(e, replaced) if name in reached else e for name, e in grammar.rules.items()}
     return replace(grammar, rules=rules, narrowed=()), narrowing.merged(grammar.narrowed, found)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, can_end
+from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, can_end, mapped
 
 Step = Callable[[int], int]
 """The function from the parameter of the calling rule to that of the called one."""
@@ -214,13 +214,9 @@ def without_dead_instances(grammar: Rules) -> Rules:
         ends |= {name for name in grammar.rules if name not in ends and can_end(grammar.rules[name], ends)}
     dead = {name for name in grammar.rules if "::" in name} - ends
 
-    def copy(expression: Expression) -> Expression:
-        if isinstance(expression, Call):
-            return Choice([]) if expression.rule in dead else expression
-        if isinstance(expression, Series | Choice):
-            return type(expression)([copy(part) for part in expression.parts])
-        if isinstance(expression, Repeat):
-            return Repeat(copy(expression.part), expression.low, expression.high)
-        return expression
+    def alive(part: Expression) -> Expression:
+        return Choice([]) if isinstance(part, Call) and part.rule in dead else part
 
-    return Rules({name: copy(e) for name, e in grammar.rules.items() if name not in dead}, grammar.lines)
+    return Rules(
+        {name: mapped(e, alive) for name, e in grammar.rules.items() if name not in dead}, grammar.lines
+    )

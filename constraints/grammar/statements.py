@@ -35,27 +35,48 @@ def refused(what: str, token: Token) -> UnsupportedConstraint:
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Yield the tokens of a grammar; a directive and its JSON value are one token."""
+    """Yield the tokens of a grammar; a directive and what follows it, JSON or a grammar in braces, are one token."""
     at, line = 0, 1
     while at < len(text):
-        match = TOKENS.match(text, at)
-        if match is None:
-            raise UnsupportedConstraint(
-                f"the grammar cannot be read: {text[at : at + 20]!r}", path=f"line {line}"
-            )
-        kind, found, value = str(match.lastgroup), match[0], None
-        end = match.end()
-        if found in ("%json", "%regex", "%llguidance"):
-            begin = end + len(text[end:]) - len(text[end:].lstrip())
-            try:
-                value, end = json.JSONDecoder().raw_decode(text, begin)
-            except json.JSONDecodeError as error:
-                raise UnsupportedConstraint(
-                    f"no JSON follows {found}: {error.msg}", path=f"line {line}"
-                ) from None
-        yield Token(kind, found, line, value)
+        token, end = token_at(text, at, line)
+        yield token
         line += text.count("\n", at, end)
         at = end
+
+
+def token_at(text: str, at: int, line: int) -> tuple[Token, int]:
+    """Return the token at a position, and the position after it."""
+    match = TOKENS.match(text, at)
+    if match is None:
+        raise UnsupportedConstraint(
+            f"the grammar cannot be read: {text[at : at + 20]!r}", path=f"line {line}"
+        )
+    kind, found, value, end = str(match.lastgroup), match[0], None, match.end()
+    begin = end + len(text[end:]) - len(text[end:].lstrip())
+    if found in ("%json", "%regex", "%llguidance"):
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, begin)
+        except json.JSONDecodeError as error:
+            raise UnsupportedConstraint(
+                f"no JSON follows {found}: {error.msg}", path=f"line {line}"
+            ) from None
+    elif found == "%lark":
+        value, end = in_braces(text, begin, line)
+    return Token(kind, found, line, value), end
+
+
+def in_braces(text: str, at: int, line: int) -> tuple[str, int]:
+    """Return the grammar in the braces at a position, after as many empty lines as precede it, and the position after it."""
+    begin, depth = at, 0
+    while at < len(text):
+        token, end = token_at(text, at, line + text.count("\n", begin, at))
+        depth += (token.text == "{") - (token.text == "}")
+        if depth <= 0:
+            break
+        at = end
+    if depth or at == begin or at == len(text):
+        raise UnsupportedConstraint("no grammar in braces follows %lark", path=f"line {line}")
+    return "\n" * (line - 1) + text[begin + 1 : at] + "\n", end
 
 
 def counts(token: Token) -> tuple[int, int | None]:

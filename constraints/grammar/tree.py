@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
@@ -83,6 +83,15 @@ class Rules:
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""
         return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
+
+
+def mapped(expression: Expression, change: Callable[[Text | Call | Without], Expression]) -> Expression:
+    """Return an expression with each text, call and difference changed."""
+    if isinstance(expression, Series | Choice):
+        return type(expression)([mapped(part, change) for part in expression.parts])
+    if isinstance(expression, Repeat):
+        return Repeat(mapped(expression.part, change), expression.low, expression.high)
+    return change(expression)
 
 
 def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
