@@ -226,7 +226,7 @@ class Rewriter:
                 self.extensions.narrowed += narrowings(texts, token.line)
                 found.append(f"( {' | '.join(map(quoted, texts))} )")
             elif kind == "GRAMMAR":
-                raise refused(f"{text} refers to another grammar: write its rules in %lark {…}", token)
+                raise refused(f"{text} refers to another grammar: write its rules in %lark {{…}}", token)
             else:
                 found.append(text)
         return " ".join(found)
