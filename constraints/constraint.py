@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ..circuits.automaton import Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import TOKEN
-from ..errors import EmptyLanguage, UnsupportedConstraint, VocabularyMismatch
+from ..errors import EmptyLanguage, ShapeError, UnsupportedConstraint, VocabularyMismatch
 from . import limits, validation
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
@@ -29,6 +29,7 @@ from .canonical.segmentation import segmentation_of
 from .lifting.lift import TokenTransitions, lift
 from .lifting.token_dfa import TokenDfa, all_reachable
 from .narrowing import Narrowing, from_array, merged, to_array
+from .vocabulary.numbered import number_of
 from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
 
@@ -207,8 +208,7 @@ class Constraint:
         ``TooManyStates``; ``FormatError`` for a tokenizer that is not read; ``VocabularyMismatch`` for a vocabulary without a
         token that a grammar names.
         """
-        vocab = vocabulary_of(vocab, eos_token_id)
-        check_tokens(self.narrowed, vocab)
+        vocab = with_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
         automaton = (self._kept if cache else self._compile)(vocab, require_eos, canonical)
         automaton.narrowed = self.narrowed
         return automaton
@@ -267,14 +267,27 @@ class Constraint:
         ).for_vocabulary(vocab.fingerprint)
 
 
-def check_tokens(narrowed: Iterable[Narrowing], vocab: Vocabulary) -> None:
-    """Raise ``VocabularyMismatch`` if the vocabulary lacks a token that a grammar names."""
-    for text in [each.asked for each in narrowed if each.keyword == TOKEN]:
-        if text.encode() not in vocab.token_bytes:
+def with_tokens(narrowed: Iterable[Narrowing], vocab: Vocabulary) -> Vocabulary:
+    """Return the vocabulary with the texts of the tokens that a constraint names by number alone.
+
+    Raises ``VocabularyMismatch`` if it lacks a token that the constraint names.
+    """
+    texts = [each.asked for each in narrowed if each.keyword == TOKEN]
+    for text in texts:
+        if (token := number_of(text)) is None and text.encode() not in vocab.token_bytes:
             raise VocabularyMismatch(
                 f"the grammar asks for the token {text!r}, and no token of the vocabulary spells it; for a special token: "
                 f"Vocabulary.with_special({{{text!r}: its id}})"
             )
+        if token is not None:
+            try:
+                vocab = vocab.with_special({text: token})
+            except ShapeError:
+                raise VocabularyMismatch(
+                    f"the token {token} is named by its number, and is no special token without a text in the vocabulary: "
+                    "name it by its text"
+                ) from None
+    return vocab
 
 
 NO_EXPONENTS = Narrowing(

@@ -238,7 +238,7 @@ def test_tags_refuse():
         lambda: free(until=""), lambda: free(until=[]), lambda: free(without=3), lambda: tag("a", None),
         lambda: triggered(one, ["<a", "<a>"]), lambda: triggered(one, "<b"), lambda: tool_calls(TOOLS, "gemini"),
         lambda: tool_calls(TOOLS, "hermes", choice="none"),
-        lambda: structural_tag({"type": "token", "token": 3}), lambda: structural_tag({"type": "tag", "begin": "", "end": "",
+        lambda: structural_tag({"type": "tag", "begin": "", "end": "",
                                                                                        "content": {"type": "any_text"}}),
     ):  # fmt: skip
         with pytest.raises(UnsupportedConstraint):
@@ -381,9 +381,6 @@ def test_formats_of_single_tokens_are_those_of_their_texts():
         found = [structural_tag(spec, tokens={9: "<|end|>"}).accepts(text) for text in texts]
         assert found == [structural_tag(other).accepts(text) for text in texts]
         assert any(found)
-        if "9" in json.dumps(spec):
-            with pytest.raises(UnsupportedConstraint, match="token 9"):
-                structural_tag(spec)
     vocab = tt.Vocabulary([*BYTES.token_bytes, None, None], 0).with_special({"<|call|>": 257})
     one = structural_tag({"type": "sequence", "elements": [{"type": "exclude_token", "exclude_tokens": ["b"]}, call]},
                          tokens={9: "!"}).compile(vocab)  # fmt: skip
@@ -393,6 +390,50 @@ def test_formats_of_single_tokens_are_those_of_their_texts():
         ([98, 98, 257, 50, 34], False),
     ):
         assert one.accepts_tokens([*tokens, 0]) == allowed
+
+
+def test_tokens_named_by_number_are_those_tokens():
+    vocab = tt.Vocabulary([*BYTES.token_bytes, None, None, None], 0)  # 257 to 259 have no text
+    token = {"type": "token", "token": 257}
+    call = as_tag(token, NUMBER, {"type": "token", "token": 258})
+    free = {"type": "token_triggered_tags", "trigger_tokens": [257], "tags": [call], "exclude_tokens": [259]}
+
+    def accepted(spec, ids):
+        found = pickle.loads(pickle.dumps(structural_tag(spec)))
+        return found.compile(vocab).accepts_tokens([b + 1 if isinstance(b, int) else b[0] for b in ids] + [0])
+
+    for spec, ids, right in (
+        (token, [[257]], True),
+        (token, [[258]], False),
+        (call, [[257], *b"12", [258]], True),
+        (call, [[257], *b"12", [259]], False),
+        (free, [*b"ab", [257], *b"1", [258], *b"c"], True),
+        (free, [*b"ab", [258], *b"c"], True),  # any other token
+        (free, [*b"ab", [259], *b"c"], False),
+        (free, [*b"ab", [257], *b"c"], False),
+        ({"type": "sequence", "elements": [as_tag("", ANY, "!"), token]}, [*b"a!", [257]], True),
+        (
+            {"type": "sequence", "elements": [as_tag("", ANY, "!"), token]},
+            [*b"a", [257], *b"!", [257]],
+            False,
+        ),
+        ({"type": "sequence", "elements": [ANY, token]}, [*b"a", [257]], True),
+        (as_tag("<", JSON_PART | {"max_tokens": 3}, token), [*b'<"a"', [257]], True),
+        (as_tag("<", JSON_PART | {"max_tokens": 3}, token), [*b'<"ab"', [257]], False),
+    ):
+        assert accepted(spec, ids) == right, (spec, ids)
+    for number in (5, 0, 300):  # an ordinary token, the end token, none
+        with pytest.raises(tt.VocabularyMismatch, match=f"token {number} is named by its number"):
+            structural_tag({"type": "token", "token": number}).compile(vocab)
+    for bad in (-1, 2.5, True, None, ""):
+        with pytest.raises(FormatError, match="no token"):
+            structural_tag({"type": "token", "token": bad})
+    for kind, triggers, begin in (
+        ("triggered_tags", "triggers", token),
+        ("token_triggered_tags", "trigger_tokens", "a"),
+    ):
+        with pytest.raises(FormatError, match="tags/0/begin"):
+            structural_tag({"type": kind, triggers: ["a"], "tags": [as_tag(begin, NUMBER, ".")]})
 
 
 def test_the_older_form_and_budgets_of_structural_tags():

@@ -1,4 +1,4 @@
-"""Strings that no string and no name of a JSON value contains."""
+"""JSON values within a text, and strings that none of their strings and names contains."""
 
 from __future__ import annotations
 
@@ -72,8 +72,11 @@ def machines_without(
     return Excluding(machines, words) if words else machines, narrowed
 
 
-def json_without(schema: Any, options: Options, words: Iterable[str], on_narrowed: OnNarrowed) -> Constraint:
-    """Accept the JSON texts that a schema allows, in whose strings and names none of the words occurs, however it is written."""
+def json_value(schema: Any, options: Options, words: Iterable[str], on_narrowed: OnNarrowed) -> Constraint:
+    """Accept the JSON texts that a schema allows, with no white space around them, and none of the words in a string or a name.
+
+    A word is told however it is written: ``\\u003c`` is ``<``.
+    """
     found = made(lazily, read_schema(schema), options, tuple(words))
     report(found.narrowed, on_narrowed)
     return found
@@ -82,7 +85,7 @@ def json_without(schema: Any, options: Options, words: Iterable[str], on_narrowe
 def lazily(schema: Schema, options: Options, words: tuple[str, ...]) -> LazyConstraint:
     """Return the constraint of a schema without some words as a lazy automaton."""
     machines, narrowed = machines_without(schema, options, words)
-    machine = root_machine(machines)
+    machine = root_machine(machines, inner=True)
     return LazyConstraint(
         stack_automaton(machines, machine), narrowed, partial(written, machines, machine, narrowed)
     )

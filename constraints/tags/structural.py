@@ -18,13 +18,13 @@ from ...errors import FormatError, UnsupportedConstraint
 from .. import validation
 from ..constraint import Constraint, literal
 from ..grammar.constraint import grammar
-from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
-from .excluded import json_without, options_of
+from .excluded import json_value, options_of
 from .parameters import parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
+from .token_names import TokenNames, get
 from .xml_styles import STYLES
 
 Ends = list[str] | None
@@ -87,33 +87,25 @@ def structural_tag(
         ]  # fmt: skip
         spec = {"type": "triggered_tags", "triggers": get(spec, "triggers", ""), "tags": tags}
     inner = spec.get("format") if spec.get("type") == "structural_tag" else spec
-    return Reader(on_narrowed, tokens or {}).read(inner, "format", None)
+    reader = Reader(on_narrowed, tokens or {})
+    found = reader.read(inner, "format", None)
+    if not reader.unnamed:
+        return found
+    found = reader.read(
+        inner, "format", None
+    )  # again, as free text must not contain what stands for these tokens
+    return found + reader.names()
 
 
-KINDS: dict[str, type | tuple[type, ...]] = {
-    "elements": list, "tags": list, "rules": list, "structures": list, "value": str, "pattern": str, "grammar": str,
-    "separator": str, "begin": str, "end": (str, list), "trigger_tokens": list,
-}  # fmt: skip
-
-
-def get(spec: Any, key: str, path: str) -> Any:
-    """Return a required member of a format. Raises ``FormatError`` if it is missing or of a wrong type."""
-    if not isinstance(spec, Mapping) or key not in spec:
-        raise FormatError(f"{path or 'the structural tag'} has no {key!r}")
-    value = spec[key]
-    if not isinstance(value, KINDS.get(key, object)):
-        raise FormatError(f"{path}/{key}: {value!r:.60} is of a wrong type")
-    return value
-
-
-class Reader:
+class Reader(TokenNames):
     """A recursive translator of formats to constraints.
 
     Each method takes a format, its path, and the strings that end it.
     """
 
     def __init__(self, on_narrowed: OnNarrowed, tokens: Mapping[int, str]) -> None:
-        self.on_narrowed, self.texts = on_narrowed, tokens
+        super().__init__(tokens)
+        self.on_narrowed = on_narrowed
 
     def read(self, spec: Any, path: str, ends: Ends) -> Constraint:
         """Translate any format."""
@@ -153,15 +145,8 @@ class Reader:
         if style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
         most = self.count(spec, "max_whitespace_cnt", path)
-        whitespace: Any = "flexible" if most is None else "space" if most else "none"
-        if without:
-            options = options_of(whitespace, any_order)
-            return closed(json_without(schema, options, without, self.on_narrowed), ends)
-        order: Literal["any", "declared"] = "any" if any_order else "declared"
-        found = json_schema(
-            schema, whitespace=whitespace, open_objects=False, order=order, on_narrowed=self.on_narrowed
-        )
-        return closed(found, ends)
+        whitespace = "flexible" if most is None else "space" if most else "none"
+        return closed(json_value(schema, options_of(whitespace, any_order), without, self.on_narrowed), ends)
 
     def count(self, spec: Any, key: str, path: str) -> int | None:
         """Return a number that a format may have."""
@@ -171,7 +156,7 @@ class Reader:
         return self._json_schema({**spec, "style": "qwen_xml"}, path, ends)
 
     def _any_text(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
+        bad = self.banned(spec, path)
         most = self.count(spec, "max_chars", path)
         budget = spec.get("max_tokens")
         if ends == [""]:
@@ -243,6 +228,11 @@ class Reader:
     def _triggered_tags(self, spec: Any, path: str, ends: Ends) -> Constraint:
         triggers = strings(get(spec, "triggers", path), f"{path}/triggers")
         listed = get(spec, "tags", path)
+        by_token = spec["type"] == "token_triggered_tags"
+        for i, each in enumerate(listed):
+            if isinstance(get(each, "begin", f"{path}/tags/{i}", object), Mapping) != by_token:
+                what = "a token" if by_token else "a text"
+                raise FormatError(f"{path}/tags/{i}/begin: {each['begin']!r:.60} is not {what}")
         names = [Tag(self.mark(each, "begin", f"{path}/tags/{i}"), None) for i, each in enumerate(listed)]
         begins = grouped(names, triggers)
         rules = {
@@ -300,35 +290,6 @@ class Reader:
         ]
         return self._dispatch({**spec, "rules": rules, "excludes": self.excluded(spec, path)}, path, ends)
 
-    def mark(self, spec: Any, key: str, path: str) -> Any:
-        """Return a tag's ``begin`` or ``end``: a text, or the text of a token."""
-        if isinstance(spec, Mapping) and isinstance(token := spec.get(key), Mapping):
-            return self.text(get(token, "token", f"{path}/{key}"), f"{path}/{key}")
-        return get(spec, key, path)
-
-    def excluded(self, spec: Any, path: str) -> list[str]:
-        """Return the texts of the tokens that a format excludes."""
-        named = spec.get("exclude_tokens", [])
-        if not isinstance(named, list | tuple):
-            raise FormatError(f"{path}/exclude_tokens: {named!r:.60} is no list of tokens")
-        return [self.text(token, f"{path}/exclude_tokens") for token in named]
-
-    def text(self, token: Any, path: str) -> str:
-        """Return the text of a token, given by text or number.
-
-        Raises ``FormatError`` for anything else, ``UnsupportedConstraint`` for a number whose text is not known.
-        """
-        if isinstance(token, bool) or not isinstance(token, int | str) or token == "":
-            raise FormatError(f"{path}: {token!r:.60} is no token: a text or a number")
-        if isinstance(token, str):
-            return token
-        if token not in self.texts:
-            raise UnsupportedConstraint(
-                f"the text of the token {token} is not known: structural_tag(…, tokens={{{token}: …}})",
-                path=path,
-            )
-        return self.texts[token]
-
     def dispatched(
         self,
         rules: Mapping[str, Constraint],
@@ -341,7 +302,11 @@ class Reader:
         """Return free text in which each pattern starts its content; ``first`` replaces its beginning."""
         if ends == [""]:
             raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
-        bad = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
+        bad = self.banned(spec, path)
+        for pattern in rules:
+            if inner := next((each for each in bad if each in pattern), None):
+                why = f"{inner!r} occurs in {pattern!r}, which could never come: leave out one of them"
+                raise UnsupportedConstraint(why, path=f"{path}/excludes")
         stops = [end for end in ends or [] if end] or None
         ended = dispatched(rules, loop=loop, without=bad, ends=stops, first=first)
         if stops is None or "" not in (ends or []):
