@@ -10,7 +10,7 @@ from .closed_objects import CLOSING
 from .combinators import meet_all
 from .counted_patterns import pattern_shapes, readable
 from .document import Node
-from .formats import KNOWN, REFUSED
+from .formats import KNOWN
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
 
@@ -152,8 +152,6 @@ def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
         if k.document.strict and k.asserts_format:
             raise UnsupportedConstraint(f"the format {which!r} is not known", path=f"{node.path}/format")
         return EVERYTHING if sign else NOTHING
-    if key == "format" and which in REFUSED:
-        raise UnsupportedConstraint(f"the format {which!r} is not supported", path=f"{node.path}/format")
     if key == "pattern":
         shapes = pattern_shapes(which, sign)
         readable(shapes, f"{node.path}/pattern")

@@ -19,6 +19,7 @@ from ..automata.stack import StackAutomaton
 from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
+from . import idn
 from .patterns import any_text
 from .regexes import DEEPEST, FEW, PatternsText, patterns
 from .text import spelled
@@ -128,6 +129,8 @@ for _name, _before in TIMES.items():
     PATTERNS[_name + IN_UTC], PATTERNS[_name + ANYWHERE] = (_before or "") + _SOME, (_before or "") + _MORE
 SHALLOW, BEGUN = f"regex, groups nested {FEW} levels", "regex, perhaps"
 PATTERNS[BEGUN] = r"(?:[^*+?)](?:.|\n)*)?"
+SOME_HOSTS, MORE_HOSTS = "idn-hostname, four short labels", "idn-hostname, perhaps"
+PATTERNS[MORE_HOSTS] = r"[A-Za-z0-9.\-\x80-\U0010FFFF]+"
 FEWER_AND_MORE = {name: (name + IN_UTC, name + ANYWHERE) for name in TIMES} | {"regex": (SHALLOW, BEGUN)}
 """For each format with a machine: formats of few states that have fewer strings, and more."""
 LEFT_OUT = dict.fromkeys(TIMES, "left out is the second 60 but at 23:59:60 in UTC") | {
@@ -136,14 +139,21 @@ LEFT_OUT = dict.fromkeys(TIMES, "left out is the second 60 but at 23:59:60 in UT
 """What the first of them lacks, for messages."""
 PARTIAL = {
     "regex": (
+        SHALLOW,
+        BEGUN,
         "what ECMA-262 (with the flag u or without) and Python read alike, without named groups and back-references",
         f"groups nest at most {DEEPEST} levels, {FEW} beside other conditions; ranges are of letters or digits, or [ -~], [!-~]",
-    )
+    ),
+    "idn-hostname": (
+        SOME_HOSTS,
+        MORE_HOSTS,
+        f"at most {idn.LABELS} labels of letters, digits and single hyphens, without marks, written from left to right",
+        f"others depend on tables; a label beyond ASCII has at most {idn.UNITS} characters, where {idn.RUN} of ASCII are one",
+    ),
 }
-"""For each format of which some strings are left out: those that are accepted, and further bounds."""
-REFUSED = ("idn-hostname",)
-KNOWN = frozenset([*TIMES, *PARTIAL, *REFUSED, *(name for name in PATTERNS if ", " not in name)])
-"""The formats of the specification; others are annotations. Those in ``REFUSED`` need tables."""
+"""For each format of which strings are left out: formats of fewer and of more strings; which are accepted; why."""
+KNOWN = frozenset([*TIMES, *PARTIAL, *(name for name in PATTERNS if ", " not in name)])
+"""The formats of the specification; others are annotations."""
 
 
 def rounded(name: str, up: bool) -> str:
@@ -177,13 +187,15 @@ def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
     Of a format in ``PARTIAL`` it lacks the strings of which neither is known. The alphabet encodes their characters.
     """
     if name in PARTIAL:
-        return formatted(rounded(name, up=not sign), sign, alphabet)
+        return formatted(PARTIAL[name][not sign], sign, alphabet)
     if not sign:
         return dfa.minimize(dfa.difference(any_text(alphabet), formatted(name, True, alphabet)))
     if name in TIMES:
         return dfa.minimize(explore(StackAutomaton(times(name)), limits.PART_STATES))
     if name == SHALLOW:
         return patterns(alphabet, FEW)
+    if name == SOME_HOSTS:
+        return idn.hostnames(alphabet)
     found = compiled(PATTERNS[name], alphabet)
     if name == "hostname":
         found = dfa.minimize(dfa.intersect(found, repeat(alphabet(((33, 126),)), 1, 253)))

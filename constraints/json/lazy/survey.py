@@ -9,7 +9,7 @@ from typing import Any
 from ....errors import UnsupportedConstraint
 from ...narrowing import Narrowing, merged
 from ..document import Document, Node, Resource
-from ..formats import PARTIAL, REFUSED
+from ..formats import PARTIAL
 from ..numbers import Notation
 from ..text import ways
 from ..vocabulary import KEYWORDS, subschemas
@@ -65,10 +65,8 @@ class Survey:
     def lacks(self, schema: dict[str, Any], path: str) -> Iterator[Narrowing]:
         """Yield the narrowings of one schema."""
         kind = schema.get("format")
-        if self.asserts_format and kind in REFUSED:
-            raise UnsupportedConstraint(f"the format {kind!r} is not supported", path=f"{path}/format")
         if self.asserts_format and kind in [*PARTIAL]:
-            yield Narrowing(f"{path}/format", "format", kind, *PARTIAL[kind])
+            yield Narrowing(f"{path}/format", "format", kind, *PARTIAL[kind][2:])
         if self.has_conditions(schema):
             yield EXPONENTS
         listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
