@@ -12,7 +12,7 @@ from typing import Any
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, can_end, mapped
+from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, calls, ending, mapped, texts
 
 Step = Callable[[int], int]
 """The function from the parameter of the calling rule to that of the called one."""
@@ -194,25 +194,14 @@ def depends(
     dependent: set[str],
 ) -> bool:
     """Return whether an expression depends on the parameter."""
-    if isinstance(expression, Text):
-        return expression.name in steps or expression.name in conditions
-    if isinstance(expression, Call):
-        return expression.rule in dependent
-    if isinstance(expression, Repeat):
-        return depends(expression.part, steps, conditions, dependent)
-    if isinstance(expression, Series | Choice):
-        return any(depends(part, steps, conditions, dependent) for part in expression.parts)
-    return False
+    return any(text.name in steps or text.name in conditions for text in texts(expression)) or any(
+        call.rule in dependent for call, _, _ in calls(expression)
+    )
 
 
 def without_dead_instances(grammar: Rules) -> Rules:
     """Drop the calls of parametric copies that have no text under their conditions."""
-    ends: set[str] = set()
-    size = -1
-    while len(ends) > size:
-        size = len(ends)
-        ends |= {name for name in grammar.rules if name not in ends and can_end(grammar.rules[name], ends)}
-    dead = {name for name in grammar.rules if "::" in name} - ends
+    dead = {name for name in grammar.rules if "::" in name} - ending(grammar.rules)
 
     def alive(part: Expression) -> Expression:
         return Choice([]) if isinstance(part, Call) and part.rule in dead else part

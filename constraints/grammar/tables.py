@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ..automata.machines import shortest_words
 from ..automata.nfa import Nfa
 from ..automata.work import spend
 
@@ -28,7 +29,7 @@ class Table:
             self.rows[source].append((low, high, target))
         self.starts: list[int] = plain.start.tolist()
         self.ends = frozenset(plain.accept.tolist())
-        self.shortest = shortest_words(self.rows, self.ends)
+        self.shortest = shortest_words(dict(enumerate(self.rows)), self.ends)
         self.is_nullable = not self.ends.isdisjoint(self.starts)
         nonempty = [
             bytes([low]) + self.shortest[target]
@@ -42,19 +43,3 @@ class Table:
         """The lengths of the shortest texts."""
         nonempty = math.inf if self.nonempty is None else len(self.nonempty)
         return Lengths(0 if self.is_nullable else nonempty, nonempty)
-
-
-def shortest_words(rows: list[list[tuple[int, int, int]]], ends: frozenset[int]) -> list[bytes]:
-    """Return the shortest text from each state of a trimmed automaton to an accepting one."""
-    before: dict[int, list[tuple[int, int]]] = {}
-    for source, row in enumerate(rows):
-        for low, _, target in row:
-            before.setdefault(target, []).append((source, low))
-    found = dict.fromkeys(ends, b"")
-    layer = list(ends)
-    for target in layer:  # grows during the loop
-        for source, byte in before.get(target, ()):
-            if source not in found:
-                found[source] = bytes([byte]) + found[target]
-                layer.append(source)
-    return [found[state] for state in range(len(rows))]

@@ -132,17 +132,7 @@ def check(grammar: Rules, start: str) -> None:
                 raise UnsupportedConstraint(
                     f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
                 )
-    callers: dict[str, set[str]] = {rule: set() for rule in reached}
-    for rule in reached:
-        for call, _, _ in calls(grammar.rules[rule]):
-            callers[call.rule].add(rule)
-    ends: set[str] = set()
-    waiting = list(reached)
-    while waiting:
-        rule = waiting.pop()
-        if rule not in ends and can_end(grammar.rules[rule], ends):
-            ends.add(rule)
-            waiting += callers[rule]
+    ends = ending({rule: grammar.rules[rule] for rule in reached})
     barren = [rule for rule in grammar.rules if rule in reached - ends]
     if barren:
         rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
@@ -154,6 +144,22 @@ def check(grammar: Rules, start: str) -> None:
         if start not in ends:
             raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
         raise UnsupportedConstraint(message, path=grammar.where(rule))
+
+
+def ending(rules: Mapping[str, Expression]) -> set[str]:
+    """Return the rules that have a text."""
+    callers: dict[str, set[str]] = {rule: set() for rule in rules}
+    for rule, expression in rules.items():
+        for call, _, _ in calls(expression):
+            callers.setdefault(call.rule, set()).add(rule)
+    found: set[str] = set()
+    waiting = list(rules)
+    while waiting:
+        rule = waiting.pop()
+        if rule not in found and can_end(rules[rule], found):
+            found.add(rule)
+            waiting += callers[rule]
+    return found
 
 
 def texts(expression: Expression) -> Iterator[Text]:
