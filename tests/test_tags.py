@@ -146,6 +146,14 @@ XML = (
 )
 CALL = '{"city": "Oslo", "days": 3}'
 MARK = "<｜tool▁call"
+DSML = '<｜DSML｜{0}>\n<｜DSML｜invoke name="{1}">\n{2}</｜DSML｜invoke>\n</｜DSML｜{0}>'
+CITY, DAYS = (f'<｜DSML｜parameter name="{name}" string="{text}">{value}</｜DSML｜parameter>'
+              for name, text, value in (("city", "true", "Oslo"), ("days", "false", 3)))  # fmt: skip
+KIMI = ("<|tool_calls_section_begin|><|tool_call_begin|>functions.{}:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+        "<|tool_calls_section_end|>")  # fmt: skip
+MINIMAX = '<minimax:tool_call>\n<invoke name="{}">\n{}</invoke>\n</minimax:tool_call>'
+M3 = ']<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="{}">{}]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>'
+COHERE = '<cofl:tool_calls><cofl:tool_call id="0" name="{}">{}</cofl:tool_call></cofl:tool_calls>'
 WRITTEN = {
     "hermes": [HERMES, HERMES + "\n" + HERMES],
     "qwen_xml": [XML, XML + "\n" + XML],
@@ -161,7 +169,16 @@ WRITTEN = {
         "<arg_value>3</arg_value>\n</tool_call>",
         "<tool_call>weather<arg_key>city</arg_key><arg_value>Oslo</arg_value></tool_call>",
     ],
+    "deepseek_v3_2": [DSML.format("function_calls", "weather", "\n".join([CITY, DAYS, ""]))],
+    "deepseek_v4": [DSML.format("tool_calls", "weather", CITY)],
+    "kimi": [KIMI.format("weather", CALL)],
+    "minimax": [MINIMAX.format("weather", '<parameter name="city">Oslo</parameter>\n<parameter name="days">3</parameter>\n')],
+    "minimax_m3": [M3.format("weather", "]<]minimax[>[<city>Oslo]<]minimax[>[</city>]<]minimax[>[<days>3]<]minimax[>[</days>")],
+    "cohere": [COHERE.format("weather", '<cofl:value name="city" type="raw">Oslo</cofl:value>')],
+    "exaone": [HERMES.replace("\n", "")],
+    "mimo": [XML.replace("<tool_call>\n", "<tool_call>").replace("\n</tool_call>", "</tool_call>")],
     "harmony": [
+        f" to=functions.weather<|channel|>commentary json<|message|>{CALL}<|call|>",
         f"<|channel|>commentary to=functions.weather <|constrain|>json<|message|>{CALL}<|call|>",
         "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.stop "
         "<|constrain|>json<|message|>{}<|call|>",
@@ -175,7 +192,7 @@ def test_tool_calls_of_a_family(family):
     for text in WRITTEN[family]:
         assert auto.accepts(text)
         assert required.accepts(text)
-        for wrong in (text.replace("weather", "wether"), text.replace('"city"', '"town"'), text[:-1]):
+        for wrong in (text.replace("weather", "wether"), text.replace("city", "town"), text[:-1]):
             if wrong != text:
                 assert not any(each.accepts(wrong) for each in (auto, required)), wrong
     plain = "<|channel|>final<|message|>It rains." if family == "harmony" else "It rains."
@@ -193,7 +210,78 @@ EMPTY = {
     "deepseek_v3": f"{MARK}s▁begin｜>{MARK}▁begin｜>function<｜tool▁sep｜>stop\n```json\n{{}}\n```{MARK}▁end｜>{MARK}s▁end｜>",
     "glm": "<tool_call>stop\n</tool_call>",
     "harmony": "<|channel|>commentary to=functions.stop <|constrain|>json<|message|>{}<|call|>",
+    "deepseek_v3_2": DSML.format("function_calls", "stop", ""),
+    "deepseek_v4": DSML.format("tool_calls", "stop", ""),
+    "kimi": KIMI.format("stop", "{}"),
+    "minimax": MINIMAX.format("stop", ""),
+    "minimax_m3": M3.format("stop", ""),
+    "cohere": COHERE.format("stop", ""),
+    "exaone": '<tool_call>{"name": "stop", "arguments": {}}</tool_call>',
+    "mimo": "<tool_call><function=stop>\n</function></tool_call>",
 }
+
+
+LISTS = {
+    "deepseek_v3_2": ("<｜DSML｜function_calls>\n", "</｜DSML｜function_calls>"),
+    "deepseek_v4": ("<｜DSML｜tool_calls>\n", "</｜DSML｜tool_calls>"),
+    "kimi": ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"),
+    "minimax": ("<minimax:tool_call>\n", "</minimax:tool_call>"),
+    "minimax_m3": ("]<]minimax[>[<tool_call>\n", "]<]minimax[>[</tool_call>"),
+    "cohere": ("<cofl:tool_calls>", "</cofl:tool_calls>"),
+}
+
+
+def twice(text, opening, closing):
+    """A list of calls with its calls written twice."""
+    return opening + text[len(opening) : len(text) - len(closing)] * 2 + closing
+
+
+PEERS = {
+    "hermes": "qwen_3", "qwen_xml": "qwen_3_coder", "llama": "llama", "deepseek": "deepseek_v3_1", "deepseek_v3": "deepseek_r1",
+    "deepseek_v3_2": "deepseek_v3_2", "deepseek_v4": "deepseek_v4", "glm": "glm_4_7", "kimi": "kimi", "minimax": "minimax",
+    "minimax_m3": "minimax_m3", "cohere": "cohere", "exaone": "exaone", "mimo": "mimo", "harmony": "harmony",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", PEERS)
+def test_xgrammar_reads_the_same_calls(family):
+    xgrammar = pytest.importorskip("xgrammar")
+    accepts = pytest.importorskip("xgrammar.testing")._is_grammar_accept_string
+    tools = [{"type": "function", "function": tool} for tool in TOOLS]
+    tag = xgrammar.get_model_structural_tag(PEERS[family], tools, "auto", "auto")
+    peer = xgrammar.Grammar.from_structural_tag(tag)
+    ours = structural_tag(json.loads(tag.model_dump_json()))
+    for text in WRITTEN[family]:
+        assert ours.accepts(text) == accepts(peer, text)
+        unlike = (
+            "</arg_key>\n" if family == "glm" else "commentary to=" if family == "harmony" else "\0"
+        )  # not in its templates
+        if unlike not in text:
+            assert accepts(peer, text), text
+
+
+def test_choices_of_tools():
+    def of(choice, family="hermes"):
+        return tool_calls(TOOLS, family, choice=choice)
+
+    weather, stop, both = WRITTEN["hermes"][0], EMPTY["hermes"], WRITTEN["hermes"][0] + "\n" + EMPTY["hermes"]
+    named = {"type": "function", "function": {"name": "stop"}}
+    some = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [named]}}
+    texts = ["Hm.", weather, stop, both, stop + "\n" + stop]
+    for choice, right in (
+        (named, [stop]),
+        (some, [stop, texts[-1]]),
+        ("none", ["Hm."]),
+        ("required", texts[1:]),
+    ):
+        assert [text for text in texts if of(choice).accepts(text)] == right
+    final = "<|channel|>final<|message|>Hm."
+    assert of("none", "harmony").accepts(final)
+    assert not of(named, "harmony").accepts(final)
+    for bad in ("forced", {"type": "function", "function": {"name": "go"}}, {"type": "web_search"}, 3,
+                {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}):  # fmt: skip
+        with pytest.raises(UnsupportedConstraint, match="choice"):
+            of(bad)
 
 
 @pytest.mark.parametrize("family", WRITTEN)
@@ -204,6 +292,8 @@ def test_tools_without_arguments_and_calls_in_parallel(family):
         "mistral": text * 2, "mistral_v3": f"{text[:-1]}, {text[len('[TOOL_CALLS][') :]}",
         "deepseek": text.replace(call := text[len(f"{MARK}s▁begin｜>") : -len(f"{MARK}s▁end｜>")], call * 2),
         "deepseek_v3": text.replace(call, f"{call}\n{call}"), "harmony": f"{text}<|start|>assistant{text}",
+        "exaone": f"{text}\n{text}", "mimo": f"{text}\n{text}",
+        **{name: twice(text, *marks) for name, marks in LISTS.items()},
     }[family]  # fmt: skip
     for choice in ("auto", "required"):
         several, one = (
@@ -237,7 +327,6 @@ def test_tags_refuse():
     for make in (
         lambda: free(until=""), lambda: free(until=[]), lambda: free(without=3), lambda: tag("a", None),
         lambda: triggered(one, ["<a", "<a>"]), lambda: triggered(one, "<b"), lambda: tool_calls(TOOLS, "gemini"),
-        lambda: tool_calls(TOOLS, "hermes", choice="none"),
         lambda: structural_tag({"type": "tag", "begin": "", "end": "",
                                                                                        "content": {"type": "any_text"}}),
     ):  # fmt: skip

@@ -112,8 +112,7 @@ def test_xml_parameters_mean_what_they_mean_to_xgrammar(style, begin, end, peer)
                 written(begin, end, "r", value),
                 begin.format("p") + value,
             ):
-                if style != "minimax_m3_xml" or value.strip():  # white space in empty elements is ours alone
-                    assert ours.accepts(text) == theirs(text), (schema, text)
+                assert ours.accepts(text) == theirs(text), (schema, text)
 
 
 def q(name, value):
@@ -255,6 +254,25 @@ def test_values_nest_as_deep_as_they_may():
     some = '<cofl:value name="&lt;é&gt;" type="list"><cofl:value type="raw">x</cofl:value></cofl:value>'
     assert anything.accepts(deep + some + end * 51)
     assert not anything.accepts('<cofl:value name="<" type="raw">x</cofl:value>')
+
+
+def test_types_of_free_parameters():
+    argument = '<|open|>argument key="k" type="{}"<|sep|>{}<|close|>argument<|sep|>'
+    values = {
+        "string": "x",
+        "number": "1.5",
+        "integer": "1",
+        "boolean": "true",
+        "object": '{"k": 1}',
+        "array": "[1]",
+        "null": "null",
+    }
+    free = structural_tag(of(True, "kimi_k3_xml"))
+    for kind, value in values.items():
+        assert free.accepts(argument.format(kind, value))
+        assert not free.accepts(argument.format(kind, "x")) or kind == "string"
+    whole = {"type": "object", "properties": {"k": {"type": "integer"}}}
+    assert not structural_tag(of(whole, "kimi_k3_xml")).accepts(argument.format("integer", "1"))
 
 
 def test_refusals_name_the_place():

@@ -7,13 +7,22 @@ mistral     [TOOL_CALLS]f[ARGS]{…}                                            
 mistral_v3  [TOOL_CALLS][{"name": "f", "arguments": {…}}]                             versions 3 to 7
 deepseek    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜><｜tool▁calls▁end｜>      V3.1
 deepseek_v3 as deepseek, with function<｜tool▁sep｜>f\\n```json\\n{…}\\n``` in each call    V3, R1
+deepseek_v3_2   <｜DSML｜function_calls>\\n<｜DSML｜invoke name="f">\\n<｜DSML｜parameter …>…</｜DSML｜invoke>\\n…        V3.2
+deepseek_v4 the same in <｜DSML｜tool_calls>
 glm         <tool_call>f\\n<arg_key>x</arg_key>\\n<arg_value>1</arg_value>\\n</tool_call>     GLM-4.5; GLM-4.7 without \\n
+kimi        <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>…      K2
+minimax     <minimax:tool_call>\\n<invoke name="f">\\n<parameter name="x">1</parameter>\\n</invoke>\\n</minimax:tool_call>      M2
+minimax_m3  as minimax, with ]<]minimax[>[ before each mark; arrays and objects are elements
+cohere      <cofl:tool_calls><cofl:tool_call id="0" name="f"><cofl:value name="x" type="json">1</cofl:value></cofl:tool_call>…
+exaone      as hermes, without \\n                                                        EXAONE 4
+mimo        as qwen_xml, without \\n between the marks                                   MiMo
 harmony     <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>    gpt-oss
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
@@ -21,15 +30,16 @@ from ..calls.tools import Tool, read_tools
 from ..constraint import Constraint, literal
 from ..json.constraint import json_schema
 from ..narrowing import OnNarrowed, check_choice
+from ..regex.constraint import regex
 from ..words.free_text import free
 from .parameters import parameters
 from .tags import choice as one_of
 from .tags import closed, dispatched, in_a_row, sections, tag
-from .xml_styles import GLM, QWEN, Parameters
+from .xml_styles import COHERE, DEEPSEEK, DSML, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
 
 
 class Family(NamedTuple):
-    """The format of calls: ``begin`` (with the name as ``{name}``), the arguments, ``end``.
+    """The format of calls: ``begin`` (with ``{name}``, and ``{number}`` for any number), the arguments, ``end``.
 
     ``opening`` and ``closing`` enclose the list of calls; ``between`` separates two. ``trigger``: the text that starts a call
     within free text.
@@ -50,9 +60,26 @@ class Family(NamedTuple):
             arguments = json_schema(schema, numbers="plain", on_narrowed=on_narrowed)
         else:
             arguments = parameters(schema, self.style, f"tools/{tool.name}", on_narrowed)
-        name = json.dumps(tool.name)[1:-1] if '"' in self.begin else tool.name
-        begin = self.begin.replace("{name}", name)
-        return closed(literal(begin) + arguments, [self.end])
+        name = json.dumps(tool.name)[1:-1] if '{"name": "' in self.begin else tool.name
+        first, *rest = self.begin.replace("{name}", name).split("{number}")
+        begin = literal(first)
+        for each in rest:
+            begin = begin + regex("[0-9]+") + literal(each)
+        return closed(begin + arguments, [self.end])
+
+
+def dsml(calls: str) -> Family:
+    """Return the format of DeepSeek's markup: ``calls`` is the name of the list."""
+    opening, closing = f"<{DSML}{calls}>", f"</{DSML}{calls}>"
+    begin, end = f'<{DSML}invoke name="{{name}}">\n', f"</{DSML}invoke>\n"
+    return Family(opening, begin, end, f"{opening}\n", closing, style=DEEPSEEK)
+
+
+def invoked(prefix: str, style: Parameters, space: str, mark: str = "") -> Family:
+    """Return a format of MiniMax: ``prefix`` of the list's name, and the mark before each tag."""
+    opening, closing = f"{mark}<{prefix}tool_call>", f"{mark}</{prefix}tool_call>"
+    begin, end = f'{mark}<invoke name="{{name}}">{space}', f"{mark}</invoke>\n"
+    return Family(opening, begin, end, f"{opening}\n", closing, style=style)
 
 
 FAMILIES: dict[str, Family] = {
@@ -84,7 +111,32 @@ FAMILIES: dict[str, Family] = {
         "<｜tool▁calls▁end｜>",
         "\n",
     ),
+    "deepseek_v3_2": dsml("function_calls"),
+    "deepseek_v4": dsml("tool_calls"),
     "glm": Family("<tool_call>", "<tool_call>{name}", "</tool_call>", between="\n", style=GLM),
+    "kimi": Family(
+        "<|tool_calls_section_begin|>",
+        "<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>",
+        "<|tool_call_end|>",
+        "<|tool_calls_section_begin|>",
+        "<|tool_calls_section_end|>",
+    ),
+    "minimax": invoked("minimax:", MINIMAX, "\n"),
+    "minimax_m3": invoked("", MINIMAX_M3, "", M3),
+    "cohere": Family(
+        "<cofl:tool_calls>",
+        '<cofl:tool_call id="{number}" name="{name}">',
+        "</cofl:tool_call>",
+        "<cofl:tool_calls>",
+        "</cofl:tool_calls>",
+        style=COHERE,
+    ),
+    "exaone": Family(
+        "<tool_call>", '<tool_call>{"name": "{name}", "arguments": ', "}</tool_call>", between="\n"
+    ),
+    "mimo": Family(
+        "<tool_call>", "<tool_call><function={name}>", "</function></tool_call>", between="\n", style=QWEN
+    ),
 }
 
 
@@ -92,7 +144,7 @@ def tool_calls(
     tools: Any,
     family: str,
     *,
-    choice: Literal["auto", "required"] = "auto",
+    choice: Literal["auto", "required", "none"] | Mapping[str, Any] = "auto",
     parallel: bool = True,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
@@ -100,8 +152,10 @@ def tool_calls(
 
     Args:
         tools: as for :func:`~tractile.constraints.function_calls`.
-        family: "hermes", "qwen_xml", "llama", "mistral", "mistral_v3", "deepseek", "deepseek_v3", "glm" or "harmony".
-        choice: "auto": free text, in which calls may stand; "required": calls and nothing else.
+        family: a key of ``FAMILIES``, such as "hermes", or "harmony".
+        choice: OpenAI's ``tool_choice``. "auto": free text, in which calls may stand; "required": calls and nothing else;
+            "none": free text without a call; ``{"type": "function", "function": {"name": "f"}}``: a call of that tool;
+            ``{"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": […]}}``: some of the tools.
         parallel: whether there may be several calls.
 
     If the family's markers are special tokens of the tokenizer, give the vocabulary their texts
@@ -116,33 +170,75 @@ def tool_calls(
     True
     """
     check_choice(on_narrowed)
-    if choice not in ("auto", "required"):
-        raise UnsupportedConstraint(f"choice is 'auto' or 'required', not {choice!r}", path="choice")
     if family != "harmony" and family not in FAMILIES:
         names = ", ".join([*FAMILIES, "harmony"])
         raise UnsupportedConstraint(f"the family {family!r} is not known; there are {names}", path="family")
-    read = read_tools(tools, tuples=False)
+    read, asked, parallel = chosen(read_tools(tools, tuples=False), choice, parallel)
     if family == "harmony":
-        return harmony(read, choice, parallel, on_narrowed)
+        return harmony(read, asked, parallel, on_narrowed)
     style = FAMILIES[family]
+    if asked == "none":
+        return free(without=style.trigger)
     calls = one_of([style.call(tool, on_narrowed) for tool in read])
     block = closed(in_a_row(calls, style.between, True, parallel), [style.closing])
-    if choice == "required":
+    if asked == "required":
         return sections(style.opening, block) if style.opening else block
     if style.opening:
-        return dispatched({style.opening: block}, loop=False, without=[], ends=None)
+        block = literal(style.opening[len(style.trigger) :]) + block
+        return dispatched({style.trigger: block}, loop=False, without=[], ends=None)
     rest = [style._replace(begin=style.begin[len(style.trigger) :]).call(tool, on_narrowed) for tool in read]
     return dispatched({style.trigger: one_of(rest)}, loop=parallel, without=[], ends=None)
+
+
+def chosen(
+    tools: list[Tool], choice: str | Mapping[str, Any], parallel: bool
+) -> tuple[list[Tool], str, bool]:
+    """Return the tools that a choice leaves, "auto", "required" or "none", and whether there may be several calls.
+
+    Raises ``UnsupportedConstraint`` for any other choice, and for tools that there are not.
+    """
+    named: list[Any] = []
+    match choice:
+        case "auto" | "required" | "none":
+            return tools, choice, parallel
+        case {"type": "function", "function": {"name": name}}:
+            named, asked, parallel = [name], "required", False
+        case {
+            "type": "allowed_tools",
+            "allowed_tools": {"mode": "auto" | "required" as asked, "tools": list(listed)},
+        }:
+            named = [
+                each.get("function", {}).get("name") if isinstance(each, Mapping) else each for each in listed
+            ]
+        case _:
+            why = f"choice is 'auto', 'required', 'none', or names tools as OpenAI's tool_choice does, not {choice!r:.80}"
+            raise UnsupportedConstraint(why, path="choice")
+    found = [tool for tool in tools if tool.name in named]
+    if not named or len(found) < len(set(named)):
+        raise UnsupportedConstraint(
+            f"choice names {named}; the tools are {[t.name for t in tools]}", path="choice"
+        )
+    return found, asked, parallel
+
+
+HARMONY = (
+    "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>",
+    "<|channel|>commentary to=functions.{name}<|constrain|>json<|message|>",
+    " to=functions.{name}<|channel|>commentary <|constrain|>json<|message|>",
+    " to=functions.{name}<|channel|>commentary json<|message|>",
+)
+"""The headers of a call in gpt-oss: the recipient stands in the channel or in the role."""
 
 
 def harmony(tools: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrowed) -> Constraint:
     """Accept the channels of gpt-oss after ``<|start|>assistant``: analysis, then a final text or calls."""
     header = "<|start|>assistant"
     analysis = tag("<|channel|>analysis<|message|>", None, "<|end|>") + literal(header)
-    style = Family("", "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>", "<|call|>")
-    calls = one_of([style.call(tool, on_narrowed) for tool in tools])
+    styles = [Family("", begin, "<|call|>") for begin in HARMONY]
+    calls = one_of([style.call(tool, on_narrowed) for style in styles for tool in tools])
     answer = in_a_row(calls, header, True, parallel)
-    if asked == "auto":
+    if asked != "required":
         marks = ("<|end|>", "<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
-        answer = answer | sections("<|channel|>final<|message|>", free(without=marks))
+        final = sections("<|channel|>final<|message|>", free(without=marks))
+        answer = final if asked == "none" else answer | final
     return analysis.repeat(0) + answer

@@ -11,22 +11,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..automata import nfa
-from ..automata.machines import Caller, Choice, Repetition
+from ..automata.machines import Caller, Choice, Concatenation, Repetition
 from ..automata.nfa import Nfa
 from ..automata.region import Local, Machine
 from ..json import objects as members_of
 from ..json.shapes import NEVER, Arrays, Objects
 from ..regex.constraint import regex
+from .around import glued
 
 if TYPE_CHECKING:
     from .xml_machines import Look, XmlMachines
 
 
 class Elements(Caller):
-    """Elements in a row, by number. ``texts``: a short text of each, ``None`` if it has none."""
+    """Elements in a row, by number, and the white space after the last, after which the local state is ``None``."""
 
     def __init__(self, xml: XmlMachines) -> None:
         self.xml = xml
+        self.after_all = glued(regex(xml.style.after).nfa)
         self._machines: dict[int, Machine] = {}
 
     def look(self, look: Look) -> list[bytes | None]:
@@ -45,8 +47,12 @@ class Elements(Caller):
         """Return whether an element belongs to a short text."""
         raise NotImplementedError
 
-    def final(self, local: Local) -> bool:
+    def done(self, local: Local) -> bool:
+        """Return whether there need not be another element."""
         raise NotImplementedError
+
+    def final(self, local: Local) -> bool:
+        return local is None or self.done(local)
 
     @cached_property
     def texts(self) -> list[bytes | None]:
@@ -76,7 +82,12 @@ class Elements(Caller):
         return found
 
     def calls(self, local: Local) -> Sequence[tuple[Machine, Local]]:
-        return tuple((self.machine(which), after) for which, after in self.open(local, self.texts))
+        if local is None:
+            return ()
+        found = [(self.machine(which), after) for which, after in self.open(local, self.texts)]
+        if self.done(local) and (self.xml.style.blank or local != self.start()):
+            found.append((self.after_all, None))
+        return found
 
     def machine(self, which: int) -> Machine:
         """Return the machine of an element, made once."""
@@ -102,7 +113,7 @@ class Members(Elements):
     def start(self) -> Local:
         return (0, 0)
 
-    def final(self, local: Local) -> bool:
+    def done(self, local: Local) -> bool:
         seen, count = local
         return not self.required & ~int(seen) and int(count) >= self.least
 
@@ -190,7 +201,7 @@ class Members(Elements):
     @cached_property
     def _coarse(self) -> Machine:
         live = [self.machine(which) for which, text in enumerate(self.texts) if text is not None]
-        return Repetition(Choice(live), 0, None) if live else self
+        return Concatenation([Repetition(Choice(live), 0, None), self.after_all]) if live else self
 
 
 class Items(Elements):
@@ -204,13 +215,13 @@ class Items(Elements):
     def start(self) -> Local:
         return 0
 
-    def final(self, local: Local) -> bool:
+    def done(self, local: Local) -> bool:
         return bool(local >= self.shape.least)
 
     def open(self, local: Local, texts: Sequence[bytes | None]) -> Iterator[tuple[int, Local]]:
         which = min(local, len(self.needs) - 1)
         if texts[which] is not None and (self.shape.most is None or local < self.shape.most):
-            kept = max(self.shape.least, len(self.needs) - 1)
+            kept = max(self.shape.least, len(self.needs) - 1, not self.xml.style.blank)
             yield which, min(local + 1, kept) if self.shape.most is None else local + 1
 
     def wanted(self, which: int, local: Local) -> bool:
@@ -243,7 +254,7 @@ class Items(Elements):
     @cached_property
     def _coarse(self) -> Machine:
         live = [self.machine(which) for which, text in enumerate(self.texts) if text is not None]
-        return Repetition(Choice(live), 0, None) if live else self
+        return Concatenation([Repetition(Choice(live), 0, None), self.after_all]) if live else self
 
 
 def nfa_text(names: Nfa) -> bytes:

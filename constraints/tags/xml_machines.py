@@ -24,7 +24,7 @@ from ..json.lazy.settle import names_of
 from ..json.lazy.texts import inside, time_format
 from ..json.lazy.values import Machines
 from ..json.numbers import number_automaton
-from ..json.shapes import Arrays, Need, Objects, Strings
+from ..json.shapes import Arrays, Need, Numbers, Objects, Strings
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .around import glued
@@ -54,7 +54,7 @@ class XmlMachines:
 
     def __init__(self, machines: Machines, style: Parameters, any_order: bool) -> None:
         self.machines, self.style, self.any_order = machines, style, any_order
-        self.around, self.after = regex(style.around).nfa, regex(style.after).nfa
+        self.around = regex(style.around).nfa
         ends = [mark for mark in (style.end, style.item_end) if mark and "{" not in mark]
         self.marks = lacking((*ends, *style.marks))
         self.below: dict[Need, list[Need]] = {}  # the needs of the elements in a value
@@ -67,7 +67,7 @@ class XmlMachines:
         for each in objects:
             each.shortest(self.look)
         self.settle()
-        found = [glued(each, self.after) for each in objects if each.shortest(self.look) is not None]
+        found = [each for each in objects if each.shortest(self.look) is not None]
         return Choice(found) if len(found) > 1 else found[0] if found else None
 
     def nested(self) -> tuple[Narrowing, ...]:
@@ -160,6 +160,8 @@ class XmlMachines:
                 if machines.shortest_number(shape) is not None
             ],
         }
+        if not need and "integer" in (self.style.types or ()):
+            words["integer"] = [number_automaton(Numbers(integer=True), machines.notation)]
         by_type: dict[str, list[Nfa]] = {}
         for kind, some in words.items():
             by_type.setdefault(self.type(kind), []).extend(some)
@@ -207,13 +209,11 @@ class XmlMachines:
         """Return the forms of arrays and objects as XML."""
         found = []
         for items in map(self.items, self.machines.value(need).array):
-            found.append(
-                Form(self.type("array"), False, glued(self.around, items, self.after), items.shortest)
-            )
+            found.append(Form(self.type("array"), False, glued(self.around, items), items.shortest))
             self.below.setdefault(need, []).extend(items.needs)
         for members in self.objects(need):
             self.below.setdefault(need, []).extend(inner for _, inner in (*members.named, *members.others))
-            found.append(Form(self.type("object"), False, glued(members, self.after), members.shortest))
+            found.append(Form(self.type("object"), False, members, members.shortest))
         return found
 
     def items(self, shape: Arrays) -> Items:

@@ -19,6 +19,7 @@ class Parameters(NamedTuple):
     between: str = r"\n?"  # before a parameter, and where its begin says so
     around: str = r"\n?"  # around a value, but not around strings without a condition
     after: str = r"\n?"  # after all parameters
+    blank: bool = True  # whether that may stand where there is no parameter
     whitespace: str = "space"  # in JSON values
     types: Mapping[str, str] | None = None  # what is written for each JSON type; None: nothing is
     padded: bool = True  # whether white space may stand around strings with a condition, too
@@ -46,6 +47,7 @@ class Parameters(NamedTuple):
 JSON_TYPES = ("string", "number", "boolean", "null", "object", "array")
 QWEN = Parameters("<parameter={name}>", "</parameter>")
 GLM = Parameters("<arg_key>{name}</arg_key>{between}<arg_value>", "</arg_value>", around="")
+MINIMAX = Parameters('<parameter name="{name}">', "</parameter>")
 DSML = "｜DSML｜"
 DEEPSEEK = Parameters(
     f'<{DSML}parameter name="{{name}}" string="{{type}}">',
@@ -56,7 +58,7 @@ DEEPSEEK = Parameters(
 KIMI = Parameters(
     '<|open|>argument key="{name}" type="{type}"<|sep|>',
     "<|close|>argument<|sep|>",
-    types=dict(zip(JSON_TYPES, JSON_TYPES, strict=True)),
+    types={kind: kind for kind in (*JSON_TYPES, "integer")},  # "integer" only where no schema says the type
     entities={"&": "&amp;", '"': "&quot;"},
 )
 COHERE = Parameters(
@@ -71,11 +73,11 @@ COHERE = Parameters(
 M3 = "]<]minimax[>["
 MINIMAX_M3 = Parameters(
     f"{M3}<{{name}}>", f"{M3}</{{name}}>", around="", item=f"{M3}<item>", item_end=f"{M3}</item>",
-    between_items=r"\n?", marks=(M3,), names="",
+    between_items=r"\n?", blank=False, marks=(M3,), names="",
 )  # fmt: skip
 STYLES: dict[str, Parameters] = {
     "qwen_xml": QWEN,
-    "minimax_xml": Parameters('<parameter name="{name}">', "</parameter>"),
+    "minimax_xml": MINIMAX,
     "glm_xml": GLM._replace(around=SPACE),
     "deepseek_xml": DEEPSEEK,
     "deepseek_v4_1_xml": DEEPSEEK._replace(
