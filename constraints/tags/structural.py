@@ -52,9 +52,10 @@ def structural_tag(
 ) -> Constraint:
     """Accept the texts of a structural tag: a dict or JSON text, as in XGrammar 0.2 or in vLLM's older form.
 
-    JSON values may have any white space and their members any order; objects have no members but those that their schema
-    names. ``max_tokens`` of any format is the token budget of its part. A format of single tokens (``token``, ``any_tokens``, …)
-    stands for the texts of the tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`).
+    Objects have no members but those that their schema names, in declared order unless ``any_order``. ``max_tokens`` of any format
+    is the token budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for the texts of the tokens:
+    give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`). A special token without a text is named by its
+    number.
 
     Args:
         tokens: the texts of the tokens that the formats name by number.
