@@ -507,6 +507,8 @@ def test_tokens_named_by_number_are_those_tokens():
             False,
         ),
         ({"type": "sequence", "elements": [ANY, token]}, [*b"a", [257]], True),
+        (as_tag("<", ANY, token), [*b"<ab", [257]], True),
+        (as_tag("<", ANY, token), [*b"<ab", [258]], False),
         (as_tag("<", JSON_PART | {"max_tokens": 3}, token), [*b'<"a"', [257]], True),
         (as_tag("<", JSON_PART | {"max_tokens": 3}, token), [*b'<"ab"', [257]], False),
     ):

@@ -52,10 +52,10 @@ def structural_tag(
 ) -> Constraint:
     """Accept the texts of a structural tag: a dict or JSON text, as in XGrammar 0.2 or in vLLM's older form.
 
-    Objects have no members but those that their schema names, in declared order unless ``any_order``. ``max_tokens`` of any format
-    is the token budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for the texts of the tokens:
-    give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`). A special token without a text is named by its
-    number.
+    Objects have no members but those that their schema names, in declared order unless ``any_order``. ``max_tokens`` of any
+    format is the token budget of its part. A format of single tokens (``token``, ``any_tokens``, …) stands for the texts of the
+    tokens: give the vocabulary those of special tokens (:meth:`~.Vocabulary.with_special`). A number alone names a special token
+    without a text.
 
     Args:
         tokens: the texts of the tokens that the formats name by number.
@@ -88,14 +88,11 @@ def structural_tag(
         ]  # fmt: skip
         spec = {"type": "triggered_tags", "triggers": get(spec, "triggers", ""), "tags": tags}
     inner = spec.get("format") if spec.get("type") == "structural_tag" else spec
-    reader = Reader(on_narrowed, tokens or {})
+    reader = Reader(on_narrowed, validation.token_texts(tokens))
     found = reader.read(inner, "format", None)
-    if not reader.unnamed:
-        return found
-    found = reader.read(
-        inner, "format", None
-    )  # again, as free text must not contain what stands for these tokens
-    return found + reader.names()
+    if reader.unnamed:  # again, as free text must not contain what stands for these tokens
+        found = reader.read(inner, "format", None) + reader.names()
+    return found
 
 
 class Reader(TokenNames):
@@ -140,9 +137,8 @@ class Reader(TokenNames):
         any_order = bool(spec.get("any_order", False))
         if isinstance(style, str) and style in STYLES:
             relaxed = STYLES[style].relaxed(self.count(spec, "max_whitespace_cnt", path))
-            return closed(
-                parameters(schema, relaxed, f"{path}/json_schema", self.on_narrowed, without, any_order), ends
-            )
+            place = f"{path}/json_schema"
+            return closed(parameters(schema, relaxed, place, self.on_narrowed, without, any_order), ends)
         if style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
         most = self.count(spec, "max_whitespace_cnt", path)
@@ -253,15 +249,12 @@ class Reader(TokenNames):
     def _dispatch(self, spec: Any, path: str, ends: Ends) -> Constraint:
         rules: dict[str, Constraint] = {}
         for i, rule in enumerate(get(spec, "rules", path)):
-            if (
-                not isinstance(rule, list | tuple)
-                or len(rule) != 2
-                or not isinstance(rule[0], str)
-                or not rule[0]
-            ):
-                raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
-            content = self.read(rule[1], f"{path}/rules/{i}", None)
-            rules[rule[0]] = rules[rule[0]] | content if rule[0] in rules else content
+            match rule:
+                case [str(pattern), inner] if pattern:
+                    content = self.read(inner, f"{path}/rules/{i}", None)
+                    rules[pattern] = rules[pattern] | content if pattern in rules else content
+                case _:
+                    raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
         grouped([Tag(pattern, None) for pattern in rules], list(rules))
         return closed(self.dispatched(rules, spec.get("loop", True), spec, path, None, None), ends)
 

@@ -10,7 +10,7 @@ A string does not contain the end of its element. The short texts of needs are a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
@@ -82,11 +82,8 @@ class XmlMachines:
             for each in seen:
                 seen += [inner for inner in live.get(each, ()) if inner not in seen]
             if need in seen:
-                found.append(
-                    Narrowing(
-                        self.machines.where(need), "max_depth", "itself at any depth", "few levels", DEPTH
-                    )
-                )
+                place = self.machines.where(need)
+                found.append(Narrowing(place, "max_depth", "itself at any depth", "few levels", DEPTH))
         return merged(found)
 
     # ------------------------------------------------------------ short texts
@@ -191,19 +188,10 @@ class XmlMachines:
 
     def json(self, need: Need) -> list[Form]:
         """Return the forms of arrays and objects as JSON."""
-        arrays: list[Machine] = [
-            m for m in self.machines.arrays(need) if m.shortest(self.machines.shortest) is not None
-        ]
-        objects = self.machines.objects(need)
-        some: list[Machine] = (
-            [] if objects is None or objects.shortest(self.machines.shortest) is None else [objects]
-        )
-        found = []
-        for kind, parts in (("array", arrays), ("object", some)):
-            if not parts:
-                continue
-            found.append(self.form(self.type(kind), parts[0] if len(parts) == 1 else Choice(parts)))
-        return found
+        parts: list[tuple[str, Any]] = [("array", each) for each in self.machines.arrays(need)]
+        parts += [("object", each) for each in [self.machines.objects(need)] if each is not None]
+        look = self.machines.shortest
+        return [self.form(self.type(kind), each) for kind, each in parts if each.shortest(look) is not None]
 
     def structures(self, need: Need) -> list[Form]:
         """Return the forms of arrays and objects as XML."""
