@@ -9,17 +9,20 @@ from .choose import Choices, choose
 from .generate import generate
 from .infill import Infilling, infill
 from .logits_processor import ConstraintLogitsProcessor
+from .rehearsal import Rehearsals, rehearse
 
 __all__ = [
     "Beam",
     "Choices",
     "ConstraintLogitsProcessor",
     "Infilling",
+    "Rehearsals",
     "beam_search",
     "choose",
     "custom_generate_path",
     "infill",
     "generate",
+    "rehearse",
 ]
 
 

@@ -4,6 +4,7 @@
     row = grammars.row(constraint, budget=64)            compiles: call it outside the engine's step, from any thread
     row.fill(bitmask, 3)                                 write the mask of the next token into row 3
     row.accept([17, 4]), row.validate([17, 4]), row.rollback(1), row.forced(), row.terminated, row.reset(), row.fork()
+    for _ in row.rehearse(): …                           outside the step, too: compute masks of the end of the text
 
 A mask holds the tokens after which the text can still be completed within the tokens left (globally constrained decoding).
 Without a budget it holds those after which the text can be completed at any length. Nothing here imports an engine.
@@ -12,11 +13,12 @@ Without a budget it holds those after which the text can be completed at any len
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from copy import copy
+from dataclasses import dataclass
 from threading import Lock
-from typing import NamedTuple, Self, final
+from typing import Self, final
 
 import numpy as np
 from jaxtyping import Int32
@@ -26,17 +28,23 @@ from ..circuits.automaton import Automaton
 from ..constraints import Limits, Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.next_token.gcd import GCDQuery, gcd
+from .rehearsal import SECONDS, rehearse
 from .request import compile_request
 
 MOST_COMPILED = 128  # compiled constraints that an engine caches
 HORIZON = 1 << 20  # tokens; the largest budget, and the one of a request without a budget
 
 
-class Tables(NamedTuple):
-    """The GCD query of a constraint, which computes masks on first use, and the lock to hold while reading them."""
+@dataclass(eq=False)
+class Tables:
+    """The GCD query of a constraint, which computes masks on first use, and the lock to hold while reading them.
+
+    ``rehearsed``: whether a rehearsal has begun.
+    """
 
     query: GCDQuery
     lock: Lock
+    rehearsed: bool = False
 
 
 @final
@@ -54,7 +62,7 @@ class GrammarRow:
     """
 
     def __init__(self, tables: Tables, budget: int | None = None, stops: Iterable[int] = ()) -> None:
-        self._query, self._lock = tables.query.fork(), tables.lock
+        self._tables, self._query, self._lock = tables, tables.query.fork(), tables.lock
         self._budget = HORIZON if budget is None else budget
         self._eos = end_of_sequence(tables.query.automaton)
         self._ends = frozenset({self._eos, *stops})
@@ -70,6 +78,11 @@ class GrammarRow:
     def tokens(self) -> tuple[int, ...]:
         """The tokens accepted so far."""
         return tuple(self._tokens)
+
+    @property
+    def left(self) -> int:
+        """The tokens left of the budget."""
+        return self._budget - len(self._tokens)
 
     def accept(self, tokens: Sequence[int]) -> bool:
         """Append all tokens, or none if one is not allowed; return whether they were appended."""
@@ -140,6 +153,17 @@ class GrammarRow:
     def prepare(self) -> None:
         """Compute the mask of the next token now, so that :meth:`fill` only copies it."""
         self._read()
+
+    def rehearse(self, seconds: float = SECONDS) -> Iterator[None]:
+        """Return a rehearsal, which computes masks that the rest of the text is likely to need; see :func:`.rehearse`.
+
+        Any thread may go on with it, whatever happens to the row meanwhile. ``seconds``: the CPU time it may take. A constraint
+        is rehearsed once: later rehearsals have no steps.
+        """
+        if self._tables.rehearsed or self.terminated or seconds <= 0:
+            return iter(())
+        self._tables.rehearsed = True
+        return rehearse(self._query, seconds=seconds, lock=self._lock)
 
     def _append(self, token: int) -> None:
         ended = token in self._ends

@@ -1,9 +1,11 @@
 """Structured output for vLLM against imitations of what it is called by: the manager, the request and their protocol."""
 
 import asyncio
+import gc
 import inspect
 import json
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from types import ModuleType, SimpleNamespace
@@ -13,6 +15,7 @@ import torch
 
 import tractile as tt
 from tractile.decoding import grammar_rows
+from tractile.decoding.rehearsal import SECONDS
 from tractile.decoding.vllm import VLLMLogitsProcessor, adapter, batch, plugin
 from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar
 from tractile.embedded import load_lm
@@ -296,6 +299,44 @@ def test_what_cannot_be_served_is_refused_with_the_reason(vllm, settings, messag
 def test_options_that_there_are_none_of_are_refused():
     with pytest.raises(tt.UnsupportedConstraint, match="whitespace"):
         plugin.settings(config({"colour": 1}))
+
+
+def test_masks_are_rehearsed_once_a_text_has_begun(vllm, monkeypatch):
+    added = []
+    monkeypatch.setattr(plugin.REHEARSALS, "add", lambda steps, of: added.append((steps, weakref.ref(of))))
+    for seconds, asked in ((5, {"rehearsal_seconds": 5}), (0, {"rehearsal_seconds": 0}), (None, True)):
+        schema = {"type": "array", "items": {"enum": [f"{seconds}a", f"{seconds}bc"]}}  # a new one
+        params = admitted(vllm, config(asked), vllm.SamplingParams(20, kind="JSON", text=json.dumps(schema)))
+        grammar = begun(vllm, config(asked), params).result()
+        allowed(grammar)
+        assert not added
+        for text in '["':
+            assert grammar.accept_tokens("r", [letter(text)])
+        if seconds == 0:
+            assert not added
+            continue
+        steps, row = added.pop()
+        assert not added
+        assert len(list(steps)) > 3
+        assert row() is not None
+        del grammar
+        gc.collect()
+        assert row() is None
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), True, "1"])
+def test_seconds_of_rehearsals_are_a_number_from_0_on(seconds):
+    with pytest.raises(tt.UnsupportedConstraint, match="seconds"):
+        plugin.settings(config({"rehearsal_seconds": seconds}))
+
+
+def test_rehearsals_are_the_default_where_the_step_waits_for_a_device():
+    for device, expected in (("cuda", SECONDS), ("cpu", 0)):
+        engine = config(True)
+        engine.device_config = SimpleNamespace(device_type=device)
+        assert plugin.settings(engine) == ({}, expected)
+        engine.additional_config = {"tractile": {"rehearsal_seconds": 2, "order": "any"}}
+        assert plugin.settings(engine) == ({"order": "any"}, 2)
 
 
 class Masks(VLLMLogitsProcessor):

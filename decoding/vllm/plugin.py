@@ -1,12 +1,16 @@
 """The entry point ``vllm.general_plugins``: structured output by Tractile, in engines whose configuration asks for it.
 
     LLM(model, additional_config={"tractile": True})
-    vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible"}}'
+    vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible", "rehearsal_seconds": 0.2}}'
 
 Requests stay as they are: ``StructuredOutputsParams(json=…)``, ``response_format``, ``structural_tag``. vLLM's list of back ends
 is closed, and ``compile_grammar`` is not told the token budget of a request. So :func:`register` wraps the methods that read
 requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` in the front end,
 ``StructuredOutputManager.__init__`` and ``grammar_init`` in the engine. Engines that do not ask for Tractile behave as before.
+
+Once the first text of a new constraint nears the end of its tokens, the masks that it is likely to need there are computed in a
+thread (:mod:`..rehearsal`), for at most ``rehearsal_seconds`` of CPU time; 0 turns that off. It is the default where the model
+itself runs on the CPU: then the step does not wait for a device, and would share processor and interpreter with the thread.
 
 The front end of a server compiles a constraint to check its request. ``AsyncLLM.add_request`` is wrapped so that it does so in a
 thread, and the texts of other requests go on.
@@ -21,10 +25,12 @@ import copy
 import importlib
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import TractileError, UnsupportedConstraint
+from ..grammar_rows import GrammarRow
+from ..rehearsal import SECONDS, Rehearsals
 from ..request import ARGUMENT
 from .interface import budget_of
 from .preparation import hold, release
@@ -32,6 +38,9 @@ from .structured_output import Asked, TractileBackend, grammars_of
 
 NAME = "tractile"
 OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # options of json_schema
+REHEARSAL = "rehearsal_seconds"
+REHEARSALS = Rehearsals()
+"""Those of the engines in this process."""
 
 
 def register() -> None:
@@ -61,22 +70,36 @@ def wrap(module: str, path: str, around: Callable[..., Any]) -> None:
     setattr(owner, method, wrapped)
 
 
-def settings(vllm_config: Any) -> dict[str, Any] | None:
-    """Read the options of ``json_schema`` from an engine's configuration; ``None`` if the engine does not ask for Tractile.
+class Settings(NamedTuple):
+    """What an engine's configuration says: options of ``json_schema``, and the seconds of CPU time of a rehearsal."""
 
-    Raises :class:`UnsupportedConstraint` for unknown options.
+    options: Mapping[str, Any]
+    rehearsal_seconds: float
+
+
+def settings(vllm_config: Any) -> Settings | None:
+    """Read an engine's configuration; ``None`` if the engine does not ask for Tractile.
+
+    Raises :class:`UnsupportedConstraint` for unknown options and for seconds that are no number from 0 on.
     """
     given = getattr(vllm_config, "additional_config", None)
     given = given.get(NAME) if isinstance(given, Mapping) else None
     if given is None or given is False:
         return None
     options = {} if given is True else given
-    if not isinstance(options, Mapping) or not set(options) <= set(OPTIONS):
+    if not isinstance(options, Mapping) or not set(options) <= {*OPTIONS, REHEARSAL}:
         raise UnsupportedConstraint(
-            f"give true, or options of JSON Schemas ({', '.join(OPTIONS)}), not {given!r}",
+            f"give true, options of JSON Schemas ({', '.join(OPTIONS)}), or {REHEARSAL}, not {given!r}",
             path=f"additional_config/{NAME}",
         )
-    return dict(options)
+    device = getattr(getattr(vllm_config, "device_config", None), "device_type", None)
+    seconds = options.get(REHEARSAL, 0 if device == "cpu" else SECONDS)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+        raise UnsupportedConstraint(
+            f"give seconds of CPU time for each new constraint, 0 for none, not {seconds!r}",
+            path=f"additional_config/{NAME}/{REHEARSAL}",
+        )
+    return Settings({name: value for name, value in options.items() if name != REHEARSAL}, seconds)
 
 
 def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> Asked:
@@ -94,11 +117,11 @@ def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> A
 def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
     """Name the back end, so that :func:`admit` checks requests; wraps ``InputProcessor.__init__``."""
     original(self, vllm_config, *args, **kwargs)
-    options = settings(vllm_config)
-    if options is not None:
+    asked = settings(vllm_config)
+    if asked is not None:
         self.structured_outputs_config = copy.copy(vllm_config.structured_outputs_config)
         self.structured_outputs_config.backend = NAME
-        self.structured_outputs_config.tractile = options
+        self.structured_outputs_config.tractile = asked.options
         backend_of(vllm_config, self.tokenizer)
 
 
@@ -124,9 +147,10 @@ def check(asked: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
         constraint = asked_by(asked.structured_outputs, key.name, text, config.tractile).constraint()
         stops = frozenset(asked.all_stop_token_ids)
         most = model_config.max_model_len
-        grammars_of(vocabulary_of(tokenizer), stops).row(
-            constraint, budget_of(asked.max_tokens or most, 0, most)
-        )
+        with REHEARSALS:
+            grammars_of(vocabulary_of(tokenizer), stops).row(
+                constraint, budget_of(asked.max_tokens or most, 0, most)
+            )
     except TractileError as reason:
         raise error(f"structured output: {reason}", parameter="structured_outputs") from None
 
@@ -167,21 +191,28 @@ def backend_of(vllm_config: Any, tokenizer: Any) -> TractileBackend:
 
 def begin(original: Callable[..., None], self: Any, request: Any) -> None:
     """Compile a request's constraint, in a thread beside the engine's steps; wraps ``StructuredOutputManager.grammar_init``."""
-    options, asked = settings(self.vllm_config), request.structured_output_request
-    if asked is None or options is None:
+    wanted, asked = settings(self.vllm_config), request.structured_output_request
+    if asked is None or wanted is None:
         return original(self, request)
+    options, seconds = wanted
     backend, most = self.backend, self.vllm_config.model_config.max_model_len
 
     def left() -> int:
         budget = budget_of(request.max_tokens, request.num_prompt_tokens, most)
         return budget - int(request.num_output_tokens)
 
+    def rehearse(row: GrammarRow) -> None:
+        REHEARSALS.add(row.rehearse(seconds), of=row)
+
     def make() -> Any:
         key, text = asked.structured_output_key
         stops = request.sampling_params.all_stop_token_ids
-        return backend.grammar(asked_by(asked.params, key.name, text, options), stops, left)
+        asked_for = asked_by(asked.params, key.name, text, options)
+        return backend.grammar(asked_for, stops, left, rehearse if seconds else None)
 
     # With the executor "external_launcher" all ranks must see the grammar ready in the same step: they wait for it.
+    REHEARSALS.hold()
     asked.grammar = future = self.executor.submit(make)
+    future.add_done_callback(lambda _: REHEARSALS.release())
     if not self._use_async_grammar_compilation:
         future.exception()

@@ -25,6 +25,7 @@ from ...constraints import Vocabulary
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import BudgetTooSmall, UnsupportedConstraint
 from ..grammar_rows import GrammarRow, Grammars
+from ..rehearsal import TOKENS
 from .interface import interface
 
 TYPES = "vllm.v1.structured_output.backend_types"
@@ -77,18 +78,28 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
     Args:
         begin: makes the request's row, for a budget in tokens.
         left: returns the number of tokens that the request may still have.
+        rehearse: called with the row as soon as at most ``rehearsal.TOKENS`` tokens are left, after the first one.
 
     Raises :class:`BudgetTooSmall` if no text fits.
     """
 
-    def __init__(self, begin: Callable[[int], GrammarRow], left: Callable[[], int]) -> None:
-        self._begin, self._left, self._budget = begin, left, left()
+    def __init__(
+        self,
+        begin: Callable[[int], GrammarRow],
+        left: Callable[[], int],
+        rehearse: Callable[[GrammarRow], None] | None = None,
+    ) -> None:
+        self._begin, self._left, self._budget, self._rehearse = begin, left, left(), rehearse
         self._row, self._begun = begin(self._budget), False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Append tokens and return True; False, and nothing is appended, if one is not allowed. Ignored after the end."""
         row = self._text(len(tokens))
-        return row.terminated or row.accept(tokens)
+        accepted = row.terminated or row.accept(tokens)
+        if (rehearse := self._rehearse) is not None and row.left <= TOKENS:
+            self._rehearse = None
+            rehearse(row)
+        return accepted
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Return the longest prefix of ``tokens`` that could be appended."""
@@ -145,12 +156,16 @@ class TractileBackend(_Backend):  # type: ignore[misc]
         self.grammar(Asked("JSON_OBJECT", ""), (), lambda: 64)
 
     def grammar(
-        self, asked: Asked, stop_token_ids: Iterable[int] | None, left: Callable[[], int]
+        self,
+        asked: Asked,
+        stop_token_ids: Iterable[int] | None,
+        left: Callable[[], int],
+        rehearse: Callable[[GrammarRow], None] | None = None,
     ) -> TractileGrammar:
         """Compile the structured output of a request; any thread may call it.
 
-        ``stop_token_ids`` end a text and occur nowhere else in it. Raises what compiling a constraint raises, and
-        :class:`BudgetTooSmall` if no text fits into the tokens left.
+        ``stop_token_ids`` end a text and occur nowhere else in it. ``rehearse``: as for :class:`TractileGrammar`. Raises what
+        compiling a constraint raises, and :class:`BudgetTooSmall` if no text fits into the tokens left.
         """
         constraint = asked.constraint()
         grammars = grammars_of(self.vocabulary, frozenset(stop_token_ids or ()))
@@ -158,7 +173,7 @@ class TractileBackend(_Backend):  # type: ignore[misc]
         def begin(budget: int) -> GrammarRow:
             return grammars.row(constraint, budget)
 
-        return TractileGrammar(begin, left)
+        return TractileGrammar(begin, left, rehearse)
 
     def compile_grammar(
         self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None
