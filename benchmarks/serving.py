@@ -4,12 +4,16 @@ One engine of vLLM (0.32, on a CPU or a GPU) with the language model that ships,
 (GCD as structured output; P-GCD as a logits processor), xgrammar, guidance, outlines, and none. They take turns in one process.
 
     finished   of texts that a budget has room for, how many are valid JSON of the schema and ended within it
-    cost       tokens a second, CPU time of the process per token, and CPU time inside the back end per token (masks and
-               accepted tokens; of P-GCD, its change of the logits), with equal and with all-different constraints
+    cost       tokens a second, CPU time of the process per token, CPU time inside the back end per token (masks and
+               accepted tokens; of P-GCD, its change of the logits), wall time of a step's masks, and time to the first token,
+               with equal and with all-different constraints
     arrival    while eight requests run, new schemas arrive one by one: time to the first token, and the longest step meanwhile
 
     python benchmarks/serving.py [--smoke] [--backends NAME …] [--schemas FILE.jsonl.gz] [--limit N] [--out FILE.json]
     python benchmarks/serving.py --parts --add FILE.json … --picture docs/serving.png
+
+``--device MS``: a stand-in for an accelerator: a step draws its tokens so many milliseconds after it has started the model, and
+the host sleeps until then. ``--model`` takes another language model.
 
 Needs vLLM: ``make test-vllm`` puts it into .venv-vllm. ``--add`` takes figures of other runs; the picture needs none of vLLM.
 """
@@ -31,6 +35,7 @@ import tractile as tt
 from tractile.embedded import HMM_PATH, LM_PATH
 
 BACKENDS = ["Tractile", "Tractile P-GCD", "xgrammar", "guidance", "outlines", "none"]
+REHEARSED = "Tractile rehearsed"  # the masks of a text's end are computed in a thread
 BUDGETS = [16, 32, 64, 128, 256]
 PROMPT = "The names of the girls were"
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
@@ -85,7 +90,9 @@ def read_schemas(path: Path, limit: int) -> list[Any]:
 class Engine:
     """One vLLM engine, to which back ends are given in turn."""
 
-    def __init__(self, any_whitespace: bool = False) -> None:
+    def __init__(
+        self, any_whitespace: bool = False, model: Path = LM_PATH, device_ms: float | None = None
+    ) -> None:
         self.any_whitespace = any_whitespace
         os.environ.update(
             VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", VLLM_ALLOW_LONG_MAX_MODEL_LEN="1",
@@ -96,31 +103,51 @@ class Engine:
 
         self.refusals = (ValueError, VLLMValidationError)
         self.llm = LLM(
-            str(LM_PATH), enforce_eager=True, max_model_len=512, max_num_seqs=64, enable_prefix_caching=False,
+            str(model), enforce_eager=True, max_model_len=512, max_num_seqs=64, enable_prefix_caching=False,
             additional_config={"tractile": True}, logits_processors=["serving:Guided"],
         )  # fmt: skip
         self.engine = self.llm.llm_engine
         core = self.engine.engine_core.engine_core
         self.manager = core.structured_output_manager
-        self.kept: dict[str, Any] = {"Tractile": self.manager.backend}
+        self.kept: dict[str, Any] = {"Tractile": self.manager.backend, REHEARSED: self.manager.backend}
         self.name = ""
-        self.inside = 0.0
-        batch = core.model_executor.driver_worker.worker.model_runner.input_batch
-        self.guided = next(p for p in batch.logitsprocs.non_argmax_invariant if type(p).__name__ == "Guided")
+        self.inside, self.fills, self.firsts, self.steps = 0.0, list[float](), list[float](), list[float]()
+        runner = core.model_executor.driver_worker.worker.model_runner
+        processors = runner.input_batch.logitsprocs.non_argmax_invariant
+        self.guided = next(p for p in processors if type(p).__name__ == "Guided")
+        if device_ms is not None:
+            self._delay(runner, 1e-3 * device_ms)
         self._timed(self.manager, "grammar_bitmask")
         self._timed(self.manager, "accept_tokens")
         self._timed(self.guided, "apply")
+
+    def _delay(self, runner: Any, seconds: float) -> None:
+        """Let a step draw its tokens ``seconds`` after it has started the model, and sleep until then."""
+        execute, sample = runner.execute_model, runner.sample_tokens
+        ready = [0.0]
+
+        def started(*args: Any, **kwargs: Any) -> Any:
+            ready[0] = time.perf_counter() + seconds
+            return execute(*args, **kwargs)
+
+        def waited(*args: Any, **kwargs: Any) -> Any:
+            time.sleep(max(0.0, ready[0] - time.perf_counter()))
+            return sample(*args, **kwargs)
+
+        runner.execute_model, runner.sample_tokens = started, waited
 
     def _timed(self, owner: Any, name: str) -> None:
         """Count the CPU time of a method as time inside the back end."""
         method = getattr(owner, name)
 
         def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.thread_time()
+            start, begun = time.thread_time(), time.perf_counter()
             try:
                 return method(*args, **kwargs)
             finally:
                 self.inside += time.thread_time() - start
+                if name == "grammar_bitmask":
+                    self.fills.append(time.perf_counter() - begun)
 
         setattr(owner, name, timed)
 
@@ -134,13 +161,15 @@ class Engine:
         config = StructuredOutputsConfig(
             backend=name if name in ("xgrammar", "guidance", "outlines") else "auto"
         )
-        if name == "Tractile":
+        ours = name in ("Tractile", REHEARSED)
+        if ours:
             config.backend = "tractile"
             config.tractile = {}
         # Compact JSON where a back end can be told so: its texts shall not be long for their white space.
         compact = name in ("xgrammar", "guidance") and not self.any_whitespace
         self.manager.vllm_config.structured_outputs_config.disable_any_whitespace = compact
-        self.manager.vllm_config.additional_config = {"tractile": True} if name == "Tractile" else {}
+        asked = {"rehearsal_seconds": 0.2 if name == REHEARSED else 0}
+        self.manager.vllm_config.additional_config = {"tractile": asked} if ours else {}
         self.engine.input_processor.structured_outputs_config = config
 
     def params(self, schema: Any, budget: int, seed: int = 0, **settings: Any) -> Any:
@@ -156,6 +185,7 @@ class Engine:
     def generate(self, params: list[Any]) -> list[Any]:
         """The outputs of a batch of requests; those that are refused are None."""
         known: dict[str, Any] = {}
+        begun, waiting = time.perf_counter(), set[str]()
         for i, each in enumerate(params):
             name = f"{time.monotonic_ns()}-{i}"
             try:
@@ -163,9 +193,16 @@ class Engine:
             except self.refusals:
                 continue
             known[name] = i
+            waiting.add(name)
         found: list[Any] = [None] * len(params)
         while self.engine.has_unfinished_requests():
-            for output in self.engine.step():
+            step = time.perf_counter()
+            outputs = self.engine.step()
+            self.steps.append(time.perf_counter() - step)
+            for output in outputs:
+                if output.request_id in waiting and output.outputs[0].token_ids:
+                    waiting.discard(output.request_id)
+                    self.firsts.append(time.perf_counter() - begun)
                 if output.finished:
                     found[known[output.request_id]] = output.outputs[0]
         return found
@@ -237,7 +274,9 @@ def finished(
 
 def cost(engine: Engine, sizes: list[int], backends: list[str], rounds: int, budget: int) -> Any:
     """Medians over rounds, in which back ends take turns: tokens a second, and microseconds of CPU per token."""
-    measured = defaultdict(list)
+    from tractile.decoding.vllm import plugin
+
+    measured, fills, firsts, steps = (defaultdict(list) for _ in range(4))
     for round_ in range(rounds + 1):  # the first round compiles, and is not counted
         for size in sizes:
             for kind in ("equal", "different"):
@@ -245,27 +284,45 @@ def cost(engine: Engine, sizes: list[int], backends: list[str], rounds: int, bud
                     if name == "Tractile P-GCD" and kind == "different" and size > 8:
                         continue  # the HMM is multiplied with each automaton first
                     engine.use(name)
+                    letter = chr(ord("a") + backends.index(name))
                     names = [
-                        f"n{round_}x{i}" if kind == "different" else "n" for i in range(size)
+                        f"{letter}{round_}x{i}" if kind == "different" else letter for i in range(size)
                     ]  # new ones in each round
                     long = [array(obj(**{each: STRING}), minItems=2) for each in names]
                     params = [engine.params(schema, budget, seed=i) for i, schema in enumerate(long)]
-                    engine.inside, wall, cpu = 0.0, time.perf_counter(), time.process_time()
+                    engine.inside, engine.fills, engine.firsts, engine.steps = 0.0, [], [], []
+                    wall, cpu = time.perf_counter(), time.process_time()
                     outputs = engine.generate(params)
-                    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+                    wall = time.perf_counter() - wall
+                    plugin.REHEARSALS.join()  # the CPU time beside the steps counts as well
+                    cpu = time.process_time() - cpu
                     tokens = sum(len(o.token_ids) for o in outputs if o is not None)
                     if round_ and tokens:
                         measured[f"{name}/{size}/{kind}"].append(
                             (tokens / wall, 1e6 * cpu / tokens, 1e6 * engine.inside / tokens)
                         )
+                        fills[f"{name}/{size}/{kind}"] += engine.fills
+                        firsts[f"{name}/{size}/{kind}"] += engine.firsts
+                        steps[f"{name}/{size}/{kind}"] += engine.steps
     table = {}
     for key, rows in measured.items():
         speed, cpu, inside = (statistics.median(row[i] for row in rows) for i in range(3))
-        table[key] = {"tokens_per_second": speed, "cpu_us": cpu, "inside_us": inside}
+        times = {
+            f"{label}_{q}_ms": quantile([1e3 * each for each in found[key] or [0.0]], q)
+            for label, found in (("masks", fills), ("first", firsts), ("step", steps)) for q in (50, 95, 100)
+        }  # fmt: skip
+        table[key] = {"tokens_per_second": speed, "cpu_us": cpu, "inside_us": inside, **times}
         name, size, kind = key.split("/")
-        print(f"cost      {name:15} {size:>3} {kind:9} requests  {speed:7.0f} tokens/s  {cpu:7.0f} µs CPU a token, "
-              f"{inside:6.1f} inside the back end", flush=True)  # fmt: skip
+        print(f"cost      {name:20} {size:>3} {kind:9} requests  {speed:7.0f} tokens/s  {cpu:7.0f} µs CPU a token, "
+              f"{inside:6.1f} inside the back end; masks of a step, ms: p50 {times['masks_50_ms']:.2f}, "
+              f"p95 {times['masks_95_ms']:.2f}, most {times['masks_100_ms']:.1f}; step p50 {times['step_50_ms']:.1f}, "
+              f"p95 {times['step_95_ms']:.1f}, most {times['step_100_ms']:.0f}; first token "
+              f"p50 {times['first_50_ms']:.0f}, p95 {times['first_95_ms']:.0f}", flush=True)  # fmt: skip
     return table
+
+
+def quantile(values: list[float], percent: int) -> float:
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
 
 
 def arrival(engine: Engine, schemas: list[Any], backends: list[str], rounds: int) -> Any:
@@ -296,8 +353,11 @@ def arrival(engine: Engine, schemas: list[Any], backends: list[str], rounds: int
                 longest.append(1e3 * worst)
             while engine.engine.has_unfinished_requests():
                 engine.engine.step()
-        quantiles = {f"{label}_{q}": sorted(values)[min(len(values) - 1, len(values) * q // 100)]
-                     for label, values in (("first", first), ("step", longest)) for q in (50, 95)}  # fmt: skip
+        quantiles = {
+            f"{label}_{q}": quantile(values, q)
+            for label, values in (("first", first), ("step", longest))
+            for q in (50, 95)
+        }
         table[name] = {"schemas": len(first), **quantiles}
         print(f"arrival   {name:15} first token {quantiles['first_50']:6.1f} ms, p95 {quantiles['first_95']:6.1f}; "
               f"longest step {quantiles['step_50']:6.1f}, p95 {quantiles['step_95']:6.1f}", flush=True)  # fmt: skip
@@ -350,7 +410,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
-    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
+    parser.add_argument("--backends", nargs="+", choices=[*BACKENDS, REHEARSED], default=BACKENDS)
     parser.add_argument(
         "--schemas", type=Path, help="JSON lines of schemas, instead of the twenty of this file"
     )
@@ -358,8 +418,13 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=["finished", "cost", "arrival"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[1, 8, 32], help="requests at a time, for cost"
+    )
+    parser.add_argument(
         "--any-whitespace", action="store_true", help="xgrammar and guidance with vLLM's defaults"
     )
+    parser.add_argument("--model", type=Path, default=LM_PATH, help="folder of a language model")
+    parser.add_argument("--device", type=float, metavar="MS", help="milliseconds of a step on a device")
     parser.add_argument("--out", type=Path, help="figures as JSON")
     parser.add_argument("--add", nargs="*", type=Path, default=[], help="figures of other runs")
     parser.add_argument("--picture", type=Path)
@@ -374,12 +439,14 @@ def main() -> None:
     for path in options.add:
         for part, table in json.loads(path.read_text()).items():
             result[part] |= table
-    engine: Any = Engine(options.any_whitespace) if options.parts else None
+    engine: Any = Engine(options.any_whitespace, options.model, options.device) if options.parts else None
     backends, small = options.backends, options.smoke
     few, rounds = (slice(2), 1) if small else (slice(None), options.rounds)
     parts = {
         "finished": lambda: finished(engine, schemas[few], BUDGETS[few], backends, 1 if small else 4),
-        "cost": lambda: cost(engine, [1, 4] if small else [1, 8, 32], backends, rounds, 40 if small else 64),
+        "cost": lambda: cost(
+            engine, [1, 4] if small else options.sizes, backends, rounds, 40 if small else 64
+        ),
         "arrival": lambda: arrival(engine, schemas[few], backends, rounds),
     }
     for part in options.parts:
