@@ -1,5 +1,6 @@
 """The format "regex": nothing is accepted that Python's ``re`` or ECMA-262 refuses."""
 
+import itertools
 import json
 import random
 import re
@@ -9,7 +10,7 @@ import subprocess
 import pytest
 
 import tractile as tt
-from tractile.constraints.automata import dfa
+from tractile.constraints.automata import dfa, utf8
 from tractile.constraints.automata.lazy import explore
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json import regexes
@@ -20,11 +21,13 @@ GOOD = [
     "", "a", "|", "^abc$", "(a|b)*", "[a-z]+", "[^a-z0-9_-]{2,10}?", r"\d+\.\d*", "(?:(?:(?:(x))))+?", "(?=a)b",
     r"(?<!\ba{3}.)c", r"[\w.-]+@[\w-]+\.[a-z]{2,6}", "a{3}", "a{3,}", "a{10,100}", "a{19,20}", r"\/\x41é\u00e9",
     "([)])", "((((((a))))))", "[a-]", "[-a]", r"[\s\S]*", '"', "a\nb", "[ -~]", "a()", "(?!)",
+    r"(a)\1+", r"(?=(a|(b)))\2\1{2}", r"((a)\2)", "()" * 9 + r"\9",
 ]  # fmt: skip
 BAD = [
     "*", "a**", "(", "a)", "[", "[]", "[^]", "a{2,1}", "a{99,98}", "{", "}", "]", "a{", "(?P<n>a)", "(?<n>a)", r"\1",
     r"\p{L}", "(?i)a", "[z-a]", "[a-Z]", r"\q", "a++", "(?<=a*)b", "(?<=a|bc)", "^*", r"\b+", "(?=a)*", "[--a]", "[a--b]",
-    "[[a]", "[a&&b]", "\\", r"[\d-z]", "(?#c)", "(?>a)", r"\0",
+    "[[a]", "[a&&b]", "\\", r"[\d-z]", "(?#c)", "(?>a)", r"\0", r"(\1)", r"(a)\2", r"(a)\10", r"(?:a)\1", r"()\11",
+    r"(a)[\1]", r"(a)(?<=\1)",
 ]  # fmt: skip
 
 
@@ -96,10 +99,46 @@ def test_groups_nest_to_a_depth(constraint):
 @pytest.mark.parametrize("levels", [0, 1, 2])
 def test_the_stack_reads_what_the_finite_automaton_reads(levels, monkeypatch):
     monkeypatch.setattr(regexes, "DEEPEST", levels)
+    monkeypatch.setattr(regexes, "NUMBERED", 0)  # finite automata have no references
     whole = explore(StackAutomaton(PatternsText(spelled)), 20_000)
     finite = patterns(spelled, levels)
     assert dfa.difference(whole, finite).is_empty
     assert dfa.difference(finite, whole).is_empty
+
+
+def refers(text):
+    """Whether a text of the signs ``()\\12`` has balanced groups and refers to closed ones only."""
+    groups, closed, number, at = [], set(), 0, 0
+    while at < len(text):
+        sign, after = text[at], text[at + 1 : at + 2]
+        if sign == "\\" and (
+            not after or (after in "12" and (int(after) not in closed or text[at + 2 : at + 3] in ("1", "2")))
+        ):
+            return False
+        if sign == "(":
+            number += 1
+            groups.append(number)
+        elif sign == ")":
+            if not groups:
+                return False
+            closed.add(groups.pop())
+        at += 2 if sign == "\\" else 1
+    return not groups
+
+
+def test_references_are_to_closed_groups():
+    machine, signs, size = PatternsText(utf8.utf8), r"()\12", 6
+    accepted, todo = set(), [("", machine.start())]
+    for text, local in todo:  # grows during the loop
+        if machine.final(local):
+            accepted.add(text)
+        for low, high, after in machine.moves(local) if len(text) < size else ():
+            todo += [(text + sign, after) for sign in signs if low <= ord(sign) <= high]
+    texts = ["".join(some) for length in range(size + 1) for some in itertools.product(signs, repeat=length)]
+    assert accepted == {text for text in texts if refers(text)}
+    assert r"()()\2" in accepted
+    for text in accepted:
+        re.compile(text)
 
 
 def test_completions_lead_to_acceptance():
@@ -141,7 +180,7 @@ def test_masks_finish_within_the_budget():
         vocab
     )
     query, rng = tt.gcd(fa, 14), random.Random(2)
-    for _ in range(150):
+    for _ in range(40):
         row, tokens = query.start(), []
         while not tokens or tokens[-1] != 261:
             allowed = row.mask()[0].nonzero().flatten().tolist()

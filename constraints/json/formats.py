@@ -134,15 +134,15 @@ PATTERNS[MORE_HOSTS] = r"[A-Za-z0-9.\-\x80-\U0010FFFF]+"
 FEWER_AND_MORE = {name: (name + IN_UTC, name + ANYWHERE) for name in TIMES} | {"regex": (SHALLOW, BEGUN)}
 """For each format with a machine: formats of few states that have fewer strings, and more."""
 LEFT_OUT = dict.fromkeys(TIMES, "left out is the second 60 but at 23:59:60 in UTC") | {
-    "regex": f"left out are groups within groups within {FEW} others"
+    "regex": f"left out are back-references, and groups within groups within {FEW} others"
 }
 """What the first of them lacks, for messages."""
 PARTIAL = {
     "regex": (
         SHALLOW,
         BEGUN,
-        "what ECMA-262 (with the flag u or without) and Python read alike, without named groups and back-references",
-        f"groups nest at most {DEEPEST} levels, {FEW} beside other conditions; ranges are of letters or digits, or [ -~], [!-~]",
+        "what ECMA-262 (with the flag u or without) and Python read alike, without named groups",
+        f"groups nest at most {DEEPEST} levels, beside other conditions {FEW} and without references; ranges are of letters or digits",
     ),
     "idn-hostname": (
         SOME_HOSTS,

@@ -1,11 +1,12 @@
 """The format ``regex``: regular expressions that both ECMA-262 (with the flag ``u`` or without) and Python's ``re`` read.
 
-    R = ( "|" | assertion | atom quantifier? )*           atom = character | escape | class | "(" R ")" | "(?:" R ")"
+    R = ( "|" | assertion | atom quantifier? )*           atom = single | "(" R ")" | "(?:" R ")" | "\\" 1 … 9
     assertion = ^ $ \\b \\B | "(?=" R ")" | "(?!" R ")" | "(?<=" sized* ")" | "(?<!" sized* ")"
     sized     = ^ | $ | \\b | \\B | single | single "{n}"         single = character | escape | class
 
-What only one of the two reads is left out (named groups, ``\\p{…}``, inline flags, ``\\0``), and so is what must be counted or
-compared over a distance: back-references, ranges other than of letters or digits, ``{n,m}`` with an n of three digits.
+A back-reference is to a group that is closed, and no digit follows it. What only one of the two reads is left out (named groups,
+``\\p{…}``, inline flags, ``\\0``), and so is what must be compared over a distance: ranges other than of letters or digits,
+``{n,m}`` with an n of three digits.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
 
-NEST = 0xFF
-"""The byte in place of the pattern within a group; it occurs in no text."""
+GROUP, CAPTURE, REFERENCE = 0xFD, 0xFE, 0xFF
+"""Bytes in place of the pattern within a group, without a number and with one, and before the digit of a reference."""
 DEEPEST = 50
 """Levels of groups; Python's ``re`` calls itself for each, and gives up within a thousand calls."""
 FEW = 2
-"""Levels of groups in finite automata."""
+"""Levels of groups in finite automata, which have no references."""
+NUMBERED = 9
+"""The groups that references may name."""
 
 SPECIAL = r"\\(?:[\^$\\.*+?()\[\]{}|/tnrfvdDwWsS]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})"
 MEMBER = rf"[^\\\[\]^&|~-]|\\-|{SPECIAL}|[ !]-~"
@@ -63,21 +66,40 @@ def flat(alphabet: Alphabet) -> Nfa:
 def patterns(alphabet: Alphabet, levels: int | None) -> Nfa:
     """Return the DFA of the contents of strings that are patterns with at most so many levels of groups.
 
-    ``levels=None``: what stands in a group is the byte ``NEST``.
+    ``levels=None``: what stands in a group is a byte ``GROUP`` or ``CAPTURE``, and references have a byte ``REFERENCE``.
     """
-    parts = [flat(alphabet)]
+
+    def text(pattern: str) -> Nfa:
+        return compile_pattern(pattern, 0, alphabet)
+
+    parts, after = [flat(alphabet)], rf"\)(?:{QUANTIFIER})?"
     if levels != 0:
-        inside = nfa.literal(bytes([NEST])) if levels is None else patterns(alphabet, levels - 1)
-        for opening, closing in ((r"\((?:\?:)?", rf"\)(?:{QUANTIFIER})?"), (r"\(\?[=!]", r"\)")):
-            opened, closed = (compile_pattern(each, 0, alphabet) for each in (opening, closing))
-            parts.append(nfa.concat([opened, inside, closed]))
+        group, capture = (
+            nfa.literal(bytes([mark])) if levels is None else patterns(alphabet, levels - 1)
+            for mark in (GROUP, CAPTURE)
+        )
+        parts += [
+            nfa.concat([text(opening), inside, text(closing)])
+            for opening, inside, closing in (
+                (r"\(", capture, after),
+                (r"\(\?:", group, after),
+                (r"\(\?[=!]", group, r"\)"),
+            )
+        ]
+    if levels is None:
+        digit = nfa.concat([text(r"\\"), nfa.literal(bytes([REFERENCE])), text("[1-9]")])
+        parts.append(nfa.concat([digit, nfa.optional(text(QUANTIFIER))]))
+        anything = nfa.star(nfa.byte_ranges([(0, 255)]))
+        found = dfa.simplify(nfa.star(nfa.union(parts)))
+        return dfa.minimize(dfa.difference(found, nfa.concat([anything, digit, text("[0-9]"), anything])))
     return dfa.minimize(nfa.star(nfa.union(parts)))
 
 
 class PatternsText(Region):
     """The contents of strings that are regular expressions; groups nest ``DEEPEST`` levels deep.
 
-    The local state is (state, states to return to after each open group, the innermost last).
+    The local state is (state, open groups, numbered groups so far, at most ``NUMBERED``). An open group is the state to return to
+    and its number, 0 if it has none.
     """
 
     longest = None
@@ -86,48 +108,56 @@ class PatternsText(Region):
         found = patterns(alphabet, None)
         self.begin, self.ends = int(found.start[0]), frozenset(found.accept.tolist())
         self.rows: dict[int, list[tuple[int, int, int]]] = {state: [] for state in range(found.num_states)}
-        self.nested: dict[int, int] = {}
+        self.groups: dict[int, list[tuple[bool, int]]] = {state: [] for state in self.rows}
+        self.references: dict[int, int] = {}
         for source, low, high, target in found.edges.tolist():
-            if high == NEST:
-                self.nested[source] = target
+            if low == REFERENCE:
+                self.references[source] = target
+            elif low >= GROUP:
+                self.groups[source] += [(mark == CAPTURE, target) for mark in range(low, high + 1)]
             else:
                 self.rows[source].append((low, high, target))
         self.flat = shortest_words(self.rows, self.ends)  # without groups
-        rows = {
-            state: row + self.rows.get(self.nested.get(state, -1), []) for state, row in self.rows.items()
+        within = {
+            state: row + [move for _, to in self.groups[state] for move in self.rows[to]]
+            for state, row in self.rows.items()
         }
-        self.shortest = shortest_words(rows, self.ends)
+        self.shortest = shortest_words(within, self.ends)
 
     def start(self) -> Local:
-        return (self.begin, ())
+        return (self.begin, (), 0)
 
-    def here(self, local: Local) -> list[tuple[int, tuple[int, ...]]]:
+    def here(self, local: Local) -> list[tuple[int, tuple[tuple[int, int], ...], int]]:
         """Return the local states that are reached without reading."""
-        state, stack = local
-        found = [(state, stack)]
-        for state, stack in found:  # grows during the loop
-            if state in self.nested and len(stack) < DEEPEST:
-                found.append((self.begin, (*stack, self.nested[state])))
-            if state in self.ends and stack:
-                found.append((stack[-1], stack[:-1]))
+        found = [local]
+        for state, groups, count in found:  # grows during the loop
+            for has_number, to in self.groups[state] if len(groups) < DEEPEST else ():
+                number = count + 1 if has_number and count < NUMBERED else 0
+                found.append((self.begin, (*groups, (to, number)), max(count, number)))
+            if state in self.ends and groups:
+                found.append((groups[-1][0], groups[:-1], count))
         return found
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return sorted(
-            (low, high, (target, stack))
-            for state, stack in self.here(local)
-            for low, high, target in self.rows[state]
-            if len(stack) < DEEPEST or target in self.flat
-        )
+        found = []
+        for state, groups, count in self.here(local):
+            room = len(groups) < DEEPEST
+            found += [(a, b, (to, groups, count)) for a, b, to in self.rows[state] if room or to in self.flat]
+            if state in self.references:
+                closed = set(range(1, count + 1)) - {number for _, number in groups}
+                for low, high, to in self.rows[self.references[state]]:
+                    found += [(48 + n, 48 + n, (to, groups, count)) for n in closed if low <= 48 + n <= high]
+        return sorted(found)
 
     def final(self, local: Local) -> bool:
-        return any(state in self.ends and not stack for state, stack in self.here(local))
+        return any(state in self.ends and not groups for state, groups, _ in self.here(local))
 
     def completion(self, local: Local) -> bytes:
-        state, stack = local
-        words = self.shortest if len(stack) < DEEPEST else self.flat
-        return b"".join([words[state], *(self.shortest[each] for each in reversed(stack))])
+        state, groups, _ = local
+        words = self.shortest if len(groups) < DEEPEST else self.flat
+        return b"".join([words[state], *(self.shortest[to] for to, _ in reversed(groups))])
 
     def view(self, local: Local, reach: int) -> Local:
-        state, stack = local
-        return state, stack[-reach - 1 :], min(DEEPEST - len(stack), reach + 1)
+        state, groups, count = local
+        inside = frozenset([number for _, number in groups])
+        return state, groups[-reach - 1 :], min(DEEPEST - len(groups), reach + 1), count, inside
