@@ -142,7 +142,7 @@ PARTIAL = {
         SHALLOW,
         BEGUN,
         "what ECMA-262 (with the flag u or without) and Python read alike, without named groups",
-        f"groups nest at most {DEEPEST} levels, beside other conditions {FEW} and without references; ranges are of letters or digits",
+        f"groups nest at most {DEEPEST} levels ({FEW} beside other conditions, without references); ranges of letters or digits",
     ),
     "idn-hostname": (
         SOME_HOSTS,
