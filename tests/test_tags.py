@@ -386,6 +386,13 @@ PERSON = {
     "required": ["name"],
     "properties": {"name": {"type": "string"}, "n": {"type": "integer"}},
 }
+ORDERED = {
+    "type": "object",
+    "properties": {name: {"type": "integer"} for name in "abc"},
+    "required": ["a", "b"],
+}
+ORDERS = ['{"a": 1, "b": 2}', '{"b": 2, "a": 1}', '{"a": 1}', '{"a": 1, "c": 3, "b": 2}', '{"a": 1, "b": 2, "c": 3}',
+          '{"a":1,\n"b" :2}']  # fmt: skip
 STRUCTURAL = [
     (FREE, CALLS), (FREE | {"at_least_one": True}, CALLS), (FREE | {"stop_after_first": True}, CALLS),
     (FREE | {"at_least_one": True, "stop_after_first": True}, CALLS), (FREE | {"excludes": ["hi"]}, CALLS),
@@ -411,6 +418,13 @@ STRUCTURAL = [
     ({"type": "grammar", "grammar": 'root ::= "a" | "b" x\nx ::= [0-9]+'}, ["a", "b1", "b", "a1"]),
     (as_tag("<t>", {"type": "grammar", "grammar": 'root ::= "x"+'}, "</t>"), ["<t>xx</t>", "<t></t>"]),
     ({"type": "json_schema", "json_schema": True}, ["1", '{"a": [1]}', "x"]),
+    ({"type": "json_schema", "json_schema": {"type": "integer"}}, ["1", "1.0", "1e2", "-12", " 1", "1 ", "01"]),
+    ({"type": "json_schema", "json_schema": {"type": "number"}}, ["1", "1.50", "1e2", "-1.5E-3", ".5", "01"]),
+    ({"type": "json_schema", "json_schema": ORDERED}, ORDERS),
+    ({"type": "json_schema", "json_schema": ORDERED, "any_order": True}, ORDERS),
+    ({"type": "regex", "pattern": "a.[^b]\\w"}, ["a\n\n_", "axxx", "axxé", "axbx"]),
+    (as_tag("<t>", {"type": "optional", "content": ANY}, "</t>"), ["<t></t>", "<t>a</t>", "<t>a</t>b</t>"]),
+    ({"type": "dispatch", "rules": [["<a>", NUMBER], ["<a>", const("x")]]}, ["<a>1", "<a>x", "<a>y"]),
     ({"type": "repeat", "min": 1, "max": 2, "content": const("a")}, ["", "a", "aa", "aaa"]),
     ({"type": "repeat", "min": 0, "max": -1, "content": const("a")}, ["", "aaaa", "b"]),
     ({"type": "optional", "content": const("a")}, ["", "a", "aa"]),
@@ -557,6 +571,15 @@ def test_every_part_keeps_its_max_tokens(part):
         text = f"!{begin}{letter * more}{end};"
         assert constraint.accepts(text)
         assert fa.accepts_tokens([b + 1 for b in text.encode()] + [0]) == accepted
+    for style, text in (
+        ("qwen_xml", "<parameter=a>{}</parameter>"),
+        ("cohere_xml", '<cofl:value name="a" type="raw">{}</cofl:value>'),
+    ):
+        schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+        xml = {"type": "json_schema", "style": style, "json_schema": schema, "max_tokens": len(text)}
+        fa = structural_tag(as_tag("<", xml, ">")).compile(BYTES)
+        for inner, accepted in (("xy", True), ("xyz", False)):
+            assert fa.accepts_tokens([b + 1 for b in f"<{text.format(inner)}>".encode()] + [0]) == accepted
     tagged = structural_tag(as_tag("<", JSON_PART | {"max_tokens": 3}, ">")).compile(BYTES)
     assert tagged.accepts_tokens([b + 1 for b in b'<"a">'] + [0])
     assert not tagged.accepts_tokens([b + 1 for b in b'<"ab">'] + [0])

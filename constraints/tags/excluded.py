@@ -11,6 +11,7 @@ from ..constraint import Constraint
 from ..json.constraint import written
 from ..json.document import Schema, read_schema
 from ..json.lazy.schema import root_machine, schema_machines, stack_automaton
+from ..json.lazy.survey import Survey
 from ..json.lazy.values import Machines
 from ..json.shapes import NEVER, Need, Strings
 from ..json.values import Value
@@ -67,8 +68,13 @@ class Excluding(Machines):
 def machines_without(
     schema: Schema, options: Options, words: tuple[str, ...]
 ) -> tuple[Machines, tuple[Narrowing, ...]]:
-    """Return the machines of a schema without the values that contain one of the words, and its narrowings."""
-    machines, narrowed = schema_machines(schema, False, options)
+    """Return the machines of a schema without the values that contain one of the words, and its narrowings.
+
+    Integers are written without a point.
+    """
+    machines, _ = schema_machines(schema, False, options)
+    machines.notation = machines.notation._replace(whole=True)
+    narrowed = Survey(machines.document, machines.keywords.asserts_format, machines.notation).narrowings()
     return Excluding(machines, words) if words else machines, narrowed
 
 
