@@ -107,8 +107,8 @@ class Rehearsals:
     """A thread that advances rehearsals one after another, in slices of time with pauses in between.
 
     It waits while constraints are being compiled (:meth:`hold`), and ends with the last rehearsal. ``slice_seconds``: how long it
-    goes on, and then to the end of a mask; ``pause``: the pause after that, as a multiple of its length. The thread shares Python's
-    interpreter lock with the engine: what it does is hidden while the engine waits for a device, and delays it otherwise.
+    goes on, and then to the end of a mask; ``pause``: the pause after that, as a multiple of its length. The thread shares
+    Python's interpreter lock with the engine: it delays the engine, except while that waits for a device.
 
     Examples
     --------
