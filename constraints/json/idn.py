@@ -53,14 +53,38 @@ def hostnames(alphabet: Alphabet) -> Nfa:
     def text(pattern: str) -> Nfa:
         return compile_pattern(pattern, 0, alphabet)
 
-    characters = alphabet(wide())
-    unit = nfa.union([characters, repeat(text("[a-z0-9-]"), 1, RUN)])
-    one = nfa.union([characters, text("[a-z0-9]")])
-    hyphened = nfa.concat([one, nfa.star(nfa.concat([nfa.optional(text("-")), one]))])
-    mixed = dfa.intersect(dfa.simplify(repeat(unit, 1, UNITS)), dfa.simplify(hyphened))
     plain = dfa.intersect(
         dfa.simplify(repeat(text("[A-Za-z0-9-]"), 1, LONGEST)),
         dfa.simplify(text("[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")),
     )
+    mixed = mixed_label(alphabet(wide()), text("[a-z0-9]"), text("-"))
     label = dfa.minimize(nfa.union([mixed, plain]))
     return dfa.minimize(nfa.concat([label, repeat(nfa.concat([text(DOTS), label]), 0, LABELS - 1)]))
+
+
+def mixed_label(characters: Nfa, letters: Nfa, hyphen: Nfa) -> Nfa:
+    """Return labels of at most ``UNITS`` units.
+
+    The states are (units begun, characters of ASCII that fit into the last one, whether a hyphen was the last character).
+    """
+    number = {
+        state: i
+        for i, state in enumerate(
+            (n, k, h) for n in range(UNITS + 1) for k in range(RUN) for h in (False, True)
+        )
+    }
+    end, wide_from = len(number), len(number) + 1
+    arcs: list[tuple[int, Nfa | None, int]] = [
+        (wide_from + n, characters, number[n + 1, 0, False]) for n in range(UNITS)
+    ]
+    for (units, room, after_hyphen), here in number.items():
+        if units < UNITS:
+            arcs.append((here, None, wide_from + units))
+        if room or units < UNITS:
+            following = (units, room - 1) if room else (units + 1, RUN - 1)
+            arcs.append((here, letters, number[*following, False]))
+            if units and not after_hyphen:
+                arcs.append((here, hyphen, number[*following, True]))
+        if units and not after_hyphen:
+            arcs.append((here, None, end))
+    return dfa.simplify(nfa.network(wide_from + UNITS, arcs, number[0, 0, False], end))
