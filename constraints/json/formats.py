@@ -7,7 +7,6 @@ the reserved operators of URI templates and characters beyond the plane 3 in IRI
 
 from __future__ import annotations
 
-from functools import lru_cache
 
 from .. import limits
 from ..automata import dfa
@@ -162,13 +161,13 @@ def rounded(name: str, up: bool) -> str:
     return FEWER_AND_MORE.get(name, (name, name))[up]
 
 
-@lru_cache(maxsize=8)
+@metered(maxsize=8)
 def machine(name: str, alphabet: Alphabet) -> Machine:
     """Return the machine of the string contents that have a format with many states (see ``FEWER_AND_MORE``)."""
     return PatternsText(alphabet) if name == "regex" else times(name)
 
 
-@lru_cache(maxsize=2)
+@metered(maxsize=2)
 def times(name: str) -> TimeText:
     """Return the machine of a format with leap seconds."""
     before = TIMES[name]
