@@ -7,7 +7,6 @@ the reserved operators of URI templates and characters beyond the plane 3 in IRI
 
 from __future__ import annotations
 
-
 from .. import limits
 from ..automata import dfa
 from ..automata.lazy import explore
