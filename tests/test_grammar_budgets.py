@@ -104,6 +104,10 @@ TOKENS = {
         "start: <[^1,3]>{2} <[*]>",
         Series((Tokens(Leaf("b*"), 2, 2), Tokens(Leaf("[ab]*"), 1, 1))),
     ),
+    "llguidance's others in Lark's repeats": (
+        'start: <[^3]>~2..3 "a"',
+        Series((Tokens(Leaf(OTHERS), 3, 2), Leaf("a"))),
+    ),
     "llguidance's others in a row": ('start: <[^3]>* "a"', Series((Leaf(OTHERS), Leaf("a")))),
 }
 

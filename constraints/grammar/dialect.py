@@ -25,6 +25,7 @@ from .statements import (
     is_terminal,
     name_of,
     refused,
+    repeats,
     special_terminals,
     statements,
     tokens,
@@ -261,14 +262,6 @@ class Rewriter:
 def quoted(text: str) -> str:
     """Return a text as a string literal of Lark."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def repeats(body: Sequence[Token], at: int) -> tuple[int, int | None, int]:
-    """Return the fewest and the most repetitions that a sign at ``at`` asks for, and the position after it."""
-    token = body[at] if at < len(body) else None
-    if token is not None and token.text in ("*", "+", "?"):
-        return int(token.text == "+"), 1 if token.text == "?" else None, at + 1
-    return (*counts(token), at + 1) if token is not None and token.kind == "COUNT" else (1, 1, at)
 
 
 def last_alternative(pieces: Sequence[str]) -> int:

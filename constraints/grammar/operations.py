@@ -18,7 +18,7 @@ from ..automata.repeats import repeat
 from ..json.text import Writing, json_separators
 from ..regex.pattern import compile_pattern
 from .dialect import Extensions, Lazy
-from .statements import Token, counts, is_terminal, name_of, refused
+from .statements import Token, is_terminal, name_of, refused, repeats
 
 WORDS = re.compile(r"\w+|[^\w\s]|\s+")
 
@@ -96,22 +96,11 @@ class TerminalReader:
 
     def _repeated(self, body: Sequence[Token], at: int) -> tuple[Nfa, int]:
         found, at = self._atom(body, at)
-        while at < len(body):
-            token = body[at]
-            if token.text in ("*", "+", "?"):
-                found = repeat(found, int(token.text == "+"), 1 if token.text == "?" else None)
-                at += 1
-            elif token.kind == "COUNT":
-                found, at = repeat(found, *counts(token)), at + 1
-            elif token.text == "~" and at + 1 < len(body) and body[at + 1].kind == "NUMBER":
-                low = high = int(body[at + 1].text)
-                at += 2
-                if at + 1 < len(body) and body[at].text == "..":
-                    high, at = int(body[at + 1].text), at + 2
-                found = repeat(found, low, high)
-            else:
-                break
-        return found, at
+        while True:
+            low, high, after = repeats(body, at)
+            if after == at:
+                return found, at
+            found, at = repeat(found, low, high), after
 
     def _atom(self, body: Sequence[Token], at: int) -> tuple[Nfa, int]:
         token = body[at]

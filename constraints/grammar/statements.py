@@ -89,6 +89,22 @@ def counts(token: Token) -> tuple[int, int | None]:
     return least, most
 
 
+def repeats(body: Sequence[Token], at: int) -> tuple[int, int | None, int]:
+    """Return the fewest and the most repetitions that a sign at ``at`` asks for (1 without one), and the position after it."""
+    token = body[at] if at < len(body) else None
+    if token is None:
+        return 1, 1, at
+    if token.text in ("*", "+", "?"):
+        return int(token.text == "+"), 1 if token.text == "?" else None, at + 1
+    if token.kind == "COUNT":
+        return (*counts(token), at + 1)
+    following = [each.text for each in body[at + 1 : at + 4]]
+    if token.text == "~" and following and body[at + 1].kind == "NUMBER":
+        ranged = len(following) == 3 and following[1] == ".."
+        return int(following[0]), int(following[-1] if ranged else following[0]), at + (4 if ranged else 2)
+    return 1, 1, at
+
+
 def is_terminal(name: str) -> bool:
     """Return whether a name is that of a terminal."""
     return name.lstrip("_")[:1].isupper()
