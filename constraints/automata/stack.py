@@ -287,6 +287,16 @@ class StackAutomaton:
             return configuration
         return self.stack(configuration.machine, local, configuration.parent)
 
+    def names_forgotten(self, configuration: Configuration) -> Configuration:
+        """Replace the top machines by those that keep only first bytes of names: see :meth:`Machine.forgetting`."""
+        found = []
+        for top in stacks_of(configuration):
+            machine = top.machine.forgetting(repeats=False)
+            found.append(
+                self.stack(machine, machine.forgetful(top.local), top.parent) if machine.forgets else top
+            )
+        return found[0] if len(found) == 1 else frozenset(found)
+
     def body(self, configuration: Configuration) -> Body | None:
         active, _ = self.active(configuration)
         if len(active) != 1:
@@ -363,6 +373,17 @@ def upwards(stack: Stack, reach: int | None = None) -> Iterator[Stack]:
 def stacks_of(configuration: Configuration) -> Iterable[Stack]:
     """Return the stacks of a configuration: itself, or the members of a set."""
     return (configuration,) if isinstance(configuration, Stack) else configuration  # type: ignore[return-value]
+
+
+def forgets_names(configuration: Configuration) -> bool:
+    """Return whether a frame has forgotten names: see :meth:`StackAutomaton.names_forgotten`."""
+    for stack in stacks_of(configuration):
+        frame: Stack | None = stack
+        while frame is not None:
+            if frame.machine.forgets:
+                return True
+            frame = frame.parent
+    return False
 
 
 def merged(arcs: list[tuple[int, int, Stack]]) -> Moves:

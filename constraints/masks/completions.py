@@ -39,6 +39,10 @@ class Distances(Protocol):
     def depends_on_names(self, state: int, left: int) -> bool:
         """Return whether :meth:`within` has to go through the texts of names."""
 
+    def within_for_any_names(self, state: int, left: int, search: bool) -> bool | None:
+        """Return :meth:`within` for all states that differ from this one in forgotten names; ``None`` if unknown.
+        ``search``: whether to search if bounds do not tell."""
+
     def fewest(self, state: int) -> int:
         """Return the distance."""
 
@@ -81,6 +85,10 @@ class Completions:
     def depends_on_names(self, state: int, left: int) -> bool:
         """Return False: nothing is searched."""
         return False
+
+    def within_for_any_names(self, state: int, left: int, search: bool) -> bool | None:
+        """Return ``None``: unknown."""
+        return None
 
     def fewest(self, state: int) -> int:
         """Return the bound; not exact."""

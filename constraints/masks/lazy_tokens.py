@@ -10,15 +10,17 @@ from numpy import ndarray
 
 from .. import limits
 from ..automata.lazy import LazyAutomaton, Numbered
+from ..automata.stack import StackAutomaton, forgets_names
 from ..lifting.lazy_distances import Distances as Exact
 from ..lifting.lazy_distances import short_search
 from ..vocabulary.trie import put
 from ..vocabulary.vocabulary import Vocabulary
 from .completions import NEVER, Completions, Distances
 from .steps import Steps
+from .text_tokens import Bits
 from .texts import Texts
 from .token_masks import WORD, TokenMasks, Words
-from .within import tokens_to
+from .within import Wanted, tokens_to
 
 MOST_NAMES = 500  # searches of one mask from names that must differ from others
 MOST_GIVEN_UP = 1  # searches of one mask given up, after which upper bounds stand
@@ -176,11 +178,10 @@ class LazyTokens(Steps):
                 return self.within(target, left)
             return target >= 0 and self.distances.lowered_bound(target, left) <= left
 
-        out = (
-            tokens_to(self.masks, state, near)
-            if state >= 0
-            else np.zeros(self.vocab.trie.num_bytes, np.uint8)
-        )
+        out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        if state >= 0:
+            found = self._for_any_names(state, left, near, given_up)
+            out = tokens_to(self.masks, state, near) if found is None else found
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # empty: find one token
@@ -190,6 +191,40 @@ class LazyTokens(Steps):
                     if not out.any() and self.distances.searched(target, left, positions):
                         put(out, tokens, True)
         return out.view(WORD)
+
+    def _for_any_names(self, state: int, left: int, near: Wanted, given_up: int) -> Bits | None:
+        """Return the tokens after which ``left`` tokens suffice, found without the texts of names where these do not matter.
+
+        ``near`` judges the other tokens one by one. ``None`` if they are many, or if no name matters. Nothing is searched once
+        ``given_up`` searches have been given up.
+        """
+        states, trie = self.states, self.vocab.trie
+        if not isinstance(states.automaton, StackAutomaton):
+            return None
+        begin = states.number(states.automaton.names_forgotten(states.configurations[state]))
+        if begin == state:
+            return None
+        judged: dict[int, bool | None] = {}
+
+        def near_any(target: int) -> bool:
+            if forgets_names(states.configurations[target]):
+                search = self.distances.given_up < given_up
+                judged[target] = self.distances.within_for_any_names(target, left, search)
+            else:
+                judged[target] = near(target)
+            return bool(judged[target])
+
+        out, apart = tokens_to(self.masks, begin, near_any), dict(trie.of_two_names)
+        if None in judged.values():
+            unknown = tokens_to(self.masks, begin, lambda target: judged[target] is None)
+            tokens = np.flatnonzero(np.unpackbits(unknown, bitorder="little")).tolist()
+            if len(tokens) > MOST_NAMES:
+                return None
+            apart |= {token: self.vocab.token_bytes[token] for token in tokens}
+        for token, text in apart.items():
+            target = states.run(state, text)
+            put(out, np.array([token]), target >= 0 and near(target))
+        return out
 
 
 def all_bytes(vocab: Vocabulary) -> bool:

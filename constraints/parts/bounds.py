@@ -21,8 +21,9 @@ from ..automata.machines import Choice, Concatenation, Repetition
 from ..automata.region import Machine
 from ..automata.stack import Stack, StackAutomaton
 from ..lifting.crossings import Crossings
-from ..lifting.lazy_distances import Distances, Search, short_search
+from ..lifting.lazy_distances import Distances, short_search
 from ..lifting.lower_bounds import Exhausted
+from ..lifting.stack_search import Search
 from ..vocabulary.vocabulary import Vocabulary
 from .automaton import BEFORE, Part, Twins, frames
 from .top_frames import Stretches

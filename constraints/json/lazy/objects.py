@@ -32,7 +32,7 @@ from .settle import forms
 
 if TYPE_CHECKING:
     from .bounded import Ways
-    from .members_apart import Variants
+    from .object_variants import Variants
     from .values import Machines
 
 
@@ -347,7 +347,7 @@ class ObjectMachine(Region):
 
     @cached_property
     def _variants(self) -> Variants:
-        from .members_apart import variants
+        from .object_variants import variants
 
         return variants(self)
 
