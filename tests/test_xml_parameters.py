@@ -162,6 +162,15 @@ def test_members_in_any_order_and_number():
                 assert constraint.accepts("".join(q(n, 1) for n in some)) == right, some
 
 
+def test_a_finite_automaton_has_one_order_of_many_members():
+    schema = {"type": "object", "properties": {f"p{i}": {"type": "integer"} for i in range(20)}}
+    constraint = structural_tag(of(schema, "qwen_xml", any_order=True))
+    assert constraint.accepts(q("p19", 1) + q("p3", 1))
+    assert not constraint.finite.accepts(q("p19", 1) + q("p3", 1))
+    assert constraint.finite.accepts(q("p3", 1) + q("p19", 1))
+    assert [each.keyword for each in constraint.finite.narrowed] == ["order"]
+
+
 def test_dependent_members_and_patterns_of_names():
     schema = {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
               "dependentRequired": {"b": ["a"]}, "patternProperties": {"^x-": {"type": "boolean"}}}  # fmt: skip

@@ -7,6 +7,7 @@ A state of the members is the set of those that have been passed, and their numb
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,10 @@ from .around import glued
 
 if TYPE_CHECKING:
     from .xml_machines import Look, XmlMachines
+
+
+MOST_ORDERED = 8
+"""The most members whose every order a finite automaton has."""
 
 
 class Elements(Caller):
@@ -106,7 +111,7 @@ class Members(Elements):
         found = [(names[i], members_of.need_of(shape, names[i], namer)) for i in order]
         self.named = [(name, need) for name, need in found if name in shape.required or need != NEVER]
         self.others = xml.undeclared(shape, names)
-        self.least, self.most = shape.least, shape.most
+        self.least, self.most, self.any_order = shape.least, shape.most, xml.any_order
         self.required = sum(1 << i for i, (name, _) in enumerate(self.named) if name in shape.required)
         self.every = (1 << len(self.named)) - 1
 
@@ -121,9 +126,9 @@ class Members(Elements):
         """Return the local state after a member."""
         seen, count = local
         if which >= len(self.named):
-            seen = seen if self.xml.any_order else self.every
+            seen = seen if self.any_order else self.every
         else:
-            seen |= 1 << which if self.xml.any_order else (2 << which) - 1
+            seen |= 1 << which if self.any_order else (2 << which) - 1
         return seen, min(count + 1, self.least) if self.most is None else count + 1
 
     def open(self, local: Local, texts: Sequence[bytes | None]) -> Iterator[tuple[int, Local]]:
@@ -132,7 +137,7 @@ class Members(Elements):
             bit = 1 << which if which < len(self.named) else 0
             if text is None or bit & local[0]:
                 continue
-            if waiting and not self.xml.any_order and (not bit or waiting & bit - 1):
+            if waiting and not self.any_order and (not bit or waiting & bit - 1):
                 return
             after = self.after(local, which)
             if self.reaches(after, texts):
@@ -178,8 +183,8 @@ class Members(Elements):
             written = self.xml.escaped(name).encode()
             names = nfa.literal(written)
         else:
-            written = b""
             names, need = self.others[which - len(self.named)]
+            written = b""
 
         def begin(kind: str) -> Nfa:
             between = regex(style.between).nfa
@@ -194,7 +199,7 @@ class Members(Elements):
 
     def coarse(self, level: int) -> Machine:
         """Return the members in any order and number, where their order or number is remembered."""
-        if not level or not (self.xml.any_order or self.least or self.most is not None):
+        if not level or not (self.any_order or self.least or self.most is not None):
             return self
         return self._coarse
 
@@ -202,6 +207,21 @@ class Members(Elements):
     def _coarse(self) -> Machine:
         live = [self.machine(which) for which, text in enumerate(self.texts) if text is not None]
         return Concatenation([Repetition(Choice(live), 0, None), self.after_all]) if live else self
+
+    @property
+    def is_many(self) -> bool:
+        """Whether there are too many orders for a finite automaton."""
+        return self.any_order and len(self.named) > MOST_ORDERED
+
+    def bounded(self, bounds: object) -> Machine:
+        """Return the members in declared order, if there are too many orders."""
+        return self._ordered if self.is_many else self
+
+    @cached_property
+    def _ordered(self) -> Machine:
+        found = copy(self)
+        found.any_order = False
+        return found
 
 
 class Items(Elements):

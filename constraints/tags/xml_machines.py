@@ -57,6 +57,7 @@ class XmlMachines:
         self.around = regex(style.around).nfa
         ends = [mark for mark in (style.end, style.item_end) if mark and "{" not in mark]
         self.marks = lacking((*ends, *style.marks))
+        self.unordered: dict[str, None] = {}  # places of objects with too many orders for a finite automaton
         self.below: dict[Need, list[Need]] = {}  # the needs of the elements in a value
         self._forms: dict[Need, list[Form]] = {}
         self._texts: dict[Need, list[bytes | None]] = {}
@@ -71,7 +72,7 @@ class XmlMachines:
         return Choice(found) if len(found) > 1 else found[0] if found else None
 
     def nested(self) -> tuple[Narrowing, ...]:
-        """Return what a finite automaton lacks of values that nest within themselves as XML."""
+        """Return what a finite automaton lacks: XML within itself, any order of many members."""
         live = {
             need: [each for each in inner if any(text is not None for text in self._texts.get(each, ()))]
             for need, inner in self.below.items()
@@ -84,6 +85,9 @@ class XmlMachines:
             if need in seen:
                 place = self.machines.where(need)
                 found.append(Narrowing(place, "max_depth", "itself at any depth", "few levels", DEPTH))
+        for place in self.unordered:
+            why = "an automaton of every order would be large"
+            found.append(Narrowing(place, "order", "members in any order", "in declared order", why))
         return merged(found)
 
     # ------------------------------------------------------------ short texts
@@ -222,6 +226,8 @@ class XmlMachines:
                 why = "a member that must exist and is not declared is not supported in XML parameters"
                 raise UnsupportedConstraint(why, path=self.machines.where(need))
             found += [Members(self, case, names) for case, _ in cases]
+        if any(each.is_many for each in found):
+            self.unordered[self.machines.where(need)] = None
         return found
 
     def undeclared(self, shape: Objects, names: Sequence[str]) -> list[tuple[Nfa, Need]]:
