@@ -11,15 +11,15 @@ rule with a budget may be recursive. It may not be called from the middle of a r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 from itertools import groupby
 from operator import add, or_
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits
 from ..automata.lazy import explore
+from ..automata.work import spend
 from ..constraint import Constraint
 from .lazy import CommittingAutomaton
 from .machine import GrammarMachines
@@ -35,29 +35,17 @@ class Budgets:
     def __init__(self, rules: Rules, plain: Plain) -> None:
         self.rules, self.plain = rules, plain
         self._known: dict[tuple[str, float], Constraint | None] = {}
-        self._least: dict[str, float] = {}
-
-    def least(self, rule: str) -> float:
-        """Return the smallest budget among a rule and those that it calls; one with a lower limit is below any other."""
-        if rule not in self._least:
-            budgets = [self.budget(name) for name in reachable_rules(self.rules.rules, rule)]
-            self._least[rule] = min([-1 if low else most for low, most in budgets])
-        return self._least[rule]
-
-    def budget(self, rule: str) -> tuple[int, float]:
-        """Return the fewest and the most tokens of a rule."""
-        low, most = self.rules.budgets.get(rule, (0, None))
-        return low, math.inf if most is None else most
+        self.least = least_budgets(rules)
 
     def limited(self, expression: Expression, bound: float) -> bool:
         """Return whether an expression calls a rule with a budget below ``bound``."""
-        return any(self.least(call.rule) < bound for call, _, _ in calls(expression))
+        return any(self.least.get(call.rule, math.inf) < bound for call, _, _ in calls(expression))
 
     def rule(self, name: str, bound: float = math.inf) -> Constraint:
         """Return the texts of a rule within a part of at most ``bound`` tokens."""
         if (name, bound) not in self._known:
             self._known[name, bound] = None
-            low, most = self.budget(name)
+            low, most = limits_of(self.rules, name)
             found = self._unlimited(name, min(bound, most))
             if low or most < bound:
                 found = found.tokens(*self.rules.budgets[name][::-1])
@@ -82,7 +70,7 @@ class Budgets:
             if more:
                 once = Choice([option for option in options if without(option, name, end) is None])
                 parts = [self.expression(once, bound), self.expression(Choice(more), bound).repeat(0)]
-                return reduce(add, parts if end == 0 else parts[::-1])
+                return balanced(add, parts if end == 0 else parts[::-1])
         return self.expression(expression, bound)
 
     def expression(self, expression: Expression, bound: float, itself: bool = False) -> Constraint:
@@ -91,6 +79,7 @@ class Budgets:
             name = expression.rule if isinstance(expression, Call) else " part"
             rules = {**self.rules.rules, " part": expression}
             reached = reachable_rules(rules, name)
+            spend(20 * len(reached) + len(rules) / 4)
             rules = {each: rules[each] for each in rules if each in reached}
             return self.plain(replace(self.rules, rules=rules, budgets={}), name)
         if isinstance(expression, Call):
@@ -107,7 +96,43 @@ class Budgets:
             found += (
                 [self.expression(p, bound) for p in some] if limited else [self.expression(kind(some), bound)]
             )
-        return reduce(add if kind is Series else or_, found)
+        return balanced(add if kind is Series else or_, found)
+
+
+def balanced(
+    combine: Callable[[Constraint, Constraint], Constraint], parts: Sequence[Constraint]
+) -> Constraint:
+    """Combine constraints in a row, in a tree of small depth."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    return combine(balanced(combine, parts[:middle]), balanced(combine, parts[middle:]))
+
+
+def limits_of(grammar: Rules, rule: str) -> tuple[int, float]:
+    """Return the fewest and the most tokens of a rule."""
+    low, most = grammar.budgets.get(rule, (0, None))
+    return low, math.inf if most is None else most
+
+
+def least_budgets(grammar: Rules) -> dict[str, float]:
+    """Return the smallest budget among each rule and those that it calls; one with a lower limit, -1, is below any other."""
+    callers: dict[str, set[str]] = {}
+    for name, expression in grammar.rules.items():
+        for call, _, _ in calls(expression):
+            callers.setdefault(call.rule, set()).add(name)
+    budgets = {
+        rule: -1 if low else most for rule in grammar.budgets for low, most in [limits_of(grammar, rule)]
+    }
+    found: dict[str, float] = {}
+    for rule in sorted(budgets, key=budgets.__getitem__):
+        todo = [rule]
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found[name] = budgets[rule]
+                todo += callers.get(name, ())
+    return found
 
 
 def without(option: Expression, name: str, end: int) -> Expression | None:

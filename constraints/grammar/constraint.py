@@ -51,6 +51,8 @@ def grammar(
     those named by number. ``compile`` raises ``VocabularyMismatch`` if the vocabulary has no token of that text: special
     tokens get theirs by :meth:`~tractile.Vocabulary.with_special`. Other tokens that spell the text are allowed too.
 
+    A rule's text takes at most n tokens where the rule has ``[max_tokens=n]`` (see :meth:`~tractile.Constraint.tokens`).
+
     Lark grammars accept what Lark's Earley parser with ``lexer="dynamic_complete"`` accepts: ignored terminals may stand
     between terminals, and terminals with lazy repeats end at their first match. All syntaxes need the extra
     ``tractile[grammars]``.
@@ -119,8 +121,6 @@ def budgeted(
             "parts whose tokens are counted (max_tokens, <[^1]>) do not go with terminals that look beside them "
             "(\\b, ^, $, look-arounds)"
         )
-    if rules.commits:
-        check_commits(rules, first)
 
     def plain(rules: Rules, first: str) -> Constraint:
         if max_depth is not None or not GrammarCompiler(rules).cut:
@@ -128,7 +128,13 @@ def budgeted(
         automaton, narrowed = lazy_rules(rules, first, places)
         return LazyConstraint(automaton, narrowed, lambda: bounded(rules, first, places, None))
 
-    found = Budgets(replace(rules, commits=False), plain).rule(first)
+    try:
+        with limited():
+            if rules.commits:
+                check_commits(rules, first)
+            found = Budgets(replace(rules, commits=False), plain).rule(first)
+    except RecursionError:
+        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     assert isinstance(found, LazyConstraint)
     return found
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from ...errors import ConstructionStopped, TooManyStates, UnsupportedConstraint
@@ -215,6 +215,17 @@ def place(text: str, message: str) -> str:
 
 def line_of(text: str, name: str, anywhere: bool = False) -> int:
     """Return the line on which a rule or terminal is defined, or with ``anywhere`` last named; 0 if none."""
-    sign = rf"\b{re.escape(name)}\b" if anywhere else rf"^\s*[?!]?{re.escape(name)}\b"
-    lines = [i for i, line in enumerate(text.splitlines(), 1) if re.search(sign, line)]
-    return (lines[-1] if anywhere else lines[0]) if lines else 0
+    if not anywhere:
+        return first_lines(text).get(name, 0)
+    lines = [i for i, line in enumerate(text.splitlines(), 1) if re.search(rf"\b{re.escape(name)}\b", line)]
+    return lines[-1] if lines else 0
+
+
+@lru_cache(maxsize=1)
+def first_lines(text: str) -> dict[str, int]:
+    """Return the first line that begins with each name."""
+    found: dict[str, int] = {}
+    for i, line in enumerate(text.splitlines(), 1):
+        if match := re.match(r"\s*[?!]?(\w+)", line):
+            found.setdefault(match[1], i)
+    return found
