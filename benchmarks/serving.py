@@ -27,7 +27,7 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from decimal import Decimal, localcontext
+from decimal import Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from tractile.embedded import HMM_PATH, LM_PATH
 BACKENDS = ["Tractile", "Tractile P-GCD", "xgrammar", "guidance", "outlines", "none"]
 REHEARSED = "Tractile rehearsed"  # the masks of a text's end are computed in a thread
 BUDGETS = [16, 32, 64, 128, 256]
+MOST_DIGITS = 5000  # more than any text writes out
 PROMPT = "The names of the girls were"
 STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
 
@@ -226,8 +227,12 @@ def decimal(text: str) -> Any:
     """The JSON of a text, its numbers not rounded: 1010.31 is a multiple of 0.01 only so."""
 
     def number(digits: str) -> int | Decimal:
-        found = Decimal(digits)
-        return int(found) if found == found.to_integral_value() else found
+        try:
+            found = Decimal(digits)
+        except InvalidOperation:  # an exponent of twenty digits
+            return Decimal(0) if "-" in digits[1:] else Decimal(digits[: digits.startswith("-")] + "Infinity")
+        whole = found.adjusted() < MOST_DIGITS and found == found.to_integral_value()
+        return int(found) if whole else found
 
     return json.loads(text, parse_float=number)
 
@@ -239,7 +244,7 @@ def valid(output: Any, schema: Any) -> bool:
     if output is None or output.finish_reason != "stop":
         return False
     try:
-        with localcontext(prec=5000):  # more digits than any text has
+        with localcontext(prec=MOST_DIGITS):
             jsonschema.validate(decimal(output.text), decimal(json.dumps(schema)))
     except (ValueError, RecursionError, jsonschema.ValidationError, jsonschema.SchemaError):
         return False
