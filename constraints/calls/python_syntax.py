@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences, union
-from ..automata.utf8 import CodePoints, negate, normalize, within
+from ..automata.utf8 import Alphabet, CodePoints, negate, normalize, within
 from ..automata.work import metered
 from ..json.text import BACKSLASH, STYLES, Spelling, Ways, choices, escape
 
@@ -89,15 +89,20 @@ def bare(points: CodePoints) -> Nfa:
     return utf8.utf8(within(points, NAMES))
 
 
+def unquoted(alphabet: Alphabet, closing: int = 0) -> Spelling:
+    """Return the spelling of strings without quotes, in which each character stands for itself.
+
+    ``alphabet``: the automaton of the encodings of a set of characters. ``closing``: the byte after a string.
+    """
+
+    def as_it_is(char: str) -> Ways:
+        return () if 0xD800 <= ord(char) <= 0xDFFF else (tuple((byte,) for byte in char.encode()),)
+
+    return Spelling(b"", closing, alphabet, as_it_is, str.encode, partial(bytes.decode, errors="replace"))
+
+
 DOUBLE, SINGLE = quoted(b'"'), quoted(b"'")
-NAME = Spelling(
-    b"",
-    ord("="),
-    bare,
-    ways=lambda char: (tuple((byte,) for byte in char.encode()),),
-    plain=str.encode,
-    read=partial(bytes.decode, errors="replace"),
-)
+NAME = unquoted(bare, ord("="))
 """The name of an argument: an identifier, ended by the equals sign."""
 LITERALS = {
     name: replace(style, spellings=(DOUBLE, SINGLE), words=(b"None", b"False", b"True"), tuples=True)

@@ -7,20 +7,10 @@ from functools import lru_cache
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.utf8 import CodePoints
-from ..json.text import Spelling, Ways
+from ..calls.python_syntax import unquoted
+from ..json.text import Spelling
 
-
-def ways(char: str) -> Ways:
-    """Return the encoding of a character that stands for itself; none for a surrogate."""
-    return () if 0xD800 <= ord(char) <= 0xDFFF else (tuple((byte,) for byte in char.encode()),)
-
-
-def raw(alphabet: utf8.Alphabet) -> Spelling:
-    """Return a spelling without quotes, by the alphabet of its characters."""
-    return Spelling(b"", 0, alphabet, ways, str.encode, lambda text: text.decode(errors="replace"))
-
-
-PLAIN = raw(lru_cache(512)(utf8.utf8))
+PLAIN = unquoted(lru_cache(512)(utf8.utf8))
 """Strings as they are."""
 
 
@@ -39,4 +29,4 @@ def names_in(entities: tuple[tuple[str, str], ...]) -> Spelling:
         ]
         return dfa.minimize(nfa.union([utf8.utf8(plain), *coded]))
 
-    return raw(alphabet)
+    return unquoted(alphabet)
