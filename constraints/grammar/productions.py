@@ -10,6 +10,7 @@ the grammar's equations over (min, +) (Knuth, 1977).
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 
@@ -87,14 +88,16 @@ class Productions:
         for name, expression in self.rules.items():
             for called in {call.rule for call, _, _ in calls(expression)}:
                 callers[called].append(name)
-        todo = dict.fromkeys(reversed(self.rules))
+        todo = deque(reversed(self.rules))  # called rules are mostly defined after those that call them
+        waiting = set(todo)
         while todo:
-            name, _ = todo.popitem()
+            waiting.discard(name := todo.popleft())
             spend(5)
             now = self._measured(self.rules[name], found)
             if now != found[name]:
                 found[name] = now
-                todo.update(dict.fromkeys(callers[name]))
+                todo += [caller for caller in callers[name] if caller not in waiting]
+                waiting.update(callers[name])
         return found
 
     def _measured(self, expression: Expression, known: Mapping[str, Lengths]) -> Lengths:
