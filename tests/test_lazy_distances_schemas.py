@@ -7,7 +7,7 @@ import pytest
 from test_lazy_distances import slowly
 
 from tractile.circuits.automaton import UNREACHABLE
-from tractile.constraints import Vocabulary
+from tractile.constraints import Vocabulary, limits
 from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
@@ -140,3 +140,61 @@ def test_long_arrays_and_deep_objects():
     states = Numbered(lazy(schema))
     distances = Distances(states, vocab)
     assert distances.lower_bound(states.start()) <= distances.fewest(states.start()) == 100 * 6 + 2
+
+
+def test_a_budget_that_suffices_leaves_a_token_whatever_it_costs_to_find(monkeypatch):
+    """Where all limited searches are given up, one without a limit finds a token."""
+    vocab = vocabulary(random.Random(3), True)
+    tokens = LazyTokens(lazy(SCHEMAS["nested"]), vocab)
+    state, distances, positions = tokens.start_state, tokens.distances, tokens.distances.most_positions
+    while True:
+        with monkeypatch.context() as patched:
+            distances.most_positions = positions
+            left = distances.fewest(state) - 1
+            patched.setattr(limits, "POSITIONS", 0)
+            distances.most_positions = 1
+            words = tokens.words_within(state, left)
+        allowed = np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little"))
+        assert len(allowed)
+        if vocab.eos_token_id in allowed:
+            break
+        state = tokens.step(state, int(allowed[0]))
+    assert distances.given_up
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_patterns_with_counters(seed):
+    """A counter's lower values stand for higher ones: the distances stay the same."""
+    rng, pieces = random.Random(seed), set()
+    while len(pieces) < 12:  # cuts of values of 5 to 9 letters
+        text = "".join(rng.choice("ab") for _ in range(rng.randint(1, 4))) + "1"
+        text = f'"a":"{text + "".join(rng.choice("ab") for _ in range(rng.randint(2, 9 - len(text))))}"}}'
+        low, high = sorted(rng.sample(range(4, len(text) + 1), 2))
+        if high - low > 1:
+            pieces.add(text[low:high])
+    vocab = Vocabulary([*(c.encode() for c in '{}":,ab1'), *(p.encode() for p in sorted(pieces)), None], 20)
+    a = {
+        "type": "string",
+        "pattern": "^[ab]+(1[ab]{2,}){1,2}$",
+        "minLength": rng.choice([0, 5, 7]),
+        "maxLength": 9,
+    }
+    b = {"type": "string", "pattern": "^(ab)*$", "maxLength": 6}
+    states = Numbered(
+        lazy(
+            {
+                "type": "object",
+                "properties": {"a": a, "b": b},
+                "required": ["a"],
+                "additionalProperties": False,
+            }
+        )
+    )
+    distances, state = Distances(states, vocab), states.start()
+    for _ in range(40):
+        assert distances.fewest(state) == slowly(states, vocab, state, 1, 24)
+        after = [s for word in vocab.token_bytes if word and (s := states.run(state, word)) >= 0]
+        if not after:
+            break
+        state = rng.choice(after)
+    assert distances.exact

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from test_lazy_distances_schemas import NULL, ONE, PIECES, lazy
 
-from tractile.constraints import Vocabulary
+from tractile import gcd
+from tractile.constraints import Vocabulary, function_calls
 from tractile.constraints.lifting.lazy_distances import Distances
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 
@@ -64,3 +65,45 @@ def test_tokens_within_a_budget(name):
                 least = max(1, slow.fewest(state))
         assert tokens.distances.exact
     assert met or name == "few names"
+
+
+@pytest.mark.parametrize("pattern", ["^[a-z0-9]$", "^[a-z]{2}$", "^[ab]{1,9}$", "^(a|b)c?$"])
+def test_masks_where_tokens_hold_the_end_of_a_name_and_the_beginning_of_the_next(pattern):
+    names = {"propertyNames": {"pattern": pattern}}
+    pieces = ['a":1,"a', '":1,"a', 'a":1,"', 'aa":1,"aa', 'b":1,"b', 'ab":1,"ab', 'ab":1,"a']
+    vocab = Vocabulary(
+        [*(bytes([b]) for b in range(256)), *(piece.encode() for piece in pieces), None], 256 + len(pieces)
+    )
+    tokens = LazyTokens(
+        lazy({"type": "object", "minProperties": 2, "additionalProperties": ONE, **names}), vocab
+    )
+    met = 0
+    for prefix in ('{"', '{"a', '{"a":1,"', '{"b":1,"', '{"aa', "{"):
+        state = tokens.states.run(tokens.start_state, prefix.encode())
+        if state >= 0:
+            allowed = np.flatnonzero(
+                np.unpackbits(tokens.words_from(state).view(np.uint8), bitorder="little")
+            )
+            assert allowed.tolist() == sorted(
+                t for _, some in tokens.edges_from(state) for t in some.tolist()
+            )
+            met += 1
+    assert met > 1
+
+
+def test_names_in_single_quotes_are_written_once():
+    parameters = {"x": {"type": "object", "minProperties": 2, "additionalProperties": {"const": 1}}}
+    tool = {
+        "name": "f",
+        "parameters": {"type": "object", "properties": parameters, "required": ["x"]},
+    }
+    pieces = ["a': 1, 'a'", "'a': 1, 'a'", "{'a': 1, 'a'", "a': 1, 'b'", 'a\': 1, "a"']
+    vocab = Vocabulary(
+        [*(bytes([b]) for b in range(256)), *(piece.encode() for piece in pieces), None], 256 + len(pieces)
+    )
+    compiled = function_calls([tool], syntax="python").compile(vocab)
+    for prefix, wanted in (("f(x={'", {3}), ("f(x={", set()), ("f(x=", set())):
+        query = gcd(compiled, 60).start()
+        for byte in prefix.encode():
+            query.advance([byte])
+        assert set((query.mask()[0].nonzero()[:, 0] - 256).tolist()) & set(range(len(pieces))) == wanted

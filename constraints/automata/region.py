@@ -126,6 +126,9 @@ class Machine(Protocol):
     def wider(self, local: Local) -> Local | None:
         """Return a local state that accepts all texts of this one, and more; ``None`` if unknown."""
 
+    def counter(self, local: Local) -> tuple[Hashable, int] | None:
+        """Return (rest of a local state, value of its counter), where a lower value accepts all texts of a higher one."""
+
     def to_come(self, local: Local) -> Sequence[ToCome]:
         """Return the texts that must still be read, for each parse of the text so far. Lower bounds of distances use them."""
 
@@ -252,6 +255,9 @@ class Region:
         return self.divided()
 
     def wider(self, local: Local) -> Local | None:
+        return None
+
+    def counter(self, local: Local) -> tuple[Hashable, int] | None:
         return None
 
     def to_come(self, local: Local) -> Sequence[ToCome]:

@@ -18,7 +18,7 @@ calls. The search leaves out
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from .. import limits
 from ..automata.region import Local, Machine
@@ -84,6 +84,7 @@ class Crossing(InText):
         self._exit: int | None = None  # the lowest cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
+        self._counted: dict[tuple[Hashable, int], int] = {}  # the lowest value of a counter seen: see `Machine.counter`
         self._gone_on: dict[
             tuple[Local, int], int
         ] = {}  # positions from which another crossing goes on: the cost
@@ -196,6 +197,11 @@ class Crossing(InText):
             self._go_on(local, node, cost)
             return
         self._seen.add(key)
+        if (counted := machine.counter(local)) is not None:
+            rest, value = counted
+            if self._counted.get((rest, node), value + 1) <= value:
+                return
+            self._counted[rest, node] = value
         if not self._worthwhile(local, node, cost):
             return
         if node != dag.root and dag.ends[node]:

@@ -186,7 +186,10 @@ class LazyTokens(Steps):
             put(out, np.array([self.eos_token_id]), True)
         if not out.any() and self.distances.given_up >= given_up:  # empty: find one token
             edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
-            for positions in (30 * limits.POSITIONS, 300 * limits.POSITIONS):
+            searches_of = [30 * limits.POSITIONS, 300 * limits.POSITIONS]
+            if self.distances.within(state, left + 1):  # then there is one
+                searches_of.append(NEVER)
+            for positions in searches_of:
                 for target, tokens in edges:
                     if not out.any() and self.distances.searched(target, left, positions):
                         put(out, tokens, True)

@@ -155,15 +155,16 @@ class TokenMasks:
         )
 
     def _corrected(self, state: int, mask: Mask) -> Mask:
-        """Return a mask with the tokens that hold two names checked: walks forget the first name."""
-        found = self._masks.get(("names", state))
-        if found is None:
-            words = mask.words.copy()
-            for token, text in self.trie.of_two_names:
-                put(words.view(np.uint8), np.array([token]), self.states.run(state, text) >= 0)
-            words.flags.writeable = False
-            found = keep(self._masks, ("names", state), Mask(words, mask.most), self._most_masks)
-        return found
+        """Return a mask without the tokens that hold a name twice: walks forget the first name."""
+        bits, run = mask.words.view(np.uint8), self.states.run
+        some = [each for each in self.trie.of_two_names if bits[each[0] >> 3] >> (each[0] & 7) & 1]
+        wrong = [token for token, text in some if run(state, text) < 0]
+        if not wrong:
+            return mask
+        words = mask.words.copy()
+        put(words.view(np.uint8), np.array(wrong), False)
+        words.flags.writeable = False
+        return Mask(words, mask.most)
 
     def fresh(self, state: int) -> int:
         """Return how many bytes a completion after a token has, at most, before a suffix of an old one.

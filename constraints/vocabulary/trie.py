@@ -163,15 +163,19 @@ class Trie:
 
     @cached_property
     def of_two_names(self) -> list[tuple[int, bytes]]:
-        """(token id, bytes) of the tokens with three quotes or more and a comma.
+        """(token id, bytes) of the tokens with a quote, a colon, a comma and a quote, in this order.
 
-        In JSON these may end the name of one member and hold the whole name of the next.
+        In JSON and Python these may end the name of one member and begin the name of the next.
         """
-        quotes = np.zeros(len(self.parent), np.int64)
+        part = np.zeros(len(self.parent), np.int64)  # of the four, how many have been read
+        wanted = [np.isin(np.arange(256), list(some)) for some in (b"\"'", b":", b",", b"\"'", b"")]
         for low, high in itertools.pairwise(self.bounds[1:]):
-            quotes[low:high] = quotes[self.parent[low:high]] + (self.byte[low:high] == ord('"'))
-        some = self.order[quotes[self.node[self.order]] >= 3].tolist()
-        return [(token, text) for token in some if b"," in (text := self.text(self.node[token]))]
+            before = part[self.parent[low:high]]
+            part[low:high] = before + np.array(wanted)[before, self.byte[low:high]]
+        return [
+            (token, self.text(self.node[token]))
+            for token in self.order[part[self.node[self.order]] == 4].tolist()
+        ]
 
     def text(self, node: int) -> bytes:
         """Return the bytes on the path from the root to a node."""

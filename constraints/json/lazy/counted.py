@@ -115,6 +115,9 @@ class CountedPattern(Region):
         state, count = local
         return count >= self.least and self.text.final(state)
 
+    def counter(self, local: Local) -> tuple[int, int] | None:
+        return None if self.most is None or local[1] < self.least else local
+
     def coarse(self, level: int) -> Machine:
         return self.text if level else self
 

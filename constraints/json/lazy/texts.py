@@ -9,7 +9,7 @@ A letter is one encoded character.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -146,6 +146,9 @@ class Quoted(Region):
             return None
         found = self.inside.forced(local[0])
         return None if found is None else (found[0], (found[1],))
+
+    def counter(self, local: Local) -> tuple[Hashable, int] | None:
+        return None if local in (0, 1) else self.inside.counter(local[0])
 
     def pattern(self, local: Local) -> Pattern | None:
         found = None if local in (0, 1) else self.inside.pattern(local[0])
