@@ -24,6 +24,7 @@ from .within import Wanted, tokens_to
 
 MOST_NAMES = 500  # searches of one mask from names that must differ from others
 MOST_GIVEN_UP = 1  # searches of one mask given up, after which upper bounds stand
+MAX_PROMISES = 1 << 12  # texts to acceptance that are remembered
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
 
@@ -54,6 +55,7 @@ class LazyTokens(Steps):
             if distances is None
             else distances(self.states)
         )
+        self._promises: dict[int, bytes] = {}  # state -> a text to acceptance
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
         self._plain_bytes = all_bytes(vocab)
         self._only_eos = np.zeros(vocab.trie.num_bytes // 4, WORD)
@@ -184,7 +186,11 @@ class LazyTokens(Steps):
             out = tokens_to(self.masks, state, near) if found is None else found
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             put(out, np.array([self.eos_token_id]), True)
-        if not out.any() and self.distances.given_up >= given_up:  # empty: find one token
+        if state < 0 or out.any():
+            return out.view(WORD)
+        if (token := self._promised(state, left)) is not None:
+            put(out, np.array([token]), True)
+        elif self.distances.given_up >= given_up:
             edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
             searches_of = [30 * limits.POSITIONS, 300 * limits.POSITIONS]
             if self.distances.within(state, left + 1):  # then there is one
@@ -194,6 +200,21 @@ class LazyTokens(Steps):
                     if not out.any() and self.distances.searched(target, left, positions):
                         put(out, tokens, True)
         return out.view(WORD)
+
+    def _promised(self, state: int, left: int) -> int | None:
+        """Return the first token of a completion that takes ``left`` tokens after it; ``None`` if it takes more.
+
+        What follows it is remembered: the state after it may have another completion, of more tokens.
+        """
+        texts = [self._promises[state]] if state in self._promises else []
+        for text in (*texts, *self.masks.completions(state)):
+            if text and self.completions.of_text(text) <= left + 1:
+                token = self.completions.tokens(text)[0]
+                if len(self._promises) >= MAX_PROMISES:
+                    self._promises.pop(next(iter(self._promises)))
+                self._promises[self.step(state, token)] = text[len(self.vocab.token_bytes[token] or b"") :]
+                return token
+        return None
 
     def _for_any_names(self, state: int, left: int, near: Wanted, given_up: int) -> Bits | None:
         """Return the tokens after which ``left`` tokens suffice, found without the texts of names where these do not matter.

@@ -116,7 +116,10 @@ class CountedPattern(Region):
         return count >= self.least and self.text.final(state)
 
     def counter(self, local: Local) -> tuple[int, int] | None:
-        return None if self.most is None or local[1] < self.least else local
+        state, count = local
+        if self.most is None:
+            return state, self.least - count  # letters that must still come
+        return (state, count) if count >= self.least else None
 
     def coarse(self, level: int) -> Machine:
         return self.text if level else self
