@@ -12,6 +12,7 @@ from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lazy_distances import Distances
+from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 
 ONE, NULL = {"const": 1}, {"type": "null"}
@@ -160,6 +161,30 @@ def test_a_budget_that_suffices_leaves_a_token_whatever_it_costs_to_find(monkeyp
             break
         state = tokens.step(state, int(allowed[0]))
     assert distances.given_up
+
+
+def test_a_completion_that_fits_the_budget_is_kept_to_its_end(monkeypatch):
+    """Where nothing else is found, the mask is the next token of the completion with which the budget was judged."""
+    vocab = vocabulary(random.Random(4), True)
+    tokens = LazyTokens(lazy(SCHEMAS["nested"]), vocab)
+    monkeypatch.setattr(
+        lazy_tokens, "tokens_to", lambda masks, state, near: np.zeros(vocab.trie.num_bytes, np.uint8)
+    )
+    text = tokens.masks.completions(tokens.start_state)[0]
+    # other states have other completions
+    monkeypatch.setattr(
+        tokens.masks, "completions", lambda state: [text if state == tokens.start_state else 99 * b"a"]
+    )
+    state, found = tokens.start_state, b""
+    for left in range(tokens.completions.of_text(text) - 1, 0, -1):
+        token = np.flatnonzero(
+            np.unpackbits(tokens.words_within(state, left).view(np.uint8), bitorder="little")
+        )
+        assert len(token) == 1
+        found += vocab.token_bytes[token[0]]
+        state = tokens.step(state, int(token[0]))
+    assert found == text
+    assert tokens.states.accepting(state)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -84,9 +84,8 @@ class Crossing(InText):
         self._exit: int | None = None  # the lowest cost of ending where a token ends
         self._exits: set[int] = set()
         self._seen: set[tuple[Local, int]] = set()
-        self._counted: dict[
-            tuple[Hashable, int], int
-        ] = {}  # the lowest value of a counter seen: see `Machine.counter`
+        # the lowest value of a counter seen, by the rest of the local state and the node: see `Machine.counter`
+        self._counted: dict[tuple[Hashable, int], int] = {}
         self._gone_on: dict[
             tuple[Local, int], int
         ] = {}  # positions from which another crossing goes on: the cost
