@@ -209,7 +209,7 @@ def queries_of_a_circuit():
 
 CALLS = {
     masks_of_a_schema: {"constraints/automata": 7385, "constraints/lifting": 60, "constraints/masks": 2259},
-    distances_of_a_schema: {"constraints/automata": 3038, "constraints/lifting": 21131},
+    distances_of_a_schema: {"constraints/automata": 3836, "constraints/lifting": 21131},
     queries_of_a_schema: {"circuits": 420, "layers": 78, "inference/next_token": 2054},
     masks_of_many_schemas: {
         "constraints/automata": 12398,
