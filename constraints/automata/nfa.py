@@ -224,7 +224,7 @@ def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
 
 
 def sequences(options: Iterable[Sequence[Sequence[tuple[int, int]]]]) -> Nfa:
-    """Return the union of ``byte_ranges(*option)``, each of one byte or more, in one step."""
+    """Return the union of ``byte_ranges(*option)`` over all options, as one automaton; no option may be empty."""
     edges, size = [], 2
     for *begin, end in options:
         here = 0

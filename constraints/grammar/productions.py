@@ -233,7 +233,10 @@ def parts_of(expression: Expression) -> int:
 
 
 def postorder(called: Mapping[str, list[str]], start: str, kept: set[str]) -> list[str]:
-    """Return the rules with callees before callers; rules that close a cycle are added to ``kept``."""
+    """Return the rules reached from ``start`` in postorder of the call graph: those that a rule calls come before it.
+
+    Rules to which a back edge leads, that is, recursive ones, are added to ``kept``.
+    """
     order, entered, left = list[str](), {start}, set[str]()
     stack: list[tuple[str, Iterator[str]]] = [(start, iter(called[start]))]
     while stack:

@@ -309,7 +309,7 @@ class RuleMachine(Region):
 
 
 def disjoint(edges: list[Edge]) -> list[Edge]:
-    """Return disjoint ranges, each with the unions of the targets of the edges over it."""
+    """Split overlapping edges into disjoint byte ranges; each has the union of the targets of the edges that cover it."""
     edges.sort(key=lambda edge: edge[0])
     cuts = sorted({edge[0] for edge in edges} | {edge[1] + 1 for edge in edges})
     found: list[Edge] = []

@@ -198,7 +198,7 @@ class Crossing(InText):
             self._go_on(local, node, cost)
             return
         self._seen.add(key)
-        if (counted := machine.counter(local)) is not None:
+        if (counted := machine.counter(local)) is not None:  # visited with a lower value, at no higher cost?
             rest, value = counted
             if self._counted.get((rest, node), value + 1) <= value:
                 return

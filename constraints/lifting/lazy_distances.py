@@ -121,24 +121,24 @@ class Distances:
 
         ``None`` if that depends on the names. Without ``search``, and after one that is given up, False may be wrong.
         """
-        configuration, repeated = self.states.configurations[state], False
+        configuration, depends = self.states.configurations[state], False
         for stack in stacks_of(configuration):
             one = self.states.number(stack)
             if self.bound(one) <= left:
                 end = self.states.run(one, self.states.automaton.completion(stack))
                 if end >= 0 and self.states.accepting(end):
                     return True
-                repeated = True  # perhaps: the completion has a name that begins as a forgotten one
+                depends = True  # the completion may have a name that begins as a forgotten one does
         if search:
             try:
                 if self._lower.distance(configuration, left, self.most_positions) > left:
                     return False
                 if self._upper.distance(configuration, left, self.most_positions) <= left:
                     return True
-                repeated = True
+                depends = True
             except Exhausted:
                 self.given_up += 1
-        return None if repeated else False
+        return None if depends else False
 
     def fewest(self, state: int) -> int:
         """Return the fewest tokens to acceptance, ``UNREACHABLE`` if none lead there."""

@@ -166,9 +166,8 @@ class LazyTokens(Steps):
 
         def near(target: int) -> bool:
             nonlocal searches
-            if (
-                target >= 0 and self.masks.walk.forgetful(target) != target
-            ):  # states that differ in names are many
+            # states that differ in names are many
+            if target >= 0 and self.masks.walk.forgetful(target) != target:
                 if self.bound(target) <= left:
                     return True
                 searches -= self.distances.depends_on_names(target, left)
@@ -192,10 +191,10 @@ class LazyTokens(Steps):
             put(out, np.array([token]), True)
         elif self.distances.given_up >= given_up:
             edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
-            searches_of = [30 * limits.POSITIONS, 300 * limits.POSITIONS]
+            most_positions = [30 * limits.POSITIONS, 300 * limits.POSITIONS]
             if self.distances.within(state, left + 1):  # then there is one
-                searches_of.append(NEVER)
-            for positions in searches_of:
+                most_positions.append(NEVER)
+            for positions in most_positions:
                 for target, tokens in edges:
                     if not out.any() and self.distances.searched(target, left, positions):
                         put(out, tokens, True)
@@ -217,15 +216,17 @@ class LazyTokens(Steps):
         return None
 
     def _for_any_names(self, state: int, left: int, near: Wanted, given_up: int) -> Bits | None:
-        """Return the tokens after which ``left`` tokens suffice, found without the texts of names where these do not matter.
+        """Compute the tokens of :meth:`words_within` without the texts of names, each of which makes a state of its own.
 
-        ``near`` judges the other tokens one by one. ``None`` if they are many, or if no name matters. Nothing is searched once
-        ``given_up`` searches have been given up.
+        Of a name, a class of its first byte is kept. Tokens for which that does not decide are judged one by one, by ``near``.
+        Return ``None`` if they are many, or if the automaton compares no names here. No search is begun once ``given_up``
+        searches have been given up.
         """
         states, trie = self.states, self.vocab.trie
-        if not isinstance(states.automaton, StackAutomaton):
+        automaton = states.automaton
+        if type(automaton) is not StackAutomaton:
             return None
-        begin = states.number(states.automaton.names_forgotten(states.configurations[state]))
+        begin = states.number(automaton.names_forgotten(states.configurations[state]))
         if begin == state:
             return None
         judged: dict[int, bool | None] = {}
@@ -240,7 +241,7 @@ class LazyTokens(Steps):
 
         out, apart = tokens_to(self.masks, begin, near_any), dict(trie.of_two_names)
         if None in judged.values():
-            unknown = tokens_to(self.masks, begin, lambda target: judged[target] is None)
+            unknown = tokens_to(self.masks, begin, lambda target: judged.get(target) is None)
             tokens = np.flatnonzero(np.unpackbits(unknown, bitorder="little")).tolist()
             if len(tokens) > MOST_NAMES:
                 return None

@@ -6,6 +6,7 @@ A state of the members is the set of those that have been passed, and their numb
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
@@ -28,7 +29,7 @@ MOST_ORDERED = 8
 """The most members whose every order a finite automaton has."""
 
 
-class Elements(Caller):
+class Elements(Caller, ABC):
     """Elements in a row, by number, and the white space after the last, after which the local state is ``None``."""
 
     def __init__(self, xml: XmlMachines) -> None:
@@ -36,25 +37,25 @@ class Elements(Caller):
         self.after_all = glued(regex(xml.style.after).nfa)
         self._machines: dict[int, Machine] = {}
 
+    @abstractmethod
     def look(self, look: Look) -> list[bytes | None]:
         """Return the short texts of the elements from those of needs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def element(self, which: int) -> Machine:
         """Return the machine of an element."""
-        raise NotImplementedError
 
+    @abstractmethod
     def open(self, local: Local, texts: Sequence[bytes | None]) -> Iterator[tuple[int, Local]]:
         """Yield the elements that may come next, each with the local state after it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def wanted(self, which: int, local: Local) -> bool:
         """Return whether an element belongs to a short text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def done(self, local: Local) -> bool:
         """Return whether there need not be another element."""
-        raise NotImplementedError
 
     def final(self, local: Local) -> bool:
         return local is None or self.done(local)
@@ -99,6 +100,12 @@ class Elements(Caller):
         if which not in self._machines:
             self._machines[which] = self.element(which)
         return self._machines[which]
+
+    @cached_property
+    def in_any_number(self) -> Machine:
+        """The machine of these elements in any order and number."""
+        live = [self.machine(which) for which, text in enumerate(self.texts) if text is not None]
+        return Concatenation([Repetition(Choice(live), 0, None), self.after_all]) if live else self
 
 
 class Members(Elements):
@@ -199,14 +206,8 @@ class Members(Elements):
 
     def coarse(self, level: int) -> Machine:
         """Return the members in any order and number, where their order or number is remembered."""
-        if not level or not (self.any_order or self.least or self.most is not None):
-            return self
-        return self._coarse
-
-    @cached_property
-    def _coarse(self) -> Machine:
-        live = [self.machine(which) for which, text in enumerate(self.texts) if text is not None]
-        return Concatenation([Repetition(Choice(live), 0, None), self.after_all]) if live else self
+        remembers = self.any_order or self.least or self.most is not None
+        return self.in_any_number if level and remembers else self
 
     @property
     def is_many(self) -> bool:
@@ -267,14 +268,8 @@ class Items(Elements):
 
     def coarse(self, level: int) -> Machine:
         """Return the items in any order and number, where their number is remembered."""
-        if not level or (self.shape.most is None and not self.shape.least and not self.shape.prefix):
-            return self
-        return self._coarse
-
-    @cached_property
-    def _coarse(self) -> Machine:
-        live = [self.machine(which) for which, text in enumerate(self.texts) if text is not None]
-        return Concatenation([Repetition(Choice(live), 0, None), self.after_all]) if live else self
+        remembers = self.shape.most is not None or self.shape.least or self.shape.prefix
+        return self.in_any_number if level and remembers else self
 
 
 def nfa_text(names: Nfa) -> bytes:
