@@ -6,22 +6,21 @@ its own machine. The item may go on while one of them is unused.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from math import comb
 from typing import TYPE_CHECKING, Any
 
-from ...automata.machines import TextMachine
 from ...automata.region import Local, Machine, Region
 from ...limits import Bounds
 from ...narrowing import Cut
-from ..shapes import Arrays, Need, Numbers
+from ..shapes import Arrays, Need
 from ..text import Style
 from .arrays import AFTER, COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine
 from .blanks import with_blanks
 from .distinct import Distinct
 from .letters import merged_rows
+from .listed_values import State, Values
 from .members import bits
 
 if TYPE_CHECKING:
@@ -32,61 +31,6 @@ LETTERS = 20
 """Letters of an ordered list's automaton per unit of ``Bounds.room``; it has all values once for each item that it remembers."""
 FEW_SETS = 16
 """The number of sets of used values up to which a finite automaton always remembers the set."""
-State = frozenset[tuple[int, Local]]
-"""Values, by number, each with a local state of its machine."""
-
-
-class Values:
-    """The values of an ``enum`` or ``const``, numbered in the order in which they are added."""
-
-    def __init__(self, machines: Machines) -> None:
-        self.machines = machines
-        self.number: dict[Hashable, int] = {}
-        self.texts: list[bytes] = []
-        self._machines: dict[int, Machine] = {}
-        self._rows: dict[State, list[tuple[int, int, State, int]]] = {}
-
-    def add(self, value: Hashable, text: bytes) -> int:
-        """Add a value with a text of it, if it is new; return its number."""
-        if value not in self.number:
-            self.number[value] = len(self.texts)
-            self.texts.append(text)
-        return self.number[value]
-
-    def machine(self, i: int) -> Machine:
-        """Return the machine of the texts of a value."""
-        if i not in self._machines:
-            value = next(value for value, number in self.number.items() if number == i)
-            found: Machine = TextMachine(self.texts[i])
-            if isinstance(value, str):
-                found = self.machines.listed_string(value)
-            elif value is not None and not isinstance(value, tuple):
-                found = self.machines.number_machine(Numbers(among=frozenset([value])))  # type: ignore[list-item]
-            self._machines[i] = found
-        return self._machines[i]
-
-    def start(self, values: int) -> State:
-        """Return the state before one of some values, given as bits."""
-        some = (i for i in range(len(self.texts)) if values >> i & 1)
-        return frozenset([(i, self.machine(i).start()) for i in some])
-
-    def rows(self, state: State) -> list[tuple[int, int, State, int]]:
-        """Return the transitions of a state.
-        Each is (low, high, state after such a byte, the values that it may become, as bits)."""
-        if state not in self._rows:
-            arcs = [(low, high, (i, to)) for i, at in state for low, high, to in self.machine(i).moves(at)]
-            cuts = sorted({low for low, _, _ in arcs} | {high + 1 for _, high, _ in arcs})
-            found = []
-            for low, end in pairwise(cuts):
-                to = frozenset([target for a, b, target in arcs if a <= low <= b])
-                if to:
-                    found.append((low, end - 1, to, sum(1 << i for i, _ in to)))
-            self._rows[state] = found
-        return self._rows[state]
-
-    def ending(self, state: State) -> int | None:
-        """Return the value whose text ends in this state, ``None`` if there is none."""
-        return next((i for i, at in state if self.machine(i).final(at)), None)
 
 
 class ListedArrayMachine(Region):
@@ -297,66 +241,6 @@ class OrderedListMachine(ListedArrayMachine):
     def after(self, n: int) -> int:
         steady = max(self.shape.least, len(self.allowed) - 1)
         return n + 1 if self.shape.most is not None else min(n + 1, steady)
-
-
-class RepeatingArrayMachine(ListedArrayMachine):
-    """The texts of the arrays of one shape whose items are listed and not distinct.
-    The bit above all values says that a value has come twice."""
-
-    @cached_property
-    def repeated(self) -> int:
-        """The bit for a value that has come twice."""
-        return 1 << len(self.values.texts)
-
-    def may_end(self, n: int, used: int) -> bool:
-        return n >= self.shape.least and used >= self.repeated
-
-    def taken(self, used: int, i: int) -> int:
-        return used | 1 << i | (self.repeated if used >> i & 1 else 0)
-
-    def after(self, n: int) -> int:
-        steady = max(self.shape.least, len(self.allowed) - 1)
-        return n + 1 if self.shape.most is not None else min(n + 1, steady)
-
-    def bounded(self, bounds: Bounds) -> Machine:
-        return self
-
-    def good(self, n: int, used: int) -> int:
-        key = (n, used)
-        if key not in self._good:
-            options = (i for i in range(len(self.values.texts)) if self.at(n) >> i & 1)
-            after = self.after(n)
-            self._good[key] = sum(
-                1 << i for i in options if self.to_end(after, self.taken(used, i)) is not None
-            )
-        return self._good[key]
-
-    def to_end(self, n: int, used: int) -> list[int] | None:
-        key = (n, used)
-        if key not in self._after:
-            self._after[key] = self.ending(n, used)
-        return self._after[key]
-
-    def ending(self, n: int, used: int) -> list[int] | None:
-        """Return the values of a shortest end.
-        An earlier value comes again at the first position that allows it."""
-        chosen: dict[int, int] = {}
-        end, last = max(n, self.shape.least), max(n, len(self.allowed)) + 1
-        if used < self.repeated:
-            before, again = used, 0
-            for q in range(n, last + 1):
-                if again := self.at(q) & before:
-                    break
-                before |= self.at(q)
-            if not again:
-                return None
-            value = (again & -again).bit_length() - 1
-            first = [] if used >> value & 1 else [p for p in range(n, q) if self.at(p) >> value & 1]
-            chosen, end = dict.fromkeys((*first[:1], q), value), max(end, q + 1)
-        options = [self.at(p) for p in range(n, end)]
-        if not all(options):
-            return None
-        return [chosen.get(n + k, (some & -some).bit_length() - 1) for k, some in enumerate(options)]
 
 
 def matching(options: Sequence[int]) -> list[int] | None:

@@ -11,7 +11,8 @@ from ...automata.region import Local, Machine
 from ...limits import Bounds
 from ..shapes import Need
 from . import beginnings
-from .arrays import COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine, Counts
+from .array_items import Counts
+from .arrays import COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine
 from .distinct import meaning
 
 if TYPE_CHECKING:

@@ -32,8 +32,9 @@ from ..text import Style
 from ..values import Value
 from .arrays import ArrayMachine, TupleMachine
 from .distinct import Distinct
-from .listed import ListedArrayMachine, RepeatingArrayMachine
+from .listed import ListedArrayMachine
 from .objects import ObjectMachine
+from .repeating import RepeatingArrayMachine
 from .texts import in_quotes, quoted, shortest_string, strings_of
 from .unique import DistinctArrayMachine
 
