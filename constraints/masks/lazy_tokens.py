@@ -24,6 +24,7 @@ from .within import Wanted, tokens_to
 
 MOST_NAMES = 500  # searches of one mask from names that must differ from others
 MOST_GIVEN_UP = 1  # searches of one mask given up, after which upper bounds stand
+START_SEARCHES = 12  # for the least budget of a constraint; each goes on where the last was given up
 MAX_PROMISES = 1 << 12  # texts to acceptance that are remembered
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
 
@@ -145,17 +146,24 @@ class LazyTokens(Steps):
         """Return the fewest tokens from a state to acceptance."""
         if state < 0:
             return 0 if state == SINK else NEVER
-        if state == self.start_state:
+        for _ in range(START_SEARCHES if state == self.start_state else 0):
+            given_up = self.distances.given_up
             bound = self.distances.lowered_bound(state, self.bound(state) - 1)
             self.distances.searched(state, bound - 1, 100 * limits.POSITIONS)
+            if self.distances.given_up == given_up:
+                break
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
         if state < 0:
             return state == SINK and left >= 0
-        if state == self.start_state and not self.distances.within(state, left):
-            return self.distances.searched(state, left, 100 * limits.POSITIONS)
+        for _ in range(START_SEARCHES if state == self.start_state else 0):
+            given_up = self.distances.given_up
+            if self.distances.searched(state, left, 100 * limits.POSITIONS):
+                return True
+            if self.distances.given_up == given_up:
+                break
         return self.distances.within(state, left)
 
     def words_within(self, state: int, left: int) -> Words:
