@@ -124,6 +124,23 @@ def test_a_search_that_was_given_up_is_taken_up_again():
     assert not distances.within(states.start(), expected - 1)
 
 
+@pytest.mark.parametrize("name", ["any order", "nested", "readings", "counted"])
+def test_the_least_budget_is_known_at_once(monkeypatch, name):
+    """The search from the start goes on where it was given up, until the distance is known."""
+    vocab = vocabulary(random.Random(2), True)
+    automaton = lazy(SCHEMAS[name])
+    states = Numbered(automaton)
+    exact = Distances(states, vocab).fewest(states.start())
+    monkeypatch.setattr(limits, "POSITIONS", 1)
+    monkeypatch.setattr(lazy_tokens, "START_SEARCHES", 10_000)
+    for left, within in ((exact, True), (exact - 1, False)):
+        tokens = LazyTokens(automaton, vocab)
+        assert tokens.within(tokens.start_state, left) == within
+    tokens = LazyTokens(automaton, vocab)
+    assert tokens.fewest(tokens.start_state) == exact
+    assert tokens.start_state in tokens.distances._known
+
+
 def test_long_arrays_and_deep_objects():
     """Crossings that go on in one another do not use up the stack of Python."""
     vocab = Vocabulary([*[bytes([b]) for b in range(256)], b"1,", None], 257)

@@ -150,8 +150,9 @@ class LazyTokens(Steps):
             given_up = self.distances.given_up
             bound = self.distances.lowered_bound(state, self.bound(state) - 1)
             self.distances.searched(state, bound - 1, 100 * limits.POSITIONS)
+            found = self.distances.fewest(state)
             if self.distances.given_up == given_up:
-                break
+                return found
         return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
