@@ -370,6 +370,9 @@ def test_appendix_a_lcd_distorts_the_distribution():
     # GCD masks the same here: it guarantees the constraint, and has the same bias
     fa = tt.Automaton.from_edges(EXACTLY_ONE, start=0, accept=[1], vocab_size=2)
     assert [probability(tt.gcd(fa, 3), log_lm, x) for x in VALID] == pytest.approx([1 / 4, 1 / 4, 1 / 2])
+    # LCD by Eq. 1, without the length, ends without a 1 one time in eight
+    chances = [probability(tt.lcd(fa), log_lm, x) for x in [(0, 0, 0), *VALID]]
+    assert chances == pytest.approx([1 / 8, 1 / 8, 1 / 4, 1 / 2])
 
 
 def test_appendix_a_pgcd_with_the_exact_hmm_samples_the_conditional():

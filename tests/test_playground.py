@@ -214,6 +214,14 @@ def test_refusals_say_why(server):
         assert words in json.loads(data)["error"]
 
 
+@pytest.mark.parametrize("length", ["\u00b2", "-1", "+2", "1_0", "0x2", " ", "9" * 5000])
+def test_a_length_that_is_no_number_is_refused(server, length):
+    headers = {"Content-Type": "application/json", "Content-Length": length}
+    answer, data = call(server, "POST", urlsplit(server.url).path + "view", None, headers)
+    assert answer.status == 400
+    assert "at most 1,000,000 bytes" in json.loads(data)["error"]
+
+
 def test_other_sites_are_refused(server):
     path = urlsplit(server.url).path
     good = '{"tokens": []}'
@@ -226,6 +234,13 @@ def test_other_sites_are_refused(server):
     assert call(server, "POST", path + "view", good, {"Content-Type": "text/plain"})[0].status == 400
     too_long = {"Content-Type": "application/json", "Content-Length": str(MOST_BYTES + 1)}
     assert call(server, "POST", path + "view", None, too_long)[0].status == 400
+    json_type, port = {"Content-Type": "application/json"}, server.server_port
+    for origin in ("http://evil.example", f"https://127.0.0.1:{port}", "http://127.0.0.1:1", "null", ""):
+        for method, name in (("POST", "view"), ("GET", "")):
+            answer, _ = call(server, method, path + name, good, json_type | {"Origin": origin})
+            assert answer.status == 404, origin
+    for origin in (f"http://127.0.0.1:{port}", f"http://localhost:{port}"):
+        assert call(server, "POST", path + "view", "[]", json_type | {"Origin": origin})[0].status == 400
     answer, page = call(server, "GET", path)
     assert "default-src 'none'" in answer.getheader("Content-Security-Policy")
     assert not re.search(rb"(src|href)=\"?https?:", page)

@@ -1,5 +1,7 @@
 """The names at the root, and the short names of those in the packages."""
 
+import inspect
+
 import pytest
 
 import tractile as tt
@@ -25,3 +27,15 @@ def test_every_short_name_warns_with_the_full_one(package):
 def test_what_no_package_makes_public_is_no_name(name):
     with pytest.raises(AttributeError, match=f"module 'tractile' has no attribute '{name}'"):
         getattr(tt, name)
+
+
+@pytest.mark.parametrize("package", [tt, *PACKAGES], ids=lambda package: package.__name__)
+def test_help_of_a_public_name_is_about_it(package):
+    """Not that of ``dict``, ``tuple``, …; aliases of types have none."""
+    for name in set(package.__all__) - {"__version__", "Boundary"}:
+        value = getattr(package, name)
+        said = inspect.getdoc(value)
+        assert said, name
+        assert isinstance(value, type) or said not in (
+            inspect.getdoc(kind) for kind in (dict, list, tuple, set)
+        ), name

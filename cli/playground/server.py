@@ -1,7 +1,8 @@
 """The playground over HTTP: for one user on this machine.
 
-The server listens on 127.0.0.1 alone. Every path begins with a random key, the header Host must be that of the server, and
-requests that change anything must be JSON: another site in the same browser can neither guess the key nor send such requests.
+The server listens on 127.0.0.1 alone. Every path begins with a random key, the headers Host and Origin must be those of the
+server, and requests that change anything must be JSON: another site in the same browser can neither guess the key nor send such
+requests.
 Bodies have at most a megabyte; constraints are built within :class:`~tractile.Limits`.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import secrets
 import sys
 import threading
@@ -85,11 +87,16 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, "application/json", json.dumps(found, allow_nan=False).encode())
 
     def _name(self) -> str | None:
-        """Return the path after the key; None if the key or the header Host is wrong."""
-        host = self.headers.get("Host", "")
+        """Return the path after the key; None if the key, the header Host or an Origin is wrong."""
         _, key, *rest = (*self.path.split("?")[0].split("/", 2), "")
-        there = host in (f"127.0.0.1:{self.server.server_port}", f"localhost:{self.server.server_port}")
-        if not there or not secrets.compare_digest(key.encode(), self.server.key.encode()):
+        own = [f"{name}:{self.server.server_port}" for name in ("127.0.0.1", "localhost")]
+        origins = self.headers.get_all(
+            "Origin", []
+        )  # browsers name the page that asks; other programs send none
+        ours = self.headers.get("Host") in own and all(
+            origin.removeprefix("http://") in own for origin in origins
+        )
+        if not ours or not secrets.compare_digest(key.encode(), self.server.key.encode()):
             return None
         return rest[0]
 
@@ -98,7 +105,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.headers.get_content_type() != "application/json":
             raise FormatError("the body of a request is application/json")
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MOST_BYTES:
             self.close_connection = True
             raise FormatError(f"the body of a request has at most {MOST_BYTES:,} bytes, and says how many")
         try:

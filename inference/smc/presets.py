@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError
@@ -94,16 +94,23 @@ class Preset:
         )
 
 
-PRESETS: dict[str, Preset] = {
-    "base-lm": Preset(constrained=False, proposal="lm", corrected=False),
-    "lcd": Preset(corrected=False),
-    "grammar-only-is": Preset(),
-    "grammar-only-smc": Preset(ess_threshold=0.9),
-    "sample-rerank": Preset(corrected=False, potential=True),
-    "full-is": Preset(potential=True),
-    "full-smc": Preset(potential=True, ess_threshold=0.9),
-    "rejection": Preset(proposal="lm"),
-    "smc-steering": Preset(
-        potential=True, ess_threshold=math.inf, resampling="without-replacement", beam_factor=3
-    ),
-}
+@final
+class Presets(dict[str, Preset]):
+    """The presets by name, such as "full-smc": ``tt.inference.smc.PRESETS``."""
+
+
+PRESETS = Presets(
+    {
+        "base-lm": Preset(constrained=False, proposal="lm", corrected=False),
+        "lcd": Preset(corrected=False),
+        "grammar-only-is": Preset(),
+        "grammar-only-smc": Preset(ess_threshold=0.9),
+        "sample-rerank": Preset(corrected=False, potential=True),
+        "full-is": Preset(potential=True),
+        "full-smc": Preset(potential=True, ess_threshold=0.9),
+        "rejection": Preset(proposal="lm"),
+        "smc-steering": Preset(
+            potential=True, ess_threshold=math.inf, resampling="without-replacement", beam_factor=3
+        ),
+    }
+)
