@@ -14,12 +14,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .errors import VocabularyMismatch
 
 SHOWN = 12  # hexadecimal digits in messages
+FEWER_OUTPUTS = (
+    "the tokenizer has tokens that the model cannot write: give the tokenizer that the model was made with, or first call "
+    "model.resize_token_embeddings(len(tokenizer))"
+)
+"""What to do where a language model has fewer outputs than its tokenizer has tokens."""
 
 
 def fingerprint(token_bytes: Sequence[bytes | None], eos_token_id: int) -> str:
@@ -53,3 +59,26 @@ def check_same(
             f"{first} was made for the vocabulary {fingerprint[:SHOWN]}…, {second} for {other[:SHOWN]}…: the bytes of "
             f"their tokens or their end tokens differ, so token ids of one mean nothing to the other; {cure}"
         )
+
+
+class Tokens(NamedTuple):
+    """The number of tokens of a vocabulary and its fingerprint, for :func:`check_vocabularies`."""
+
+    vocab_size: int
+    vocabulary_fingerprint: str | None = None
+
+
+def check_vocabularies(
+    first: str, one: Any, second: str, other: Any, cure: str = "use those of one tokenizer"
+) -> None:
+    """Raise :class:`VocabularyMismatch` if two objects have different numbers of tokens, or fingerprints that differ.
+
+    Both have a ``vocab_size``, and a ``vocabulary_fingerprint`` if theirs is known; the second's is read only if the first has
+    one. Names and ``cure`` are as in :func:`check_same`.
+    """
+    if one.vocab_size != other.vocab_size:
+        raise VocabularyMismatch(
+            f"{first} has {one.vocab_size:,} tokens, {second} {other.vocab_size:,}; {cure}"
+        )
+    if (known := getattr(one, "vocabulary_fingerprint", None)) is not None:
+        check_same(first, known, second, getattr(other, "vocabulary_fingerprint", None), cure)

@@ -22,8 +22,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import CircuitError, ShapeError, VocabularyMismatch
-from ..fingerprints import check_same
+from ..errors import CircuitError, ShapeError
+from ..fingerprints import check_vocabularies
 from ..layers import Constant, Dense, Hadamard, InputLayer, Kron, Operator, Sum
 from ..layers.operator import TensorMap
 from .circuit import Circuit, for_each_tensor
@@ -166,13 +166,8 @@ class Chain(DisplayMixin):
                 f"multiply: both must be chains or both circuits, not {type(self).__name__} and {type(other).__name__}; "
                 "unroll the chain"
             )
-        if self.vocab_size != other.vocab_size:
-            raise VocabularyMismatch(
-                f"multiply: the chains have {self.vocab_size} and {other.vocab_size} tokens"
-            )
-        known = self.vocabulary_fingerprint, other.vocabulary_fingerprint
-        check_same(
-            f"multiply: the {type(self).__name__}", known[0], f"the {type(other).__name__}", known[1],
+        check_vocabularies(
+            f"multiply: the {type(self).__name__}", self, f"the {type(other).__name__}", other,
             "compile the constraint with the vocabulary that the other was made for",
         )  # fmt: skip
         return Chain(
@@ -181,7 +176,7 @@ class Chain(DisplayMixin):
             self.inputs.times(other.inputs),
             Kron(self.right, other.right),
             self.final + other.final,
-        ).for_vocabulary(known[0] or known[1])
+        ).for_vocabulary(self.vocabulary_fingerprint or other.vocabulary_fingerprint)
 
     def save(self, directory: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory; ``tt.load`` reads them."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CircuitError, VocabularyMismatch
-from ..fingerprints import check_same
+from ..errors import CircuitError
+from ..fingerprints import check_vocabularies
 from . import language_algorithms as languages
 from .automaton_algorithms import StateGraph, determinize, split_classes, trim, useful
 
@@ -166,13 +166,8 @@ class LanguageMixin(ABC):
 
     def _both(self, other: Automaton) -> tuple[StateGraph, StateGraph, np.ndarray[Any, Any]]:
         """Return both graphs over a common partition of the tokens, and the class of each token (none is −1)."""
-        if self.vocab_size != other.vocab_size:
-            raise VocabularyMismatch(
-                f"the automata have vocabularies of {self.vocab_size} and {other.vocab_size} tokens"
-            )
-        known = self.vocabulary_fingerprint, other.vocabulary_fingerprint
-        check_same(
-            "the first automaton", known[0], "the second", known[1], "compile both with one vocabulary"
+        check_vocabularies(
+            "the first automaton", self, "the second", other, "compile both with one vocabulary"
         )
         token_class, ours, theirs = languages.common_partition(self._classes.numpy(), other._classes.numpy())
         return split_classes(self._graph, ours), split_classes(other._graph, theirs), token_class

@@ -20,7 +20,7 @@ from ..circuits.hmm import HMM
 from ..constraints.report import MOST_TEXTS
 from ..embedded import load_lm
 from ..errors import FormatError, TractileError
-from ..fingerprints import check_same
+from ..fingerprints import check_vocabularies
 from ..lm import TransformersLM
 
 LARGE = 1e15
@@ -116,7 +116,7 @@ def check_guide(guide: HMM, hmm: Path | None, model: Path | None, lm: Transforme
         model or "the embedded language model",
     )
     cure = "distil one from this model (`tractile distill`) and give it as --hmm, or choose what needs none (gcd)"
-    check_same(of, guide.vocabulary_fingerprint, f"the tokenizer of {name}", lm.vocabulary_fingerprint, cure)
+    check_vocabularies(of, guide, f"the tokenizer of {name}", lm, cure)
 
 
 def device_named(name: str) -> torch.device:

@@ -25,6 +25,7 @@ from ..constraints import validation
 from ..constraints.vocabulary.reading import vocabulary_of
 from ..constraints.vocabulary.vocabulary import Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
+from ..fingerprints import FEWER_OUTPUTS
 from ..inference.arguments import short, whole
 from ..inference.smc.arguments import a_language_model, a_prompt, check_normalised
 from ..lm.base import LanguageModel, Prompt
@@ -144,7 +145,7 @@ def choose(
     vocab = vocabulary_of(source, lm.eos_token_id)
     if len(vocab) != lm.vocab_size:
         raise VocabularyMismatch(
-            f"choose: the language model has {lm.vocab_size} tokens and its tokenizer {len(vocab)}"
+            f"choose: the language model has {lm.vocab_size:,} tokens and its tokenizer {len(vocab):,}; {FEWER_OUTPUTS}"
         )
     if end and lm.eos_token_id is None:
         raise EvidenceError("choose: the language model has no end-of-sequence token; give end=False")

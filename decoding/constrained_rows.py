@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
+from ..fingerprints import FEWER_OUTPUTS
 from ..inference.next_token.protocol import NextTokenQuery
 from ..inference.smc.step import Step
 
@@ -101,7 +102,10 @@ class ConstrainedRows:
         """
         vocab = self._query.vocab_size
         if scores.shape[1] < vocab:
-            raise VocabularyMismatch(f"the model has {scores.shape[1]} tokens and the automaton {vocab}")
+            raise VocabularyMismatch(
+                f"the automaton has {vocab:,} tokens, the model {scores.shape[1]:,}; compile the constraint with the model's "
+                f"tokenizer; if that was done, {FEWER_OUTPUTS}"
+            )
         offered = scores[:, :vocab]
         if self._query.has_lookahead:
             over = self._over().to(scores.device)[:, None]

@@ -157,7 +157,7 @@ class ConstraintLogitsProcessor:
 
 
 def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
-    """Raise :class:`VocabularyMismatch` if an automaton or an HMM was made for another tokenizer."""
+    """Raise :class:`VocabularyMismatch` if an automaton or an HMM is known to be made for another tokenizer."""
     own = tokenizer_fingerprint(tokenizer, fa.eos_token_id)
     compile_ = "compile the constraint with Vocabulary.from_tokenizer(tokenizer)"
     check_same("the automaton", fa.vocabulary_fingerprint, "the tokenizer", own, compile_)

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import ShapeError, VocabularyMismatch
-from ..fingerprints import check_same
+from ..errors import ShapeError
+from ..fingerprints import Tokens, check_vocabularies
 from .corpus import Corpus
 from .distributed import Ranks
 from .em import log_likelihood, state_marginals
@@ -155,12 +155,8 @@ def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
 
 def check(hmm: HMM, corpus: Corpus) -> None:
     """Raise :class:`VocabularyMismatch` for an HMM of another vocabulary, :class:`ShapeError` for an empty corpus."""
-    if hmm.vocab_size != corpus.manifest.vocab_size:
-        raise VocabularyMismatch(
-            f"the HMM has {hmm.vocab_size} tokens and the corpus {corpus.manifest.vocab_size}"
-        )
-    check_same(
-        "the HMM", hmm.vocabulary_fingerprint, "the corpus", corpus.vocabulary_fingerprint,
+    check_vocabularies(
+        "the HMM", hmm, "the corpus", Tokens(corpus.manifest.vocab_size, corpus.vocabulary_fingerprint),
         "give the corpus of the language model that the HMM is for",
     )  # fmt: skip
     if len(corpus) == 0:

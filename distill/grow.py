@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import CircuitError, ShapeError, VocabularyMismatch
-from ..fingerprints import check_same
+from ..errors import CircuitError, ShapeError
+from ..fingerprints import check_vocabularies
 from ..layers import Dense, Monarch
 from .em import state_marginals
 from .latent import has_end_state
@@ -85,10 +85,7 @@ def kronecker(a: HMM, b: HMM) -> HMM:
     >>> sum(p.numel() for p in product.transition.parameters())  # 12 · (3 + 4), where a dense matrix has 144
     84
     """
-    if a.vocab_size != b.vocab_size:
-        raise VocabularyMismatch(f"kronecker: the HMMs have {a.vocab_size} and {b.vocab_size} tokens")
-    known = a.vocabulary_fingerprint, b.vocabulary_fingerprint
-    check_same("kronecker: the first HMM", known[0], "the second", known[1])
+    check_vocabularies("kronecker: the first HMM", a, "the second", b)
     left, right = _matrix(a), _matrix(b)
     sizes = (a.hidden, b.hidden)
     second = right.expand(a.hidden, -1, -1).clone()  # i, j → j'
@@ -113,7 +110,7 @@ def kronecker(a: HMM, b: HMM) -> HMM:
     operator = Monarch([_rows(second), _rows(first)], axes=(1, 0))
     assert operator.dims == sizes
     hmm = HMM(_rows(initial.flatten()), operator, _rows(emission.flatten(0, 1)))
-    return hmm.for_vocabulary(known[0] or known[1])
+    return hmm.for_vocabulary(a.vocabulary_fingerprint or b.vocabulary_fingerprint)
 
 
 def occupancy(hmm: HMM) -> Tensor:

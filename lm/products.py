@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import EvidenceError, VocabularyMismatch
-from ..fingerprints import check_same
+from ..fingerprints import check_vocabularies
 from .base import Forking, LanguageModel, Prompt, fingerprint_of
 
 THROUGH_BYTES = (
@@ -105,15 +105,12 @@ class ProductLM(Multiplies):
         self.eos_token_id: int | None = first.eos_token_id
         self.vocabulary_fingerprint = fingerprint_of(first)
         for i, factor in enumerate(self._factors[1:], 1):
-            sizes = first.vocab_size, factor.lm.vocab_size
-            if sizes[0] != sizes[1] or first.eos_token_id != factor.lm.eos_token_id:
+            check_vocabularies(f"ProductLM: model {i}", factor.lm, "model 0", first, THROUGH_BYTES)
+            if first.eos_token_id != factor.lm.eos_token_id:
                 raise VocabularyMismatch(
-                    f"ProductLM: model 0 has {sizes[0]} tokens and ends with {first.eos_token_id}, model {i} has {sizes[1]} "
-                    f"and ends with {factor.lm.eos_token_id}; {THROUGH_BYTES}"
+                    f"ProductLM: model 0 ends with token {first.eos_token_id}, model {i} with {factor.lm.eos_token_id}; "
+                    f"{THROUGH_BYTES}"
                 )
-            names = f"ProductLM: model {i}", "model 0"
-            own = fingerprint_of(factor.lm)
-            check_same(names[0], own, names[1], self.vocabulary_fingerprint, THROUGH_BYTES)
 
     def _apart(self, lm: LanguageModel) -> LanguageModel:
         """Return the model, or a copy if it is a factor already."""

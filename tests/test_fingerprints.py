@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import distill, embedded
-from tractile.constraints import Vocabulary, regex
+from tractile.constraints import Constraint, Vocabulary, json_schema, regex
 from tractile.decoding.vllm import VLLMLogitsProcessor
 from tractile.distill.corpus import Manifest
 from tractile.fingerprints import fingerprint
@@ -276,6 +277,60 @@ def test_sampling_is_refused() -> None:
             tt.smc(right, [], good, "gcd", particles=2, max_new_tokens=4, potential=potential)
 
 
+@pytest.mark.parametrize("size", [4, 6])
+@pytest.mark.parametrize("constraint", [regex("ab*"), json_schema({"type": "array"})], ids=["finite", "lazy"])
+def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) -> None:
+    """Of no known vocabulary, by all that takes an HMM beside a constraint, before it computes anything."""
+    vocab = Vocabulary([b"a", b"b", b"[", b"]", None], eos_token_id=4)
+    lm = tt.TableLM({(): torch.full((5,), 0.2).log()}, 4, vocab)
+    fa, guide = constraint.compile(vocab), tt.HMM.random(3, size, seed=0)
+    few: dict[str, Any] = {"hmm": guide, "max_new_tokens": 4}
+    sampling = tt.inference.smc
+    asked = {
+        "generate": lambda: tt.generate(lm, None, [0], constraint, particles=2, **few),
+        "generate, gcd": lambda: tt.generate(lm, None, [0], constraint, particles=2, method="gcd", **few),
+        "pgcd": lambda: tt.pgcd(guide, fa, 4),
+        "pgcd, tolerance": lambda: tt.pgcd(guide, fa, 4, tolerance=0.1),
+        "PGCDQuery": lambda: tt.inference.PGCDQuery(guide, fa, 4),
+        "smc": lambda: tt.smc(lm, [0], fa, particles=2, **few),
+        "smc, mixture": lambda: tt.smc(lm, [0], fa, "pgcd-mixture", particles=2, **few),
+        "smc, islands": lambda: tt.smc(lm, [0], fa, islands=["gcd", "pgcd"], particles=2, **few),
+        "smc, prompts": lambda: tt.smc(lm, prompts=[[0], [1]], fa=fa, particles=2, **few),
+        "importance": lambda: sampling.importance_sampling(lm, [0], fa, particles=2, **few),
+        "mcmc": lambda: sampling.mcmc(lm, [0], fa, samples=2, **few),
+        "beams": lambda: tt.beam_search(lm, [0], fa, **few),
+        "speculative": lambda: tt.speculative(lm, [0], fa, particles=2, **few),
+        "processor": lambda: tt.ConstraintLogitsProcessor(fa, **few),
+        "infill": lambda: tt.infill(lm, "a", "b", fa=constraint, **few),
+        "product": lambda: guide * fa,
+    }  # fmt: skip
+    for name, ask in asked.items():
+        with pytest.raises(tt.VocabularyMismatch, match=f"the HMM has {size} tokens, the .* 5;"):
+            raise AssertionError(f"{name} gave {ask()}")
+
+
+def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens() -> None:
+    """Nobody compiled anything here: the cure is the tokenizer or the model."""
+    fast = tokenizer()
+    few = network(len(fast) - 1)
+    processor = tt.ConstraintLogitsProcessor(regex("yes"), max_new_tokens=8, tokenizer=fast)
+    for ask in (
+        lambda: tt.generate(few, fast, "yes", regex("yes"), max_new_tokens=8),
+        lambda: tt.smc(few, "yes", regex("yes"), "gcd", tokenizer=fast),
+        lambda: tt.choose(few, "yes", ["yes", "no"], tokenizer=fast),
+        lambda: processor(torch.tensor([[1]]), torch.zeros(1, len(fast) - 1)),
+    ):
+        with pytest.raises(
+            tt.VocabularyMismatch, match=r"model\.resize_token_embeddings\(len\(tokenizer\)\)"
+        ) as said:
+            ask()
+        for number in (len(fast), len(fast) - 1):
+            assert str(number) in str(said.value)
+    other = regex("yes").compile(Vocabulary([b"y", b"es", None], 2))
+    with pytest.raises(tt.VocabularyMismatch, match="compile the constraint with"):
+        tt.smc(few, "yes", other, "gcd", tokenizer=fast)
+
+
 def test_products_are_refused() -> None:
     fa = regex("ab*").compile(OTHER)
     for ask in (lambda: tt.pgcd(hmm(RIGHT), fa, 4), lambda: hmm(RIGHT) * fa, lambda: fa * hmm(RIGHT)):
@@ -349,3 +404,7 @@ def test_the_command_refuses_the_embedded_hmm_for_another_model(model_folder: Pa
     embedded.load_hmm().save_pretrained(tmp_path)
     assert_refused(run(*asked, "--hmm", tmp_path), 1, str(tmp_path))
     assert run(*asked, "--proposal", "gcd").exit_code == 0
+    tt.HMM.random(3, 50, seed=0).save_pretrained(tmp_path / "small")
+    words = "has 50 tokens, the tokenizer of", "1,024", "--hmm"
+    assert_refused(run(*asked, "--hmm", tmp_path / "small"), 1, *words)
+    assert_refused(run(*asked[:-2], "--hmm", tmp_path / "small"), 1, *words)

@@ -367,7 +367,7 @@ def test_bad_settings_are_errors():
         tt.smc(lm, [], fa, "gcd", particles=0)
     with pytest.raises(tt.TractileError, match="max_new_tokens"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=0)
-    with pytest.raises(tt.VocabularyMismatch, match="3 tokens and the automaton 2"):
+    with pytest.raises(tt.VocabularyMismatch, match="the automaton has 2 tokens, the language model 3"):
         tt.smc(lm, [], as_automaton(ONE_ONE), "gcd")
     with pytest.raises(tt.VocabularyMismatch, match="ends a sequence with token 0"):
         tt.smc(tt.TableLM(random_table(V, 1, seed=3), 0), [], fa, "gcd")

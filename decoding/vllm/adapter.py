@@ -13,8 +13,8 @@ import torch
 
 from ...circuits import HMM, Automaton
 from ...constraints import Limits, Vocabulary
-from ...errors import EvidenceError, VocabularyMismatch
-from ...fingerprints import check_same
+from ...errors import EvidenceError
+from ...fingerprints import Tokens, check_vocabularies
 from ..constrained_rows import check_prefix
 from ..request import compile_request, read_request
 from .batch import Batch
@@ -64,17 +64,11 @@ class Adapter:
         hmm = HMM.from_pretrained(cls.hmm) if isinstance(cls.hmm, str | Path) else cls.hmm
         if hmm is None:
             return None
-        if hmm.vocab_size != len(cls.vocabulary()):
-            raise VocabularyMismatch(
-                f"the HMM has {hmm.vocab_size} tokens, the tokenizer {len(cls.vocabulary())}"
-            )
-        check_same(
-            "the HMM",
-            hmm.vocabulary_fingerprint,
-            "the tokenizer",
-            cls.vocabulary().fingerprint,
+        vocab = cls.vocabulary()
+        check_vocabularies(
+            "the HMM", hmm, "the tokenizer", Tokens(len(vocab), vocab.fingerprint),
             "give an HMM distilled from this language model, or leave hmm out",
-        )
+        )  # fmt: skip
         return hmm.to(device)
 
     @classmethod

@@ -20,7 +20,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...circuits.chain import Chain
-from ...errors import VocabularyMismatch
+from ...fingerprints import check_vocabularies
 from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
 from .guide_query import GuideQuery
@@ -48,8 +48,7 @@ class CoarseQuery:
     resume, apply, fork = resume, mask_logits, copy
 
     def __init__(self, exact: GCDQuery, guide: PGCDQuery | GuideQuery) -> None:
-        if exact.vocab_size != guide.vocab_size:
-            raise VocabularyMismatch(f"the mask has {exact.vocab_size} tokens, the guide {guide.vocab_size}")
+        check_vocabularies("the mask", exact, "the guide", guide)
         self.exact, self.guide = exact, guide
         self.automaton, self.horizon, self.vocab_size = exact.automaton, exact.horizon, exact.vocab_size
         self.semiring, self.device = guide.semiring, guide.device

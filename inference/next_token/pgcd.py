@@ -13,7 +13,7 @@ from ..arguments import an_automaton, an_hmm, not_negative, whole
 from .coarse import CoarseQuery
 from .gcd import gcd
 from .guide_query import GuideQuery, can_guide
-from .pgcd_query import PGCDQuery
+from .pgcd_query import PGCDQuery, check_guide
 
 GUIDE_TOLERANCE = 0.1
 """Nats; the tolerance for guiding a sampler or a decoder, far below the error of an HMM's lookahead."""
@@ -66,7 +66,8 @@ def pgcd(
     """
     hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
     tolerance = not_negative(tolerance, "pgcd: tolerance")
-    if (coarse := an_automaton(automaton, "pgcd: automaton").guide()) is not automaton:
+    check_guide(hmm, an_automaton(automaton, "pgcd: automaton"))
+    if (coarse := automaton.guide()) is not automaton:
         query = pgcd(hmm, coarse, horizon, dtype, memory, tolerance)
         return CoarseQuery(gcd(automaton, horizon), query.guide if isinstance(query, CoarseQuery) else query)
     if not automaton.is_deterministic:

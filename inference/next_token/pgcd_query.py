@@ -24,8 +24,8 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
 from ...circuits.weighted_hmm import weighted_chain, weights_of
-from ...errors import CircuitError, ShapeError, VocabularyMismatch
-from ...fingerprints import check_same
+from ...errors import CircuitError, ShapeError
+from ...fingerprints import check_vocabularies
 from ..semirings.base import Log
 from ..semirings.scaled_real import Real
 from .ahead import FORCED_LIMIT
@@ -89,15 +89,7 @@ class PGCDQuery:
         memory: int | None = None,
         fixed_shapes: bool = False,
     ) -> None:
-        if hmm.vocab_size != automaton.vocab_size:
-            raise VocabularyMismatch(
-                f"the HMM has {hmm.vocab_size} tokens, the automaton {automaton.vocab_size}"
-            )
-        known = hmm.vocabulary_fingerprint, automaton.vocabulary_fingerprint
-        check_same(
-            "the HMM", known[0], "the automaton", known[1],
-            "compile the constraint with the tokenizer that the HMM was distilled for, or distil an HMM for this one",
-        )  # fmt: skip
+        check_guide(hmm, automaton)
         if dtype is not None and (not dtype.is_floating_point or torch.finfo(dtype).tiny > 1e-37):
             raise ShapeError(
                 f"pgcd: tables of {dtype} have too small a range for probabilities; give bfloat16, float32 or float64"
@@ -407,3 +399,11 @@ def _one_dtype(hmm: HMM) -> HMM:
     dtypes = [t.dtype for t in (hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs)]
     dtype = reduce(torch.promote_types, dtypes)
     return hmm if all(t == dtype for t in dtypes) else hmm.to(dtype=dtype)
+
+
+def check_guide(hmm: HMM, automaton: Automaton) -> None:
+    """Raise :class:`VocabularyMismatch` if an HMM and an automaton were made for different tokens."""
+    check_vocabularies(
+        "the HMM", hmm, "the automaton", automaton,
+        "compile the constraint with the tokenizer that the HMM was distilled for, or distil an HMM for this one",
+    )  # fmt: skip

@@ -19,9 +19,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
-from ...errors import EvidenceError, PotentialError, VocabularyMismatch
-from ...fingerprints import check_same
-from ...lm.base import LanguageModel, Prompt, fingerprint_of
+from ...errors import EvidenceError, PotentialError
+from ...fingerprints import check_vocabularies
+from ...lm.base import LanguageModel, Prompt
 from ..arguments import an_automaton
 from ..next_token.gcd import GCDQuery, gcd, lcd
 from .boundaries import Boundary, at_end
@@ -217,16 +217,7 @@ class LMPotential(Potential):
                     "LMPotential: the sampler's own language model cannot be followed twice; "
                     "leave lm out, or make another object for the same model"
                 )
-            if self._source.vocab_size != lm.vocab_size:
-                raise VocabularyMismatch(
-                    f"LMPotential: the other model has {self._source.vocab_size} tokens, the sampler's {lm.vocab_size}"
-                )
-            check_same(
-                "LMPotential: the other model",
-                fingerprint_of(self._source),
-                "the sampler's",
-                fingerprint_of(lm),
-            )
+            check_vocabularies("LMPotential: the other model", self._source, "the sampler's", lm)
             self._source.start(prompts if self._prompt is None else [self._prompt] * len(prompts))
         self._total = torch.zeros(len(prompts), dtype=torch.float64)
 
@@ -278,18 +269,10 @@ class ConstraintPotential(Potential):
         self._query: GCDQuery | None = None
 
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
-        if self.fa.vocab_size != lm.vocab_size:
-            raise VocabularyMismatch(
-                f"ConstraintPotential: the automaton has {self.fa.vocab_size} tokens, the language model {lm.vocab_size}"
-            )
-        if self.fa.vocabulary_fingerprint is not None:
-            check_same(
-                "ConstraintPotential: the automaton",
-                self.fa.vocabulary_fingerprint,
-                "the language model",
-                fingerprint_of(lm),
-                "compile the constraint with the vocabulary of the language model's tokenizer",
-            )
+        check_vocabularies(
+            "ConstraintPotential: the automaton", self.fa, "the language model", lm,
+            "compile the constraint with the vocabulary of the language model's tokenizer",
+        )  # fmt: skip
         if self._query is None or self._query.horizon not in (None, max(budgets)):
             self._query = gcd(self.fa, max(budgets)) if self.budgeted else lcd(self.fa)
         self._query.start(len(prompts), torch.tensor(budgets))

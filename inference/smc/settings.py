@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, VocabularyMismatch
-from ...fingerprints import check_same
-from ...lm.base import LanguageModel, Prompt, fingerprint_of
+from ...fingerprints import FEWER_OUTPUTS, check_vocabularies
+from ...lm.base import LanguageModel, Prompt
 from ..arguments import short, whole
 from ..next_token.protocol import NextTokenQuery
 from .arguments import ConstraintLike, check_proposal, read
@@ -77,16 +77,11 @@ class SamplerSettings:
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
-        if lm.vocab_size != fa.vocab_size:
-            raise VocabularyMismatch(
-                f"the language model has {lm.vocab_size} tokens and the automaton {fa.vocab_size}; "
-                "compile the constraint with the vocabulary of the model's tokenizer"
-            )
+        _check_vocabularies(lm, fa, self.hmm)
         if None not in (lm.eos_token_id, fa.eos_token_id) and lm.eos_token_id != fa.eos_token_id:
             raise VocabularyMismatch(
                 f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
             )
-        _check_vocabularies(lm, fa, self.hmm)
         self.max_new_tokens = whole(self.max_new_tokens, "max_new_tokens")
         self.beam_factor = whole(self.beam_factor, "smc: beam_factor")
         if self.beam_factor > 1 and self.align is not None:
@@ -187,16 +182,16 @@ def _everything(vocab_size: int, eos_token_id: int | None) -> Automaton:
 
 
 def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
-    """Raise :class:`VocabularyMismatch` if the known fingerprints of the vocabularies differ."""
-    made_for = None if hmm is None else hmm.vocabulary_fingerprint
-    if fa.vocabulary_fingerprint is None and made_for is None:
-        return  # the language model's tokenizer need not be read
-    own, name = fingerprint_of(lm), "the language model"
+    """Raise :class:`VocabularyMismatch` if language model, constraint and HMM do not have one vocabulary."""
+    name, tokenizer = "the language model", getattr(lm, "tokenizer", None)
     compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
-    check_same("the automaton", fa.vocabulary_fingerprint, name, own, compile_)
-    distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
-    check_same("the HMM", made_for, name, own, distil)
-    check_same("the HMM", made_for, "the automaton", fa.vocabulary_fingerprint, distil)
+    if lm.vocab_size < fa.vocab_size and isinstance(tokenizer, Sized) and len(tokenizer) == fa.vocab_size:
+        compile_ = FEWER_OUTPUTS
+    check_vocabularies("the automaton", fa, name, lm, compile_)
+    if hmm is not None:
+        distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
+        check_vocabularies("the HMM", hmm, name, lm, distil)
+        check_vocabularies("the HMM", hmm, "the automaton", fa, distil)
 
 
 def lookup(name: str, table: dict[str, T], what: str) -> T:
