@@ -23,7 +23,6 @@ class PaddedCSR(NamedTuple):
     first: Int[Tensor, " states+2"]
     edge: Int[Tensor, " entries"]
     token: Int[Tensor, " entries"]  # whose emission column is gathered (narrow edges)
-    label: Int[Tensor, " entries"]  # a row of Tables.member (wide edges)
     most: int
 
     def of(
@@ -51,13 +50,18 @@ class Tables:
         line, place = ragged_arange(size[few])
         first = counts.cumsum(0) - counts
         token = torch.cat(tokens)[first[label[few]][line] + place]
-        used, number = label[many].unique(return_inverse=True)
-        self.member = torch.zeros(max(1, len(used)), automaton.vocab_size, dtype=torch.bool)
-        for i, k in enumerate(used.tolist()):
-            self.member[i, tokens[k]] = True
-        self.member = self.member.to(device)
-        self.wide = _padded(states, source[many], many, torch.zeros_like(many), number, device)
-        self.narrow = _padded(states, source[few][line], few[line], token, torch.zeros_like(line), device)
+        self.wide = _padded(states, source[many], many, torch.zeros_like(many), device)
+        self.narrow = _padded(states, source[few][line], few[line], token, device)
+        leaving: list[list[int]] = [[] for _ in range(states + 1)]  # the labels of each state's wide edges
+        for s, k in zip(source[many].tolist(), label[many].tolist(), strict=True):
+            leaving[s].append(k)
+        kinds = {key: i for i, key in enumerate(dict.fromkeys(map(tuple, leaving)))}
+        place_of = torch.full((len(kinds), automaton.vocab_size), self.wide.most, dtype=torch.int16)
+        for key, i in kinds.items():
+            for place, k in enumerate(key):
+                place_of[i, tokens[k]] = place
+        self._kind = torch.tensor([kinds[tuple(key)] for key in leaving], device=device)
+        self._place_of = place_of.to(device)
 
         moves, none = automaton.transitions, torch.tensor([[states, labels.num_classes, states]])
         moves = torch.cat([moves, none])  # ascending, for a binary search by (state, class)
@@ -71,6 +75,10 @@ class Tables:
         self._of[line, place] = of
         self._of = self._of.to(device)
 
+    def wide_edge(self, state: Int[Tensor, " batch"]) -> Int[Tensor, "batch vocab"]:
+        """Return the place of each token's wide edge among those of the row's state; ``wide.most`` if it has none."""
+        return self._place_of.index_select(0, self._kind.index_select(0, state)).long()
+
     def step(self, state: Int[Tensor, " batch"], token: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Return the state after one token in each row; the number of states if there is none."""
         key = state[:, None] * self._classes + self._of.index_select(0, token)
@@ -79,13 +87,11 @@ class Tables:
         return torch.where(found, self._reached.take(at), self._none).amin(1)
 
 
-def _padded(
-    states: int, source: Tensor, edge: Tensor, token: Tensor, label: Tensor, device: torch.device
-) -> PaddedCSR:
+def _padded(states: int, source: Tensor, edge: Tensor, token: Tensor, device: torch.device) -> PaddedCSR:
     """Build a table from entries sorted by state ``source``, with one entry of padding at the end."""
     first = torch.searchsorted(source, torch.arange(states + 2))
-    edge, token, label = (torch.cat([x, x.new_zeros(1)]).to(device) for x in (edge, token, label))
-    return PaddedCSR(first.to(device), edge, token, label, max(1, int(first.diff().max())))
+    edge, token = (torch.cat([x, x.new_zeros(1)]).to(device) for x in (edge, token))
+    return PaddedCSR(first.to(device), edge, token, max(1, int(first.diff().max())))
 
 
 def _threshold(

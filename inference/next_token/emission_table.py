@@ -99,9 +99,10 @@ class EmissionTable:
         return self.edge_labels.number.tolist()
 
     @cached_property
-    def log_smallest(self) -> float:
-        """The smallest positive entry of the matrix, as a logarithm; infinite if there is none."""
-        return float(smallest(self._emission.flatten()[None]).log())
+    def smallest(self) -> float:
+        """The smallest positive entry of the matrix; infinite if there is none."""
+        height = max(1, BLOCK_ELEMENTS // self.vocab_size)
+        return min(float(smallest(rows).amin()) for rows in self._emission.split(height))
 
     def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
         """Return the scaled columns of some tokens, as rows."""
@@ -111,9 +112,9 @@ class EmissionTable:
         return gathered.T.contiguous().to(self.dtype)
 
     def all_tokens(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:
-        """Multiply rows by the whole table: a score for every token."""
+        """Multiply rows by the whole table: a score for every token, in the table's precision."""
         scores = [block(rows.to(self.dtype)) for block in self._blocks]
-        return (scores[0] if len(scores) == 1 else torch.cat(scores, 1)).to(rows.dtype)
+        return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
 
 
 def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
@@ -197,7 +198,8 @@ def _written(
     """Return the scores of product and prior and whether none was flushed; ``upper``: flushed scores get upper bounds."""
     batch, bounded = len(prior.scale), _at_least if upper else flush_subnormals
     values = torch.cat([prior.values, columns.values[wide]])
-    found, certain = bounded(table.all_tokens(values), torch.cat([prior.least, columns.least[wide]]))
+    found = table.all_tokens(values).to(values.dtype)
+    found, certain = bounded(found, torch.cat([prior.least, columns.least[wide]]))
     found = found.log_()
     alone, found = found[:batch], found[batch:].add_(columns.scale[wide, None])
     out = torch.full((batch, table.vocab_size), -torch.inf, dtype=found.dtype, device=found.device)

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, Self, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ...errors import CircuitError, VocabularyMismatch
 from .backward_table import BackwardMessage
 from .dfa_tables import PaddedCSR, Tables
-from .emission_table import Scores, smallest
+from .emission_table import Scores
 from .gcd import GCDQuery
 from .pgcd_steps import Messages, ProductTables, SparseState, zeros_are_exact
 from .underflow import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
@@ -67,7 +68,7 @@ class FixedShapeSteps:
         # Aβ as (horizon · S, H), and its scales and doubts as (horizon · S)
         self._ahead = BackwardMessage(*(x.flatten(0, 1) for x in table))
         hmm, dtype = tables.hmm, tables.dtype
-        rare = float(smallest(hmm.emission_probs.flatten()[None]) * smallest_weight(hmm.transition))
+        rare = tables.emission.smallest * smallest_weight(hmm.transition)
         narrow = rare < least(dtype) / torch.finfo(dtype).eps  # beliefs may underflow in this dtype
         self._move = Transition(hmm.transition.T, torch.float64 if narrow else dtype)
         self._rows: DecodingState | None = None
@@ -183,23 +184,28 @@ class FixedShapeSteps:
             (now.prior[:, None] * ahead.columns.double()).flatten(0, 1),
             (now.scale[:, None] + ahead.scale).flatten(),
         )
-        bounds = torch.cat([tables.least(now.doubt, now.scale), tables.least(doubt.flatten(), shift)])
+        rows = torch.cat([now.prior, values]).to(tables.dtype)
+        found = tables.emission.all_tokens(rows)
+        prior = found[:batch].to(tables.dtype)
+        prior = prior.masked_fill_(prior < tables.least(now.doubt, now.scale)[:, None], 0).log_()
+        bound = tables.least(doubt.flatten(), shift).view(entry.shape)
         shift = shift.view(entry.shape).masked_fill(~there, -torch.inf)
-        found = tables.emission.all_tokens(torch.cat([now.prior, values]).to(tables.dtype))
-        found = found.masked_fill_(found < bounds[:, None], 0).log_()
         token, gathered, taken = self._gathered(now)
         top = torch.maximum(shift.amax(1), gathered.amax(1))
         base = torch.where(top.isfinite(), top, 0)[:, None]
-        label = self.edges.wide.label.take(entry)
-        member = self.edges.member.index_select(0, label.flatten()).view(*entry.shape, self.vocab_size)
-        member = member & there[..., None]
-        out = found[batch:].view(member.shape) + (shift - base).to(found.dtype)[..., None]
-        out = torch.where(member, out, -torch.inf).amax(1)
+        # A token is on at most one edge of a state: it is scored by the message of that edge alone.
+        place = self.edges.wide_edge(now.state)
+        out = found[batch:].view(*entry.shape, self.vocab_size)
+        out = out.gather(1, place.clamp(max=entry.shape[1] - 1)[:, None]).squeeze(1).to(tables.dtype)
+        none = (0, 1)  # a place more, for tokens on no wide edge
+        out = out.masked_fill_(out < pad(bound, none).gather(1, place), 0).log_()
+        out = out.add_(pad((shift - base).to(out.dtype), none, value=-torch.inf).gather(1, place))
         out = out.scatter_reduce(1, token, (gathered - base).to(out.dtype), "amax")
-        possible = member.any(1).to(torch.uint8).scatter_reduce(1, token, taken.to(torch.uint8), "amax") > 0
-        none = out.isneginf() | found[:batch].isneginf()
-        lost = (possible & none & tables.emission.log_top.isfinite()).any(1)
-        return Scores(out, top, found[:batch], now.scale.clone(), False, lost)
+        possible = pad(there.to(torch.uint8), none).gather(1, place)
+        possible = possible.scatter_reduce(1, token, taken.to(torch.uint8), "amax") > 0
+        zero = out.isneginf() | prior.isneginf()
+        lost = (possible & zero & tables.emission.log_top.isfinite()).any(1)
+        return Scores(out, top, prior, now.scale.clone(), False, lost)
 
     def _edges_of(
         self, edges: PaddedCSR, now: DecodingState
@@ -229,8 +235,12 @@ class FixedShapeSteps:
             entry, there, ahead, doubt = self._edges_of(self.edges.narrow, rows)
             token = self.edges.narrow.token.take(entry)
             emitted = self._tables.emission.columns(token.flatten()).view(ahead.columns.shape)
-            value = (rows.prior[:, None] * ahead.columns.double() * emitted.double()).sum(2)
-            value = value.log() + rows.scale[:, None] + ahead.scale
+            weighted = rows.prior[:, None] * ahead.columns.double()
+            value = (
+                torch.einsum("bnh,bnh->bn", weighted, emitted.double()).log()
+                + rows.scale[:, None]
+                + ahead.scale
+            )
             value = value.masked_fill((value + eps < doubt) | ~there, -torch.inf)
             parts.append((token, value, there))
         token, value, there = (torch.cat(x) for x in zip(*parts, strict=True))

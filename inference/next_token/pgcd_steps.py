@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from math import log
 from typing import NamedTuple, Self, final
 
 import torch
@@ -174,11 +175,11 @@ def zeros_are_exact(tables: ProductTables, state: SparseState, messages: Message
     small = smallest(live.alpha.alpha).log() + ahead
     gone = small.isposinf()  # one of the factors is zero throughout
     shift = torch.where(gone, 0, found.scale - live.alpha.scale - live.ahead.scale)
-    bound = small - shift + tables.emission.log_smallest
+    bound = small - shift + log(tables.emission.smallest)
     exact = gone | ((small > SMALLEST_PRODUCT) & (bound > found.least.log()))
     exact &= live.alpha.doubt.isneginf() & live.ahead.doubt.isneginf()
     small = smallest(state.prior.alpha).log()
-    alone = small.isposinf() | (small + tables.emission.log_smallest > prior.least.log())
+    alone = small.isposinf() | (small + log(tables.emission.smallest) > prior.least.log())
     wrong = torch.zeros(len(alone), dtype=torch.long, device=alone.device).index_add(
         0, live.row, (~exact).long()
     )
