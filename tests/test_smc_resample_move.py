@@ -1,4 +1,6 @@
-"""Resample–move: E[Ẑ] = Z and E[Ẑ·f] = Z·E[f] under forced resampling and moves; its copies differ."""
+"""Resample–move: E[Ẑ] = Z and E[Ẑ·f] = Z·E[f] whether particles are resampled or not; its copies differ."""
+
+import math
 
 import pytest
 import torch
@@ -59,6 +61,79 @@ def test_unbiased(case, name):
 
     z = against_enumeration(run, target, runs=25)
     assert bool((z.abs() < LIMIT).all()), z
+
+
+FEW_SURVIVE = tt.TableLM(
+    {
+        (): torch.tensor([0.9, 0.1, 0, 0]).double().log(),
+        (0,): torch.tensor([0.999, 0, 0.001, 0]).double().log(),
+        (1,): torch.tensor([0, 0, 0, 1.0]).double().log(),
+    }
+)  # token 1 always ends well, token 0 almost never
+TWO = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2, 3], 2)], 0, [2], 4)
+FIRST = tt.inference.smc.FunctionPotential(lambda tokens: 5.0 if tokens[0] == 1 else 1.0, tokens=True)
+UNEVEN = {
+    "lcd": "lcd",
+    "gcd": "gcd",
+    "another temperature": tt.inference.smc.GCDProposal(1.5),
+    "awrs": tt.inference.smc.AWRSProposal(lambda tokens: tokens != (0, 0), tokens=True),
+}
+
+
+@pytest.mark.parametrize("name", UNEVEN)
+def test_unbiased_where_resampling_says_what_the_particles_are(name):
+    """Two particles are resampled exactly if they differ. If only those were moved, Ẑ would be half of Z on average.
+
+    The error probability of each case is 1e-5; half of Z would be found with a probability above 0.95.
+    """
+
+    def run(seed):
+        post = tt.inference.smc.resample_move(
+            FEW_SURVIVE,
+            [],
+            TWO,
+            UNEVEN[name],
+            None,
+            2,
+            2,
+            seed,
+            moves=4,
+            potential=FIRST,
+            ess_threshold=0.9,
+        )
+        return math.exp(post.log_evidence)
+
+    found = torch.tensor([run(seed) for seed in range(800)], dtype=torch.float64)
+    z = (found.mean() - (5 * 0.1 + 0.9 * 0.001)) / (found.std() / len(found) ** 0.5)
+    assert abs(float(z)) < LIMIT
+
+
+def test_a_text_that_has_ended_is_moved_as_one_that_has_not():
+    lm, fsa = CASES["ended"]
+
+    def run(seed):
+        return tt.inference.smc.resample_move(lm, [], COMPILED["ended"], "gcd", None, 1, N, seed, moves=3)
+
+    z = against_enumeration(run, enumerate_target(lm, fsa, N), runs=400)
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+@pytest.mark.parametrize("ess_threshold", [0.0, 0.5, 1.1])
+def test_moves_are_made_at_fixed_steps(monkeypatch, ess_threshold):
+    lm = tt.TableLM({(): torch.tensor([0.1, 0.9]).log(), (1,): torch.tensor([0.1, 0.9]).log()}, 1)
+    steps, move = [], Kernel.move
+
+    def counted(self, particles, generator, limit):
+        steps.append(limit)
+        return move(self, particles, generator, limit)
+
+    monkeypatch.setattr(Kernel, "move", counted)
+    for seed in range(8):
+        steps.clear()
+        tt.inference.smc.resample_move(
+            lm, [], None, "gcd", None, 3, 11, seed, moves=2, ess_threshold=ess_threshold
+        )
+        assert steps == [1, 1, 2, 2, 4, 4, 8, 8, 11, 11]
 
 
 def test_a_wrong_acceptance_is_caught(monkeypatch):

@@ -117,7 +117,7 @@ class Kernel:
         self, particles: Particles, keep: Int[Tensor, " particles"], limit: int, generator: Generator
     ) -> Particles:
         """Keep the first ``keep`` tokens of each particle and draw the rest from the proposal, up to ``limit`` tokens."""
-        run = Run(self.settings, self.prompt, len(particles), generator, (particles, keep))
+        run = Run(self.settings, self.prompt, len(particles), generator, (particles, keep), undisturbed=limit)
         run_together([run], limit=limit)
         return run.particles
 

@@ -1,7 +1,7 @@
 """The sampler's loop: the particles of many prompts are extended together, token by token.
 
 Each step draws a token for every growing particle, multiplies its weight by the proposal's weight and by the ratio of
-potentials, and resamples if the effective sample size is low; settings may add a *move* after each resampling.
+potentials, and resamples if the effective sample size is low.
 
 Language model and potentials hold the states of all prompts in one batch, one state for each distinct unfinished prefix:
 finished and dead particles have none, copies made by resampling share a state until their next tokens differ, equal prompts
@@ -27,7 +27,7 @@ from .posterior import Posterior
 from .potentials import Potential, check_values
 from .progress import progress_bar
 from .resampling import effective_sample_size
-from .settings import Move, SamplerSettings
+from .settings import SamplerSettings
 from .step import BatchedStep, Extension, Step, entries, is_range
 from .trace import Recorder
 
@@ -51,7 +51,7 @@ class Run:
     """The run of one prompt's particles. Raises :class:`BudgetTooSmall` before the language model is called.
 
     ``replay`` is particles and the number of tokens of each to keep: these tokens are taken with the weights with which they were
-    drawn, only the following ones are drawn, and nothing is resampled or moved.
+    drawn, only the following ones are drawn. Nothing is resampled in the first ``undisturbed`` steps.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class Run:
         count: int,
         generator: Generator,
         replay: tuple[Particles, Int[Tensor, " particles"]] | None = None,
+        undisturbed: int = 0,
     ) -> None:
         self.settings, self.prompt, self.count, self.generator = settings, prompt, count, generator
         if settings.budget_query is not settings.query:
@@ -75,7 +76,25 @@ class Run:
         self.recorder: Recorder | None = None
         # Log-weights of particles that hit the token budget before the constraint was satisfied.
         self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
-        self._replay = replay
+        self._replay, self._undisturbed, self._steps = replay, undisturbed, 0
+
+    def resumed(self, particles: Particles, steps: int) -> Run:
+        """Return a run that goes on from ``particles``, which have been extended ``steps`` times; it reads their tokens again.
+
+        It keeps their weights and this run's records.
+        """
+        run = Run(
+            self.settings, self.prompt, self.count, self.generator, (particles, particles.length), steps
+        )
+        run.particles.log_weight = particles.log_weight - particles.log_value(
+            torch.zeros_like(particles.length)
+        )
+        dead = particles.log_weight.isneginf().nonzero()[:, 0]
+        run.particles.put(dead, particles.take(dead))
+        last = self.ess_trace[-1:] * (steps - len(self.ess_trace))  # no particle grew in these steps
+        run.ess_trace, run.resampled = self.ess_trace + last, self.resampled
+        run.cut_off = self.cut_off
+        return run
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
         """Draw a token for every particle that does not wait; particles at the budget's last token are yielded apart."""
@@ -143,7 +162,8 @@ class Run:
     def resample(self) -> None:
         """Resample if the effective sample size is below the threshold: all particles, or with ``align`` the waiting ones."""
         particles, settings = self.particles, self.settings
-        if self._replay is not None:
+        self._steps += 1
+        if self._steps <= self._undisturbed:
             return
         self.ess_trace.append(effective_sample_size(particles.log_weight))
         if self.recorder is not None:
@@ -162,17 +182,6 @@ class Run:
             chosen = drawn_from.descendants(settings.resampling, count, self.generator)
             self.particles = chosen if among is None else particles.put(among, chosen)
             self.resampled.append(len(self.ess_trace) - 1)
-            if settings.move is not None:
-                self._move(settings.move)
-
-    def _move(self, move: Move) -> None:
-        """Move the particles, then replay them to update language model, query and potential; for a single prompt only."""
-        steps = len(self.ess_trace)
-        moved = move(self.particles, steps, self.generator)
-        there = Run(self.settings, self.prompt, len(moved), self.generator, (moved, moved.length))
-        run_together([there], limit=steps)
-        there.particles.log_weight, there.particles.origin = self.particles.log_weight, self.particles.origin
-        self.particles, self.query, self.states = there.particles, there.query, there.states
 
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Advance the query to the new prefixes; return the former state and last token (−1: waits) of each."""
@@ -246,7 +255,6 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
         _reweigh(drawn, potential)
         for run in live:
             run.resample()
-        states = sum(run.states for run in live)  # a move may have changed them
         growing = [int(run.particles.growing.numpy().sum()) for run in live]
         live = [run for run, some in zip(live, growing, strict=True) if some]
         tick(sum(growing))

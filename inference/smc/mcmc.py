@@ -1,13 +1,11 @@
-"""Markov chains on complete sequences, and moves of particles after resampling, by the move of :mod:`.kernel`."""
+"""Markov chains on complete sequences, and moves of particles on the way, by the move of :mod:`.kernel`."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Generator
 
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
@@ -15,7 +13,7 @@ from ..arguments import not_negative, whole
 from .arguments import ConstraintLike, PotentialLike, check_seed
 from .chains import Chains, draw_of
 from .kernel import Cut, a_kernel
-from .loop import sample_one
+from .loop import Run, run_together
 from .particles import Particles
 from .posterior import Posterior
 from .proposals import Proposal
@@ -98,14 +96,15 @@ def resample_move(
     resampling: str | Resampling = "systematic",
     ess_threshold: float = 0.5,
 ) -> Posterior:
-    """Run :func:`.smc` with ``moves`` Metropolis–Hastings moves of every particle after each resampling.
+    """Run :func:`.smc` with ``moves`` Metropolis–Hastings moves of every particle after 1, 2, 4, 8, … tokens and at the end.
 
-    A move leaves the target of its step, p_lm(x_≤t) · 1[x_≤t can satisfy C] · Ψ(x_≤t), invariant; so weights and the estimate of
-    Z stay right, and copies of one ancestor become different (Gilks & Berzuini 2001). A move reads the particles' prefixes
-    again: t calls of the language model after t tokens.
+    A move leaves the target of its step, p_lm(x_≤t) · 1[x_≤t can satisfy C] · Ψ(x_≤t), invariant, and copies of one ancestor
+    become different (Gilks & Berzuini 2001). Particles are moved at these steps whether they were resampled or not, so E[Ẑ] = Z:
+    moves that follow a low effective sample size would start from particles that do not have the target's distribution. A move
+    after t tokens, and the first step after it, take t calls of the language model each.
 
-    ``cut`` is as in :func:`.mcmc`, other arguments and errors as in :func:`.smc`. Potentials must be functions of the prefix:
-    not :class:`.RolloutPotential`, which draws its values.
+    ``cut`` is as in :func:`.mcmc`, other arguments and errors as in :func:`.smc`. Potentials must be functions of the prefix, and
+    a proposal must not learn from its draws.
 
     Examples
     --------
@@ -136,10 +135,23 @@ def resample_move(
         ess_threshold=not_negative(ess_threshold, f"{who}: ess_threshold"),
     )
 
-    def move(particles: Particles, steps: int, generator: Generator) -> Particles:
+    run = Run(kernel.settings, kernel.prompt, particles, generator)
+    budget = kernel.settings.max_new_tokens
+    for step in steps_of_moves(budget) if moves else [budget]:
+        run_together([run], limit=step)
+        alive = (run.particles.log_weight > -torch.inf).nonzero()[:, 0]
+        if len(alive) == 0:
+            break
+        moved = run.particles.take(alive)
         for _ in range(moves):
-            particles, _ = kernel.move(particles, generator, steps)
-        return particles
+            moved, _ = kernel.move(moved, generator, step)
+        moved.log_weight = run.particles.log_weight[alive]
+        run.particles.put(alive, moved)
+        if step < budget:
+            run = run.resumed(run.particles, step)
+    return run.posterior()
 
-    settings = replace(kernel.settings, move=move if moves else None)
-    return sample_one(settings, kernel.prompt, particles, generator)
+
+def steps_of_moves(budget: int) -> list[int]:
+    """Return the numbers of tokens after which particles are moved: powers of two, and the budget."""
+    return sorted({budget, *(1 << i for i in range(budget.bit_length()))})

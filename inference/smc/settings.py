@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
@@ -23,7 +23,6 @@ from .arguments import ConstraintLike, check_proposal, read
 from .attribute import looking_ahead
 from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
-from .particles import Particles
 from .per_prompt import PerPromptPotential
 from .potentials import Potential, PrefixPotential, Product
 from .prompted import prompted
@@ -46,18 +45,14 @@ PROPOSALS: dict[str, Callable[[], Proposal]] = {
 """The proposals by name, also for ``tractile generate`` and ``tractile bench``; each is used with its default ``potential``
 unless the given potential is a twist."""
 
-Move = Callable[[Particles, int, Generator], Particles]
-"""A function of particles, the number of steps so far and a generator that returns as many particles of the same target; the
-weights and states of the result are ignored."""
-
 
 @dataclass
 class SamplerSettings:
     """The checked settings of a sampler; errors are those of :func:`.smc`.
 
     ``needs``: what the query must know of the constraint (default: what proposal and potential need). ``horizon``: the horizon of
-    the query, the largest budget of all prompts that share the query (default: ``max_new_tokens``). ``move``: the move of the
-    particles after each resampling. ``token_log_weights``: those of the prompt's own potential, in nats.
+    the query, the largest budget of all prompts that share the query (default: ``max_new_tokens``). ``token_log_weights``: those
+    of the prompt's own potential, in nats.
     """
 
     lm: LanguageModel
@@ -72,7 +67,6 @@ class SamplerSettings:
     align: Boundary | None = None
     horizon: int | None = None
     needs: Knowledge | None = None
-    move: Move | None = None
     token_log_weights: Float[Tensor, " vocab"] | None = None
 
     def __post_init__(self) -> None:
