@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from ..circuits.hmm import HMM
 from ..constraints.output_type import OutputType, output_type
-from ..errors import EvidenceError
+from ..errors import EvidenceError, FormatError, NoParticleSurvived
 from ..inference.arguments import whole
 from ..inference.smc.arguments import a_language_model, broadcast, compiled
 from ..inference.smc.boundaries import at_end
@@ -157,9 +157,23 @@ def generate(
             lm, prompts=prompts, fa=fa, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
             seed=seed, potential=valid,
         )  # fmt: skip
+    for run in runs:
+        if run.failed and run.refused:
+            refuse(kind, run.refused)
     values = [drawn(run, kind, count, seed + i) for i, run in enumerate(runs)]
     result, posteriors = (values, runs) if several else (values[0], runs[0])
     return (result, posteriors) if posterior else result
+
+
+def refuse(kind: OutputType[Any], texts: Sequence[str]) -> NoReturn:
+    """Raise :class:`NoParticleSurvived` with the reason that the type gives for one of the texts, all of which it refuses."""
+    try:
+        kind.parse(texts[-1])
+    except FormatError as error:
+        raise NoParticleSurvived(
+            f"generate: output refused all {len(texts)} texts that were generated; {error}"
+        ) from None
+    raise NoParticleSurvived(f"generate: output refused all {len(texts)} texts that were generated")
 
 
 def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:

@@ -249,6 +249,24 @@ def test_methods(embedded, method):
     assert value in ("yes", "no")
 
 
+def test_a_validator_that_refuses_every_text_is_named_with_its_reason(embedded):
+    class Nobody(BaseModel):
+        name: Literal["Tom", "Ann"]
+
+        @field_validator("name")
+        @classmethod
+        def no_one(cls, name: str) -> str:
+            raise ValueError("nobody will do")
+
+    with pytest.raises(tt.errors.NoParticleSurvived) as caught:
+        tt.generate(*embedded, PROMPT, Nobody, max_new_tokens=24, particles=4)
+    said = str(caught.value)
+    assert "output refused all 4 texts" in said
+    assert "Nobody refuses '{" in said
+    assert "nobody will do" in said
+    assert "gcd" not in said
+
+
 def test_what_is_refused(embedded, monkeypatch):
     model, tokenizer = embedded
     for output in ("text", 3, [], [3], None, b"x", lambda x: x, tt.Vocabulary, re.compile(b"x")):

@@ -185,7 +185,6 @@ WRONG = {
     "a number for a potential": ({"potential": 3}, "potential must be a tt.inference.smc.Potential or a function"),
     "a class of potentials": ({"potential": sampling.PrefixPotential}, "potential must be a tt.inference.smc.Potential"),
     "a class of proposals": ({"proposal": sampling.GCDProposal}, r"proposal must be .* give GCDProposal\(\)"),
-    "no proposal": ({"proposal": None}, "proposal must be a tt.inference.smc.Proposal or the name"),
     "an unknown proposal": ({"proposal": "best"}, "unknown proposal 'best'"),
     "a number for a scheme": ({"resampling": 3}, "resampling must be one of multinomial"),
 }  # fmt: skip

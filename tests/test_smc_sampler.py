@@ -299,6 +299,42 @@ def test_all_particles_dead_is_a_failure_and_not_a_result():
             ask()
 
 
+def test_a_failure_says_what_the_particles_met():
+    lm, fa = CASES["ended"][0], as_automaton(ENDED)
+
+    def never(text):
+        return 0.0
+
+    asked = {"proposal": "gcd", "particles": 8, "max_new_tokens": 4}
+    for potential in (never, tt.inference.smc.FunctionPotential(never, tt.inference.smc.at_end)):
+        with pytest.raises(
+            tt.errors.NoParticleSurvived, match=r"potential is zero for all 8 texts.*such as '"
+        ):
+            tt.smc(lm, [], fa, potential=potential, **asked).best  # noqa: B018
+    short = tt.TableLM({(): torch.tensor([0.9, 1e-9, 0.1 - 1e-9], dtype=torch.float64).log()}, EOS)
+    with pytest.raises(
+        tt.errors.NoParticleSurvived, match=r"8 ran out of max_new_tokens.*keep to the budget"
+    ):
+        tt.smc(short, [], fa, "lcd", particles=8, max_new_tokens=3).best  # noqa: B018
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["no HMM", "an HMM"])
+def test_the_proposal_that_is_used_by_default(hmm):
+    """Lookahead with an HMM, the mask of the budget without, in every sampler that takes a proposal."""
+    lm, fa = CASES["ended"][0], as_automaton(ENDED)
+    name = "gcd" if hmm is None else "pgcd"
+    given = {"hmm": hmm, "max_new_tokens": N, "seed": 3}
+    sampling = tt.inference.smc
+    for sampler in (tt.smc, sampling.importance_sampling, sampling.resample_move):
+        post, named = sampler(lm, [], fa, **given), sampler(lm, [], fa, name, **given)
+        assert post.token_ids == named.token_ids
+        assert post.log_weights.tolist() == named.log_weights.tolist()
+    assert sampling.mcmc(lm, [], fa, **given).samples == sampling.mcmc(lm, [], fa, name, **given).samples
+    mixed = tt.smc(lm, prompts=[[], []], fa=fa, hmm=[hmm, None], max_new_tokens=N, seed=3)
+    assert mixed[0].token_ids == tt.smc(lm, [], fa, name, **given).token_ids
+    assert mixed[1].strength is None
+
+
 def test_final_weights_are_not_flattened():
     lm, fsa = CASES["exact"]
     post = tt.smc(lm, [], as_automaton(fsa), "gcd", particles=64, max_new_tokens=N, ess_threshold=1.1)
@@ -362,7 +398,7 @@ def test_bad_settings_are_errors():
     with pytest.raises(tt.TractileError, match="unknown resampling"):
         tt.smc(lm, [], fa, "gcd", resampling="none")
     with pytest.raises(tt.TractileError, match="needs hmm"):
-        tt.smc(lm, [], fa)
+        tt.smc(lm, [], fa, "pgcd")
     with pytest.raises(tt.TractileError, match="particles"):
         tt.smc(lm, [], fa, "gcd", particles=0)
     with pytest.raises(tt.TractileError, match="max_new_tokens"):

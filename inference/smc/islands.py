@@ -64,14 +64,14 @@ class Population(NamedTuple):
 
 
 def populations(
-    islands: Sequence[Island | str | Proposal] | None, proposal: str | Proposal, particles: int
+    islands: Sequence[Island | str | Proposal] | None, proposal: Proposal, particles: int
 ) -> list[Population]:
     """Return the population of each island; if ``islands`` is None, one population of all particles.
 
     Raises :class:`EvidenceError` for an entry that is no island, and if an island would have no particle.
     """
     if islands is None:
-        return [Population(a_proposal(proposal), None, particles)]
+        return [Population(proposal, None, particles)]
     if isinstance(islands, str) or not isinstance(islands, Sequence) or not islands:
         raise EvidenceError(
             f'smc: islands must be a list such as ["gcd", tt.inference.smc.Island("pgcd", particles=12)], not {short(islands)}'
@@ -92,7 +92,7 @@ def populations(
             raise EvidenceError(
                 f"smc: the potential of islands[{i}] is a {type(island.potential).__name__}; give a tt.inference.smc.Potential"
             )
-        made = a_proposal(island.proposal, f"smc: islands[{i}]")
+        made = a_proposal(island.proposal, name=f"smc: islands[{i}]")
         found.append(Population(made, island.potential, next(shares) if size is None else size))
     return found
 
@@ -119,6 +119,7 @@ def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
         torch.cat([post.log_probs for post in posteriors]),
         log_potentials=torch.cat(potentials) if len(potentials) == len(posteriors) else None,
         cut_off=torch.cat([post.cut_off + share for post, share in zip(posteriors, shares, strict=True)]),
+        refused=tuple(text for post in posteriors for text in post.refused),
         narrowed=tuple(dict.fromkeys(cut for post in posteriors for cut in post.narrowed)),
         lineage=joined([post.lineage_or_own for post in posteriors]),
     )

@@ -128,7 +128,7 @@ def a_kernel(
     tokenizer: Any,
     prompt: Prompt,
     fa: ConstraintLike | None,
-    proposal: str | Proposal,
+    proposal: str | Proposal | None,
     hmm: HMM | str | Path | None,
     potential: PotentialLike | None,
     max_new_tokens: int,
@@ -143,7 +143,7 @@ def a_kernel(
     ``settings`` are further fields of :class:`SamplerSettings`.
     """
     given = read(who, lm, tokenizer, prompt, None, fa, hmm)
-    chosen = settled(a_proposal(proposal), given, max_new_tokens)
+    chosen = settled(a_proposal(proposal, given.hmm), given, max_new_tokens)
     worth = None if potential is None else a_potential(potential, f"{who}: potential")
     if steered:
         _, _, worth = resolve_defaults(chosen, "systematic", worth)

@@ -76,6 +76,9 @@ class Run:
         self.recorder: Recorder | None = None
         # Log-weights of particles that hit the token budget before the constraint was satisfied.
         self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
+        self.refused: list[
+            str
+        ] = []  # complete texts that satisfy the constraint and to which the potential gave zero
         self._replay, self._undisturbed, self._steps = replay, undisturbed, 0
 
     def resumed(self, particles: Particles, steps: int) -> Run:
@@ -93,7 +96,7 @@ class Run:
         run.particles.put(dead, particles.take(dead))
         last = self.ess_trace[-1:] * (steps - len(self.ess_trace))  # no particle grew in these steps
         run.ess_trace, run.resampled = self.ess_trace + last, self.resampled
-        run.cut_off = self.cut_off
+        run.cut_off, run.refused = self.cut_off, self.refused
         return run
 
     def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
@@ -153,6 +156,8 @@ class Run:
         log_psi = log_psi.detach().double()
         check_values(self.settings.potential, shown, log_psi)
         particles.reweigh(rows, drawn.log_weight, shown, log_psi)
+        refused = shown.ended & shown.alive & log_psi.isneginf()
+        self.refused += [shown.text(row) for row in refused.nonzero()[:, 0].tolist()]
         if (align := self.settings.align) is not None:
             grows = particles.growing[rows].tolist()
             particles.waiting[rows] = torch.tensor(
@@ -213,6 +218,7 @@ class Run:
             trace,
             log_potentials=particles.log_psi,
             cut_off=self.cut_off + share,
+            refused=tuple(self.refused),
             narrowed=self.settings.fa.narrowed,
             lineage=particles.lineage,
         )

@@ -45,7 +45,7 @@ def particle_gibbs(
     lm: LanguageModel | Any,
     prompt: Prompt,
     fa: ConstraintLike | None,
-    proposal: str | Proposal = "pgcd",
+    proposal: str | Proposal | None = None,
     hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,

@@ -71,15 +71,16 @@ class Posterior:
 
     ``token_ids``, ``texts``, ``log_weights`` (absolute, nats) and ``log_probs`` (log p_lm, nats) have an entry for each particle.
 
-    ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps
-    (from 0) after which particles were resampled; ``trace``, if requested, every particle at every step.
-    ``log_potentials`` is log Ψ of each particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget
-    before the constraint was satisfied, under proposals that do not know the budget; their ``log_weights`` are −∞. ``narrowed``
-    says where the constraint accepts less than was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each
-    island (:class:`.Island`), with its own ``ess_trace`` and ``trace``. ``strength`` is the power of p_hmm(C | x_≤t) in the
-    proposal, None if it has no HMM; ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was
-    given. ``ladder`` has the powers of :func:`.annealed`. ``lineage`` has a column for each resampling, in order: particles with
-    equal numbers have a common ancestor before this resampling.
+    ``ess_trace`` has the effective sample size after each step, before any resampling; ``resampled`` the steps (from 0) after
+    which particles were resampled; ``trace``, if requested, every particle at every step. ``log_potentials`` is log Ψ of each
+    particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget before the constraint was
+    satisfied, under proposals that do not know the budget; their ``log_weights`` are −∞. ``refused`` has the complete texts
+    that satisfied the constraint and for which the potential was zero. ``narrowed`` says where the constraint accepts less than
+    was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each island (:class:`.Island`), with its own
+    ``ess_trace`` and ``trace``. ``strength`` is the power of p_hmm(C | x_≤t) in the proposal, None if it has no HMM;
+    ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``ladder`` has the powers
+    of :func:`.annealed`. ``lineage`` has a column for each resampling, in order: particles with equal numbers have a common
+    ancestor before this resampling.
 
     ``str(posterior)`` is a table of the heaviest texts.
 
@@ -103,6 +104,7 @@ class Posterior:
     trace: Trace | None = None
     log_potentials: Float[Tensor, " particles"] | None = None
     cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    refused: tuple[str, ...] = ()
     narrowed: tuple[Narrowing, ...] = ()
     islands: tuple[Posterior, ...] = ()
     strength: float | None = None
@@ -203,11 +205,25 @@ class Posterior:
         Raises :class:`NoParticleSurvived` if there is none.
         """
         if self.failed:
-            raise NoParticleSurvived(
-                f"none of {len(self.log_weights)} particles satisfies the constraint; use more particles, a larger "
-                'max_new_tokens, or proposal="gcd" or "pgcd", which keep to the budget'
-            )
+            raise NoParticleSurvived(self._why_failed())
         return [particle for particle in self.particles if particle.log_weight > -math.inf]
+
+    def _why_failed(self) -> str:
+        count = len(self.log_weights)
+        if self.refused:
+            return (
+                f"the potential is zero for all {len(self.refused)} texts that satisfied the constraint, such as "
+                f"{shortened(self.refused[-1])!r}; use more particles, or a constraint that says more of what is wanted"
+            )
+        if len(self.cut_off):
+            return (
+                f"none of {count} particles satisfies the constraint: {len(self.cut_off)} ran out of max_new_tokens; raise it, "
+                'or use proposal="gcd" or "pgcd", which keep to the budget'
+            )
+        return (
+            f"none of {count} particles satisfies the constraint: every one has met a prefix whose tokens are forbidden, or have "
+            'probability zero under the language model or the potential; use more particles or, if the proposal is "lm", "gcd"'
+        )
 
     @property
     def best(self) -> Particle:

@@ -25,7 +25,7 @@ from .posterior import Posterior
 from .potentials import Potential, PrefixPotential
 from .proposals import Proposal
 from .resampling import Resampling
-from .settings import a_scheme, unconstrained
+from .settings import a_proposal, a_scheme, unconstrained
 
 
 @overload
@@ -33,7 +33,7 @@ def smc(
     lm: LanguageModel | Any,
     prompt: Prompt,
     fa: ConstraintLike | None,
-    proposal: str | Proposal = "pgcd",
+    proposal: str | Proposal | None = None,
     hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
@@ -57,7 +57,7 @@ def smc(
     *,
     prompts: Sequence[Prompt],
     fa: ConstraintLike | Sequence[ConstraintLike | None] | None,
-    proposal: str | Proposal = "pgcd",
+    proposal: str | Proposal | None = None,
     hmm: HMM | str | Path | Sequence[HMM | str | Path | None] | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
@@ -78,7 +78,7 @@ def smc(
     lm: LanguageModel | Any,
     prompt: Prompt | None = None,
     fa: ConstraintLike | Sequence[ConstraintLike | None] | None = None,
-    proposal: str | Proposal = "pgcd",
+    proposal: str | Proposal | None = None,
     hmm: HMM | str | Path | Sequence[HMM | str | Path | None] | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
@@ -97,14 +97,14 @@ def smc(
 ) -> Posterior | list[Posterior]:
     """Draw weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
-    ``proposal`` is a :class:`Proposal` or one of
+    ``proposal`` is a :class:`Proposal` or one of the following; by default "pgcd" with an HMM, "gcd" without.
 
     ========================  ==============================================================================
     "lm"                      the language model; particles that leave the constraint die
     "lcd"                     locally constrained decoding, exact local product, blind to the budget
     "gcd"                     globally constrained decoding: every particle satisfies the constraint
     "awrs"                    adaptive weighted rejection sampling, blind to the budget
-    "pgcd"                    p_lm · p_hmm(C | x_≤t)^strength, with φ_pgcd of this strength, found by a pilot: the default
+    "pgcd"                    p_lm · p_hmm(C | x_≤t)^strength, with φ_pgcd of this strength, found by a pilot
     "pgcd-mixture"            p_lm^½ · p_hmm(x_t | x_<t, C)^½, with φ_pgcd
     "pgcd-mixture-prefix"     the same proposal without φ_pgcd (Dang et al. 2026, §4.3)
     ========================  ==============================================================================
@@ -173,9 +173,9 @@ def smc(
     aligned = broadcast(align, count, "align")
     own: list[Potential | None] = broadcast(worth, count, "potential")
     given = [looking_ahead(*pair) for pair in zip(broadcast(guide, count, "hmm"), own, strict=True)]
-    parts = populations(islands, proposal, particles)
+    parts = {one is None: populations(islands, a_proposal(proposal, one), particles) for one in given}
     requests = [
-        Request(asked[i], fas[i], given[i], own[i], budgets[i], seeds[i], aligned[i], parts)
+        Request(asked[i], fas[i], given[i], own[i], budgets[i], seeds[i], aligned[i], parts[given[i] is None])
         for i in range(count)
     ]
     resampled = Resampled(a_scheme(resampling), ess_threshold, beam_factor)
@@ -188,7 +188,7 @@ def importance_sampling(
     lm: LanguageModel | Any,
     prompt: Prompt,
     fa: ConstraintLike | None,
-    proposal: str | Proposal = "pgcd",
+    proposal: str | Proposal | None = None,
     hmm: HMM | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,

@@ -126,8 +126,13 @@ def settings_of_one(
     return SamplerSettings(given.lm, automaton, guide, proposal, potential, **settings), given.prompts[0]
 
 
-def a_proposal(proposal: str | Proposal, name: str = "proposal") -> Proposal:
-    """Return the proposal, looked up if it is a name; ``name`` is what errors call the argument."""
+def a_proposal(proposal: str | Proposal | None, hmm: Any = None, name: str = "proposal") -> Proposal:
+    """Return the proposal, looked up if it is a name; None is "pgcd" with an HMM, "gcd" without.
+
+    ``name`` is what errors call the argument.
+    """
+    if proposal is None:
+        proposal = "gcd" if hmm is None else "pgcd"
     check_proposal(proposal, name)
     return lookup(proposal, PROPOSALS, "proposal")() if isinstance(proposal, str) else proposal
 
