@@ -4,9 +4,9 @@ import itertools
 import json
 import random
 import re
-import time
 
 import pytest
+from counting import at_most
 
 import tractile as tt
 from tractile.constraints.automata.comparing_stack import RecordingAutomaton
@@ -311,19 +311,18 @@ def test_the_bytes_of_a_completion_are_known(schema):
 
 
 def test_names_of_many_letters_are_not_listed_one_by_one():
-    """Names that a pattern does not match have 256 letters or more: a mask took minutes."""
+    """Names that a pattern does not match have 256 letters or more."""
     constraint = tt.constraints.json_schema({"type": "object", "patternProperties": {"^.{1,255}$": {}}})
     words = [bytes([byte]) for byte in range(256)]
     automaton = constraint.compile(tt.Vocabulary([*words, None], eos_token_id=256))
-    begin = time.process_time()
-    for text in (b"{}", b'{"ab": 1}', b'{"a\xc3\xa9 c": {"d": []}}'):
-        query = tt.gcd(automaton, len(text) + 1).start()
-        for byte in text:
-            assert query.mask()[0, byte]
+    with at_most(2_000_000):
+        for text in (b"{}", b'{"ab": 1}', b'{"a\xc3\xa9 c": {"d": []}}'):
+            query = tt.gcd(automaton, len(text) + 1).start()
+            for byte in text:
+                assert query.mask()[0, byte]
+                query.advance([byte])
+            assert query.mask()[0].nonzero().flatten().tolist() == [256]
+        query = tt.gcd(automaton, 400).start()
+        for byte in b'{"' + b"x" * 255:
             query.advance([byte])
-        assert query.mask()[0].nonzero().flatten().tolist() == [256]
-    query = tt.gcd(automaton, 400).start()
-    for byte in b'{"' + b"x" * 255:
-        query.advance([byte])
-    assert {34, ord("x")} <= set(query.mask()[0].nonzero().flatten().tolist())
-    assert time.process_time() - begin < 20
+        assert {34, ord("x")} <= set(query.mask()[0].nonzero().flatten().tolist())

@@ -3,13 +3,16 @@ their failures have a name. z-tests against enumeration, two-sided error probabi
 
 import itertools
 import math
+import multiprocessing
 import os
 import signal
 import time
+from multiprocessing import connection
 from types import SimpleNamespace
 
 import pytest
 import torch
+from counting import HANGS
 from smc_reference import (
     CASES,
     EOS,
@@ -42,6 +45,7 @@ from tractile.inference.smc import (
     every_line,
     every_statement,
     every_token,
+    user_function,
 )
 from tractile.inference.smc.user_function import Workers
 
@@ -327,11 +331,37 @@ def test_a_failure_stops_the_run_with_name_and_text(failure):
     assert error.value.text
 
 
-@pytest.mark.parametrize("settings", [{}, {"processes": 2, "timeout": 0.15}])
-def test_a_failure_counts_as_zero_if_asked(settings):
+@pytest.fixture
+def hang(monkeypatch):
+    """A function that hangs in a worker. Its timeout passes once every other call has answered; no other timeout passes."""
+    told, tell = multiprocessing.Pipe(duplex=False)
+    clock = [0.0]
+
+    def hang(text):
+        tell.send(text)
+        hangs(text)
+
+    def wait_for_all(connections, _seconds):
+        ready, hanging = [], 0
+        while len(ready) + hanging < len(connections):
+            found = connection.wait([told, *(one for one in connections if one not in ready)])
+            if told in found:
+                told.recv()
+                hanging += 1
+            ready += [one for one in found if one is not told]
+        clock[0] += 1000.0 * hanging
+        return ready
+
+    monkeypatch.setattr(user_function, "wait", wait_for_all)
+    monkeypatch.setattr(user_function, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    return hang
+
+
+@pytest.mark.parametrize("settings", [{}, {"processes": 2, "timeout": 10.0}])
+def test_a_failure_counts_as_zero_if_asked(settings, hang):
     def bad_with_c(text):
         if "c" in text:
-            time.sleep(60) if settings else raises(text)
+            hang(text) if settings else raises(text)
         return 1.0
 
     lm, fsa = CASES["exact"]
@@ -365,16 +395,18 @@ def test_workers_that_died_while_idle_are_replaced():
 
 
 def test_after_an_interrupt_no_old_answer_is_taken_for_a_new_one(monkeypatch):
-    workers = Workers(lambda x: time.sleep(x) or x, 2)
-    monkeypatch.setattr("tractile.inference.smc.user_function.wait", interrupted)
+    workers = Workers(str, 2)
+    monkeypatch.setattr(user_function, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        workers.map([0.01, 0.02])
-    time.sleep(0.1)  # the answers would be there now
+        workers.map([1, 2])
     monkeypatch.undo()
-    assert workers.map([0.03, 0.04]) == [0.03, 0.04]
+    assert workers.map([3, 4]) == ["3", "4"]
 
 
-def interrupted(*_):
+def interrupted(connections, _seconds):
+    """The interrupt comes when all answers are there."""
+    for one in connections:
+        assert one.poll(HANGS)
     raise KeyboardInterrupt
 
 

@@ -3,10 +3,10 @@
 import itertools
 import json
 import pickle
-import time
 
 import pytest
 import torch
+from counting import at_most
 
 import tractile as tt
 from tractile.constraints import (
@@ -626,8 +626,7 @@ def test_errors_of_structural_tags_are_typed():
 
 
 def test_free_text_may_end_at_hundreds_of_strings():
-    begin = time.process_time()
-    text = free(until=[f"stop{i};" for i in range(500)])
-    assert time.process_time() - begin < 10
+    with at_most(200_000):
+        text = free(until=[f"stop{i};" for i in range(500)])
     assert text.accepts("a stop7 stop499;")
     assert not text.accepts("stop1; stop2;")

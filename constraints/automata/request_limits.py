@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from typing import TypeVar
 
@@ -86,7 +86,7 @@ class Limits:
 
     @contextmanager
     def _applied(self, stop: threading.Event | None) -> Iterator[None]:
-        token = _current.set(_Running(self, stop, _current.get()))
+        token = _current.set(_Running(self, stop, _current.get(), time.monotonic()))
         try:
             yield
         finally:
@@ -100,7 +100,7 @@ class _Running:
     limits: Limits
     stop: threading.Event | None
     outer: _Running | None
-    began: float = field(default_factory=time.monotonic)
+    began: float
 
     def check(self) -> None:
         if self.stop is not None and self.stop.is_set():
