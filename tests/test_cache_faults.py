@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import HANGS
 
 from tractile import storage
 from tractile.constraints import Vocabulary, regex
@@ -88,7 +89,7 @@ def test_eight_processes_in_one_folder(folder, monkeypatch, method, count):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(120)
+        process.join(HANGS)
     assert [process.exitcode for process in processes] == [0] * count
     assert not list(folder.glob(".*"))
     assert 0 < kept_bytes(folder) <= most + count * (most // store.SHARE + eviction.LEAST_BYTES)
@@ -104,7 +105,7 @@ def test_a_fresh_process_reads_what_another_has_written(folder):
         "assert regex('abc').compile(vocab, cache=True).accepts([97, 98, 99, 257])\n"
     )
     before = names(folder)
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=HANGS)
     assert names(folder) == before
 
 
@@ -132,7 +133,7 @@ def die_at(line, job):
 
     process = FORK.Process(target=run)
     process.start()
-    process.join(60)
+    process.join(HANGS)
     assert process.exitcode in (0, -signal.SIGKILL)
     return process.exitcode != 0
 
@@ -268,7 +269,7 @@ def test_a_folder_that_may_only_be_read(monkeypatch):
         folder.chmod(0o555)
         process = FORK.Process(target=read_only, args=(folder, before))
         process.start()
-        process.join(60)
+        process.join(HANGS)
         folder.chmod(0o755)
         assert process.exitcode == 0
         assert names(folder) == before

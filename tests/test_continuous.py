@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from counting import HANGS
 from transformers import GenerationConfig
 
 import tractile as tt
@@ -45,7 +46,7 @@ def run(manager, constraints, asked, count):
     manager.start()
     try:
         ids = [manager.add_request(PROMPT, **each) for each in asked]
-        results = [manager.get_result(timeout=120) for _ in range(count)]
+        results = [manager.get_result(timeout=HANGS) for _ in range(count)]
     finally:
         manager.stop(block=True)
     assert not any(each.error for each in results)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from counting import HANGS
 
 import tractile as tt
 from tractile import constraints
@@ -78,7 +79,7 @@ def test_threads_get_the_answers_of_one(kind):
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(300)
+            thread.join(HANGS)
     finally:
         sys.setswitchinterval(before)
     assert found == expected

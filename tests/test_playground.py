@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import torch
+from counting import HANGS
 
 import tractile as tt
 from tractile.cli.playground.server import MOST_BYTES, PlaygroundServer
@@ -174,7 +175,7 @@ def server(parts):
 
 
 def call(server, method, name, body=None, headers=None):
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=HANGS)
     connection.request(method, name, body, headers or {"Content-Type": "application/json"})
     answer = connection.getresponse()
     data = answer.read()
@@ -260,7 +261,7 @@ def test_the_page_works_in_a_browser(server, tmp_path):
         ["chromium", *flags, "--dump-dom", server.url + query],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         check=True,
     )
     assert 'data-ready="yes"' in run.stdout
@@ -273,7 +274,7 @@ def test_the_page_works_in_a_browser(server, tmp_path):
         ["chromium", *flags, "--dump-dom", server.url + query],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         check=True,
     )
     assert re.search(r'<p id="error" role="alert">[^<]*position 0', run.stdout)

@@ -4,7 +4,6 @@ import itertools
 import json
 import random
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Event
@@ -12,6 +11,7 @@ from threading import Event
 import numpy as np
 import pytest
 import torch
+from counting import HANGS
 
 import tractile as tt
 from tractile.constraints.masks.lazy_tokens import LazyTokens
@@ -68,7 +68,7 @@ def walk(row, dice):
 @pytest.mark.parametrize("budget", [40, 25, None])
 def test_masks_are_the_same_with_and_without(constraint, budget):
     plain, rehearsed = Grammars(new_vocabulary()), Grammars(new_vocabulary())
-    for _ in rehearsed.row(constraint, budget).rehearse(60):
+    for _ in rehearsed.row(constraint, budget).rehearse(HANGS):
         pass
     for seed in range(6):
         for own in (budget or 48, 30 + seed):
@@ -88,7 +88,7 @@ def test_rehearsed_masks_are_those_of_enumeration():
     }
     prefixes = {text[:n] for text in texts for n in range(len(text) + 1)}
     row = Grammars(tt.Vocabulary(letters, eos_token_id=0)).row(json.dumps(["regex", pattern, {}]), budget)
-    assert sum(1 for _ in row.rehearse(60)) > 1
+    assert sum(1 for _ in row.rehearse(HANGS)) > 1
     mask = torch.zeros(1, 1, dtype=torch.int32)
     for prefix in sorted(prefixes - texts):
         row.reset()
@@ -114,7 +114,7 @@ def test_texts_find_their_masks_cached(monkeypatch):
         counts[rehearsal] = 0
         for i in range(3):
             row = grammars.row(json_of(f"n{i}{rehearsal}"), 64)
-            for _ in row.rehearse(60) if rehearsal else ():
+            for _ in row.rehearse(HANGS) if rehearsal else ():
                 pass
             made.clear()
             walk(row, random.Random(i))
@@ -127,8 +127,8 @@ def test_limits_and_what_a_rehearsal_leaves_alone():
     fa = tt.constraints.regex("[a-z]+").compile(new_vocabulary())
     query = tt.gcd(fa, 100).start(batch=2, budgets=[7, 9])
     before = query.mask()
-    assert sum(1 for _ in rehearse(query, texts=3, tokens=4)) in range(3, 13)
-    assert sum(1 for _ in rehearse(query, texts=1)) <= 7
+    assert sum(1 for _ in rehearse(query, texts=3, tokens=4, seconds=HANGS)) in range(3, 13)
+    assert sum(1 for _ in rehearse(query, texts=1, seconds=HANGS)) <= 7
     assert sum(1 for _ in rehearse(query, seconds=0)) == 1
     assert torch.equal(query.mask(), before)
     assert query.remaining.tolist() == [7, 9]
@@ -136,16 +136,16 @@ def test_limits_and_what_a_rehearsal_leaves_alone():
     row = grammars.row(CONSTRAINTS[0], 40)
     assert row.left == 40
     assert not list(row.rehearse(0))  # off
-    steps = row.rehearse(60)
+    steps = row.rehearse(HANGS)
     next(steps)
     assert row.accept([drawn(np.array(row._read(), np.int32), random.Random(0))])
     assert sum(1 for _ in steps) > 10
     assert (len(row.tokens), row.left) == (1, 39)
-    assert not list(grammars.row(CONSTRAINTS[0], 60).rehearse(60))  # once for each constraint
+    assert not list(grammars.row(CONSTRAINTS[0], 60).rehearse(HANGS))  # once for each constraint
     row = grammars.row(CONSTRAINTS[-1], 9)
     while not row.terminated:
         assert row.accept([drawn(np.array(row._read(), np.int32), random.Random(0))])
-    assert not list(row.rehearse(60))  # the text has ended
+    assert not list(row.rehearse(HANGS))  # the text has ended
 
 
 def test_a_rehearsal_goes_on_from_the_text_so_far(monkeypatch):
@@ -155,7 +155,7 @@ def test_a_rehearsal_goes_on_from_the_text_so_far(monkeypatch):
         GCDQuery, "words", lambda query: began.append(query.states + query.remaining.tolist()) or words(query)
     )
     assert row.accept(tokenizer().convert_tokens_to_ids([f"<0x{byte:02X}>" for byte in b"[{"]))
-    steps = row.rehearse(60)
+    steps = row.rehearse(HANGS)
     assert row.accept(tokenizer().convert_tokens_to_ids(["<0x22>"]))  # the row goes on meanwhile
     list(steps)
     state, left = began[0]
@@ -187,7 +187,7 @@ def test_threads_that_rehearse_and_write_one_constraint(hasty_threads):
             kind, name, seed = work
             if kind == "write":
                 return walk(rows[name].fork(), random.Random(1))
-            for _ in rehearse(rows[name]._query, seconds=9, seed=seed, lock=rows[name]._lock):
+            for _ in rehearse(rows[name]._query, seconds=HANGS, seed=seed, lock=rows[name]._lock):
                 pass
             return None
 
@@ -218,10 +218,10 @@ def test_rehearsals_wait_for_holds_and_end():
         rehearsals.add(steps("b", 2), owner)
         assert not rehearsals.join(0.1)
         assert not seen
-    assert rehearsals.join(20)
+    assert rehearsals.join(HANGS)
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
     rehearsals.add(steps("c", 1), owner)  # a new thread
-    assert rehearsals.join(20)
+    assert rehearsals.join(HANGS)
     assert seen[-1] == ("c", 0)
 
 
@@ -231,7 +231,6 @@ def test_a_rehearsal_ends_with_what_it_is_for():
     def endless():
         while True:
             running.set()
-            time.sleep(0.001)
             yield
 
     def other():
@@ -241,11 +240,11 @@ def test_a_rehearsal_ends_with_what_it_is_for():
     other_owner = Owner()
     rehearsals.add(endless(), owner)
     rehearsals.add(other(), other_owner)
-    assert running.wait(20)
+    assert running.wait(HANGS)
     assert not go_on.is_set()
     del owner
-    assert go_on.wait(20)
-    assert rehearsals.join(20)
+    assert go_on.wait(HANGS)
+    assert rehearsals.join(HANGS)
 
 
 def test_an_error_ends_one_rehearsal():
@@ -261,5 +260,5 @@ def test_an_error_ends_one_rehearsal():
 
     rehearsals.add(fails(), owner)
     rehearsals.add(fine(), owner)
-    assert rehearsals.join(20)
+    assert rehearsals.join(HANGS)
     assert reached.is_set()

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 import torch
+from counting import HANGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from smc_reference import (
@@ -383,9 +384,9 @@ def test_two_ranks_share_the_prompts():
     ranks = [FORK.Process(target=job, args=(rank, port, answers)) for rank in range(2)]
     for rank in ranks:
         rank.start()
-    found = sorted(answers.get(timeout=60) for _ in ranks)
+    found = sorted(answers.get(timeout=HANGS) for _ in ranks)
     for rank in ranks:
-        rank.join(60)
+        rank.join(HANGS)
     alone = [post.to_dict() for post in shared()]  # one process
     assert [posts for _, posts, _ in found] == [alone, alone]
     assert found[0][2].startswith("TractileError smc_on_ranks: rank 1 raised BudgetTooSmall")

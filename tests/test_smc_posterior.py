@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from counting import HANGS
 from smc_reference import ENDED, EOS, HMM, Letters, as_automaton, random_table
 
 import tractile as tt
@@ -181,7 +182,7 @@ def test_the_page_fits_a_narrow_window(tmp_path):
         ["chromium", *flags, "--dump-dom", page.as_uri()],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANGS,
         check=True,
     ).stdout
     assert "<title>fits</title>" in dom
@@ -303,7 +304,7 @@ def test_the_page_in_a_browser(tmp_path):
     def dom(place):
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile",
                    "--dump-dom", f"{path.as_uri()}{place}"]  # fmt: skip
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+        return subprocess.run(command, capture_output=True, text=True, timeout=HANGS, check=True).stdout
 
     seen = dom("#1.2")
     assert 'data-ready="yes"' in seen  # the script came to its end

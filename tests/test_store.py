@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import torch
+from counting import HANGS
 from finite import finite_json as json_schema
 
 import tractile as tt
@@ -118,7 +119,7 @@ def test_processes_at_the_same_time(folder):
     for process in running:
         process.start()
     for process in running:
-        process.join(60)
+        process.join(HANGS)
     assert [process.exitcode for process in running] == [0, 0, 0]
     assert not list(folder.glob(".*"))
     assert store.read("automaton", "0" * 64) is None

@@ -15,6 +15,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from counting import HANGS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +27,7 @@ from tractile_bench.data_science.task import END_MARKS, DataScience, solution
 
 # ---------------------------------------------------------------- the sandbox
 
-QUICK = Limits(seconds=20, memory=1 << 30, file_size=1 << 20)
+QUICK = Limits(seconds=HANGS, memory=1 << 30, file_size=1 << 20)
 
 
 def test_parts_share_their_names():
@@ -75,14 +76,12 @@ def test_hostile_programs_end_in_a_problem(name):
 
 
 @pytest.mark.parametrize(
-    "code", ["while True: pass", "import time; time.sleep(60)", "try:\n    while True: pass\nexcept BaseException: pass",
+    "code", ["while True: pass", f"import time; time.sleep({HANGS})", "try:\n    while True: pass\nexcept BaseException: pass",
              "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"],
 )  # fmt: skip
 def test_time_is_limited(code):
-    begin = time.monotonic()
-    outcome = run([code], Limits(seconds=0.5))
-    assert (outcome.done, outcome.problem) == (0, "did not end within 0.5 s")
-    assert time.monotonic() - begin < 20
+    outcome = run([code], Limits(seconds=0.01))
+    assert (outcome.done, outcome.problem) == (0, "did not end within 0.01 s")
 
 
 def test_no_secrets_and_no_output(monkeypatch, capfd):
@@ -128,7 +127,7 @@ def test_without_namespaces_the_rest_still_holds(tmp_path, monkeypatch):
         outcome = run([code], QUICK)
         assert (outcome.done, outcome.raised, outcome.isolated) == (0, raised, False)
         assert outcome.problem
-    assert run(["while True: pass"], Limits(seconds=0.5)).problem == "did not end within 0.5 s"
+    assert run(["while True: pass"], Limits(seconds=0.01)).problem == "did not end within 0.01 s"
 
 
 def test_a_sandbox_that_does_not_start_is_an_error(tmp_path, monkeypatch):
@@ -147,7 +146,7 @@ def test_native_code_reaches_no_network_and_leaves_no_process_where_there_are_na
         connect = f"found = libc.connect(libc.socket(2, 1, 0), {address!r}, 16)\nassert found == 0"
         orphan = (
             "if libc.fork() == 0:\n    libc.setsid()\n    libc.prctl(15, b'left-behind')\n"
-            "    import time\n    time.sleep(60)\n"
+            f"    import time\n    time.sleep({2 * HANGS})\n"
         )
         outcome = run([NATIVE, orphan, connect], QUICK)
         if not outcome.isolated:
@@ -156,10 +155,12 @@ def test_native_code_reaches_no_network_and_leaves_no_process_where_there_are_na
         server.settimeout(0.1)
         with pytest.raises(TimeoutError):
             server.accept()
-    deadline = time.monotonic() + 10
-    while "left-behind" in names_of_processes():
-        assert time.monotonic() < deadline
+    for _ in range(20 * HANGS):
+        if "left-behind" not in names_of_processes():
+            break
         time.sleep(0.05)
+    else:
+        pytest.fail("a process is left")
 
 
 def names_of_processes():
@@ -299,7 +300,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def task(data):
-    return DataScience(data, allow_code_execution=True, seconds=20, memory=2 << 30)
+    return DataScience(data, allow_code_execution=True, seconds=HANGS, memory=2 << 30)
 
 
 @pytest.fixture(scope="module")

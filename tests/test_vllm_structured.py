@@ -5,6 +5,7 @@ import gc
 import inspect
 import json
 import sys
+import time
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -12,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from counting import HANGS
 
 import tractile as tt
 from tractile.decoding import grammar_rows
@@ -303,6 +305,7 @@ def test_options_that_there_are_none_of_are_refused():
 
 def test_masks_are_rehearsed_once_a_text_has_begun(vllm, monkeypatch):
     added = []
+    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # no rehearsal runs out of seconds
     monkeypatch.setattr(plugin.REHEARSALS, "add", lambda steps, of: added.append((steps, weakref.ref(of))))
     for seconds, asked in ((5, {"rehearsal_seconds": 5}), (0, {"rehearsal_seconds": 0}), (None, True)):
         schema = {"type": "array", "items": {"enum": [f"{seconds}a", f"{seconds}bc"]}}  # a new one
@@ -348,7 +351,7 @@ def test_a_servers_event_loop_goes_on_while_a_request_is_checked(vllm, monkeypat
     owner = grammar_rows if door == "structured output" else adapter
     may_go_on, compile_request = Event(), owner.compile_request
     monkeypatch.setattr(
-        owner, "compile_request", lambda *given: may_go_on.wait(9) and compile_request(*given)
+        owner, "compile_request", lambda *given: may_go_on.wait(HANGS) and compile_request(*given)
     )
     engine = vllm.AsyncLLM(config(True), Masks)
 
@@ -369,7 +372,7 @@ def test_a_servers_event_loop_goes_on_while_a_request_is_checked(vllm, monkeypat
         with pytest.raises(ValueError, match="at position"):
             await engine.add_request("wrong", "", params("("))
 
-    asyncio.run(asyncio.wait_for(served(), 90))
+    asyncio.run(asyncio.wait_for(served(), HANGS))
 
 
 def test_requests_of_logits_processors_wait_for_their_tables(vllm, monkeypatch):

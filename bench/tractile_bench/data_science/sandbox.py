@@ -106,7 +106,10 @@ def run(parts: Sequence[str], limits: Limits = Limits()) -> Outcome:
 
 
 def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool]:
-    """Read the child's reports until it ends; return them and whether it ended in time, counted from its first report."""
+    """Read the child's reports until it ends; return them and whether it ended in time, counted from its first report.
+
+    Past the time the child may also have been ended by its own limits.
+    """
     output, deadline = b"", time.monotonic() + STARTING
     assert process.stdout is not None
     with process.stdout as stream, selectors.DefaultSelector() as ready:
@@ -119,7 +122,7 @@ def _read(process: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, bool
             if not output:
                 deadline = time.monotonic() + seconds
             output += more
-    return output, True
+    return output, time.monotonic() < deadline
 
 
 def _report(line: bytes) -> dict[str, Any]:
