@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from counting import HANGS
 from test_distill_corpus import EOS, source
 
 import tractile as tt
@@ -40,17 +42,45 @@ def fit(corpus: Path, out: Path, transition: str = "dense", **options: float) ->
     return distill.train(corpus, 6, transition, 3, held_out=0.1, out=out, dtype=torch.float32, **settings)
 
 
+class Gate:
+    """Where processes stop: at the first write to a file once something is there, until all may go on."""
+
+    def __init__(self, condition: Callable[[], bool]) -> None:
+        self.condition = condition
+        self.arrived, self.arrive = FORK.Pipe(duplex=False)
+        self.opened, self.open = FORK.Pipe(duplex=False)
+
+    def passed(self) -> None:
+        if self.condition():
+            self.arrive.send(None)
+            self.opened.poll(None)  # what is sent stays there, for the others
+
+
 def start(
-    job: Callable[..., object], *args: object, rank: int = 0, size: int = 1, port: int = 0, slow: float = 0.0
+    job: Callable[..., object],
+    *args: object,
+    rank: int = 0,
+    size: int = 1,
+    port: int = 0,
+    gate: Gate | None = None,
+    calls: int | None = None,
 ) -> multiprocessing.Process:
-    """A process that runs a job, as a rank of ``torchrun`` would; ``slow`` seconds are added to each write."""
+    """A process that runs a job, as a rank of ``torchrun`` would, and kills itself at its n-th of ``calls`` of Python."""
+
+    def killed(*_: object) -> None:
+        nonlocal calls
+        calls -= 1
+        if calls < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
 
     def run() -> None:
         torch.set_num_threads(1)
         flush = os.fsync
-        os.fsync = lambda file: (time.sleep(slow), flush(file))[1]
+        if gate is not None:
+            os.fsync = lambda file: (gate.passed(), flush(file))[1]
         os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
         os.environ |= {"MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        sys.setprofile(None if calls is None else killed)
         job(*args)
 
     process = FORK.Process(target=run)
@@ -59,46 +89,41 @@ def start(
 
 
 def together(
-    job: Callable[..., object], *args: object, size: int = 2, slow: float = 0.0
+    job: Callable[..., object], *args: object, size: int = 2, gate: Gate | None = None
 ) -> list[multiprocessing.Process]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    return [start(job, *args, rank=rank, size=size, port=port, slow=slow) for rank in range(size)]
+    return [start(job, *args, rank=rank, size=size, port=port, gate=gate) for rank in range(size)]
 
 
-def kill_when(condition: Callable[[], bool], process: multiprocessing.Process) -> None:
-    """Kill a process as soon as something is there."""
-    while not condition():
-        assert process.is_alive()
-        time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
+def kill_when(
+    there: Callable[[], bool], job: Callable[..., object], *args: object, size: int = 1
+) -> list[int | None]:
+    """Start ranks and kill the last as soon as something is there; the others' exit codes."""
+    gate = Gate(there)
+    *others, last = together(job, *args, size=size, gate=gate)
+    assert gate.arrived.poll(HANGS)
+    os.kill(last.pid, signal.SIGKILL)
+    last.join()
+    gate.open.send(None)
+    return finish(*others)
 
 
 def finish(*processes: multiprocessing.Process) -> list[int | None]:
     for process in processes:
-        process.join(60)
+        process.join(HANGS)
     return [process.exitcode for process in processes]
 
 
-def kill_often(job: Callable[..., object], *args: object, kills: int, longest: float, seed: int) -> int:
-    """Start a job and kill it after a random while, again and again, then let it finish; how often it was killed.
-
-    Its writes are slowed down, so that on a fast machine too it is killed in the middle.
-    """
-    rng, done = random.Random(seed), 0
+def kill_often(job: Callable[..., object], *args: object, kills: int, most: int, seed: int) -> None:
+    """Start a job and kill it within its first ``most`` calls of functions, again and again, then let it finish."""
+    rng, codes = random.Random(seed), []
     for _ in range(kills):
-        process = start(job, *args, slow=0.02)
-        process.join(rng.uniform(0, longest))
-        if process.exitcode is not None:
-            assert process.exitcode == 0
-            break
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-        done += 1
+        codes += finish(start(job, *args, calls=rng.randrange(most)))
+    assert codes.count(-signal.SIGKILL) > 1
+    assert set(codes) <= {0, -signal.SIGKILL}
     assert finish(start(job, *args)) == [0]
-    return done
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -120,21 +145,19 @@ def hmm(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_sampling_that_is_killed_goes_on(corpus: Path, tmp_path: Path) -> None:
-    assert kill_often(draw, tmp_path, kills=8, longest=0.04, seed=1) > 1
+    kill_often(draw, tmp_path, kills=8, most=40_000, seed=1)
     assert content(tmp_path) == content(corpus)
 
 
 def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
-    first, second = together(draw, tmp_path, slow=0.05)
-    kill_when(lambda: len(list(tmp_path.glob("shard*"))) >= 3, second)
-    assert finish(first, second) != [0, 0]
+    assert kill_when(lambda: len(list(tmp_path.glob("shard*"))) >= 3, draw, tmp_path, size=2) != [0]
     assert len(list(tmp_path.glob("shard*"))) < len(list(corpus.glob("shard*")))
     assert finish(*together(draw, tmp_path)) == [0, 0]
     assert content(tmp_path) == content(corpus)
 
 
 def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, tmp_path: Path) -> None:
-    assert kill_often(fit, corpus, tmp_path, kills=8, longest=0.2, seed=2) > 1
+    kill_often(fit, corpus, tmp_path, kills=8, most=120_000, seed=2)
     assert sorted(p.name for p in tmp_path.iterdir()) == [
         "README.md", "config.json", "learning-curve.png", "log.jsonl", "model.safetensors", "training.json",
     ]  # fmt: skip
@@ -176,9 +199,7 @@ def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
 ) -> None:
     options, out = FEW_MESSAGES if shard else {}, tmp_path / "two"
     job = partial(fit, shard=shard, **options)
-    first, second = together(job, corpus, out, slow=0.05)
-    kill_when((out / "checkpoint.safetensors").exists, second)
-    codes = finish(first, second)
+    codes = kill_when((out / "checkpoint.safetensors").exists, job, corpus, out, size=2)
     assert codes[0] not in (0, None)
     assert not (out / "config.json").exists()
     assert finish(*together(job, corpus, out)) == [0, 0]
@@ -239,8 +260,7 @@ def test_damaged_shards_are_noticed_and_drawn_anew(corpus: Path, tmp_path: Path)
 def test_checkpoints_of_other_runs_are_refused(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = start(fit, corpus, tmp_path, slow=0.05)
-    kill_when((tmp_path / "checkpoint.safetensors").exists, process)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, fit, corpus, tmp_path)
     with pytest.raises(FormatError, match="other settings"):
         fit(corpus, tmp_path, pseudocount=0.5)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
@@ -256,7 +276,7 @@ def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) ->
         return distill.random_start(distill.Corpus.load(corpus), 6, seed=8)
 
     job = partial(distill.train, corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path)
-    kill_when((tmp_path / "checkpoint.safetensors").exists, start(job, slow=0.05))
+    kill_when((tmp_path / "checkpoint.safetensors").exists, job)
     job()
     assert not begun
 
@@ -322,8 +342,7 @@ def test_a_run_goes_on_and_says_so(
 ) -> None:
     """The clock jumps between the runs and within them; the second run is of another version of torch."""
     caplog.set_level("INFO", "tractile")
-    process = start(fit, corpus, tmp_path, slow=0.05)
-    kill_when((tmp_path / "checkpoint.safetensors").exists, process)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, fit, corpus, tmp_path)
     rng = random.Random(0)
     monkeypatch.setattr(time, "time", lambda: rng.uniform(0, 4e9))
     monkeypatch.setattr(checkpoint, "VERSIONS", "tractile 9 with torch 99")

@@ -374,7 +374,7 @@ def test_a_test_that_fails_by_itself_is_an_error(data, tmp_path):
     broken = PROBLEMS[0] | {"code_context": "import no_such_module\n" + PROBLEMS[0]["code_context"]}
     path = tmp_path / "test.jsonl"
     path.write_text(json.dumps(broken))
-    task = DataScience(tmp_path, allow_code_execution=True)
+    task = DataScience(tmp_path, allow_code_execution=True, seconds=HANGS)
     (example,) = task.examples()
     with pytest.raises(tt.TractileError, match="problem 0 does not run here: it raised ModuleNotFoundError"):
         task.scores(example, "result = 1")
