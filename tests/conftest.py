@@ -13,6 +13,7 @@ The tests in ``tests/fuzz`` compare with slow, independent oracles on cases that
 import os
 import random
 from pathlib import Path
+from types import SimpleNamespace
 
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(
@@ -44,6 +45,16 @@ def shared_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"no shared data at {path}: set TRACTILE_SHARED to its folder")
     return path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_seconds_pass():
+    """A construction runs out of its seconds only where a test moves the clock, on a busy machine too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "tractile.constraints.automata.request_limits.time", SimpleNamespace(monotonic=lambda: 0.0)
+        )
+        yield
 
 
 def pytest_addoption(parser):
