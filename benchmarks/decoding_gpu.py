@@ -19,6 +19,7 @@ Word-like tokens stand for the vocabulary, since no tokenizer is needed to measu
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import random
 import statistics
@@ -186,12 +187,18 @@ class Masks:
         return logits.masked_fill(~allowed, -torch.inf)
 
 
+@functools.cache
+def stream() -> torch.cuda.Stream:
+    """The stream of the lookahead."""
+    return torch.cuda.Stream()
+
+
 def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tuple[torch.Tensor, float]:
     """The tokens sampled, (batch, tokens), and the milliseconds that a step took."""
     cuda = model.device.type == "cuda"
     generator = torch.Generator(model.device).manual_seed(0)
     logits, drawn = model.start(prompts), []
-    beside = torch.cuda.Stream() if cuda else None  # for the lookahead, while the model works
+    beside = stream() if cuda else None  # for the lookahead, while the model works
     if cuda:
         torch.cuda.synchronize()
     begin = time.perf_counter()

@@ -161,3 +161,33 @@ def test_distillation(loaded, tmp_path, transition):
         for device in ("cpu", DEVICE)
     ]  # fmt: skip
     assert abs(quality[0].nats_per_token - quality[1].nats_per_token) < 1e-2
+
+
+def test_a_recorded_step_runs_beside_a_recorded_product():
+    """Both on streams of their own, at the same time, as with a language model: nothing is shared."""
+    hmm, fa = (
+        tt.HMM.random(64, 4000, seed=0),
+        tt.Automaton.from_edges([(0, range(3000), 0), (0, 3000, 1)], 0, [1], 4000),
+    )
+    exact = tt.pgcd(hmm, fa, 40).start(4)
+    query = tt.pgcd(hmm.to(DEVICE), fa, 40).start(4)
+    query.capture()
+    a, product = torch.randn(4, 4096, device=DEVICE), torch.cuda.CUDAGraph()
+    weights = torch.randn(4096, 4096, device=DEVICE)
+    torch.cuda.synchronize()
+    with torch.cuda.graph(product):
+        for _ in range(20):
+            b = a @ weights
+    product.replay()
+    truth, beside = b.clone(), torch.cuda.Stream()
+    for tokens in torch.randint(0, 3000, (30, 4), generator=torch.Generator().manual_seed(0)):
+        exact.advance(tokens)
+        there = tokens.to(DEVICE)
+        beside.wait_stream(torch.cuda.current_stream())
+        product.replay()
+        with torch.cuda.stream(beside):
+            query.advance(there)
+            found = query.lookahead()
+        torch.cuda.synchronize()
+        same(found, exact.lookahead(), **CLOSE)
+        same(b, truth, **CLOSE)

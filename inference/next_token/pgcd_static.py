@@ -9,6 +9,7 @@ do less arithmetic but read sizes back from the device.
 from __future__ import annotations
 
 from copy import copy
+from functools import cache
 from math import log
 from typing import Any, NamedTuple, Self, final
 
@@ -26,6 +27,16 @@ from .pgcd_steps import Messages, ProductTables, SparseState, zeros_are_exact
 from .underflow import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
 
 CHUNK_ELEMENTS = 1 << 27  # numbers gathered at once
+
+
+@cache
+def recording_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return the stream on which steps are recorded.
+
+    Matrix products recorded on one stream share a workspace, so graphs that run at the same time need different ones; those of
+    language models are recorded on torch's default stream for recording.
+    """
+    return torch.cuda.Stream(device)
 
 
 class DecodingState(NamedTuple):
@@ -155,17 +166,20 @@ class FixedShapeSteps:
         self._replay = None
 
     def capture(self) -> None:
-        """Record a step as a CUDA graph: until rows begin again, ``advance`` replays it, for a batch of this size."""
+        """Record a step as a CUDA graph: until rows begin again, ``advance`` replays it, for a batch of this size.
+
+        It may be replayed on another stream, while a recorded language model works.
+        """
         now = DecodingState(*(x.clone() for x in self.rows))
         given, moving = torch.zeros_like(now.state), torch.ones_like(now.state, dtype=torch.bool)
-        aside = torch.cuda.Stream()
+        aside = recording_stream(now.state.device)
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             for _ in range(3):  # warm up: lazily made tensors must not be part of the graph
                 self.scored(self.moved(now, given, moving))
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=aside):
             for mine, new in zip(now, self.moved(now, given, moving), strict=True):
                 mine.copy_(new)
             scores = self.scored(now)
