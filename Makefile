@@ -6,9 +6,9 @@ VENV ?= .venv
 WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SMOKE := $(patsubst benchmarks/%.py,smoke-%,$(filter-out benchmarks/regression.py,$(wildcard benchmarks/*.py)))
+SMOKE := $(patsubst benchmarks/%.py,smoke-%,$(wildcard benchmarks/*.py))
 
-.PHONY: demo test test-vllm docs lint format types examples smoke bench wheel clean smoke-regression $(SMOKE)
+.PHONY: demo test test-vllm docs lint format types examples smoke bench wheel clean $(SMOKE)
 
 demo: $(VENV)/.core  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
@@ -41,9 +41,9 @@ examples: $(VENV)/.test  ## every example, small
 	$(BIN)/python examples/distill_stories.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
 		--work build/distill_stories --out build/hmm
 
-smoke: $(SMOKE)  ## every benchmark but that of regressions, as little of it as shows that it works
+smoke: $(SMOKE)  ## every benchmark, as little of it as shows that it works
 
-smoke-regression $(SMOKE): smoke-%: $(VENV)/.test
+$(SMOKE): smoke-%: $(VENV)/.test
 	$(BIN)/python benchmarks/$*.py --smoke
 
 bench: $(VENV)/.test $(VENV)/.peers
