@@ -10,6 +10,7 @@ from .closed_objects import CLOSING
 from .combinators import meet_all
 from .counted_patterns import pattern_shapes, readable
 from .document import Node
+from .exact import EXACT
 from .formats import KNOWN
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
@@ -130,7 +131,7 @@ def number(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value
 
 def multiple_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``multipleOf``."""
-    step = Decimal(repr(node.schema["multipleOf"])).normalize()
+    step = Decimal(repr(node.schema["multipleOf"])).normalize(EXACT)
     return only("number", [Numbers(multiples=frozenset([(step, sign)]))], sign)
 
 

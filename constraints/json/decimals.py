@@ -66,7 +66,7 @@ class Between:
         self.bounds = [(each, side) for each, side in ((low, MORE), (high, LESS)) if each is not None]
         self.digits = list[Digits]()
         for bound, _ in self.bounds:
-            whole, _, tail = f"{abs(bound.value):f}".partition(".")
+            whole, _, tail = f"{bound.value.copy_abs():f}".partition(".")
             self.digits.append(Digits(whole.encode(), tail.rstrip("0").encode()))
         self.most = [max(len(each[i]) for each in self.digits) + 1 for i in range(2)]
 

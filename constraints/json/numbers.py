@@ -8,7 +8,8 @@ compared digit by digit (:mod:`.decimals`); the rest is union and difference.
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, Decimal
+import math
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..automata.nfa import Nfa, byte_ranges, concat, literal, optional, plus, st
 from ..automata.repeats import repeat
 from ..automata.work import metered
 from .decimals import between
+from .exact import EXACT
 from .shapes import Numbers, inside
 
 
@@ -124,7 +126,7 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
 def same(value: Decimal, plain: bool = False) -> Nfa:
     """Return the texts of one number: as a decimal, and as ``json.dumps`` writes it.
     ``plain``: an integer has no point."""
-    text = f"{abs(value):f}"
+    text = f"{value.copy_abs():f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     sign = MINUS if value < 0 else literal(b"") if value else optional(MINUS)
     tail = star(literal(b"0")) if "." in text else literal(b"") if plain else NO_FRACTION
@@ -141,7 +143,7 @@ def multiples(step: Decimal) -> Nfa:
     With ``step`` = M / 10^s: the integer formed by the digits before the point and the first s after it is a multiple of M, and
     only zeros follow. A state is a residue modulo M and the number of digits after the point.
     """
-    _, parts, exponent = step.normalize().as_tuple()
+    _, parts, exponent = step.normalize(EXACT).as_tuple()
     assert isinstance(exponent, int)
     shift = max(0, -exponent)
     size = int("".join(map(str, parts))) * 10 ** max(0, exponent)
@@ -171,9 +173,11 @@ def listed(shape: Numbers, most: int = 64) -> list[Decimal] | None:
     The range is at most ``most`` wide. Return ``None`` for other shapes."""
     if shape.among is not None:
         return sorted(shape.among)
-    if not (shape.integer and shape.low and shape.high) or shape.high.value - shape.low.value > most:
+    if not (shape.integer and shape.low and shape.high):
         return None
-    first, last = int(shape.low.value.to_integral_value(ROUND_CEILING)), int(shape.high.value // 1)
+    first, last = math.ceil(shape.low.value), math.floor(shape.high.value)
+    if last - first > most:
+        return None
     found = [Decimal(i) for i in range(first, last + 1)]
     return [
         v for v in found if inside(v, shape.low, shape.high, True, shape.multiples) and v not in shape.but

@@ -13,6 +13,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from .exact import is_multiple
+
 Need = frozenset[tuple[int, bool]]
 """A conjunction of obligations on a value: (number of a node of the document, whether to satisfy or to violate it)."""
 ANY: Need = frozenset()
@@ -90,7 +92,7 @@ def inside(
         return False
     if integer is not None and (value == value.to_integral_value()) != integer:
         return False
-    return all((value % step == 0) == sign for step, sign in multiples)
+    return all(is_multiple(value, step) == sign for step, sign in multiples)
 
 
 @dataclass(frozen=True)

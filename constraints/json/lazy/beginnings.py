@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from decimal import Decimal
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ..exact import Number, number
 from ..text import JSON
+from .flat import WORDS, Open, after
+from .flat import read_string as whole_string
 
 BLANKS = b" \t\n\r"
 DIGITS = b"0123456789.eE+-"
 EVERY = bytes(range(256))
 MOST_KEPT = 1 << 14  # answers of `onward`
 NUMBER = re.compile(rb"[-+0-9.eE]+")
-LITERALS = {None: b"null", (True,): b"true", (False,): b"false"}
+LITERALS = {value: word for word, value in WORDS.items()}
 Rest = tuple[int, bytes]
 """The end of the value in the text and no bytes; or −1 and the bytes that may follow if the text ends within the value."""
 
@@ -29,29 +32,87 @@ class Differs(Exception):
 @lru_cache(MOST_KEPT)
 def onward(text: bytes, value: Hashable) -> bytes | None:
     """Return a superset of the bytes with which a text goes on towards a value.
-    Return ``None`` if it cannot become the value, which is one of :func:`~.distinct.frozen`."""
+    Return ``None`` if it cannot become the value, which is one of :func:`~.flat.meaning`."""
     try:
-        end, following = read(text, 0, value)
-        if end >= 0 and text[end:].strip(BLANKS):
-            return None
+        return following(text, value) + BLANKS
     except Differs:
         return None
-    return following + BLANKS
 
 
-def read(text: bytes, at: int, value: Any) -> Rest:
-    """Compare the text from a position on with a JSON value.
+@dataclass
+class Container:
+    """An array or object that the text has begun: the entries of the value that are still to come.
+
+    ``end``: the position after it in the value. ``members``: of an object, the position of each value that has not come, by name.
+    """
+
+    end: int
+    members: dict[str, int] | None
+    first: bool = True
+
+
+def following(text: bytes, value: Any) -> bytes:
+    """Compare a text with a value; return a superset of the bytes that may follow, none after the whole value.
     Raises :class:`Differs` if it cannot become the value."""
-    at = after_blanks(text, at)
+    entries = value if isinstance(value, tuple) and isinstance(value[0], Open) else (value,)
+    begun: list[Container] = []
+    at = here = 0
+    while True:
+        entry, at = entries[here], after_blanks(text, at)
+        if isinstance(entry, Open):
+            at, rest = expect(text, at, entry.bracket.encode())
+            end = here + entry.size
+            begun.append(Container(end, members_of(entries, here + 1, end) if entry.bracket == "{" else None))
+        else:
+            at, rest = read_scalar(text, at, entry)
+        here += 1
+        while at >= 0 and begun:
+            inner = begun[-1]
+            if inner.members or (inner.members is None and here < inner.end):
+                at, here, rest = next_item(text, at, here, inner)
+                break
+            at, rest = expect(text, after_blanks(text, at), b"}" if inner.members is not None else b"]")
+            here = begun.pop().end
+        if at < 0:
+            return rest
+        if not begun:
+            if text[at:].strip(BLANKS):
+                raise Differs
+            return b""
+
+
+def next_item(text: bytes, at: int, here: int, inner: Container) -> tuple[int, int, bytes]:
+    """Read up to the next item, or member's value: return the positions in the text and the value, and what may follow.
+    The first is −1 if the text ends before."""
+    rest = b""
+    if not inner.first:
+        at, rest = expect(text, after_blanks(text, at), b",")
+    inner.first = False
+    if at >= 0 and inner.members is not None:
+        at, rest, name = read_string(text, after_blanks(text, at), list(inner.members))
+        if at >= 0:
+            here = inner.members.pop(name)
+            at, rest = expect(text, after_blanks(text, at), b":")
+    return at, here, rest
+
+
+def members_of(entries: Sequence[Any], at: int, end: int) -> dict[str, int]:
+    """Return the position of the value of each member of an object, by name."""
+    found = {}
+    while at < end:
+        found[entries[at]] = at + 1
+        at = after(entries, at + 1)
+    return found
+
+
+def read_scalar(text: bytes, at: int, value: Any) -> Rest:
+    """Compare the text from a position on with a string, a number or a literal.
+    Raises :class:`Differs` if it cannot become the value."""
     if isinstance(value, str):
         return read_string(text, at, [value])[:2]
-    if value in LITERALS:
-        return read_literal(text, at, LITERALS[value])
-    if isinstance(value, tuple):
-        return (
-            read_array(text, at, value[1:]) if value[0] == "array" else read_object(text, at, dict(value[1]))
-        )
-    return read_number(text, at, value)
+    if isinstance(value, Number):
+        return read_number(text, at, value)
+    return read_literal(text, at, LITERALS[value])
 
 
 def after_blanks(text: bytes, at: int) -> int:
@@ -80,7 +141,7 @@ def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, st
     while end < len(text) and text[end] != 34:
         end += 2 if text[end] == 92 else 1
     if end < len(text):
-        found = read_whole(text[at : end + 1])
+        found = whole_string(text[at : end + 1])
         if found not in values:
             raise Differs
         return end + 1, b"", found
@@ -92,14 +153,6 @@ def read_string(text: bytes, at: int, values: list[str]) -> tuple[int, bytes, st
         return -1, EVERY, ""
     first = {byte for rest in onward if rest for byte in (JSON.plain(rest)[0], first_byte(rest))}
     return -1, b"\\" + bytes(first) + (b'"' if "" in onward else b""), ""
-
-
-def read_whole(text: bytes) -> str:
-    """Return the string of a complete text with its quotes."""
-    if b"\\" not in text:
-        with suppress(UnicodeDecodeError):
-            return text[1:-1].decode()
-    return str(json.loads(text, strict=False))
 
 
 def first_byte(word: str) -> int:
@@ -123,8 +176,8 @@ def decoded(text: bytes) -> tuple[str, bool]:
     return "", False
 
 
-def read_number(text: bytes, at: int, value: Decimal) -> Rest:
-    """Compare with a number, as :func:`read`."""
+def read_number(text: bytes, at: int, value: Number) -> Rest:
+    """Compare with a number, as :func:`read_scalar`."""
     found = NUMBER.match(text, at)
     if found is None:
         if at < len(text):
@@ -132,65 +185,22 @@ def read_number(text: bytes, at: int, value: Decimal) -> Rest:
         return -1, DIGITS
     word = found[0]
     if found.end() < len(text):
-        if Decimal(word.decode()) != value:
+        if number(word) != value:
             raise Differs
         return found.end(), b""
-    if word.startswith(b"-") != value.is_signed() and value:
+    if word.startswith(b"-") != value.negative and value.digits:
         raise Differs
     if not re.search(rb"[eE]", word):
-        ours, theirs = digits(word.decode()), digits(f"{value:f}")
-        if not (ours.startswith(theirs.rstrip("0")) or theirs.startswith(ours)):
+        ours, theirs = word.decode().lstrip("-").replace(".", "").lstrip("0"), value.digits
+        if not (theirs.startswith(ours) or (ours.startswith(theirs) and not ours[len(theirs) :].strip("0"))):
             raise Differs
     return -1, DIGITS + b",]}"
 
 
-def digits(number: str) -> str:
-    """Return the digits of a number from the first that is not zero on."""
-    return number.lstrip("-").replace(".", "").lstrip("0")
-
-
-def read_array(text: bytes, at: int, items: tuple[Any, ...]) -> Rest:
-    """Compare with an array, as :func:`read`."""
-    at = expect(text, at, b"[")
-    for i, item in enumerate(items):
-        if at >= 0 and i:
-            at = expect(text, after_blanks(text, at), b",")
-        if at < 0:
-            return -1, b"[,"
-        at, following = read(text, at, item)
-        if at < 0:
-            return -1, following
-    at = expect(text, after_blanks(text, at), b"]") if at >= 0 else at
-    return (at, b"") if at >= 0 else (-1, b"[]")
-
-
-def read_object(text: bytes, at: int, members: dict[str, Any]) -> Rest:
-    """Compare with an object, whose members may stand in any order, as :func:`read`."""
-    at, left, first = expect(text, at, b"{"), dict(members), True
-    while at >= 0 and left:
-        if not first:
-            at = expect(text, after_blanks(text, at), b",")
-            if at < 0:
-                break
-        first = False
-        at, following, name = read_string(text, after_blanks(text, at), list(left))
-        if at < 0:
-            return -1, following
-        at = expect(text, after_blanks(text, at), b":")
-        if at < 0:
-            break
-        at, following = read(text, at, left.pop(name))
-        if at < 0:
-            return -1, following
-    at = expect(text, after_blanks(text, at), b"}") if at >= 0 else at
-    return (at, b"") if at >= 0 else (-1, b"{:,}")
-
-
-def expect(text: bytes, at: int, byte: bytes) -> int:
-    """Return the position after a byte, −1 if the text has ended.
-    Raises :class:`Differs` for another byte."""
+def expect(text: bytes, at: int, byte: bytes) -> Rest:
+    """Read one byte. Raises :class:`Differs` for another one."""
     if at >= len(text):
-        return -1
+        return -1, byte
     if text[at : at + 1] != byte:
         raise Differs
-    return at + 1
+    return at + 1, b""

@@ -1,23 +1,19 @@
-"""Values that must be distinct: their equality, the values of a need, whether enough are left.
-
-JSON values are equal if they have one type and one meaning: 1 and 1.0 are equal, 1 and true are not, and the members of an object
-have no order.
-"""
+"""Values that must be distinct: the values of a need, whether enough are left."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Sequence
-from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...automata.comparing_stack import RecordingAutomaton
 from ...automata.lazy import Configuration, LazyAutomaton
 from ...automata.stack import StackAutomaton
 from .. import numbers
+from ..exact import number
 from ..shapes import NEVER, Need, Numbers, Strings
 from ..text import STYLES, Spelling
+from .flat import meaning
 from .keys import accepted
 from .texts import shortest_string
 
@@ -27,22 +23,6 @@ if TYPE_CHECKING:
 JSON_WORDS = STYLES["space"].words
 MOST_LISTED = 200
 """The widest range of integers whose values are listed."""
-
-
-@lru_cache(maxsize=4096)
-def meaning(text: bytes) -> Hashable:
-    """Return a hashable value of a JSON text: equal for equal JSON values.
-    A string stands for itself."""
-    return frozen(json.loads(text, parse_float=Decimal, parse_int=Decimal))
-
-
-def frozen(value: Any) -> Hashable:
-    """Return a hashable value that is equal for equal JSON values only."""
-    if isinstance(value, list):
-        return ("array", *map(frozen, value))
-    if isinstance(value, dict):
-        return ("object", frozenset((name, frozen(inner)) for name, inner in value.items()))
-    return (value,) if isinstance(value, bool) else value
 
 
 class Distinct:
@@ -79,7 +59,7 @@ class Distinct:
         if text in style.words:
             return meaning(JSON_WORDS[style.words.index(text)])
         found = next((s.read(text[1:-1]) for s in style.spellings if text[:1] == s.opening), None)
-        return Decimal(text.decode()) if found is None else found
+        return number(text) if found is None else found
 
     def listed(self, need: Need) -> list[bytes] | None:
         """Return a text of each value of a need; ``None`` if the need does not list its values."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from decimal import Decimal
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ...automata.machines import TextMachine
 from ...automata.region import Local, Machine
+from ..exact import Number
 from ..shapes import Numbers
 
 if TYPE_CHECKING:
@@ -41,8 +43,8 @@ class Values:
             found: Machine = TextMachine(self.texts[i])
             if isinstance(value, str):
                 found = self.machines.listed_string(value)
-            elif value is not None and not isinstance(value, tuple):
-                found = self.machines.number_machine(Numbers(among=frozenset([value])))  # type: ignore[list-item]
+            elif isinstance(value, Number):
+                found = self.machines.number_machine(Numbers(among=frozenset([Decimal(self.texts[i].decode())])))
             self._machines[i] = found
         return self._machines[i]
 

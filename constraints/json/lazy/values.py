@@ -7,6 +7,7 @@ The least fixed point of these equations is computed: a need is empty if it has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from decimal import Decimal
@@ -271,8 +272,8 @@ class Machines(Needs):
             return b"0"
         candidates = [*range(10), *range(-1, -10, -1)]
         for bound, step in ((shape.low, 1), (shape.high, -1)):
-            if bound is not None and abs(bound.value) < 10**15:
-                candidates += [int(bound.value // 1) + i * step for i in (0, 1, 2)]
+            if bound is not None and bound.value.copy_abs() < 10**15:
+                candidates += [math.floor(bound.value) + i * step for i in (0, 1, 2)]
         if shape.among is None:
             limits = (shape.low, shape.high, shape.integer, shape.multiples)
             digits = self.notation.digits
