@@ -210,7 +210,7 @@ class Constraint:
         """
         vocab = with_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
         automaton = (self._kept if cache else self._compile)(vocab, require_eos, canonical)
-        automaton.narrowed = self.narrowed
+        automaton.narrowed = merged(self.narrowed, automaton.narrowed)
         return automaton
 
     def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:

@@ -20,7 +20,6 @@ from .automata.region import Machine
 from .automata.stack import StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint, checked
-from .lifting.token_dfa import single_bytes
 from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .parts.automaton import Part, Twins
@@ -121,7 +120,7 @@ class LazyConstraint(Constraint):
     def _compile(
         self, vocab: Vocabulary, require_eos: bool, canonical: bool, cache: bool = False
     ) -> Automaton:
-        if self.limited is None and (canonical or not single_bytes(vocab).all()):
+        if self.limited is None and (canonical or not vocab.trie.spells_all):
             return self.finite.compile(vocab, require_eos, canonical=canonical, cache=cache)
         if self.is_empty():
             raise EmptyLanguage("no text satisfies the constraint")

@@ -58,7 +58,7 @@ def test_beginnings_share_a_node_exactly_if_they_have_the_same_rests(case):
         assert dag.ends[at] == (text in tokens)
         assert set(dag.children(at)) == {rest[0] for rest in rests[text] if rest}
     assert dag.longest == max(map(len, tokens))
-    assert dag.single.tolist() == [bytes([byte]) in tokens for byte in range(256)]
+    assert dag.trie.single.tolist() == [bytes([byte]) in tokens for byte in range(256)]
 
 
 def test_what_a_rest_needs_from_a_token_s_beginning_on(case):

@@ -101,7 +101,7 @@ _URI, _REFERENCE = _uri("")
 _IRI, _IRI_REFERENCE = _uri(_U, _PRIVATE)
 _POINTER = r"(?:/(?:[^/~]|~[01])*)*"
 _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
-_LITERAL = rf"[!#$&(-;=?-\[\]_a-z~{_U}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
+_LITERAL = rf"[!#$&-;=?-\[\]_a-z~{_U}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
 
 PATTERNS: dict[str, str] = {
     "date": DATE,

@@ -44,7 +44,7 @@ class Crossings:
         self.dag, self.instead, self.forgets = dag, instead, False
         self.left, self.depth = 50 * limits.POSITIONS, 0
         self.bounds = LowerBounds(self)
-        self.divides = bool(dag.single.all())  # otherwise crossings may hand on to one another for ever
+        self.divides = dag.trie.spells_all  # otherwise crossings may hand on to one another for ever
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: `_found` has their ids in its keys
 

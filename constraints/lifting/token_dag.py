@@ -10,7 +10,7 @@ import itertools
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt64
+from jaxtyping import Int, UInt64
 from numpy import ndarray
 
 from ...circuits.automaton import UNREACHABLE
@@ -66,14 +66,6 @@ class TokenDag:
             a, b = self.trie.views.first[model], self.trie.views.first[model + 1]
             found = dict(zip(self.trie.byte[a:b].tolist(), of[a:b].tolist(), strict=True))
             self._children[node] = found
-        return found
-
-    @cached_property
-    def single(self) -> Bool[ndarray, " 256"]:
-        """The bytes that are tokens by themselves."""
-        found = np.zeros(256, bool)
-        for byte, node in self.children(self.root).items():
-            found[byte] = self.ends[node]
         return found
 
     @cached_property

@@ -13,8 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool
-from numpy import ndarray
 
 from ...circuits.automaton import Automaton
 from ...layers.operator import TensorMap
@@ -44,16 +42,8 @@ WRITTEN = {
 def all_reachable(nfa: Nfa, vocab: Vocabulary) -> bool:
     """Return whether each edge can be taken by a token of one byte.
     So tokens reach every state, and acceptance from it."""
-    count = np.concatenate([[0], np.cumsum(single_bytes(vocab))])
+    count = np.concatenate([[0], np.cumsum(vocab.trie.single)])
     return bool((count[nfa.edges[:, 2] + 1] > count[nfa.edges[:, 1]]).all())
-
-
-def single_bytes(vocab: Vocabulary) -> Bool[ndarray, " 256"]:
-    """Mark the bytes that are tokens by themselves."""
-    trie, single = vocab.trie, np.zeros(256, bool)
-    level = slice(1, trie.bounds[2] if len(trie.bounds) > 2 else 1)
-    single[trie.byte[level][trie.own[level] > 0]] = True
-    return single
 
 
 class TokenDfa(Automaton):

@@ -58,7 +58,6 @@ class LazyTokens(Steps):
         )
         self._promises: dict[int, bytes] = {}  # state -> a text to acceptance
         self.start_state = self.states.start()  # NO_STATE if no text is accepted
-        self._plain_bytes = all_bytes(vocab)
         self._only_eos = np.zeros(vocab.trie.num_bytes // 4, WORD)
         put(self._only_eos.view(np.uint8), np.array([vocab.eos_token_id]), True)
         self._nothing = np.zeros_like(self._only_eos)
@@ -114,7 +113,7 @@ class LazyTokens(Steps):
         """Return a bound as :meth:`ample`, quicker and often larger; :data:`NEVER` if unknown."""
         if state < 0:
             return 0
-        return min(NEVER, self.masks.mask(state).most + self.require_eos) if self._plain_bytes else NEVER
+        return min(NEVER, self.masks.mask(state).most + self.require_eos) if self.vocab.trie.spells_all else NEVER
 
     def ample(self, state: int) -> int:
         """Return a budget, in tokens, that reaches acceptance after each token of the mask.
@@ -123,7 +122,7 @@ class LazyTokens(Steps):
         """
         if state < 0:
             return 0
-        if not self._plain_bytes:
+        if not self.vocab.trie.spells_all:
             return self.ample_in_tokens(state)
         longest = max(map(len, self.masks.completions(state)))
         return longest + self.masks.fresh(state) + self.require_eos
@@ -132,7 +131,7 @@ class LazyTokens(Steps):
         """Return a bound as :meth:`ample`, often smaller: completions take the fewest tokens."""
         if state < 0:
             return 0
-        if self._plain_bytes:
+        if self.vocab.trie.spells_all:
             return self.completions.bound_of_ends(state) + self.masks.fresh(state)
         return max([self.bound(target) for target, _ in self.edges_from(state)], default=0)
 
@@ -259,10 +258,3 @@ class LazyTokens(Steps):
             target = states.run(state, text)
             put(out, np.array([token]), target >= 0 and near(target))
         return out
-
-
-def all_bytes(vocab: Vocabulary) -> bool:
-    """Return whether each of the 256 bytes is a token by itself."""
-    trie = vocab.trie
-    level = slice(1, trie.bounds[2] if len(trie.bounds) > 2 else 1)
-    return int((trie.own[level] > 0).sum()) == 256

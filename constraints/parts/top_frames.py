@@ -37,7 +37,7 @@ class Stretches:
         self.twins, self._stacks = twins, StackAutomaton(None)
         self.tokens = LazyTokens(self._stacks, vocab, require_eos=False)
         self._states, self._distances = self.tokens.states, self.tokens.distances
-        self._single = vocab.token_dag.single
+        self._single = vocab.trie.single
         self._room: dict[Stack, Room] = {}
 
     @property

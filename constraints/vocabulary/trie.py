@@ -16,6 +16,8 @@ from jaxtyping import Bool, Int, UInt8
 from numpy import ndarray
 
 Range = tuple[int, int]  # (low, high) of ranks, high excluded
+TEXT_BYTES = [*range(0xC0), *range(0xC2, 0xF5)]
+"""The bytes of UTF-8."""
 
 
 class Views(NamedTuple):
@@ -104,6 +106,18 @@ class Trie:
     def own(self) -> Int[ndarray, " node"]:
         """The number of tokens that end at each node."""
         return np.bincount(self.node[self.order], minlength=len(self.parent))
+
+    @cached_property
+    def single(self) -> Bool[ndarray, " 256"]:
+        """The bytes that are tokens by themselves."""
+        found, level = np.zeros(256, bool), slice(1, self.bounds[2] if len(self.bounds) > 2 else 1)
+        found[self.byte[level][self.own[level] > 0]] = True
+        return found
+
+    @cached_property
+    def spells_all(self) -> bool:
+        """Whether tokens of one byte write every text: all bytes of UTF-8 are tokens by themselves."""
+        return bool(self.single[TEXT_BYTES].all())
 
     @cached_property
     def low(self) -> Int[ndarray, " node"]:
