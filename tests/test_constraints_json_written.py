@@ -97,7 +97,7 @@ def test_formats_are_asserted_as_the_draft_says(draft, asserted):
         ("date", ["0000-01-01", "0000-02-29", "2000-02-29"], ["1900-02-29", "0100-02-29"]),
         ("time", ["23:59:60Z", "23:59:60.5+00:00"], ["22:59:60Z", "23:58:60Z", "23:59:61Z"]),
         ("date-time", ["1998-12-31T23:59:60Z", "0000-01-01t00:00:00z"], ["1998-12-31T23:59:60"]),
-        ("uri-template", ["{=x}{,y}{!a}{@b}{|c}", "/{+p}"], ["{x", "{^x}"]),
+        ("uri-template", ["{=x}{,y}{!a}{@b}{|c}", "/{+p}", "a'{x}'"], ["{x", "{^x}", "a`b", "a|b"]),
     ],
 )
 def test_formats_are_what_their_rfcs_say(name, good, bad):

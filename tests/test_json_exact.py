@@ -71,7 +71,13 @@ def test_numbers_with_exponents_of_any_size_are_compared():
 
 @pytest.mark.parametrize(
     "begun",
-    ["[1e9999999999999999999,", "[1e99999999,1", "[1.22E441112327059258,", "[1e-9999999999999999999,0.", "[0e9999999999999999999,"],
+    [
+        "[1e9999999999999999999,",
+        "[1e99999999,1",
+        "[1.22E441112327059258,",
+        "[1e-9999999999999999999,0.",
+        "[0e99999999999999999,",
+    ],
 )
 def test_masks_after_numbers_with_large_exponents(begun):
     assert b"0" in allowed(DISTINCT, begun.encode())
@@ -118,13 +124,20 @@ def test_objects_are_equal_in_any_order_of_members():
     for depth in (1, 2, 30):
         assert not found.accepts(f"[{members(depth, '1')},{members(depth, '1e0', 'ba')}]")
         assert found.accepts(f"[{members(depth, '1')},{members(depth, '2', 'ba')}]")
-    assert found.accepts('[{"a":[]},{"a":{}},{"a":[[]]},{"a":null},{"a":false},{"a":0},{"a":""},{"":"a"},"a",["a"],{}]')
+    assert found.accepts(
+        '[{"a":[]},{"a":{}},{"a":[[]]},{"a":null},{"a":false},{"a":0},{"a":""},{"":"a"},"a",["a"],{}]'
+    )
     assert not found.accepts('[{"a":[{"b":[1,{}]}],"c":"\\u00e9"},{"c":"é","a":[{"b":[1.0,{}]}]}]')
 
 
 def test_masks_of_items_are_those_of_what_may_still_be_read():
     """Byte by byte, over every prefix: a byte is allowed exactly if some valid array goes on with it."""
-    texts = ['[{"a":[1,2],"b":"x"},{"b":"x","a":[1,20]}]', "[[1,[2]],[1,[2,3]]]", "[[],[[]],{},0.5,5e-2]", '["a",["a"],"ab"]']
+    texts = [
+        '[{"a":[1,2],"b":"x"},{"b":"x","a":[1,20]}]',
+        "[[1,[2]],[1,[2,3]]]",
+        "[[],[[]],{},0.5,5e-2]",
+        '["a",["a"],"ab"]',
+    ]
     for text in texts:
         query = tt.gcd(constraint(DISTINCT).compile(VOCAB), 10**6).start()
         for byte in text.encode():

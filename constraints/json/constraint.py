@@ -89,7 +89,7 @@ def json_schema(
         that ``allOf``, ``$ref`` and the branches of ``anyOf``, ``oneOf`` and ``if`` declare may stay. Objects that declare
         nothing stay open. Default: ``True``; ``False`` for types, where each class is closed by itself.
     formats
-        The meaning of ``format``.
+        The meaning of ``format``. Hostnames are those of RFC 1123: the Punycode of a label such as ``xn--X`` is not checked.
 
         - ``"assert"``: strings must have it.
         - ``"annotate"``: it means nothing.

@@ -1,6 +1,7 @@
 """The formats of JSON Schema as patterns, each a full match, by the RFC that the specification names for it.
 
-No format accepts what its RFC rejects: dates have the days that their month has, a hostname has at most 253 characters. Nor
+No format accepts what its RFC rejects: dates have the days that their month has, a hostname has at most 253 characters. The
+labels of a ``hostname`` are those of RFC 1123; after ``xn--`` no Punycode is decoded. Nor
 does any accept what the ``jsonschema`` package (with all its optional checkers) rejects, but for the year 0000, leap seconds,
 the reserved operators of URI templates and characters beyond the plane 3 in IRIs, which the RFCs have and that package has not.
 """
@@ -101,6 +102,7 @@ _URI, _REFERENCE = _uri("")
 _IRI, _IRI_REFERENCE = _uri(_U, _PRIVATE)
 _POINTER = r"(?:/(?:[^/~]|~[01])*)*"
 _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9]\d{0,3}|\*)?"
+# RFC 6570 with erratum 6937, which allows the apostrophe.
 _LITERAL = rf"[!#$&-;=?-\[\]_a-z~{_U}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
 
 PATTERNS: dict[str, str] = {

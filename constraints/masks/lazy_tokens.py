@@ -113,7 +113,11 @@ class LazyTokens(Steps):
         """Return a bound as :meth:`ample`, quicker and often larger; :data:`NEVER` if unknown."""
         if state < 0:
             return 0
-        return min(NEVER, self.masks.mask(state).most + self.require_eos) if self.vocab.trie.spells_all else NEVER
+        return (
+            min(NEVER, self.masks.mask(state).most + self.require_eos)
+            if self.vocab.trie.spells_all
+            else NEVER
+        )
 
     def ample(self, state: int) -> int:
         """Return a budget, in tokens, that reaches acceptance after each token of the mask.

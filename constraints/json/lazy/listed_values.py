@@ -44,7 +44,9 @@ class Values:
             if isinstance(value, str):
                 found = self.machines.listed_string(value)
             elif isinstance(value, Number):
-                found = self.machines.number_machine(Numbers(among=frozenset([Decimal(self.texts[i].decode())])))
+                found = self.machines.number_machine(
+                    Numbers(among=frozenset([Decimal(self.texts[i].decode())]))
+                )
             self._machines[i] = found
         return self._machines[i]
 
