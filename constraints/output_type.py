@@ -11,6 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from ..circuits.automaton import Automaton
 from ..errors import FormatError
 from .calls.functions import function_calls
 from .calls.python_tools import call_reader, is_tool
@@ -27,7 +28,8 @@ T = TypeVar("T")
 class OutputType(Generic[T]):
     """A constraint with a parser for its texts.
 
-    ``parse`` raises ``FormatError`` if the type's validator refuses a text.
+    ``parse`` raises ``FormatError`` if the type's validator refuses a text. Samplers and the logits processor take an output type
+    in place of its constraint; only ``parse`` runs validators then.
 
     Examples
     --------
@@ -39,6 +41,10 @@ class OutputType(Generic[T]):
 
     constraint: Constraint
     parse: Callable[[str], T]
+
+    def compiled_for(self, vocab: Any, eos_token_id: int | None = None) -> Automaton:
+        """Return the constraint compiled for a vocabulary or tokenizer: :meth:`.Constraint.compiled_for`."""
+        return self.constraint.compiled_for(vocab, eos_token_id)
 
     def accepts(self, text: str) -> bool:
         """Return whether ``parse`` succeeds on a text that satisfies the constraint."""

@@ -11,6 +11,7 @@ The lookahead terms of a sequence telescope: its total score is log p_lm(x) plus
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import final
 
 import torch
@@ -141,6 +142,56 @@ class ConstrainedRows:
     def _over(self) -> Bool[Tensor, " rows"]:
         """Return which rows may only end: outside the constraint, or out of budget."""
         return self._left | (self._query.remaining.cpu() <= 0)
+
+
+@final
+class GroupedRows:
+    """Rows under several constraints: those of each have a :class:`ConstrainedRows` of their own, a part of ``parts``.
+
+    Methods are those of a part. ``select`` keeps the part of every row.
+    """
+
+    def __init__(self, parts: Sequence[ConstrainedRows]) -> None:
+        self._parts = parts
+        self._members: list[Int[Tensor, " own"]]  # the rows of each part
+        self._place: Int[Tensor, " rows"]  # the number of each row among those of its part
+
+    def begin(
+        self,
+        prefixes: Int[Tensor, "rows length"],
+        budgets: Int[Tensor, " rows"],
+        part_of: Int[Tensor, " rows"],
+    ) -> None:
+        """Start one row for each prefix, under the constraint of its part."""
+        self._members = [(part_of == part).nonzero()[:, 0] for part in range(len(self._parts))]
+        self._place = torch.zeros_like(part_of)
+        for part, rows in self._each():
+            self._place[rows] = torch.arange(len(rows))
+            part.begin(prefixes[rows], budgets[rows])
+
+    def append(self, tokens: Int[Tensor, " rows"]) -> None:
+        for part, rows in self._each():
+            part.append(tokens[rows])
+
+    def rollback(self, n: int) -> None:
+        for part, _ in self._each():
+            part.rollback(n)
+
+    def select(self, indices: Int[Tensor, " rows"]) -> None:
+        for part, rows in self._each():
+            part.select(self._place[indices[rows]])
+
+    def apply(self, scores: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
+        if len(self._parts) == 1:
+            return self._parts[0].apply(scores)
+        constrained = torch.empty_like(scores)
+        for part, rows in self._each():
+            rows = rows.to(scores.device)
+            constrained[rows] = part.apply(scores[rows])
+        return constrained
+
+    def _each(self) -> Iterator[tuple[ConstrainedRows, Int[Tensor, " own"]]]:
+        return zip(self._parts, self._members, strict=True)
 
 
 def check_weights(strength: float, mixture: float | None) -> None:

@@ -21,23 +21,26 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError
-from ..fingerprints import check_same
+from ..fingerprints import check_same, check_vocabularies
 from ..inference.arguments import Compilable, an_automaton, an_hmm, whole
 from ..inference.next_token.gcd import gcd
 from ..inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ..inference.smc.arguments import ConstraintLike
 from ..token_bytes import tokenizer_fingerprint
-from .constrained_rows import ConstrainedRows, check_weights
+from .constrained_rows import ConstrainedRows, GroupedRows, check_weights
+
+WHO = "ConstraintLogitsProcessor"
 
 
 @final
 class ConstraintLogitsProcessor:
     """A logits processor that keeps ``model.generate`` inside a constraint; use one for each call, or ``reset`` it.
 
-    ``fa`` is an automaton compiled from a vocabulary with an end-of-sequence token, or a constraint, which is then compiled
-    for ``tokenizer``. ``hmm`` is an HMM or its folder. ``max_new_tokens`` is the budget in tokens, end-of-sequence included;
-    one for all prompts or one for each. If ``generate`` goes on past the budget, only end-of-sequence is offered. ``prefix``
-    is the number of tokens at the end of a prompt that belong to the constrained text, one for all prompts or one for each.
+    ``fa`` is an automaton compiled from a vocabulary with an end-of-sequence token; or a constraint or an :func:`.output_type`,
+    which is compiled for ``tokenizer``. ``hmm`` is an HMM or its folder. ``max_new_tokens`` is the budget in tokens,
+    end-of-sequence included. If ``generate`` goes on past the budget, only end-of-sequence is offered. ``prefix`` is the number
+    of tokens at the end of a prompt that belong to the constrained text. ``fa``, ``max_new_tokens`` and ``prefix`` are one for
+    all prompts, or a list of one for each.
 
     ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; the lookahead is right to 0.1 nats (``tolerance`` of
     :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
@@ -62,7 +65,7 @@ class ConstraintLogitsProcessor:
 
     def __init__(
         self,
-        fa: ConstraintLike,
+        fa: ConstraintLike | Sequence[ConstraintLike],
         hmm: HMM | str | Path | None = None,
         max_new_tokens: int | Sequence[int] = 64,
         *,
@@ -71,24 +74,29 @@ class ConstraintLogitsProcessor:
         mixture: float | None = None,
         prefix: int | Sequence[int] = 0,
     ) -> None:
-        if isinstance(fa, Compilable) and tokenizer is not None:
-            fa = fa.compiled_for(tokenizer)
-        fa = an_automaton(fa, "ConstraintLogitsProcessor: fa")
-        hmm = None if hmm is None else an_hmm(hmm, "ConstraintLogitsProcessor: hmm")
-        if fa.eos_token_id is None:
-            raise EvidenceError(
-                "ConstraintLogitsProcessor: the automaton has no end-of-sequence token to stop generate with"
-            )
-        if tokenizer is not None:
-            check_tokenizer(tokenizer, fa, hmm)
+        hmm = None if hmm is None else an_hmm(hmm, f"{WHO}: hmm")
         check_weights(strength, mixture)
-        self._budgets, self._prefixes = (
-            _numbers(max_new_tokens, "max_new_tokens", 1),
-            _numbers(prefix, "prefix", 0),
-        )
+        self._budgets = _numbers(max_new_tokens, "max_new_tokens", 1)
+        self._prefixes = _numbers(prefix, "prefix", 0)
+        given = _listed(fa, "fa")
+        names = [f"{WHO}: fa" + f"[{i}]" * isinstance(fa, list | tuple) for i in range(len(given))]
+        fas = [_compiled(one, hmm, tokenizer, name) for one, name in zip(given, names, strict=True)]
+        for one, name in zip(fas[1:], names[1:], strict=True):
+            check_vocabularies(name, one, names[0], fas[0], "compile all of them for one tokenizer")
+        distinct = list({id(one): one for one in fas}.values())
+        numbers = {id(one): number for number, one in enumerate(distinct)}
+        self._part_of = [numbers[id(one)] for one in fas]
         horizon = max(self._budgets) + max(self._prefixes)
-        query = gcd(fa, horizon) if hmm is None else pgcd(hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
-        self._rows = ConstrainedRows(query, strength=strength, mixture=mixture)
+        self._rows = GroupedRows(
+            [
+                ConstrainedRows(
+                    gcd(one, horizon) if hmm is None else pgcd(hmm, one, horizon, tolerance=GUIDE_TOLERANCE),
+                    strength=strength,
+                    mixture=mixture,
+                )
+                for one in distinct
+            ]
+        )
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
         self._copies = 1  # rows of each prompt
@@ -144,16 +152,17 @@ class ConstraintLogitsProcessor:
 
     def _begin(self, prompts: Int[Tensor, "rows length"]) -> None:
         self._prompt_length = prompts.shape[1]
-        self._copies = len(prompts) // max(len(self._budgets), len(self._prefixes)) or 1
-        budgets, lengths = (_each(of, prompts) for of in (self._budgets, self._prefixes))
+        lists = self._budgets, self._prefixes, self._part_of
+        self._copies = len(prompts) // max(map(len, lists)) or 1
+        budgets, lengths, part_of = (_each(of, prompts) for of in lists)
         longest = int(lengths.max())
         if longest > self._prompt_length:
             raise EvidenceError(
-                f"ConstraintLogitsProcessor: prefix is {longest} tokens, but the prompts have {self._prompt_length}"
+                f"{WHO}: prefix is {longest} tokens, but the prompts have {self._prompt_length}"
             )
         ends = prompts[:, self._prompt_length - longest :]
         outside = torch.arange(longest) < longest - lengths[:, None]
-        self._rows.begin(ends.masked_fill(outside, -1), budgets)
+        self._rows.begin(ends.masked_fill(outside, -1), budgets, part_of)
 
 
 def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
@@ -167,13 +176,28 @@ def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
         )
 
 
+def _compiled(fa: Any, hmm: HMM | None, tokenizer: Any, name: str) -> Automaton:
+    """Return the automaton of a constraint, checked against tokenizer and HMM."""
+    if isinstance(fa, Compilable) and tokenizer is not None:
+        fa = fa.compiled_for(tokenizer)
+    found = an_automaton(fa, name)
+    if found.eos_token_id is None:
+        raise EvidenceError(f"{name}: the automaton has no end-of-sequence token to stop generate with")
+    if tokenizer is not None:
+        check_tokenizer(tokenizer, found, hmm)
+    return found
+
+
 def _numbers(given: int | Sequence[int], name: str, least: int) -> list[int]:
-    numbers = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    if not numbers:
-        raise EvidenceError(
-            f"ConstraintLogitsProcessor: {name} is empty; give one number, or one for each prompt"
-        )
-    return [whole(number, f"ConstraintLogitsProcessor: {name}", least) for number in numbers]
+    return [whole(number, f"{WHO}: {name}", least) for number in _listed(given, name)]
+
+
+def _listed(given: Any, name: str) -> list[Any]:
+    """Return the entries of a list, or what was given as the only entry; raise :class:`EvidenceError` for an empty list."""
+    entries = list(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else [given]
+    if not entries:
+        raise EvidenceError(f"{WHO}: {name} is empty; give one, or one for each prompt")
+    return entries
 
 
 def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, " rows"]:
@@ -182,7 +206,7 @@ def _each(given: list[int], prompts: Int[Tensor, "rows length"]) -> Int[Tensor, 
     whose = torch.arange(len(given)).repeat_interleave(copies)
     if rest or (len(given) > 1 and not torch.equal(prompts, prompts[whose * copies])):
         raise EvidenceError(
-            f"ConstraintLogitsProcessor: {len(given)} numbers were given, one for each prompt, but the {len(prompts)} rows of "
+            f"{WHO}: a list of {len(given)} was given, one for each prompt, but the {len(prompts)} rows of "
             f"this call are not {len(given)} prompts with the same number of copies each"
         )
     return torch.tensor(given)[whose]

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Literal
 
 import pytest
 import torch
@@ -309,9 +310,89 @@ def test_generate_goes_on_from_prefixes_within_unequal_budgets(model, settings, 
         assert tokens.index(EOS) < BUDGETS[row]
 
 
+# A run of 6s and 7s, an 8, then the end; other tokens and lengths than those of FSA.
+OTHER = Fsa([(0, [6, 7], 0), (0, 8, 1), (1, EOS, 2), (2, EOS, 2)], 0, [2], V, EOS)
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"do_sample": True},
+        {"do_sample": True, "num_return_sequences": 4},
+        {"num_beams": 3, "do_sample": False, "num_return_sequences": 2},
+    ],
+    ids=["sampling", "copies", "beams"],
+)
+def test_generate_with_a_constraint_for_each_prompt(model, settings, hmm):
+    first = as_automaton(FSA)
+    given = [first, as_automaton(OTHER), first]
+    processor = tt.ConstraintLogitsProcessor(given, hmm, max_new_tokens=[9, 5, 4])
+    outputs = generate(model, processor, max_new_tokens=9, **settings)
+    returned = settings.get("num_return_sequences", 1)
+    assert len(outputs) == 3 * returned
+    for i, tokens in enumerate(outputs):
+        text = tokens[: tokens.index(EOS) + 1]
+        assert (OTHER if i // returned == 1 else FSA).accepts(text), (i, tokens)
+        assert len(text) <= (9, 5, 4)[i // returned]
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
+def test_rows_of_several_constraints_are_those_of_each_alone(hmm):
+    """Rows of two prompts, two copies each, that grow, change places and lose tokens."""
+    fas, budgets, prefixes = (as_automaton(FSA), as_automaton(OTHER)), (8, 6), (0, 1)
+    both = tt.ConstraintLogitsProcessor(fas, hmm, budgets, prefix=prefixes)
+    alone = [
+        tt.ConstraintLogitsProcessor(fa, hmm, budget, prefix=prefix)
+        for fa, budget, prefix in zip(fas, budgets, prefixes, strict=True)
+    ]
+    logits = torch.randn(4, V, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    for grown in (
+        [[], [], [], []],
+        [[3], [4], [7], [8]],
+        [[4, 5], [3, 3], [8, EOS], [7, 8]],  # the copies change places
+        [[4, 5, 5], [4, 5, 3], [7, 8, EOS], [7, 8, EOS]],  # one is copied, the other dropped
+        [[4], [4], [7], [7]],  # tokens are taken back
+    ):
+        ids = torch.tensor([[1, 6, *more] for more in grown])
+        found = both(ids, logits)
+        for place, one in enumerate(alone):
+            rows = slice(2 * place, 2 * place + 2)
+            torch.testing.assert_close(found[rows], one(ids[rows], logits[rows]), rtol=0, atol=0)
+
+
+def test_constraints_for_each_prompt_must_fit_together():
+    first, other = as_automaton(FSA), as_automaton(OTHER)
+    with pytest.raises(tt.errors.EvidenceError, match=r"a list of 2 .* 3 rows"):
+        tt.ConstraintLogitsProcessor([first, other])(torch.ones(3, 1, dtype=torch.long), torch.zeros(3, V))
+    with pytest.raises(tt.errors.EvidenceError, match=r"fa\[1\] must be an automaton"):
+        tt.ConstraintLogitsProcessor([first, 3])
+    with pytest.raises(tt.errors.EvidenceError, match="fa is empty"):
+        tt.ConstraintLogitsProcessor([])
+    with pytest.raises(tt.VocabularyMismatch, match=rf"fa\[1\] has {V + 1} tokens, .*fa\[0\] {V};"):
+        tt.ConstraintLogitsProcessor([first, as_automaton(Fsa(EDGES, 0, [3], V + 1, EOS))])
+
+
+def test_output_types_are_constraints():
+    network, tokenizer = tt.embedded.load_lm()
+    kinds = [tt.constraints.output_type(Literal[" cat", " dog"]), tt.constraints.output_type(list[int])]
+    prompts = torch.tensor([tokenizer(text).input_ids[:4] for text in ("Tom has a", "I can count")])
+    processor = tt.ConstraintLogitsProcessor(kinds, max_new_tokens=12, tokenizer=tokenizer)
+    settings = {"max_new_tokens": 12, "do_sample": False, "pad_token_id": tokenizer.eos_token_id}
+    found = network.generate(prompts, logits_processor=[processor], **settings)[:, prompts.shape[1] :]
+    for kind, tokens in zip(kinds, found, strict=True):
+        text = tokenizer.decode(tokens, skip_special_tokens=True)
+        assert kind.accepts(text) or kind.accepts(" " + text)
+    lm = tt.TransformersLM(network, tokenizer)
+    post = tt.smc(lm, "Tom has a", kinds[0], "gcd", particles=2, max_new_tokens=8)
+    assert kinds[0].parse(post.best.text) in (" cat", " dog")
+    with pytest.raises(tt.errors.EvidenceError, match="has not been compiled"):
+        tt.ConstraintLogitsProcessor(kinds[0])
+
+
 def test_a_budget_for_every_row_must_fit():
     fa, logits = as_automaton(FSA), torch.zeros(4, V)
-    with pytest.raises(tt.errors.EvidenceError, match=r"2 numbers .* 3 rows"):
+    with pytest.raises(tt.errors.EvidenceError, match=r"a list of 2 .* 3 rows"):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 6])(
             torch.ones(3, 1, dtype=torch.long), logits[:3]
         )

@@ -229,6 +229,34 @@ def test_what_is_wrong_elsewhere_is_said(compiled):
             call()
 
 
+@pytest.mark.parametrize("budget", ["4", "40", b"4", 4.0, None, True, 0, -1, {"a": 4}], ids=repr)
+def test_a_budget_of_another_type_is_named(compiled, budget):
+    """A text is no list of its letters; nor is any other value one budget for each prompt."""
+    hmm = tt.HMM.random(2, V)
+    given = {"max_new_tokens": budget}
+    for ask in (
+        lambda: tt.smc(LM, P, CAT, "gcd", **given),
+        lambda: tt.smc(LM, prompts=[P, P], fa=CAT, proposal="gcd", **given),
+        lambda: tt.smc(LM, prompts=[P, P], fa=CAT, proposal="gcd", max_new_tokens=[4, budget]),
+        lambda: tt.generate(LM, None, P, CAT, **given),
+        lambda: tt.generate(LM, None, [P, P], CAT, **given),
+        lambda: tt.generate(LM, None, [P, P], CAT, method="full-is", **given),
+        lambda: tt.beam_search(LM, P, CAT, **given),
+        lambda: tt.speculative(LM, P, CAT, hmm, **given),
+        lambda: tt.infill(LM, "a", "b", proposal="gcd", **given),
+        lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2, **given),
+        lambda: sampling.importance_sampling(LM, P, CAT, "gcd", **given),
+        lambda: sampling.rejection_sampling(LM, P, CAT, samples=2, **given),
+        lambda: sampling.PRESETS["grammar-only-is"].run(LM, P, CAT, **given),
+        lambda: tt.ConstraintLogitsProcessor(compiled, **given),
+        lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[4, budget]),
+    ):
+        with pytest.raises(
+            tt.errors.EvidenceError, match="max_new_tokens must be a whole number, 1 or more, not"
+        ):
+            ask()
+
+
 def test_tokens_are_bytes():
     with pytest.raises(tt.errors.FormatError, match=r"token 0 is 'a', a str; give bytes: token.encode\(\)"):
         tt.Vocabulary(["a", "b"], 0)

@@ -188,7 +188,7 @@ def broadcast(
 
     Raises :class:`EvidenceError` for a list of another length; ``of`` names what the values are for.
     """
-    if not isinstance(given, Sequence):
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         return [given] * count
     if len(given) != count:
         raise EvidenceError(f"{who}: {what} has {len(given)} entries for {count} {of}")
