@@ -151,7 +151,7 @@ def test_the_logits_processor_compiles():
 def test_budgets_that_fit_no_prompts_are_refused():
     """Rows of one prompt are equal in the first call; other numbers of budgets than prompts show in that."""
     processor = tt.ConstraintLogitsProcessor(CAT, max_new_tokens=[4, 5], tokenizer=TOKENIZER)
-    with pytest.raises(tt.errors.EvidenceError, match="2 numbers were given"):
+    with pytest.raises(tt.errors.EvidenceError, match="a list of 2 was given"):
         processor(torch.tensor([[3], [4], [5], [6]]), torch.zeros(4, V))
     processor(torch.tensor([[3], [3], [5], [5]]), torch.zeros(4, V))
     processor.reset()
