@@ -7,13 +7,13 @@ where the text read so far has several parses.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from ...errors import UnsupportedConstraint
 from .. import limits
 from .lazy import Body, Configuration, Move, Moves, Pattern
-from .region import Local, Machine
+from .region import Local, Machine, Region
 
 NEVER = 1 << 62
 
@@ -21,7 +21,8 @@ NEVER = 1 << 62
 class Stack:
     """A call stack: a machine in a local state on top, and the stack that goes on after it.
 
-    An automaton creates each of its stacks once, so equality is identity.
+    An automaton creates each of its stacks once, so equality is identity. ``under``: the stacks of which one goes on where the
+    top frame ends: none at the end of the text, several under a :class:`Join`. What walks a stack to its end follows ``under``.
     """
 
     __slots__ = (
@@ -35,11 +36,13 @@ class Stack:
         "parent",
         "reached",
         "recorded",
+        "under",
         "view",
     )
 
     def __init__(self, machine: Machine, local: Local, parent: Stack | None) -> None:
         self.machine, self.local, self.parent = machine, local, parent
+        self.under: tuple[Stack, ...] = () if parent is None else (parent,)
         self.view: tuple[int, int] | None = None
         self.completion: bytes | None = None
         self.active: tuple[list[Stack], bool] | None = None
@@ -56,6 +59,28 @@ class Stack:
     def __repr__(self) -> str:
         below = "" if self.parent is None else f" / {self.parent!r}"
         return f"{type(self.machine).__name__}({self.local!r}){below}"
+
+
+class Join(Region):
+    """The machine of a frame on several stacks; it reads nothing. Its local state is the set of these stacks."""
+
+    def start(self) -> Local:
+        return frozenset()
+
+    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
+        return ()
+
+    def final(self, local: Local) -> bool:
+        return True
+
+    def completion(self, local: Local) -> bytes:
+        return b""
+
+    def view(self, local: Local, reach: int) -> None:
+        return None
+
+
+JOIN = Join()
 
 
 class StackAutomaton:
@@ -243,10 +268,10 @@ class StackAutomaton:
         return min((self._completion(s) for s in stacks_of(configuration)), key=len)
 
     def _completion(self, stack: Stack) -> bytes:
-        for frame in upwards(stack):
-            if frame.completion is None:
-                rest = b"" if frame.parent is None else frame.parent.completion
-                assert rest is not None
+        if stack.completion is None:
+            for frame in lowest_first((stack,), lambda each: each.completion is not None):
+                rests = [each.completion for each in frame.under]
+                rest = min((each for each in rests if each is not None), key=len, default=b"")
                 frame.completion = frame.machine.completion(frame.local) + rest
         assert stack.completion is not None
         return stack.completion
@@ -267,15 +292,10 @@ class StackAutomaton:
         return min([self._longest(stack) for stack in stacks_of(configuration)])
 
     def _longest(self, stack: Stack) -> int:
-        frames: list[Stack] = []
-        frame: Stack | None = stack
-        while frame is not None and frame.longest < 0:
-            frames.append(frame)
-            frame = frame.parent
-        below = 0 if frame is None else frame.longest
-        for each in reversed(frames):
-            own = each.machine.longest
-            below = each.longest = NEVER if own is None else min(NEVER, below + own)
+        for frame in lowest_first((stack,), lambda each: each.longest >= 0):
+            own = frame.machine.longest
+            below = max([each.longest for each in frame.under], default=0)
+            frame.longest = NEVER if own is None else min(NEVER, below + own)
         return stack.longest
 
     def forgetful(self, configuration: Configuration) -> Configuration:
@@ -349,25 +369,29 @@ class StackAutomaton:
 
     def _view(self, stack: Stack, reach: int) -> int:
         """Return the number of a view, equal for two stacks exactly if all their frames look alike."""
-        for frame in upwards(stack, reach):
-            if frame.view is None or frame.view[0] != reach:
-                below = -1 if frame.parent is None or frame.parent.view is None else frame.parent.view[1]
-                key = (id(frame.machine), frame.machine.view(frame.local, reach), below)
+        if stack.view is None or stack.view[0] != reach:
+            for frame in lowest_first((stack,), lambda each: each.view is not None and each.view[0] == reach):
+                views = frozenset([each.view[1] for each in frame.under if each.view is not None])
+                key = (id(frame.machine), frame.machine.view(frame.local, reach), views)
                 frame.view = (reach, self._views.setdefault(key, len(self._views)))
         assert stack.view is not None
         return stack.view[1]
 
 
-def upwards(stack: Stack, reach: int | None = None) -> Iterator[Stack]:
-    """Iterate over frames that lack a completion, or a view if ``reach`` is given, lowest first."""
-    frames: list[Stack] = []
-    frame: Stack | None = stack
-    while frame is not None and (
-        frame.completion is None if reach is None else frame.view is None or frame.view[0] != reach
-    ):
-        frames.append(frame)
-        frame = frame.parent
-    return reversed(frames)
+def lowest_first(stacks: Sequence[Stack], known: Callable[[Stack], bool]) -> Iterator[Stack]:
+    """Yield the stacks and those under them that are not ``known`` yet, each after all that are under it."""
+    todo = list(stacks)
+    while todo:
+        stack = todo[-1]
+        if known(stack):
+            todo.pop()
+            continue
+        missing = [each for each in stack.under if not known(each)]
+        if missing:
+            todo += missing
+        else:
+            todo.pop()
+            yield stack
 
 
 def stacks_of(configuration: Configuration) -> Iterable[Stack]:
@@ -377,12 +401,13 @@ def stacks_of(configuration: Configuration) -> Iterable[Stack]:
 
 def forgets_names(configuration: Configuration) -> bool:
     """Return whether a frame has forgotten names: see :meth:`StackAutomaton.names_forgotten`."""
-    for stack in stacks_of(configuration):
-        frame: Stack | None = stack
-        while frame is not None:
-            if frame.machine.forgets:
-                return True
-            frame = frame.parent
+    seen, todo = set[Stack](), list(stacks_of(configuration))
+    while todo:
+        stack = todo.pop()
+        if stack.machine.forgets:
+            return True
+        todo += [each for each in stack.under if each not in seen]
+        seen.update(stack.under)
     return False
 
 

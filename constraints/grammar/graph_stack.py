@@ -6,33 +6,14 @@ exponentially many parses, while the stacks number at most linear in n.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from ...errors import TooManyStates
 from .. import limits
 from ..automata.lazy import Configuration, Moves
-from ..automata.region import Local, Machine, Region
-from ..automata.stack import Stack, StackAutomaton, stacks_of
+from ..automata.region import Machine
+from ..automata.stack import JOIN, Stack, StackAutomaton
 from ..automata.work import spend
-
-
-class Join(Region):
-    """The machine of a join frame: it reads nothing; its local state is the stacks to return to."""
-
-    def start(self) -> Local:
-        return frozenset()
-
-    def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
-        return ()
-
-    def final(self, local: Local) -> bool:
-        return True
-
-    def completion(self, local: Local) -> bytes:
-        return b""
-
-
-JOIN = Join()
 
 
 class GrammarAutomaton(StackAutomaton):
@@ -44,13 +25,15 @@ class GrammarAutomaton(StackAutomaton):
 
     def join(self, stacks: Iterable[Stack]) -> Stack:
         """Return a stack that continues as any of these stacks does."""
-        members = frozenset(stacks)
+        under = tuple(stacks)
+        members = frozenset(under)
         if len(members) == 1:
-            return next(iter(members))
+            return under[0]
         key = (id(JOIN), members, id(None))
         found = self._stacks.get(key)
         if found is None:
             found = self._stacks[key] = Stack(JOIN, members, None)
+            found.under = under
         return found
 
     def _active(self, stacks: Iterable[Stack], seen: set[Stack] | None = None) -> tuple[list[Stack], bool]:
@@ -123,47 +106,3 @@ class GrammarAutomaton(StackAutomaton):
                 limit=limits.ALTERNATIVES,
             )
         return found
-
-    # ------------------------------------------------------------ completions and views
-
-    def completion(self, configuration: Configuration) -> bytes:
-        stacks = list(stacks_of(configuration))
-        for stack in below(stacks, lambda frame: frame.completion is not None):
-            rests = [each.completion for each in under(stack)]
-            rest = min((each for each in rests if each is not None), key=len, default=b"")
-            stack.completion = stack.machine.completion(stack.local) + rest
-        return min((stack.completion or b"" for stack in stacks), key=len)
-
-    def view(self, configuration: Configuration, reach: int) -> Hashable:
-        stacks = list(stacks_of(configuration))
-        for stack in below(stacks, lambda frame: frame.view is not None and frame.view[0] == reach):
-            views = frozenset([each.view[1] for each in under(stack) if each.view is not None])
-            local = None if stack.machine is JOIN else stack.machine.view(stack.local, reach)
-            key = (id(stack.machine), local, views)
-            stack.view = (reach, self._views.setdefault(key, len(self._views)))
-        found = frozenset([stack.view[1] for stack in stacks if stack.view is not None])
-        return next(iter(found)) if isinstance(configuration, Stack) else found
-
-
-def under(stack: Stack) -> Iterable[Stack]:
-    """Return the stacks that continue when the top frame is final."""
-    if stack.machine is JOIN:
-        members: frozenset[Stack] = stack.local
-        return members
-    return () if stack.parent is None else (stack.parent,)
-
-
-def below(stacks: Sequence[Stack], known: Callable[[Stack], bool]) -> Iterator[Stack]:
-    """Yield the stacks and those under them that are not ``known`` yet, the lowest first."""
-    todo = list(stacks)
-    while todo:
-        stack = todo[-1]
-        if known(stack):
-            todo.pop()
-            continue
-        missing = [each for each in under(stack) if not known(each)]
-        if missing:
-            todo += missing
-        else:
-            todo.pop()
-            yield stack

@@ -21,10 +21,9 @@ from ..automata.lazy import Body, Configuration, Move, Moves
 from ..automata.machines import DfaMachine
 from ..automata.nfa import Nfa
 from ..automata.region import Local, Machine
-from ..automata.stack import Stack, StackAutomaton, stacks_of
+from ..automata.stack import JOIN, Stack, StackAutomaton, stacks_of
 from ..automata.work import spend
 from ..regex import lookaround
-from .graph_stack import JOIN, under
 
 MARKS = frozenset(lookaround.LEVELS[0])
 Node = tuple[Machine, Local, int]
@@ -136,7 +135,7 @@ class MarkedAutomaton:
                 todo.pop()
                 continue
             if stack.machine is JOIN:
-                onward = {(each, d): 0 for each in under(stack)}
+                onward = {(each, d): 0 for each in stack.under}
             else:
                 ends = self.costs[stack.machine, stack.local, d]
                 if stack.parent is None:
@@ -226,7 +225,7 @@ class MarkedAutomaton:
         found, (stack, d) = [], pair
         while stack is not None:
             if stack.machine is JOIN:
-                stack = min(under(stack), key=lambda each, d=d: self.left((each, d)))  # type: ignore[misc]
+                stack = min(stack.under, key=lambda each, d=d: self.left((each, d)))  # type: ignore[misc]
             above = stack.parent
             ends = self.costs[stack.machine, stack.local, d]
 

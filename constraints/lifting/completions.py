@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..automata.lazy import Configuration, LazyAutomaton
-from ..automata.stack import Stack, stacks_of
+from ..automata.stack import JOIN, Stack, lowest_first, stacks_of
 from .token_dag import TokenDag
 
 KEPT = 4  # recent texts on one stack, whose suffixes are used again
@@ -39,15 +39,15 @@ class Completions:
         return self.dag.fewest(self.automaton.completion(configuration), [self.eos])[0]
 
     def _stack(self, stack: Stack) -> Written:
-        new: list[Stack] = []
-        frame: Stack | None = stack
-        while frame is not None and frame not in self._of:
-            new.append(frame)
-            frame = frame.parent
-        below = self._end if frame is None else self._of[frame]
-        for frame in reversed(new):
-            below = self._of[frame] = self._on(frame, below)
-        return below
+        if stack not in self._of:
+            for frame in lowest_first((stack,), self._of.__contains__):
+                below = min(
+                    [self._of[each] for each in frame.under],
+                    key=lambda each: each.costs[0],
+                    default=self._end,
+                )
+                self._of[frame] = below if frame.machine is JOIN else self._on(frame, below)
+        return self._of[stack]
 
     def _on(self, frame: Stack, below: Written) -> Written:
         """Compute the entry of a frame from that of the stack below it."""

@@ -6,7 +6,7 @@ from ...circuits.automaton import UNREACHABLE
 from ..automata.lazy import Body, Configuration, LazyAutomaton
 from ..automata.machines import LazyMachine
 from ..automata.region import Local, LocalBody
-from ..automata.stack import Stack, stacks_of
+from ..automata.stack import JOIN, Stack, lowest_first, stacks_of
 from .crossings import Crossings
 
 KEPT = 100_000  # cached distances of stacks
@@ -31,17 +31,19 @@ class Search:
             return self.eos
         return min(max(self.least(stack)) for stack in stacks_of(configuration))
 
-    def least(self, stack: Stack | None) -> tuple[int, int]:
+    def least(self, stack: Stack) -> tuple[int, int]:
         """Return lower bounds from a stack to acceptance: of tokens that end, and that begin."""
-        new: list[Stack] = []
-        while stack is not None and stack not in self._least:
-            new.append(stack)
-            stack = stack.parent
-        found = (self.eos, self.eos) if stack is None else self._least[stack]
-        for frame in reversed(new):
-            ending, beginning = self.crossings.bounds.of(frame.machine, frame.local, frame.parent is None)
-            found = self._least[frame] = found[0] + ending, found[1] + beginning
-        return found
+        if stack not in self._least:
+            for frame in lowest_first((stack,), self._least.__contains__):
+                own = self.crossings.bounds.of(frame.machine, frame.local, not frame.under)
+                below = self._below(frame)
+                self._least[frame] = own[0] + below[0], own[1] + below[1]
+        return self._least[stack]
+
+    def _below(self, stack: Stack) -> tuple[int, int]:
+        """Return :meth:`least` of what is under the top frame."""
+        found = [self.least(each) for each in stack.under] or [(self.eos, self.eos)]
+        return min([ending for ending, _ in found]), min([beginning for _, beginning in found])
 
     def distance(self, configuration: Configuration, most: int, positions: int) -> int:
         """Return the distance if it is at most ``most``, otherwise ``UNREACHABLE``.
@@ -70,25 +72,19 @@ class Search:
 
     def _value(self, stack: Stack, most: int) -> int:
         """Return the distance of a stack if at most ``most``; solve the stacks below first."""
-        new: list[Stack] = []
-        frame: Stack | None = stack.parent
-        while frame is not None and (frame, self.root) not in self._values:
-            new.append(frame)
-            frame = frame.parent
-        whole = self.least(stack)
-        for frame in reversed(new):
+        whole, root = self.least(stack), self.root
+        for frame in lowest_first((stack,), lambda each: (each, root) in self._values):
             part = self.least(frame)
-            self._from(frame, self.root, most - max(whole[0] - part[0], whole[1] - part[1]))
-        return self._from(stack, self.root, most)
+            above = max(whole[0] - part[0], whole[1] - part[1])
+            self._from(frame, root, most - above)
+        return self._from(stack, root, most)
 
     def _end(self, node: int) -> int:
         """Return the distance from the end of the text: unreachable in the middle of a token."""
         return self.eos if node == self.root else UNREACHABLE
 
-    def _from(self, stack: Stack | None, node: int, most: int) -> int:
+    def _from(self, stack: Stack, node: int, most: int) -> int:
         """Return the distance of a stack from ``node`` of a token, if at most ``most``."""
-        if stack is None:
-            return self._end(node)
         key = (stack, node)
         known = self._values.get(key)
         if known is not None and (known[0] < UNREACHABLE or known[1] >= most):
@@ -96,19 +92,30 @@ class Search:
         ending, beginning = self.least(stack)
         if max(ending, beginning + (node != self.root)) > most:
             return UNREACHABLE
-        below = stack.parent
-        crossing = self.crossings.of(stack.machine, stack.local, node, self.ends_with_token and below is None)
-        least = max(self.least(below))
-        best, cost = UNREACHABLE, crossing.least
-        while cost + least <= min(most, best - 1):
-            for end in crossing.level(cost):
-                best = min(best, cost + self._from(below, end, min(most, best - 1) - cost))
-            if crossing.closed and cost + 1 >= len(crossing.levels):
-                break
-            cost += 1
+        best = UNREACHABLE
+        if stack.machine is JOIN:
+            for each in stack.under:
+                best = min(best, self._from(each, node, min(most, best - 1)))
+        else:
+            best = self._across(stack, node, most)
         if best > most:
             best = UNREACHABLE
         self._values[key] = (best, most)
+        return best
+
+    def _across(self, stack: Stack, node: int, most: int) -> int:
+        """Return the distance of a stack from ``node`` of a token, by the crossing of its top frame."""
+        below = stack.parent
+        crossing = self.crossings.of(stack.machine, stack.local, node, self.ends_with_token and below is None)
+        least = max(self._below(stack))
+        best, cost = UNREACHABLE, crossing.least
+        while cost + least <= min(most, best - 1):
+            for end in crossing.level(cost):
+                rest = self._end(end) if below is None else self._from(below, end, min(most, best - 1) - cost)
+                best = min(best, cost + rest)
+            if crossing.closed and cost + 1 >= len(crossing.levels):
+                break
+            cost += 1
         return best
 
 
