@@ -175,3 +175,15 @@ def test_walks_from_the_least_budget_on_end_in_time(real, name):
     for more in (0, 1, 2, 5, 12, 30, 60, 120):
         text = walk(query, real, fewest + more, rng)
         assert constraint.accepts(text.decode()), text
+
+
+def test_walks_in_nested_objects_end_in_time(real):
+    """A lower bound above the budget leaves a stack without a distance; it is visited once."""
+    inner = {"location": {"type": "string"}, "instruments": {"type": "array", "items": {"type": "string"}}}
+    shop = {"type": "object", "properties": inner, "required": list(inner)}
+    constraint = tt.constraints.json_schema(
+        {"type": "object", "properties": {"shop": shop}, "required": ["shop"]}
+    )
+    query, rng = tt.gcd(constraint.compile(real), horizon=60), random.Random(0)
+    for more in (0, 0, 0, 2, 6):
+        assert constraint.accepts(walk(query, real, least(query) + more, rng).decode())

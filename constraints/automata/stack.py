@@ -379,19 +379,16 @@ class StackAutomaton:
 
 
 def lowest_first(stacks: Sequence[Stack], known: Callable[[Stack], bool]) -> Iterator[Stack]:
-    """Yield the stacks and those under them that are not ``known`` yet, each after all that are under it."""
-    todo = list(stacks)
+    """Yield the stacks and those under them that are not ``known``, each once, after all that are under it."""
+    todo, seen = [(stack, False) for stack in reversed(stacks)], set[Stack]()
     while todo:
-        stack = todo[-1]
-        if known(stack):
-            todo.pop()
-            continue
-        missing = [each for each in stack.under if not known(each)]
-        if missing:
-            todo += missing
-        else:
-            todo.pop()
+        stack, ready = todo.pop()
+        if ready:
             yield stack
+        elif stack not in seen and not known(stack):
+            seen.add(stack)
+            todo.append((stack, True))
+            todo += [(each, False) for each in stack.under]
 
 
 def stacks_of(configuration: Configuration) -> Iterable[Stack]:
