@@ -26,7 +26,6 @@ SAMPLERS = {
     "islands": lambda **a: tt.smc(**a, islands=["gcd", "lcd"], particles=4),
     "importance_sampling": lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=4),
     "resample_move": lambda **a: sampling.resample_move(**a, proposal="gcd", particles=4),
-    "annealed": lambda **a: sampling.annealed(**a, proposal="gcd", particles=4),
     "speculative": lambda **a: tt.speculative(**a, hmm=HMM, particles=4).posterior,
     "rejection_sampling": lambda **a: sampling.rejection_sampling(**a, samples=2).posterior,
     "smc_on_ranks": lambda **a: sampling.smc_on_ranks(**(a | {"prompts": [a.pop("prompt")]}), proposal="gcd", particles=4)[0],

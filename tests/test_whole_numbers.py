@@ -28,16 +28,8 @@ def chains(**settings):
     return run(sampling.mcmc, proposal="gcd", **{"samples": 1, "burn_in": 0} | settings)
 
 
-def annealed(**settings):
-    return run(sampling.annealed, proposal="gcd", **{"particles": 2} | settings)
-
-
 def moved(**settings):
     return run(sampling.resample_move, proposal="gcd", **{"particles": 2} | settings)
-
-
-def gibbs(**settings):
-    return run(sampling.particle_gibbs, proposal="gcd", **{"particles": 2, "sweeps": 4} | settings)
 
 
 def rejected(**settings):
@@ -68,13 +60,6 @@ COUNTS = {
     "mcmc: burn_in": (lambda n: chains(burn_in=n), 0),
     "resample_move: particles": (lambda n: moved(particles=n), 1),
     "resample_move: moves": (lambda n: moved(moves=n), 0),
-    "annealed: particles": (lambda n: annealed(particles=n), 1),
-    "annealed: moves": (lambda n: annealed(moves=n), 0),
-    "particle_gibbs: particles": (lambda n: gibbs(particles=n), 2),
-    "particle_gibbs: chains": (lambda n: gibbs(chains=n), 1),
-    "particle_gibbs: sweeps": (lambda n: gibbs(sweeps=n), 0),
-    "particle_gibbs: moves": (lambda n: gibbs(moves=n), 0),
-    "refine: sweeps": (lambda n: gibbs().refine(n), 0),
     "rejection_sampling: samples": (lambda n: rejected(samples=n), 1),
     "rejection_sampling: max_tries": (lambda n: rejected(max_tries=n), 1),
     "rejection_sampling: batch_size": (lambda n: rejected(batch_size=n), 1),

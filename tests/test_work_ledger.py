@@ -188,8 +188,6 @@ def samplers():
     for proposal in ("gcd", "pgcd", "lcd", "awrs", "pgcd-mixture"):
         tt.smc(**given, proposal=proposal, particles=6, hmm=hmm, potential=lambda text: 1 + text.count("a"))
     smc.mcmc(**given, proposal="gcd", samples=4, burn_in=2)
-    smc.particle_gibbs(**given, proposal="gcd", particles=3, sweeps=4)
-    smc.annealed(**given, proposal="gcd", particles=4, potential=lambda text: 1 + text.count("a"))
     smc.rejection_sampling(**given, samples=2)
     tt.speculative(**given, hmm=hmm, particles=3)
     tt.beam_search(**given, beams=3)
@@ -228,7 +226,7 @@ CALLS = {
         "constraints/automata": 1299,
         "constraints/lifting": 762,
         "constraints/masks": 861,
-        "circuits": 169,
+        "circuits": 192,
         "layers": 172,
         "inference/next_token": 5850,
         "inference/smc": 12051,

@@ -2,7 +2,6 @@
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .adaptive import AdaptiveProposal
-from .annealed import annealed
 from .attribute import Attribute
 from .awrs import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
 from .blackbox import TopKProposal
@@ -24,7 +23,6 @@ from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
 from .islands import Island
 from .mcmc import mcmc, resample_move
-from .particle_gibbs import ParticleGibbs, particle_gibbs
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
@@ -64,9 +62,6 @@ __all__ = [
     "Speculation",
     "mcmc",
     "resample_move",
-    "annealed",
-    "particle_gibbs",
-    "ParticleGibbs",
     "Chains",
     "Draw",
     "PRESETS",

@@ -53,8 +53,8 @@ def draw_of(lm: LanguageModel, particles: Particles, row: int) -> Draw:
 class Chains:
     """Samples of several Markov chains: ``draws[c]`` are the samples kept of chain c, in order.
 
-    ``acceptance_rate`` is the share of accepted moves (:func:`.particle_gibbs`: of sweeps that changed a sequence). ``trace`` has
-    log p_lm(x) + log Ψ(x) of every chain at its start and after each move or sweep, burn-in included, in nats.
+    ``acceptance_rate`` is the share of accepted moves. ``trace`` has log p_lm(x) + log Ψ(x) of every chain at its start and
+    after each move, burn-in included, in nats.
 
     Examples
     --------

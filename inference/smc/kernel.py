@@ -7,8 +7,6 @@ Cut x of L tokens at a place i drawn with c(i | L), draw another suffix from the
 where W_t is the weight with which a token was drawn. For a tabular proposal that is p_lm / q. If the weight is random (AWRS,
 top-k, characters), the state of the chain is the sequence *with its weights*: draws are properly weighted, so the sequences
 follow the target (a pseudo-marginal chain: Andrieu & Roberts 2009). The weights of a kept prefix are not drawn again.
-
-With :class:`Powers` the target is q(x) · (Π_t W_t)^a · Ψ(x)^b, where q is the proposal's own distribution of sequences.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -36,16 +34,6 @@ from .settings import SamplerSettings, a_proposal, resolve_defaults, settings_of
 Cut = Callable[[int], Sequence[float]]  # number of tokens → weight of each place at which to cut
 
 
-class Powers(NamedTuple):
-    """The powers of the product of token weights and of the potential in a kernel's target."""
-
-    weights: float = 1.0
-    potential: float = 1.0
-
-
-FULL = Powers()
-
-
 @dataclass(frozen=True)
 class Kernel:
     """The Metropolis–Hastings move; ``cut(L)`` returns the weights of the places 0 … L − 1 at which to cut L tokens."""
@@ -53,7 +41,6 @@ class Kernel:
     settings: SamplerSettings
     prompt: Prompt
     cut: Cut | None = None
-    powers: Powers = FULL
 
     def start(self, count: int, generator: Generator, tries: int = 100) -> Particles:
         """Draw a sequence for each of ``count`` chains, by weight from max(``count``, 16) draws of the proposal.
@@ -97,8 +84,7 @@ class Kernel:
         """Return the log of the acceptance ratio (may be positive); −∞ for proposed sequences of weight zero."""
         dead = proposed.log_value(place).isneginf()
         before, after = (
-            path.log_value(place, *self.powers)
-            + self._cuts(path.length, limit).gather(1, place[:, None])[:, 0]
+            path.log_value(place) + self._cuts(path.length, limit).gather(1, place[:, None])[:, 0]
             for path in (particles, proposed)
         )
         return (after - before).masked_fill(dead, -torch.inf)

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from .potentials import scaled
 from .resampling import Resampling
 from .step import Extension, Prefixes
 
@@ -83,15 +82,10 @@ class Particles:
         """log p_lm + log Ψ of each sequence so far, in nats."""
         return self.log_prob + self.log_psi
 
-    def log_value(
-        self, start: Int[Tensor, " particles"], weights: float = 1.0, potential: float = 1.0
-    ) -> Float[Tensor, " particles"]:
-        """Return ``potential`` · log Ψ + ``weights`` · (log-weights of the tokens from ``start`` on); −∞ for a dead particle."""
+    def log_value(self, start: Int[Tensor, " particles"]) -> Float[Tensor, " particles"]:
+        """Return log Ψ plus the log-weights of the tokens from ``start`` on; −∞ for a dead particle."""
         suffix = torch.arange(self.tokens.shape[1]) >= start[:, None]
-        of_tokens = self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
-        dead = of_tokens.isneginf() | self.log_psi.isneginf()
-        value = scaled(potential, self.log_psi) + scaled(weights, of_tokens)
-        return value.masked_fill(dead, -torch.inf)
+        return self.log_psi + self.token_log_weights.masked_fill(~suffix, 0.0).sum(1)
 
     def token_ids(self, row: int) -> tuple[int, ...]:
         """Return the tokens of one particle."""

@@ -78,9 +78,8 @@ class Posterior:
     that satisfied the constraint and for which the potential was zero. ``narrowed`` says where the constraint accepts less than
     was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each island (:class:`.Island`), with its own
     ``ess_trace`` and ``trace``. ``strength`` is the power of p_hmm(C | x_≤t) in the proposal, None if it has no HMM;
-    ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``ladder`` has the powers
-    of :func:`.annealed`. ``lineage`` has a column for each resampling, in order: particles with equal numbers have a common
-    ancestor before this resampling.
+    ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has a column
+    for each resampling, in order: particles with equal numbers have a common ancestor before this resampling.
 
     ``str(posterior)`` is a table of the heaviest texts.
 
@@ -109,7 +108,6 @@ class Posterior:
     islands: tuple[Posterior, ...] = ()
     strength: float | None = None
     calibration: Strength | None = None
-    ladder: tuple[float, ...] = ()
     lineage: Int[Tensor, "particles resamplings"] | None = None
 
     def __repr__(self) -> str:
