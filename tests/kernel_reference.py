@@ -134,7 +134,6 @@ def letters_weight(x, case):
 
 RANDOM = {
     "awrs": (lambda: tt.inference.smc.AWRSProposal(no_double, whole), lambda x, c: whole(spelled(x, c))),
-    "top-k": (lambda: tt.inference.smc.TopKProposal(no_double, whole, 1), lambda x, c: whole(spelled(x, c))),
     "characters": (
         lambda: tt.inference.smc.CharacterProposal(CASES["ended"][0]._vocabulary, letter),
         letters_weight,
@@ -143,7 +142,7 @@ RANDOM = {
         lambda: EitherProposal(
             [
                 tt.inference.smc.AWRSProposal(no_double, whole, base=LMProposal()),
-                tt.inference.smc.TopKProposal(no_double, whole, 2),
+                tt.inference.smc.AWRSProposal(no_double, whole, max_rejects=2),
             ]
         ),
         lambda x, c: whole(spelled(x, c)),

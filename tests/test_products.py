@@ -76,9 +76,6 @@ PROPOSALS = {
         [tt.inference.smc.GCDProposal(), tt.inference.smc.LookaheadProposal()]
     ),
     "awrs": lambda: tt.inference.smc.AWRSProposal(bool, tokens=True),
-    "two rounds": lambda: tt.inference.smc.TwoRoundsProposal(bool, tokens=True),
-    "geometric": lambda: tt.inference.smc.GeometricProposal(bool, tokens=True),
-    "top k": lambda: tt.inference.smc.TopKProposal(lambda _: 1.0, tokens=True, k=1),
     "characters": lambda: tt.inference.smc.CharacterProposal(Letters(), lambda _: [1.0] * 257),
 }
 

@@ -3,8 +3,7 @@
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .adaptive import AdaptiveProposal
 from .attribute import Attribute
-from .awrs import AWRSProposal, GeometricProposal, MaskedAWRSProposal, TwoRoundsProposal
-from .blackbox import TopKProposal
+from .awrs import AWRSProposal, MaskedAWRSProposal
 from .boundaries import (
     Boundary,
     at_end,
@@ -87,9 +86,6 @@ __all__ = [
     "MixtureProposal",
     "AdaptiveProposal",
     "AWRSProposal",
-    "TwoRoundsProposal",
-    "GeometricProposal",
-    "TopKProposal",
     "CARSProposal",
     "CharacterProposal",
     "EitherProposal",

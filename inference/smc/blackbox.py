@@ -1,18 +1,15 @@
-"""Proposals for a black-box check ψ that is evaluated on single tokens, and on few of them.
+"""Proposals that draw row by row, and may evaluate a black-box check ψ on single tokens.
 
 Each draws X with a weight Ŵ such that E[Ŵ · 1{X = x}] = q(x) · ψ(x) for a base proposal q, so Ŵ · p_lm(X) / q(X) is properly
-weighted for p_lm · ψ. The proposals of :mod:`.awrs` draw until the check accepts; this module has
-
-    top-k    checks of the K most probable tokens, and of one drawn from the rest that represents the rest
-
-A row asks for a check by yielding a token and is sent ψ, so that the checks of all rows are evaluated together.
+weighted for p_lm · ψ. A row asks for a check by yielding a token and is sent ψ, so that the checks of all rows are evaluated
+together.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +17,6 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from ...errors import EvidenceError
 from .potentials import Potential
 from .proposals import GCDProposal, Proposal, Tabular
 from .step import Step
@@ -189,54 +185,3 @@ class Check:
         return self._function.values(
             [(ids if self._tokens else decode(ids), complete) for ids, complete in sequences]
         )
-
-
-@final
-class TopKProposal(RowProposal):
-    """A proposal that checks the ``k`` most probable tokens, and one drawn from the rest that represents the rest.
-
-    ``check`` and ``complete`` are as in :class:`.AWRSProposal`, but may return any number from 0 to 1; the final target is
-    p_lm times the product of the checks of all prefixes. Each token takes at most k + 1 checks.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
-    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> check = tt.inference.smc.TopKProposal(lambda tokens: len(tokens) != 2 or tokens[1] == 1, k=2, tokens=True)
-    >>> post = tt.smc(lm, [], None, check, particles=4, max_new_tokens=2, seed=0)
-    >>> round(post.log_evidence, 4)  # log 0.2: both tokens are checked
-    -1.6094
-    """
-
-    def __init__(
-        self,
-        check: Callable[[Any], Any],
-        complete: Callable[[Any], Any] | None = None,
-        k: int = 16,
-        *,
-        base: Tabular | None = None,
-        tokens: bool = False,
-        batched: bool = False,
-    ) -> None:
-        super().__init__(base)
-        if k < 1:
-            raise EvidenceError(f"TopKProposal: k must be positive, it is {k}")
-        self.check, self.k = Check(check, complete, tokens=tokens, batched=batched), k
-
-    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
-        q, left = row.q, row.remaining()
-        some = np.argpartition(-q, self.k - 1)[: self.k] if self.k < len(q) else np.arange(len(q))
-        tokens = [token for token in some[np.argsort(-q[some], kind="stable")].tolist() if q[token] > 0]
-        mass = [float(q[token]) for token in tokens]
-        left.remove(*tokens)
-        if not left.empty:
-            tokens.append(left.draw())
-            mass.append(left.mass)
-        weights = np.zeros(len(tokens))
-        for i, token in enumerate(tokens):
-            weights[i] = mass[i] * (yield token)
-        if not weights.any():
-            return tokens[0], 0.0
-        return tokens[row.pick(weights)], float(weights.sum())

@@ -23,7 +23,7 @@ class EitherProposal(Proposal):
 
     Tokens of tabular parts are weighted by the density of their mixture, W = p_lm / Σ_i weight_i q_i. So one part that is the
     exact local product (GCD) bounds the weights, whatever the others do: W ≤ Σ_x p_lm(x) 1[x allowed] / weight_i (a defensive
-    mixture: Hesterberg 1995). A part that is no table of probabilities (AWRS, top-k, one that learns) is chosen with its weight,
+    mixture: Hesterberg 1995). A part that is no table of probabilities (AWRS) is chosen with its weight,
     and its tokens have its own weights. The default potential is that of the first part with the largest ``needs``.
 
     Examples

@@ -5,7 +5,7 @@ Cut x of L tokens at a place i drawn with c(i | L), draw another suffix from the
     probability  min(1,  c(i | L_y) Ψ(y) Π_{t≥i} W_t(y)  /  c(i | L_x) Ψ(x) Π_{t≥i} W_t(x))           (Metropolis–Hastings)
 
 where W_t is the weight with which a token was drawn. For a tabular proposal that is p_lm / q. If the weight is random (AWRS,
-top-k, characters), the state of the chain is the sequence *with its weights*: draws are properly weighted, so the sequences
+characters), the state of the chain is the sequence *with its weights*: draws are properly weighted, so the sequences
 follow the target (a pseudo-marginal chain: Andrieu & Roberts 2009). The weights of a kept prefix are not drawn again.
 """
 

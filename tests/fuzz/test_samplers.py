@@ -276,11 +276,6 @@ BLACK_BOXES = {
     "recursive, two rejects": lambda check, base: sampling.AWRSProposal(
         check, base=base, tokens=True, max_rejects=2
     ),
-    "two rounds": lambda check, base: sampling.TwoRoundsProposal(check, base=base, tokens=True),
-    "geometric": lambda check, base: sampling.GeometricProposal(
-        check, wanted=2, max_rejects=3, base=base, tokens=True
-    ),
-    "top-k": lambda check, base: sampling.TopKProposal(check, k=2, base=base, tokens=True),
 }
 
 
@@ -454,9 +449,7 @@ def test_weights_are_positive_exactly_where_a_text_is_valid(
     )
     assert not math.isnan(post.log_evidence)
     assert not math.isnan(post.ess)
-    rejects = (isinstance(proposal, sampling.AWRSProposal) and proposal.max_rejects) or isinstance(
-        proposal, sampling.GeometricProposal
-    )
+    rejects = isinstance(proposal, sampling.AWRSProposal) and proposal.max_rejects
     for particle in post.particles:
         whole = len(particle.token_ids) == case.budget or particle.token_ids[-1:] == (case.eos,)
         x = padded(particle.token_ids, case.budget, case.eos)
