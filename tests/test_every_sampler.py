@@ -11,10 +11,8 @@ import tractile as tt
 from tractile.circuits.narrowing import Narrowing
 from tractile.inference import smc as sampling
 from tractile.inference.smc import presets, user_function
-from tractile.inference.smc.per_prompt import view_of
 from tractile.inference.smc.step import Knowledge
 from tractile.inference.smc.trace import END, SHOWN
-from tractile.lm.base import Forking, Hidden
 
 VOCAB = tt.Vocabulary([b"a", b"b", None], 2)
 HMM = tt.HMM.random(2, 3, seed=1)
@@ -28,7 +26,6 @@ SAMPLERS = {
     "resample_move": lambda **a: sampling.resample_move(**a, proposal="gcd", particles=4),
     "speculative": lambda **a: tt.speculative(**a, hmm=HMM, particles=4).posterior,
     "rejection_sampling": lambda **a: sampling.rejection_sampling(**a, samples=2).posterior,
-    "smc_on_ranks": lambda **a: sampling.smc_on_ranks(**(a | {"prompts": [a.pop("prompt")]}), proposal="gcd", particles=4)[0],
 }  # fmt: skip
 
 
@@ -129,54 +126,6 @@ def test_a_trace_says_what_became_of_each_particle():
     assert {status for step in steps for status in step.status} == {"grows", "ended"}
 
 
-class Bare:
-    vocab_size, eos_token_id = 2, None
-
-    def start(self, prompts):
-        raise NotImplementedError
-
-    advance = select = decode = start
-
-    def log_probs(self):
-        return torch.arange(6.0).view(3, 2)
-
-
-class Copies(Bare):
-    def fork(self):
-        return Rows(torch.arange(3))
-
-
-class Shows(Bare):
-    def hidden(self):
-        return torch.arange(3.0)[:, None]
-
-
-class Both(Copies, Shows):
-    pass
-
-
-class Rows:
-    def __init__(self, rows):
-        self.rows = rows
-
-    def select(self, rows):
-        self.rows = self.rows[rows]
-
-
-@pytest.mark.parametrize("kind", [Bare, Copies, Shows, Both])
-def test_a_view_of_rows_can_do_what_its_model_can(kind):
-    view = view_of(kind(), lambda: torch.tensor([2, 0]))
-    assert (isinstance(view, Forking), isinstance(view, Hidden)) == (
-        issubclass(kind, Copies),
-        issubclass(kind, Shows),
-    )
-    assert view.log_probs().tolist() == [[4, 5], [0, 1]]
-    if issubclass(kind, Copies):
-        assert view.fork().rows.tolist() == [2, 0]
-    if issubclass(kind, Shows):
-        assert view.hidden().tolist() == [[2], [0]]
-
-
 @pytest.mark.parametrize("name", presets.PRESETS)
 def test_presets_that_weigh_by_a_potential_want_one(name):
     preset = presets.PRESETS[name]
@@ -189,15 +138,6 @@ def test_presets_that_weigh_by_a_potential_want_one(name):
             run()
     else:
         assert len(run().texts) == 4
-
-
-def test_prompts_of_ranks_have_the_seeds_of_a_batch():
-    lm, fa = tt.CircuitLM(HMM, 2, VOCAB), tt.constraints.regex("[ab]*").compile(VOCAB)
-    given = {"fa": fa, "proposal": "gcd", "particles": 4, "max_new_tokens": 6, "seed": 5}
-    found = sampling.smc_on_ranks(lm, prompts=[[], [], []], **given)
-    assert [post.token_ids for post in found] == [
-        post.token_ids for post in tt.smc(lm, prompts=[[], [], []], **given)
-    ]
 
 
 def test_the_values_of_a_function_that_are_kept_are_the_latest(monkeypatch):

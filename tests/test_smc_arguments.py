@@ -123,9 +123,8 @@ def test_an_hmm_from_its_folder(tmp_path, compiled):
         lambda **a: sampling.resample_move(**a, proposal="gcd", particles=2).texts[0],
         lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=2).texts[0],
         lambda **a: sampling.PRESETS["grammar-only-is"].run(**a, particles=8).best.text,
-        lambda **a: sampling.smc_on_ranks(**(a | {"prompts": [a.pop("prompt")]}), proposal="gcd")[0].texts[0],
     ],
-    ids=["beam_search", "mcmc", "resample_move", "importance_sampling", "preset", "smc_on_ranks"],
+    ids=["beam_search", "mcmc", "resample_move", "importance_sampling", "preset"],
 )
 def test_every_sampler_takes_them(run):
     given = {"lm": MODEL, "prompt": P, "fa": CAT, "tokenizer": TOKENIZER, **SMALL}

@@ -1,9 +1,6 @@
 """Many prompts in one batch, particles that wait for each other, texts that grow: nothing changes but the work."""
 
 import math
-import multiprocessing
-import os
-import socket
 
 import pytest
 import torch
@@ -132,10 +129,7 @@ POTENTIALS = {
     "function, twist": lambda: FunctionPotential(phi, twist=True),
     "at a boundary": lambda: LMPotential(-0.2).at(every_line),
     "product": lambda: FunctionPotential(phi, every_line) * LMPotential(0.3),
-    "rollouts": lambda: sampling.RolloutPotential(2),
     "reads the step": ReadsTheStep,
-    "rollouts with an HMM": lambda: sampling.RolloutPotential(2, 1, proposal=sampling.LookaheadProposal()),
-    "rollouts at a boundary": lambda: sampling.RolloutPotential(2, function=phi).at(every_line),
 }
 
 
@@ -255,19 +249,17 @@ def test_the_progress_bar_counts_tokens(capsys):
 
 
 def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
-    """Potentials that read the language model, draw rollouts or read hidden states see their own prompts alone."""
+    """Potentials see the rows of their own prompts alone."""
     lm = tt.CircuitLM(tt.HMM.random(3, V, seed=8, dtype=torch.float64), EOS, Letters())
-    head = torch.randn(3, V, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     shared = FunctionPotential(phi)
     makes = [
         lambda: shared,
         lambda: LMPotential(0.7),
         lambda: None,
-        lambda: sampling.RolloutPotential(2),
         lambda: shared,
-        lambda: sampling.HiddenTwist(lambda hidden: hidden @ head) * LMPotential(-0.3).at(every_line),
+        lambda: ReadsTheStep().at(every_line),
+        lambda: sampling.ConstraintPotential(SECOND),
         lambda: sampling.LookaheadPotential(0.2) * FunctionPotential(phi, every_line),
-        lambda: sampling.RolloutPotential(2, 1, proposal=sampling.LookaheadProposal()),
     ]
     prompts = [PROMPTS[i % 4] for i in range(8)]
     hmms = [tt.HMM.random(3, V, seed=i % 3, dtype=torch.float64) for i in range(8)]
@@ -297,13 +289,6 @@ def test_potentials_of_each_prompt_keep_their_errors():
     settings = {"fa": fa, "proposal": "gcd", "particles": 2, "max_new_tokens": 6}
     with pytest.raises(tt.errors.EvidenceError, match="followed twice"):
         tt.smc(lm, prompts=[(), ()], potential=[None, LMPotential(0.5, lm)], **settings)
-    with pytest.raises(tt.errors.EvidenceError, match="no hidden"):
-        tt.smc(
-            lm,
-            prompts=[(), ()],
-            potential=[None, sampling.HiddenTwist(lambda hidden: hidden)],
-            **settings,
-        )
     with pytest.raises(tt.errors.EvidenceError, match="needs hmm"):
         tt.smc(
             lm,
@@ -344,50 +329,6 @@ def test_bad_lists_are_errors():
         tt.smc(lm, prompts=[(), ()], fa=fa, proposal="gcd", max_new_tokens=[5, 1])
     with pytest.raises(tt.errors.EvidenceError, match="cannot wait"):
         tt.smc(lm, (), fa, "gcd", align=every_line, beam_factor=2)
-
-
-# Ranks
-
-FORK = multiprocessing.get_context("fork")
-
-
-def job(rank, port, answers):
-    """What each rank of ``torchrun`` would do."""
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    posts = shared()
-    try:
-        sampling.smc_on_ranks(
-            CASES["ended"][0], [(), (), ()], as_automaton(ENDED), max_new_tokens=[4, 1, 4], proposal="gcd"
-        )
-        raised = None
-    except tt.TractileError as error:
-        raised = f"{type(error).__name__} {error}"
-    answers.put((rank, [post.to_dict() for post in posts], raised))
-
-
-def shared():
-    return sampling.smc_on_ranks(CASES["ended"][0], [(0, 1), (), (1, 1, 0)], as_automaton(ENDED), max_new_tokens=[4, 5, 6],
-                           seed=2, proposal="gcd", particles=4)  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_two_ranks_share_the_prompts():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    answers = FORK.Queue()
-    ranks = [FORK.Process(target=job, args=(rank, port, answers)) for rank in range(2)]
-    for rank in ranks:
-        rank.start()
-    found = sorted(answers.get(timeout=HANGS) for _ in ranks)
-    for rank in ranks:
-        rank.join(HANGS)
-    alone = [post.to_dict() for post in shared()]  # one process
-    assert [posts for _, posts, _ in found] == [alone, alone]
-    assert found[0][2].startswith("TractileError smc_on_ranks: rank 1 raised BudgetTooSmall")
-    assert found[1][2].startswith("BudgetTooSmall")
 
 
 # Waiting

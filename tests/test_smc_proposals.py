@@ -263,7 +263,7 @@ BROKEN = {
                          ids=["plain", "uncorrected", "either"])  # fmt: skip
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside):
-    """Never "failed", and never an invalid text: in the sampler, its moves, and rollouts."""
+    """Never "failed", and never an invalid text: in the sampler and its moves."""
     make, message = BROKEN[kind]
     lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     name = type(make()).__name__
@@ -273,9 +273,6 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside)
     if kind != "belief":
         with pytest.raises(tt.errors.ProposalError, match=message):
             sampling.mcmc(lm, [], fa, inside(make()), None, 2, HORIZON)
-        rollout = sampling.RolloutPotential(2, proposal=inside(make()))
-        with pytest.raises(tt.errors.ProposalError, match=message):
-            tt.smc(lm, [], fa, "gcd", None, 8, HORIZON, potential=rollout)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from .cars import CARSProposal
 from .chains import Chains, Draw
 from .composite import EitherProposal, Uncorrected
 from .confidence import Estimate
-from .distributed import smc_on_ranks
 from .equivalence import json_value, sql_result
 from .islands import Island
 from .mcmc import mcmc, resample_move
@@ -48,12 +47,10 @@ from .sampler import importance_sampling, smc
 from .speculative import Speculation, speculative
 from .step import Extension, Knowledge, Step
 from .strength import Strength
-from .twists import HiddenTwist, RolloutPotential
 from .user_potential import FunctionPotential
 
 __all__ = [
     "smc",
-    "smc_on_ranks",
     "Island",
     "importance_sampling",
     "rejection_sampling",
@@ -96,8 +93,6 @@ __all__ = [
     "Extension",
     "PrefixPotential",
     "LookaheadPotential",
-    "RolloutPotential",
-    "HiddenTwist",
     "LMPotential",
     "ConstraintPotential",
     "Attribute",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, final
+from collections.abc import Sequence
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...lm.base import Forking, Hidden, LanguageModel, Prompt
+from ...lm.base import LanguageModel, Prompt
 from .potentials import Potential
 from .step import BatchedStep, Extension, Knowledge, Step
 
@@ -19,7 +18,7 @@ from .step import BatchedStep, Extension, Knowledge, Step
 class PerPromptPotential(Potential):
     """The potential ``potentials[i]`` for prompt i; an object shared by prompts is evaluated once on all their particles.
 
-    Each distinct potential is given only the states of its own prompts and a view of the language model with their rows.
+    Each distinct potential is given only the states of its own prompts.
     """
 
     def __init__(self, potentials: Sequence[Potential]) -> None:
@@ -33,12 +32,8 @@ class PerPromptPotential(Potential):
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         self._owner = self._of_prompt  # of each state
         for place, potential in enumerate(self._distinct):
-            mine = self._states(place).tolist()
-            view = lm if len(self._distinct) == 1 else view_of(lm, partial(self._states, place))
-            potential.start(view, [prompts[i] for i in mine], [budgets[i] for i in mine])
-
-    def _states(self, place: int) -> Int[Tensor, " some"]:
-        return (self._owner == place).nonzero()[:, 0]
+            mine = (self._owner == place).nonzero()[:, 0].tolist()
+            potential.start(lm, [prompts[i] for i in mine], [budgets[i] for i in mine])
 
     def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
         after = self._owner[indices]
@@ -66,48 +61,3 @@ class PerPromptPotential(Potential):
             shown = Extension(step, rows.tokens[index], rows.ended[index], rows.alive[index])
             value[index] = self._distinct[place].log_value(shown)
         return value
-
-
-class _View:
-    """A read-only view of some rows of a language model; ``whole`` is the model."""
-
-    def __init__(self, lm: Any, rows: Callable[[], Int[Tensor, " some"]]) -> None:
-        self.whole, self._rows = lm, rows
-        self.vocab_size, self.eos_token_id = lm.vocab_size, lm.eos_token_id
-        self.start, self.advance, self.select, self.decode = lm.start, lm.advance, lm.select, lm.decode
-
-    def log_probs(self) -> Float[Tensor, "batch vocab"]:
-        """Return log p_lm(next token) of these rows in nats."""
-        return self._of(self.whole.log_probs())
-
-    def _of(self, table: Tensor) -> Tensor:
-        return table[self._rows().to(table.device)]
-
-
-class _Forks(_View):
-    def fork(self) -> LanguageModel:
-        """Return a copy of the language model with these rows only, to be advanced on its own."""
-        copied: LanguageModel = self.whole.fork()
-        copied.select(self._rows())
-        return copied
-
-
-class _Shows(_View):
-    def hidden(self) -> Float[Tensor, "batch dim"]:
-        """Return the hidden states of these rows."""
-        return self._of(self.whole.hidden())
-
-
-class _ForksAndShows(_Forks, _Shows):
-    pass
-
-
-def view_of(lm: LanguageModel, rows: Callable[[], Int[Tensor, " some"]]) -> LanguageModel:
-    """Return a view of the rows that ``rows()`` returns at each access; it has ``fork`` and ``hidden`` if the model has."""
-    kinds = {
-        (False, False): _View,
-        (True, False): _Forks,
-        (False, True): _Shows,
-        (True, True): _ForksAndShows,
-    }
-    return kinds[isinstance(lm, Forking), isinstance(lm, Hidden)](lm, rows)

@@ -64,8 +64,8 @@ class Potential(ABC):
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         """Discard all states and make one for the empty prefix of each prompt.
 
-        ``lm`` is the language model of the sampler, and ``budgets[i]`` the largest number of tokens to generate after
-        ``prompts[i]``.
+        ``lm`` is the language model of the sampler, whose rows are those of all prompts of a batch. ``budgets[i]`` is the largest
+        number of tokens to generate after ``prompts[i]``.
         """
         return
 

@@ -483,12 +483,7 @@ def test_a_batch_gives_what_each_prompt_gives_alone(several, proposed, data, thr
         case for case in several if case.fsa.vocab_size == first.fsa.vocab_size and case.eos == first.eos
     ]
     lm = first.lm
-    makes = [
-        data.draw(
-            st.sampled_from([*(m for m, _ in POTENTIALS.values()), lambda: sampling.RolloutPotential(1)])
-        )
-        for _ in several
-    ]
+    makes = [data.draw(st.sampled_from([m for m, _ in POTENTIALS.values()])) for _ in several]
     aligns = [data.draw(st.sampled_from([None, sampling.every_line])) for _ in several]
     word = st.integers(0, first.fsa.vocab_size - 1 - (first.eos is not None))
     prompts = [data.draw(st.lists(word, max_size=2)) for _ in several]
