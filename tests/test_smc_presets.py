@@ -97,7 +97,7 @@ def test_the_local_product_is_not_the_target():
 
 def test_settings_can_be_changed():
     fa, potential = as_automaton(FSA), FunctionPotential(phi)
-    preset = replace(PRESETS["full-smc"], proposal="pgcd", resampling="ssp")
+    preset = replace(PRESETS["full-smc"], proposal="pgcd", resampling="residual")
 
     def run(seed):
         return preset.run(LM, [], fa, potential, HMM, 8, N, seed)

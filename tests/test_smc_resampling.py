@@ -10,13 +10,12 @@ from tractile.inference.smc import (
     effective_sample_size,
     multinomial,
     residual,
-    ssp,
     stratified,
     systematic,
     without_replacement,
 )
 
-SCHEMES = [multinomial, stratified, systematic, residual, ssp]
+SCHEMES = [multinomial, stratified, systematic, residual]
 WEIGHTS = [
     torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64),
     torch.tensor([0.0, 0.85, 0.0, 0.15, 0.0], dtype=torch.float64),
@@ -67,7 +66,7 @@ def test_no_random_number_revives_the_dead(monkeypatch, scheme, uniform):
     assert set(ancestors.tolist()) <= {1, 3}
 
 
-@pytest.mark.parametrize("scheme", [systematic, ssp])
+@pytest.mark.parametrize("scheme", [systematic])
 def test_low_variance_schemes_round_up_or_down(scheme):
     generator = torch.Generator().manual_seed(3)
     for n, count in [(50, 50), (7, 30), (40, 5)] * 5:

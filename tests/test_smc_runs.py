@@ -1,15 +1,13 @@
 """Independent runs together: standard errors that hold, the bound on the divergence, pooled estimates; equal meanings."""
 
 import math
-import sqlite3
-from contextlib import closing
 
 import pytest
 import torch
 from smc_reference import CASES, EOS, LIMIT, N, as_automaton, enumerate_target, padded
 
 import tractile as tt
-from tractile.inference.smc import Particle, json_value, sql_result
+from tractile.inference.smc import Particle, json_value
 
 
 def post(*log_weights):
@@ -81,35 +79,3 @@ def test_json_of_the_same_value_is_grouped():
     different = [same[0], '{"a": true, "b": [true, null]}', '{"a": "1", "b": [true, null]}', "[]", "{}", "null", "",
                  '{"a": 1, "b": [null, true]}', '""', "0", "false", "[" * 100_000]  # fmt: skip
     assert len({json_value(particle(text)) for text in different}) == len(different)
-
-
-def test_queries_of_the_same_result_are_grouped():
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript("CREATE TABLE t (a, b); INSERT INTO t VALUES (1, 'x'), (2, 'y'), (2, 'y');")
-        key, ordered = sql_result(connection), sql_result(connection, ordered=True)
-        one, two = particle("SELECT a FROM t"), particle("SELECT a FROM t ORDER BY a DESC")
-        assert key(one) == key(two)
-        assert ordered(one) != ordered(two)
-        assert key(one) != key(particle("SELECT DISTINCT a FROM t"))
-        assert key(particle("SELECT nothing")) == ("text", "SELECT nothing")
-        assert key(particle("DROP TABLE t")) == ("text", "DROP TABLE t")
-        assert connection.execute("SELECT count(*) FROM t").fetchone() == (3,)
-        endless = particle(
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
-        )
-        assert sql_result(connection, max_steps=100_000)(endless)[0] == "text"
-        connection.execute("INSERT INTO t VALUES (3, 'z')")  # it can be written again
-
-
-def test_a_text_that_does_more_than_read_is_no_query(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
-        connection.executescript("CREATE TABLE t (a); INSERT INTO t VALUES (1); PRAGMA query_only = ON")
-        key = sql_result(connection)
-        for text in (f"VACUUM INTO '{tmp_path}/b.db'", f"ATTACH '{tmp_path}/c.db' AS c", "PRAGMA journal_mode = wal",
-                     "INSERT INTO t VALUES (2)", "BEGIN", "CREATE TEMP TABLE u (a)", "SELECT 1; DROP TABLE t", "",
-                     "-- nothing", "SELECT '\ud800'", "SELECT 1\0"):  # fmt: skip
-            assert key(particle(text)) == ("text", text)
-            assert not connection.in_transaction
-        assert [path.name for path in tmp_path.iterdir()] == ["a.db"]
-        assert connection.execute("PRAGMA query_only").fetchone() == (1,)  # what was set before is still so
-        assert key(particle("SELECT a, length('x') FROM t WHERE a IN (SELECT max(a) FROM t)"))[0] == "rows"

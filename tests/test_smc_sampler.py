@@ -56,7 +56,7 @@ class Arbitrary(Potential):
 
 
 @pytest.mark.parametrize(
-    "scheme", ["multinomial", "stratified", "systematic", "residual", "ssp", "without-replacement"]
+    "scheme", ["multinomial", "stratified", "systematic", "residual", "without-replacement"]
 )
 @pytest.mark.parametrize("case", CASES)
 def test_unbiased_under_forced_resampling_with_each_scheme(case, scheme):

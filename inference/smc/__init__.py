@@ -18,7 +18,7 @@ from .cars import CARSProposal
 from .chains import Chains, Draw
 from .composite import EitherProposal, Uncorrected
 from .confidence import Estimate
-from .equivalence import json_value, sql_result
+from .equivalence import json_value
 from .islands import Island
 from .mcmc import mcmc, resample_move
 from .posterior import Particle, Posterior
@@ -37,7 +37,6 @@ from .resampling import (
     effective_sample_size,
     multinomial,
     residual,
-    ssp,
     stratified,
     systematic,
     without_replacement,
@@ -68,7 +67,6 @@ __all__ = [
     "Estimate",
     "Strength",
     "json_value",
-    "sql_result",
     "Rejection",
     "NoParticleSurvived",
     "ContextTooLong",
@@ -108,7 +106,6 @@ __all__ = [
     "stratified",
     "systematic",
     "residual",
-    "ssp",
     "without_replacement",
     "effective_sample_size",
 ]

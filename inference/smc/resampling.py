@@ -3,8 +3,8 @@
 Every function takes the weights of the particles (float64, summing to one), a generator, and the number N of ancestors to draw
 (default: one per particle), and returns the ancestors' indices in increasing order. Systematic and stratified resampling place N
 spaced points on the unit interval, multinomial N independent ones, and take the particles in whose intervals they fall; residual
-copies each particle ⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos 2020, chapter 9); ``ssp`` rounds N·weight
-up or down (Gerber, Chopin & Whiteley 2019). :func:`without_replacement` also returns weights, which are not all equal.
+copies each particle ⌊N·weight⌋ times and draws only the rest (Chopin & Papaspiliopoulos 2020, chapter 9).
+:func:`without_replacement` also returns weights, which are not all equal.
 """
 
 from __future__ import annotations
@@ -93,37 +93,6 @@ def residual(
     return torch.arange(len(weights)).repeat_interleave(copies.long())
 
 
-def ssp(weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None) -> Ancestors:
-    """Draw by Srinivasan's sampling: ⌊N·weight⌋ copies or one more; pairs exchange fractions until one is 0 or 1.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import ssp
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> ssp(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
-    tensor([0, 0, 1, 1])
-    """
-    n = _number(weights, count)
-    expected = n * weights
-    copies = expected.floor()
-    fraction = (expected - copies).tolist()
-    points = _uniform(len(fraction), generator).tolist()
-    open_one = 0  # the particle whose fraction is not yet 0 or 1
-    for i in range(1, len(fraction)):
-        a, b = fraction[open_one], fraction[i]
-        up, down = min(b, 1 - a), min(a, 1 - b)  # what the open one gains, or loses
-        if points[i] * (up + down) < down:  # it gains
-            settled = b <= 1 - a
-            fraction[open_one], fraction[i] = (a + b, 0.0) if settled else (1.0, a + b - 1)
-        else:
-            settled = a > 1 - b
-            fraction[open_one], fraction[i] = (a + b - 1, 1.0) if settled else (0.0, a + b)
-        open_one = open_one if settled else i
-    copies = copies.long() + torch.tensor(fraction, dtype=torch.float64).round().long()
-    return torch.arange(len(weights)).repeat_interleave(copies)
-
-
 def without_replacement(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> tuple[Ancestors, Float[Tensor, " n"]]:
@@ -164,7 +133,6 @@ SCHEMES: dict[str, Resampling] = {
     "stratified": stratified,
     "systematic": systematic,
     "residual": residual,
-    "ssp": ssp,
     "without-replacement": without_replacement,
 }
 
