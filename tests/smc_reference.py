@@ -234,6 +234,32 @@ COMPILED = {
 }  # which keep their queries from run to run
 
 
+class Follows(tt.inference.smc.Potential):
+    """Ψ(x) = p(x)^power under another model: a potential with a state for each particle."""
+
+    is_twist = False
+
+    def __init__(self, power, lm):
+        self.power, self.lm = power, lm
+
+    def start(self, lm, prompts, budgets):
+        self.lm.start(list(prompts))
+        self.total = torch.zeros(len(prompts), dtype=torch.float64)
+
+    def log_value(self, rows):
+        return self.total[rows.step.rows] + self._gain(rows.step.rows, rows.tokens)
+
+    def advance(self, indices, tokens):
+        gain = self._gain(indices, tokens.clamp(min=0)).masked_fill(tokens < 0, 0.0)
+        self.total = self.total[indices] + gain
+        self.lm.select(indices)
+        self.lm.advance(tokens)
+
+    def _gain(self, states, tokens):
+        log_p = self.lm.log_probs()[states, tokens].double()
+        return self.power * log_p if self.power else torch.zeros_like(log_p)
+
+
 class ForgetsItsWeight(Tabular):
     """A planted bias: locally constrained sampling presented as if it were the target."""
 

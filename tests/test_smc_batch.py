@@ -14,6 +14,7 @@ from smc_reference import (
     EXACT,
     HMM,
     LIMIT,
+    Follows,
     Letters,
     N,
     V,
@@ -29,7 +30,6 @@ from tractile.embedded import load_lm
 from tractile.inference import smc as sampling
 from tractile.inference.smc import (
     FunctionPotential,
-    LMPotential,
     at_end,
     every_clause,
     every_json_value,
@@ -47,6 +47,10 @@ BUDGETS = [N, 3, 6, 7]
 AUTOMATA = [as_automaton(ENDED), as_automaton(ENDED), None, as_automaton(ENDED)]
 
 
+def other():
+    return tt.TableLM(random_table(V, 1, seed=9), EOS)
+
+
 def shorter(text):
     return 0.9 ** len(text)
 
@@ -60,8 +64,8 @@ def shorter(text):
         {"proposal": "gcd"},
         {"proposal": "pgcd", "ess_threshold": 0.9},
         {"proposal": "lcd", "potential": FunctionPotential(phi), "ess_threshold": 1.1},
-        {"proposal": "lm", "potential": LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS))},
-        {"proposal": "gcd", "potential": LMPotential(-0.2).at(every_clause), "ess_threshold": 1.1},
+        {"proposal": "lm", "potential": Follows(0.5, other())},
+        {"proposal": "gcd", "potential": Follows(-0.2, other()).at(every_clause), "ess_threshold": 1.1},
         {"proposal": "gcd", "beam_factor": 2, "resampling": "without-replacement"},
         {"proposal": "gcd", "align": every_line, "ess_threshold": 1.1, "potential": FunctionPotential(phi)},
     ],
@@ -120,15 +124,14 @@ SECOND = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [EOS], 1), (1, [EOS], 1)],
 POTENTIALS = {
     "prefix": sampling.PrefixPotential,
     "lookahead": lambda: sampling.LookaheadPotential(0.4),
-    "own model": lambda: LMPotential(0.7),
-    "other model": lambda: LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS)),
+    "other model": lambda: Follows(0.5, other()),
     "constraint": lambda: sampling.ConstraintPotential(SECOND),
     "constraint, budgeted": lambda: sampling.ConstraintPotential(SECOND, budgeted=True),
     "function": lambda: FunctionPotential(phi),
     "function of tokens": lambda: FunctionPotential(lambda ids: 0.8 ** len(ids), tokens=True),
     "function, twist": lambda: FunctionPotential(phi, twist=True),
-    "at a boundary": lambda: LMPotential(-0.2).at(every_line),
-    "product": lambda: FunctionPotential(phi, every_line) * LMPotential(0.3),
+    "at a boundary": lambda: Follows(-0.2, other()).at(every_line),
+    "product": lambda: FunctionPotential(phi, every_line) * Follows(0.3, other()),
     "reads the step": ReadsTheStep,
 }
 
@@ -254,7 +257,7 @@ def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
     shared = FunctionPotential(phi)
     makes = [
         lambda: shared,
-        lambda: LMPotential(0.7),
+        lambda: Follows(0.7, other()),
         lambda: None,
         lambda: shared,
         lambda: ReadsTheStep().at(every_line),
@@ -287,8 +290,6 @@ def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
 def test_potentials_of_each_prompt_keep_their_errors():
     lm, fa = CASES["ended"][0], as_automaton(ENDED)
     settings = {"fa": fa, "proposal": "gcd", "particles": 2, "max_new_tokens": 6}
-    with pytest.raises(tt.errors.EvidenceError, match="followed twice"):
-        tt.smc(lm, prompts=[(), ()], potential=[None, LMPotential(0.5, lm)], **settings)
     with pytest.raises(tt.errors.EvidenceError, match="needs hmm"):
         tt.smc(
             lm,

@@ -392,7 +392,7 @@ def test_failures_and_bad_settings():
     with pytest.raises(tt.errors.PotentialError, match="'<lambda>' raised ZeroDivisionError"):
         run(AWRSProposal(lambda texts: [1 / 0], batched=True))
     with pytest.raises(tt.errors.PotentialError, match=r"returned \d values for"):
-        run(AWRSProposal(lambda texts: [1] * (len(texts) - 1), batched=True))
+        run(AWRSProposal(lambda texts: [1] * (len(texts) + 1), batched=True))
     with pytest.raises(tt.errors.PotentialError, match="not between 0 and 1"):
         run(AWRSProposal(lambda text: 2))
     with pytest.raises(tt.errors.EvidenceError, match="yes or no"):

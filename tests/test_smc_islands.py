@@ -99,7 +99,7 @@ def test_never_worse_than_gcd_with_its_share(case, seed):
 def test_a_batch_changes_no_island():
     lm = CASES["ended"][0]
     fa, prompts = COMPILED["ended"], [(0, 1), (), (0, 1)]
-    other = tt.inference.smc.LMPotential(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS))
+    other = Follows(0.5, tt.TableLM(random_table(V, 1, seed=9), EOS))
     options = {
         "islands": ["gcd", "pgcd", "lcd"],
         "particles": 9,

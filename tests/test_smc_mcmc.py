@@ -25,6 +25,7 @@ from smc_reference import (
     FUNCTIONS,
     HMM,
     LIMIT,
+    Follows,
     N,
     V,
     as_automaton,
@@ -120,8 +121,8 @@ def test_random_weights_belong_to_the_state(case, name):
 @pytest.mark.parametrize(
     "potential",
     [
-        lambda: tt.inference.smc.LMPotential(0.6),
-        lambda: tt.inference.smc.LMPotential(-0.4, OTHER).at(tt.inference.smc.every_line),
+        lambda: Follows(0.6, OTHER),
+        lambda: Follows(-0.4, OTHER).at(tt.inference.smc.every_line),
     ],
 )
 @pytest.mark.parametrize("case", CASES)
@@ -129,7 +130,7 @@ def test_potentials_that_follow_the_prefix(case, potential):
     """Chains from anywhere, one sample of each after 25 moves."""
     lm, fsa = CASES[case]
     held = potential()
-    other, power = (lm, 0.6) if isinstance(held, tt.inference.smc.LMPotential) else (OTHER, -0.4)
+    other, power = OTHER, 0.6 if isinstance(held, Follows) else -0.4
 
     def psi(x):
         other.start([[]])

@@ -18,6 +18,7 @@ from smc_reference import (
     EOS,
     HMM,
     LIMIT,
+    Follows,
     Fsa,
     N,
     V,
@@ -35,7 +36,6 @@ import tractile as tt
 from tractile.inference.smc import (
     ConstraintPotential,
     FunctionPotential,
-    LMPotential,
     LookaheadPotential,
     Potential,
     PrefixPotential,
@@ -103,10 +103,9 @@ POTENTIALS = {
     "zero": (lambda: FunctionPotential(zero_after_two), lambda x, c: zero_after_two(spelled(x, c))),
     "final": (lambda: FunctionPotential(phi, final=whole), lambda x, c: whole(spelled(x, c))),
     "twist": (lambda: FunctionPotential(phi, twist=True), lambda x, c: 1.0),
-    "temperature": (lambda: LMPotential(0.6), lambda x, c: under(CASES[c][0], 0.6)(x, c)),
-    "ensemble": (lambda: LMPotential(1.0, OTHER), under(OTHER, 1.0)),
-    "contrast": (lambda: LMPotential(-0.4, OTHER), under(OTHER, -0.4)),
-    "contrast, held": (lambda: LMPotential(-0.4, OTHER).at(every_line), under(OTHER, -0.4)),
+    "ensemble": (lambda: Follows(1.0, OTHER), under(OTHER, 1.0)),
+    "contrast": (lambda: Follows(-0.4, OTHER), under(OTHER, -0.4)),
+    "contrast, held": (lambda: Follows(-0.4, OTHER).at(every_line), under(OTHER, -0.4)),
     "constraint": (
         lambda: ConstraintPotential(as_automaton(NO_TWO_ZEROS)),
         lambda x, c: float(NO_TWO_ZEROS.accepts(unpadded(x, c))),
@@ -120,9 +119,7 @@ POTENTIALS = {
         lambda x, c: float(NO_TWO_ZEROS.accepts(unpadded(x, c))),
     ),
     "product": (
-        lambda: (
-            FunctionPotential(phi, every_line) * LMPotential(0.5, OTHER) * FunctionPotential(zero_after_two)
-        ),
+        lambda: FunctionPotential(phi, every_line) * Follows(0.5, OTHER) * FunctionPotential(zero_after_two),
         lambda x, c: phi(spelled(x, c)) * under(OTHER, 0.5)(x, c) * zero_after_two(spelled(x, c)),
     ),
 }
@@ -418,31 +415,9 @@ def test_bad_settings_are_errors():
             FunctionPotential(phi, **bad)
     with pytest.raises(tt.errors.PotentialError, match="boundary at 999"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=FunctionPotential(phi, lambda text: 999))
-    with pytest.raises(tt.errors.EvidenceError, match="followed twice"):
-        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(0.5, lm))
-    with pytest.raises(tt.errors.EvidenceError, match="needs its own language model"):
-        LMPotential(0.5, prompt=[0])
-    small = tt.TableLM({(): [math.log(0.5)] * 2})
-    with pytest.raises(tt.VocabularyMismatch, match="2 tokens"):
-        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(0.5, small))
     two = as_automaton(Fsa([(0, [0, 1], 0)], 0, [0], 2))
     with pytest.raises(tt.VocabularyMismatch, match="2 tokens"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=ConstraintPotential(two))
-    certain = tt.TableLM({(): torch.tensor([0.0, 0.5, 0.5]).double().log()})
-    with pytest.raises(tt.errors.PotentialError, match="zero probability"):
-        tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=LMPotential(-1.0, certain))
-
-
-def test_another_prompt_for_the_same_model():
-    """Contrast with the model under another prompt."""
-    lm, fsa = CASES["ended"]
-    again = tt.TableLM(random_table(V, 2, seed=3), EOS)
-    potential = LMPotential(-0.5, again, prompt=[1, 1])
-    post = tt.smc(lm, [0], as_automaton(fsa), "gcd", None, 8, N, 0, potential=potential, ess_threshold=0.0)
-    plain = tt.smc(lm, [0], as_automaton(fsa), "gcd", None, 8, N, 0, ess_threshold=0.0)
-    for p, q in zip(post.particles, plain.particles, strict=True):
-        other = sequence_log_prob(again, p.token_ids, [1, 1])
-        assert p.log_weight - q.log_weight == pytest.approx(-0.5 * other)
 
 
 def test_shared_states_are_evaluated_once():

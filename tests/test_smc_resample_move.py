@@ -9,6 +9,7 @@ from smc_reference import (
     COMPILED,
     HMM,
     LIMIT,
+    Follows,
     N,
     against_enumeration,
     as_automaton,
@@ -41,8 +42,8 @@ SETTINGS = {
         },
         lambda x, c: phi(spelled(x, c)),
     ),
-    "another power of the model": (
-        {"proposal": "pgcd", "potential": tt.inference.smc.LMPotential(0.0)},
+    "a potential with a state": (
+        {"proposal": "pgcd", "potential": Follows(0.0, CASES["ended"][0])},
         lambda x, c: 1.0,
     ),
 }

@@ -22,7 +22,7 @@ from .equivalence import json_value
 from .islands import Island
 from .mcmc import mcmc, resample_move
 from .posterior import Particle, Posterior
-from .potentials import ConstraintPotential, LMPotential, LookaheadPotential, Potential, PrefixPotential
+from .potentials import ConstraintPotential, LookaheadPotential, Potential, PrefixPotential
 from .presets import PRESETS, Preset
 from .proposals import (
     GCDProposal,
@@ -91,7 +91,6 @@ __all__ = [
     "Extension",
     "PrefixPotential",
     "LookaheadPotential",
-    "LMPotential",
     "ConstraintPotential",
     "Attribute",
     "FunctionPotential",

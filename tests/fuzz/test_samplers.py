@@ -345,18 +345,12 @@ POTENTIALS = {
     "lines": (lambda: sampling.FunctionPotential(worth, sampling.every_line), lambda x, case: value_of(x, case, worth)),
     "zeros": (lambda: sampling.FunctionPotential(forbids), lambda x, case: value_of(x, case, forbids)),
     "twist": (lambda: sampling.FunctionPotential(worth, twist=True), lambda x, case: 1.0),
-    "own model": (lambda: sampling.LMPotential(0.7), lambda x, case: power_of(case, x, 0.7)),
-    "own model, held": (
-        lambda: sampling.LMPotential(0.7).at(sampling.every_clause), lambda x, case: power_of(case, x, 0.7)),
+    "held": (
+        lambda: sampling.FunctionPotential(worth).at(sampling.every_clause), lambda x, case: value_of(x, case, worth)),
     "product": (
-        lambda: sampling.FunctionPotential(forbids) * sampling.LMPotential(0.3)
-        * sampling.FunctionPotential(worth, sampling.at_end),
-        lambda x, case: value_of(x, case, forbids) * power_of(case, x, 0.3) * value_of(x, case, worth)),
+        lambda: sampling.FunctionPotential(forbids) * sampling.FunctionPotential(worth, sampling.at_end),
+        lambda x, case: value_of(x, case, forbids) * value_of(x, case, worth)),
 }  # fmt: skip
-
-
-def power_of(case, x, power):
-    return math.exp(power * sequence_log_prob(case.lm, unpadded(x, case)))
 
 
 def unpadded(x, case):
