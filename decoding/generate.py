@@ -8,15 +8,14 @@ from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from ..circuits.hmm import HMM
 from ..constraints.output_type import OutputType, output_type
-from ..errors import EvidenceError, FormatError, NoParticleSurvived
+from ..errors import FormatError, NoParticleSurvived
 from ..inference.arguments import whole
-from ..inference.smc.arguments import a_language_model, broadcast, compiled
+from ..inference.smc.arguments import a_language_model, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.posterior import Posterior
-from ..inference.smc.presets import PRESETS, Preset
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.sampler import smc
-from ..inference.smc.settings import PROPOSALS
+from ..inference.smc.settings import a_proposal
 from ..inference.smc.user_potential import FunctionPotential
 from ..lm.base import Prompt
 
@@ -34,7 +33,7 @@ def generate(
     samples: None = None,
     posterior: Literal[False] = False,
     hmm: HMM | str | Path | None = None,
-    method: str | Proposal | Preset | None = None,
+    method: str | Proposal | None = None,
     particles: int = 16,
     seed: int = 0,
 ) -> T: ...
@@ -51,7 +50,7 @@ def generate(
     samples: int | None = None,
     posterior: bool = False,
     hmm: HMM | str | Path | None = None,
-    method: str | Proposal | Preset | None = None,
+    method: str | Proposal | None = None,
     particles: int = 16,
     seed: int = 0,
 ) -> Any: ...
@@ -67,7 +66,7 @@ def generate(
     samples: int | None = None,
     posterior: bool = False,
     hmm: HMM | str | Path | None = None,
-    method: str | Proposal | Preset | None = None,
+    method: str | Proposal | None = None,
     particles: int = 16,
     seed: int = 0,
 ) -> Any:
@@ -97,8 +96,7 @@ def generate(
     hmm
         An HMM distilled from the model, or its folder. It guides the samples (P-GCD).
     method
-        The name of a proposal (see :func:`.smc`) or of a preset (``tt.inference.smc.PRESETS``), or a :class:`.Proposal` or
-        :class:`.Preset`. Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
+        The name of a proposal (see :func:`.smc`), or a :class:`.Proposal`. Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
     particles
         The number of weighted samples; at least ``samples`` are made.
     seed
@@ -140,23 +138,12 @@ def generate(
     particles = max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
     prompts: list[Any] = list(prompt) if several else [prompt]
-    used = a_method(method, hmm)
+    used = None if method is None else a_proposal(method, name=f"{who}: method")
     valid = FunctionPotential(kind.accepts, at_end, name=f"{who}: output")
-    if isinstance(used, Preset):
-        if not used.constrained:
-            raise EvidenceError(
-                "generate: the preset uses no constraint, so its texts have no value; choose another method"
-            )
-        budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens", who)
-        runs = [
-            used.run(lm, text, fa, valid if used.potential else None, hmm, particles, budget, seed + i)
-            for i, (text, budget) in enumerate(zip(prompts, budgets, strict=True))
-        ]
-    else:
-        runs = smc(
-            lm, prompts=prompts, fa=fa, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
-            seed=seed, potential=valid,
-        )  # fmt: skip
+    runs = smc(
+        lm, prompts=prompts, fa=fa, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
+        seed=seed, potential=valid,
+    )  # fmt: skip
     for run in runs:
         if run.failed and run.refused:
             refuse(kind, run.refused)
@@ -181,19 +168,3 @@ def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int)
     if samples is None:
         return kind.parse(run.best.text)
     return [kind.parse(particle.text) for particle in run.sample(samples, seed)]
-
-
-def a_method(method: Any, hmm: Any) -> str | Proposal | Preset:
-    """Look up the proposal or preset that ``method`` names; None: "pgcd" with an HMM, else "gcd". Raises ``EvidenceError``."""
-    if method is None:
-        return "gcd" if hmm is None else "pgcd"
-    if isinstance(method, Proposal | Preset):
-        return method
-    if isinstance(method, str) and method in PROPOSALS:
-        return method
-    if isinstance(method, str) and method in PRESETS:
-        return PRESETS[method]
-    raise EvidenceError(
-        f"generate: method is {method!r}; give a Proposal or a Preset of tt.inference.smc, or one of "
-        f"{', '.join({**PROPOSALS, **PRESETS})}"
-    )

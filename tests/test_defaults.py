@@ -20,9 +20,9 @@ SAME = {
 }  # fmt: skip
 DIFFERENT = {
     "max_new_tokens": {"infill": 16, None: 64},
-    "proposal": {"speculative": "gcd", "Preset": "lcd", None: "pgcd"},
-    "ess_threshold": {"Preset": 0.0, None: 0.5},
-    "resampling": {"Preset": "multinomial", None: "systematic"},
+    "proposal": {"speculative": "gcd", None: "pgcd"},
+    "ess_threshold": {None: 0.5},
+    "resampling": {None: "systematic"},
     "tolerance": {"em": 1e-6, None: 0.0},
 }
 

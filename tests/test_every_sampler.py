@@ -10,7 +10,7 @@ import torch
 import tractile as tt
 from tractile.circuits.narrowing import Narrowing
 from tractile.inference import smc as sampling
-from tractile.inference.smc import presets, user_function
+from tractile.inference.smc import user_function
 from tractile.inference.smc.step import Knowledge
 from tractile.inference.smc.trace import END, SHOWN
 
@@ -124,20 +124,6 @@ def test_a_trace_says_what_became_of_each_particle():
             assert (status == "dead") == (weight == 0)
     assert {status for step in killed.trace.steps for status in step.status} >= {"grows", "dead"}
     assert {status for step in steps for status in step.status} == {"grows", "ended"}
-
-
-@pytest.mark.parametrize("name", presets.PRESETS)
-def test_presets_that_weigh_by_a_potential_want_one(name):
-    preset = presets.PRESETS[name]
-
-    def run():
-        return preset.run(tt.CircuitLM(HMM, 2, VOCAB), [], automaton(), particles=4, max_new_tokens=3)
-
-    if preset.potential:
-        with pytest.raises(tt.errors.EvidenceError, match="weighs sequences by a potential: give potential="):
-            run()
-    else:
-        assert len(run().texts) == 4
 
 
 def test_the_values_of_a_function_that_are_kept_are_the_latest(monkeypatch):

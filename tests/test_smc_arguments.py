@@ -103,7 +103,6 @@ def test_a_function_is_a_potential_of_complete_texts():
     assert post.log_evidence == expected.log_evidence
     sampled = sampling.importance_sampling(LM, P, CAT, "gcd", particles=32, potential=cats, **SMALL)
     assert sampled.best.text == " cat"
-    assert sampling.PRESETS["full-smc"].run(LM, P, CAT, cats, particles=32, **SMALL).best.text == " cat"
 
 
 def test_an_hmm_from_its_folder(tmp_path, compiled):
@@ -122,9 +121,8 @@ def test_an_hmm_from_its_folder(tmp_path, compiled):
         lambda **a: sampling.mcmc(**a, proposal="gcd", samples=4, burn_in=0).samples[0].text,
         lambda **a: sampling.resample_move(**a, proposal="gcd", particles=2).texts[0],
         lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=2).texts[0],
-        lambda **a: sampling.PRESETS["grammar-only-is"].run(**a, particles=8).best.text,
     ],
-    ids=["beam_search", "mcmc", "resample_move", "importance_sampling", "preset"],
+    ids=["beam_search", "mcmc", "resample_move", "importance_sampling"],
 )
 def test_every_sampler_takes_them(run):
     given = {"lm": MODEL, "prompt": P, "fa": CAT, "tokenizer": TOKENIZER, **SMALL}

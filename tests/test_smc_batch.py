@@ -102,7 +102,6 @@ PROPOSALS = {
     "characters": lambda: sampling.CharacterProposal(Letters(), letters),
     "either, tables": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal()]),
     "either, chosen": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.AWRSProposal(fair)]),
-    "uncorrected": lambda: sampling.Uncorrected(sampling.LCDProposal()),
 }
 
 

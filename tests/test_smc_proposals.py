@@ -259,8 +259,8 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("inside", [lambda p: p, sampling.Uncorrected, lambda p: sampling.EitherProposal([p, GCDProposal()])],
-                         ids=["plain", "uncorrected", "either"])  # fmt: skip
+@pytest.mark.parametrize("inside", [lambda p: p, lambda p: sampling.EitherProposal([p, GCDProposal()])],
+                         ids=["plain", "either"])  # fmt: skip
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside):
     """Never "failed", and never an invalid text: in the sampler and its moves."""
@@ -336,11 +336,8 @@ def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
 STRENGTHS = {
     "lookahead": (lambda: LookaheadProposal(0.3), 0.3),
     "mixture": (MixtureProposal, 1.0),
-    "uncorrected": (lambda: sampling.Uncorrected(LookaheadProposal(0.3)), 0.3),
     "awrs": (lambda: sampling.AWRSProposal(bool, base=LookaheadProposal(0.3)), 0.3),
     "either": (lambda: sampling.EitherProposal([GCDProposal(), LookaheadProposal(0.3)]), 0.3),
-    "uncorrected awrs": (
-        lambda: sampling.Uncorrected(sampling.AWRSProposal(bool, base=LookaheadProposal(0.3))), 0.3),
 }  # fmt: skip
 
 

@@ -4,13 +4,14 @@ import logging
 
 import pytest
 import torch
-from smc_reference import CASES, HMM, N, V, as_automaton, random_table
+from smc_reference import CASES, ENDED, EXACT, HMM, Fsa, N, V, as_automaton, hmm_next, random_table
 
 import tractile as tt
 from tractile.distill import ContextHead, Copying
 from tractile.embedded import load_lm
-from tractile.inference.smc import Uncorrected, prompted, query_cache
+from tractile.inference.smc import prompted, query_cache
 from tractile.inference.smc.prompted import KEPT, READERS
+from tractile.inference.smc.query_cache import guided
 
 
 @pytest.fixture
@@ -191,4 +192,26 @@ def test_a_part_of_your_own(tmp_path, monkeypatch):
     monkeypatch.setitem(READERS, "mine.txt", lambda hmm, folder, lm, prompt: other)
     lm = tt.TableLM(random_table(V, 1, seed=2))
     assert prompted.prompted(tt.HMM.from_pretrained(tmp_path), lm, []) is other
-    assert Uncorrected(tt.inference.smc.GCDProposal()).potential is not None
+
+
+def test_the_guiding_query_is_kept_with_its_automaton():
+    fa = as_automaton(ENDED)
+    first = guided(HMM, fa, N).start(2)
+    again = guided(HMM, fa, N).start(1)
+    assert first.guide._tables is again.guide._tables
+    first.advance(torch.tensor([0, 1]))
+    again.advance(torch.tensor([1]))
+    assert first.lookahead().shape == (2, V)  # their rows are their own
+    torch.testing.assert_close(first.lookahead()[1], again.lookahead()[0])
+    assert guided(HMM, fa, N + 1).guide._tables is not first.guide._tables
+    assert guided(HMM, as_automaton(EXACT), N).guide._tables is not first.guide._tables
+
+
+def test_a_changed_hmm_is_not_taken_for_the_one_before():
+    hmm = tt.HMM.random(3, V, seed=1, dtype=torch.float64)
+    fa = as_automaton(Fsa([(0, [0, 2], 0), (0, 1, 1), (1, [0, 1, 2], 1)], 0, [1], V))
+    before = guided(hmm, fa, 2).start(1).lookahead()[0, 0]
+    hmm.emission_probs.copy_(tt.HMM.random(3, V, seed=2, dtype=torch.float64).emission_probs)
+    after = guided(hmm, fa, 2).start(1).lookahead()[0, 0]
+    assert float(after.exp()) == pytest.approx(hmm_next(hmm, (0,))[1])
+    assert abs(float(after - before)) > 1e-3

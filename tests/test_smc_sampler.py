@@ -407,3 +407,12 @@ def test_bad_settings_are_errors():
         tt.smc(lm, [], as_automaton(ONE_ONE), "gcd")
     with pytest.raises(tt.VocabularyMismatch, match="ends a sequence with token 0"):
         tt.smc(tt.TableLM(random_table(V, 1, seed=3), 0), [], fa, "gcd")
+
+
+def test_no_constraint_is_the_language_model():
+    lm, _ = CASES["ended"]
+    post = tt.smc(lm, [], None, "lm", particles=300, max_new_tokens=N, seed=1)
+    assert torch.equal(post.log_weights, torch.zeros(300, dtype=torch.float64))
+    first = sum(ids[0] == EOS for ids in post.token_ids) / 300
+    p = math.exp(sequence_log_prob(lm, (EOS,)))
+    assert first == pytest.approx(p, abs=4.42 * math.sqrt(p * (1 - p) / 300))

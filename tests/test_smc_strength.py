@@ -291,7 +291,7 @@ def test_where_nothing_finds_it_that_is_an_error():
         sampling.LookaheadProposal("best")
 
 
-def test_chains_moves_presets_and_islands_find_it_too():
+def test_chains_moves_and_islands_find_it_too():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     assert sampling.mcmc(lm, [], fa, "pgcd", HMM, 4, N, burn_in=2).samples
@@ -301,10 +301,6 @@ def test_chains_moves_presets_and_islands_find_it_too():
     assert post.islands[1].calibration is not None
     mixed = sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal("auto")])
     assert tt.smc(lm, [], fa, mixed, HMM, 4, N).calibration is not None
-    assert (
-        sampling.Preset(proposal="pgcd").run(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).strength
-        is not None
-    )
     said = tt.smc(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).to_dict()
     assert said["strength"] in STRENGTHS
     assert len(said["calibration"]) == len(STRENGTHS)

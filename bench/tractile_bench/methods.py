@@ -23,7 +23,7 @@
       gcd-…              2. to 7. and steering with the proposal of gcd    ours: none is lost to the budget
 
 Names of proposals are those of :func:`tractile.smc`: a method without a preset is ``smc(proposal=name)``, the others are
-``tractile.inference.smc.PRESETS``.
+:data:`.presets.PRESETS`.
 
 A text that the budget cuts off counts as an answer, and a wrong one, under methods that would return it: lcd-unweighted, and
 lcd and awrs, as in Table 1 of the first paper. Under the other methods it has weight zero.
@@ -43,13 +43,14 @@ from tractile.inference.smc import (
     Proposal,
 )
 from tractile.inference.smc.boundaries import at_end
-from tractile.inference.smc.presets import PRESETS, Preset
 from tractile.inference.smc.settings import PROPOSALS
+
+from .presets import PRESETS, Preset
 
 
 @dataclass(frozen=True)
 class Method(Preset):
-    """A :class:`~tractile.smc.Preset` with a title and the rules by which its answers are counted.
+    """A :class:`.Preset` with a title and the rules by which its answers are counted.
 
     ``cut_off``: texts that hit the token budget keep their weights; ``aligned``: particles wait for each other at the task's
     :meth:`~.base.Task.align` before they are resampled.
@@ -80,7 +81,7 @@ def _smc(title: str, proposal: str, **settings: Any) -> Method:
 
 
 def _preset(title: str, name: str) -> Method:
-    """Make a method of paper 2 from a preset of the library."""
+    """Make a method of paper 2 of a preset."""
     preset = PRESETS[name]
     return Method(
         **vars(preset),

@@ -16,14 +16,13 @@ from .boundaries import (
 from .bytewise import CharacterProposal
 from .cars import CARSProposal
 from .chains import Chains, Draw
-from .composite import EitherProposal, Uncorrected
+from .composite import EitherProposal
 from .confidence import Estimate
 from .equivalence import json_value
 from .islands import Island
 from .mcmc import mcmc, resample_move
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LookaheadPotential, Potential, PrefixPotential
-from .presets import PRESETS, Preset
 from .proposals import (
     GCDProposal,
     LCDProposal,
@@ -59,8 +58,6 @@ __all__ = [
     "resample_move",
     "Chains",
     "Draw",
-    "PRESETS",
-    "Preset",
     "Posterior",
     "Particle",
     "Runs",
@@ -84,7 +81,6 @@ __all__ = [
     "CARSProposal",
     "CharacterProposal",
     "EitherProposal",
-    "Uncorrected",
     "Potential",
     "PotentialError",
     "ProposalError",

@@ -1,4 +1,4 @@
-"""Proposals made of others: mixtures, and a proposal without its weights."""
+"""Mixtures of proposals."""
 
 from __future__ import annotations
 
@@ -108,48 +108,3 @@ class _Mixture(Tabular):
             total = belief.logsumexp(dim=1, keepdim=True)
             terms.append(math.log(weight) + belief - total.masked_fill(total.isneginf(), 0.0))
         return torch.stack(terms).logsumexp(dim=0)
-
-
-@final
-class Uncorrected(Proposal):
-    """A proposal without its weights, biased on purpose: with LCD, the usual locally constrained decoding.
-
-    Samples follow the local product of experts and are not properly weighted. A weight of zero stays zero.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
-    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> from tractile.inference.smc import Uncorrected
-    >>> post = tt.smc(lm, [], second, Uncorrected(tt.inference.smc.GCDProposal()), particles=4, max_new_tokens=2, seed=0)
-    >>> round(post.log_evidence, 4)  # weights of one: no estimate of log 0.2
-    0.0
-    """
-
-    def __init__(self, proposal: Proposal) -> None:
-        self.proposal, self.needs = proposal, proposal.needs
-
-    @property
-    def potential(self) -> Potential:
-        """The default potential of the proposal."""
-        return self.proposal.potential
-
-    @property
-    def unsettled(self) -> Literal["auto"] | Strength | None:
-        """The strength that the proposal has to find."""
-        return self.proposal.unsettled
-
-    @property
-    def strength_used(self) -> float | None:
-        """The strength of the proposal."""
-        return self.proposal.strength_used
-
-    def settled(self, strength: Strength) -> Proposal:
-        """Return the proposal with this strength, uncorrected."""
-        return Uncorrected(self.proposal.settled(strength))
-
-    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        tokens, log_weight = self.proposal.draw_checked(step, generator)
-        return tokens, torch.zeros_like(log_weight).masked_fill(log_weight.isneginf(), -torch.inf)

@@ -19,7 +19,7 @@ from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_
 
 import tractile as tt
 from tractile.inference import smc as sampling
-from tractile.inference.smc import MaskedAWRSProposal, Step, Uncorrected, resampling
+from tractile.inference.smc import MaskedAWRSProposal, Step, resampling
 from tractile.inference.smc.blackbox import RowContext
 from tractile.inference.smc.settings import PROPOSALS
 from tractile.inference.smc.step import Knowledge
@@ -411,7 +411,7 @@ def proposals(draw):
     checked = st.sampled_from(list(BLACK_BOXES)).flatmap(
         lambda kind: tabular().map(lambda base: (BLACK_BOXES[kind], base))
     )
-    made = draw(st.one_of(plain, plain, checked, tabular().map(Uncorrected), adaptive()))
+    made = draw(st.one_of(plain, plain, checked, adaptive()))
     if isinstance(made, tuple):
         kind, base = made
         return kind(lambda tokens: tokens.count(1) < 2, base), lambda x: float(x.count(1) < 2)

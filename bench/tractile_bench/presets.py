@@ -1,4 +1,4 @@
-"""The named methods of controlled generation, each a setting of the one loop in :mod:`.sampler` (Loula et al. 2025, §3).
+"""The named methods of controlled generation, each a setting of :func:`tractile.smc` (Loula et al. 2025, §3).
 
 They differ in whether the constraint is used; whether the proposal's weights are used (without them the samples follow the
 *local* product of experts); whether a potential is used; when particles are resampled, and how. Base LM, LCD and
@@ -12,17 +12,48 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from ...circuits.hmm import HMM
-from ...errors import EvidenceError
-from ...lm.base import LanguageModel, Prompt
-from .arguments import ConstraintLike, PotentialLike, a_potential
-from .boundaries import Boundary, at_end
-from .composite import Uncorrected
-from .posterior import Posterior
-from .potentials import PrefixPotential
-from .proposals import Proposal
-from .sampler import smc
-from .settings import a_proposal
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from tractile.circuits import HMM
+from tractile.errors import EvidenceError
+from tractile.inference.smc import Posterior, Potential, PrefixPotential, Proposal, Step, at_end, smc
+from tractile.inference.smc.arguments import ConstraintLike, PotentialLike, a_potential
+from tractile.inference.smc.boundaries import Boundary
+from tractile.inference.smc.settings import a_proposal
+from tractile.lm.base import LanguageModel, Prompt
+
+
+@final
+class Uncorrected(Proposal):
+    """A proposal without its weights, biased on purpose: with LCD, the usual locally constrained decoding.
+
+    Samples follow the local product of experts and are not properly weighted. A weight of zero stays zero.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
+    >>> from tractile_bench.presets import Uncorrected
+    >>> post = tt.smc(lm, [], second, Uncorrected(tt.inference.smc.GCDProposal()), particles=4, max_new_tokens=2, seed=0)
+    >>> round(post.log_evidence, 4)  # weights of one: no estimate of log 0.2
+    0.0
+    """
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal, self.needs = proposal, proposal.needs
+
+    @property
+    def potential(self) -> Potential:
+        """The default potential of the proposal."""
+        return self.proposal.potential
+
+    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        tokens, log_weight = self.proposal.draw_checked(step, generator)
+        return tokens, torch.zeros_like(log_weight).masked_fill(log_weight.isneginf(), -torch.inf)
 
 
 @dataclass(frozen=True)
@@ -31,12 +62,11 @@ class Preset:
 
     ``constrained``: whether the constraint is used. ``proposal``: a name or a :class:`Proposal`. ``corrected``: whether the
     proposal's weights count. ``potential``: whether the given potential is used; with an ``ess_threshold`` of 0 only at the end.
-    ``ess_threshold``, ``resampling`` and ``beam_factor`` are as in :func:`.sampler.smc`.
+    ``ess_threshold``, ``resampling`` and ``beam_factor`` are as in :func:`tractile.smc`.
 
     Examples
     --------
-    >>> import tractile as tt
-    >>> preset = tt.inference.smc.Preset(proposal="gcd", ess_threshold=0.5)
+    >>> preset = Preset(proposal="gcd", ess_threshold=0.5)
     >>> preset.proposal, preset.corrected, preset.resampling
     ('gcd', True, 'multinomial')
     """
@@ -63,7 +93,7 @@ class Preset:
         *,
         tokenizer: Any = None,
     ) -> Posterior:
-        """Run :func:`.sampler.smc` with these settings, without the arguments that the preset does not use.
+        """Run :func:`tractile.smc` with these settings, without the arguments that the preset does not use.
 
         ``align`` is used if particles are resampled and not split. Raises :class:`EvidenceError` if the preset uses a potential
         and none is given.

@@ -9,25 +9,21 @@ import pytest
 import torch
 from smc_reference import (
     CASES,
-    ENDED,
     EOS,
-    EXACT,
     HMM,
     LIMIT,
-    Fsa,
     N,
     V,
     against_enumeration,
     as_automaton,
     enumerate_target,
-    hmm_next,
     padded,
     sequence_log_prob,
 )
 
 import tractile as tt
-from tractile.inference.smc import PRESETS, FunctionPotential
-from tractile.inference.smc.query_cache import guided
+from tractile.inference.smc import FunctionPotential
+from tractile_bench.presets import PRESETS
 
 
 def phi(text):
@@ -134,43 +130,8 @@ def test_uncorrected_weights_are_zero_or_one():
         replace(PRESETS["lcd"], proposal="best").run(LM, [], as_automaton(FSA), max_new_tokens=N)
 
 
-def test_no_constraint_is_the_language_model():
-    lm, _ = CASES["ended"]
-    post = tt.smc(lm, [], None, "lm", particles=300, max_new_tokens=N, seed=1)
-    assert torch.equal(post.log_weights, torch.zeros(300, dtype=torch.float64))
-    first = sum(ids[0] == EOS for ids in post.token_ids) / 300
-    p = math.exp(sequence_log_prob(lm, (EOS,)))
-    assert first == pytest.approx(p, abs=4.42 * math.sqrt(p * (1 - p) / 300))
-
-
-# The sweep behind pgcd is made once
-
-
-def test_the_guiding_query_is_kept_with_its_automaton():
-    fa = as_automaton(ENDED)
-    first = guided(HMM, fa, N).start(2)
-    again = guided(HMM, fa, N).start(1)
-    assert first.guide._tables is again.guide._tables
-    first.advance(torch.tensor([0, 1]))
-    again.advance(torch.tensor([1]))
-    assert first.lookahead().shape == (2, V)  # their rows are their own
-    torch.testing.assert_close(first.lookahead()[1], again.lookahead()[0])
-    assert guided(HMM, fa, N + 1).guide._tables is not first.guide._tables
-    assert guided(HMM, as_automaton(EXACT), N).guide._tables is not first.guide._tables
-
-
-def test_a_changed_hmm_is_not_taken_for_the_one_before():
-    hmm = tt.HMM.random(3, V, seed=1, dtype=torch.float64)
-    fa = as_automaton(Fsa([(0, [0, 2], 0), (0, 1, 1), (1, [0, 1, 2], 1)], 0, [1], V))
-    before = guided(hmm, fa, 2).start(1).lookahead()[0, 0]
-    hmm.emission_probs.copy_(tt.HMM.random(3, V, seed=2, dtype=torch.float64).emission_probs)
-    after = guided(hmm, fa, 2).start(1).lookahead()[0, 0]
-    assert float(after.exp()) == pytest.approx(hmm_next(hmm, (0,))[1])
-    assert abs(float(after - before)) > 1e-3
-
-
 def test_the_documented_table_is_the_presets():
-    page = (Path(__file__).resolve().parent.parent / "docs/howto/smc.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parent.parent / "docs/howto/bench.md").read_text(encoding="utf-8")
     header, _, *rows = [line for line in page.partition("| preset |")[2].splitlines() if line][
         : 2 + len(PRESETS)
     ]
@@ -203,3 +164,13 @@ def test_particles_wait_where_they_are_resampled():
             for align in (None, tt.inference.smc.every_line)
         )
         assert alone.to_dict() == asked.to_dict()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_those_that_weigh_by_a_potential_want_one(name):
+    preset = PRESETS[name]
+    if preset.potential:
+        with pytest.raises(tt.errors.EvidenceError, match="weighs sequences by a potential: give potential="):
+            preset.run(LM, [], as_automaton(FSA), particles=4, max_new_tokens=N)
+    else:
+        assert len(preset.run(LM, [], as_automaton(FSA), particles=4, max_new_tokens=N).texts) == 4
