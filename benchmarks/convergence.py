@@ -13,7 +13,7 @@ A sample is one of the k particles of a run, drawn by weight. Two distances from
 The truth: *circuit*, an HMM as the language model and p(x | constraint) by enumeration; its guide is the same HMM with every
 distribution blurred towards the uniform one. *embedded*, the embedded model and HMM, and four large P-GCD runs as truth,
 checked by rejection sampling. *fewer*, on the circuit: how many times fewer particles P-GCD needs than GCD without resampling,
-over how rare the constraint and how blurred the guide. *adaptive*: what the adaptive proposal learns.
+over how rare the constraint and how blurred the guide.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from transformers.utils.logging import disable_progress_bar
 
 import tractile as tt
 from tractile.embedded import load_hmm, load_lm
+from tractile_bench.rejection import rejection_sampling
 
 V, N, HIDDEN = 5, 7, 6
 RARE, BLUR = 0.12, 0.35
@@ -265,7 +266,7 @@ def embedded(words: list[str], truth: int, tries: int) -> Problem:
                 if weight:
                     target[cell(tokens)] += weight * share
         halves.append(target / target.sum())
-    exact = tt.inference.smc.rejection_sampling(lm, PROMPT, fa, tries, BUDGET, 0, tries, 256)
+    exact = rejection_sampling(lm, PROMPT, fa, tries, BUDGET, 0, tries, 256)
     name = (
         f"embedded, contains {' and '.join(map(repr, words))}: Z = {math.exp(log_z):.5f} (four runs of {truth} particles, "
         f"relative sd {float((estimates - log_z).exp().std()):.3f}; rejection: {exact.acceptance_rate:.5f} of {exact.tries})"
@@ -398,34 +399,6 @@ def fewer(rares: list[float], blurs: list[float]) -> str:
     return "\n".join(lines)
 
 
-def adaptive(objects: int, stages: list[int]) -> str:
-    """KL of one draw of the adaptive proposal to the target of ``circuit-1``, by how much was drawn before."""
-    problem = circuit([(3, 4)])
-    lines = [
-        "| base | " + " | ".join(f"after {n}" for n in stages) + " |",
-        "| --- |" + " --- |" * len(stages),
-    ]
-    for name, base in (
-        ("GCD", tt.inference.smc.GCDProposal()),
-        ("lookahead", tt.inference.smc.LookaheadProposal()),
-    ):
-        gaps: list[list[float]] = [[] for _ in stages]
-        for one in range(objects):
-            proposal, drawn = tt.inference.smc.AdaptiveProposal(base), 0
-            for seed in itertools.count():
-                post = tt.inference.smc.importance_sampling(
-                    problem.lm, [], problem.fa, proposal, problem.hmm, 16, N, 10_000 * one + seed
-                )
-                if drawn in stages:
-                    gaps[stages.index(drawn)].append(problem.log_z - float(post.log_weights.mean()))
-                drawn += 16
-                if drawn > stages[-1]:
-                    break
-        cells = [f"{statistics.fmean(g):.2f} ± {statistics.stdev(g) / math.sqrt(objects):.2f}" for g in gaps]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Print the tables; keep the distances, draw the plot."""
     parser = argparse.ArgumentParser(
@@ -433,9 +406,7 @@ def main() -> None:
     )
     words = {"circuit-1": [(3, 4)], "circuit-2": [(3, 3), (4,)]}
     texts = {"embedded-1": [" dog"], "embedded-2": [" dog", " park"]}
-    parser.add_argument(
-        "parts", nargs="*", help=f"of {', '.join([*words, *texts, 'fewer', 'adaptive'])}; default: all"
-    )
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts, 'fewer'])}; default: all")
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--runs", type=int, default=400, help="for each cell; a tenth on the embedded model")
     parser.add_argument(
@@ -447,12 +418,8 @@ def main() -> None:
     disable_progress_bar()
     smoke, runs = arguments.smoke, 4 if arguments.smoke else arguments.runs
     methods = ["GCD", OURS, "AWRS"] if smoke else list(METHODS)
-    everything = [*words, *texts, "fewer", "adaptive"]
-    for name in arguments.parts or (["circuit-1", "embedded-1", "adaptive"] if smoke else everything):
-        if name == "adaptive":
-            stages = [0, 16] if smoke else [0, 64, 256, 1024, 4096]
-            print("\nKL of a draw, adaptive proposal:\n\n" + adaptive(2 if smoke else 10, stages), flush=True)
-            continue
+    everything = [*words, *texts, "fewer"]
+    for name in arguments.parts or (["circuit-1", "embedded-1"] if smoke else everything):
         if name == "fewer":
             rares = [0.12] if smoke else [1.0, 0.5, 0.25, 0.12, 0.06, 0.03]
             blurs = [0.35] if smoke else [0.05, 0.2, 0.35, 0.5, 0.7, 0.9]

@@ -25,6 +25,8 @@ from typing import Any
 import torch
 
 import tractile as tt
+from tractile_bench.cars import CARSProposal
+from tractile_bench.rejection import rejection_sampling
 
 V, N, WORD = 3, 6, (0, 1, 1)
 Law = Mapping[tuple[int, ...], float]
@@ -97,12 +99,10 @@ def particles(proposal: Any, **options: Any) -> Callable[[Any, int, int], Law]:
 
 def cars(lm: Any, calls: int, seed: int) -> Law:
     """Constrained adaptive rejection sampling until the calls are used."""
-    proposal, found, tries = tt.inference.smc.CARSProposal(), Counter[tuple[int, ...]](), 0
+    proposal, found, tries = CARSProposal(), Counter[tuple[int, ...]](), 0
     while lm.calls < calls:
         seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        post = tt.inference.smc.rejection_sampling(
-            lm, [], FA, 1, N, seed_of_try, 1, proposal=proposal
-        ).posterior
+        post = rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1, proposal=proposal).posterior
         found.update(post.token_ids)
     return {x: n / found.total() for x, n in found.items()}
 
@@ -112,20 +112,7 @@ def rejection(lm: Any, calls: int, seed: int) -> Law:
     found, tries = Counter[tuple[int, ...]](), 0
     while lm.calls < calls:
         seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        found.update(
-            tt.inference.smc.rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1).posterior.token_ids
-        )
-    return {x: n / found.total() for x, n in found.items()}
-
-
-def asap(lm: Any, calls: int, seed: int) -> Law:
-    """Adaptive expected futures: draws one at a time from what was learned so far, equally weighted as in the paper."""
-    proposal, found, tries = tt.inference.smc.AdaptiveProposal(), Counter[tuple[int, ...]](), 0
-    while lm.calls < calls:
-        seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        found.update(
-            tt.inference.smc.importance_sampling(lm, [], FA, proposal, None, 1, N, seed_of_try).token_ids
-        )
+        found.update(rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1).posterior.token_ids)
     return {x: n / found.total() for x, n in found.items()}
 
 
@@ -143,7 +130,6 @@ METHODS: dict[str, Callable[[Any, int, int], Law]] = {
     "P-GCD, the default": particles("pgcd"),
     "AWRS": particles(tt.inference.smc.AWRSProposal(possible, has_word, tokens=True)),
     "MCMC, GCD's suffixes": mcmc,
-    "ASAp, unweighted": asap,
     "rejection sampling": rejection,
     "CARS": cars,
 }

@@ -12,8 +12,8 @@ MODULES = (tt, inference, smc, layers, circuits, circuits.builders, constraints)
 SAME = {
     "seed": 0, "particles": 16, "moves": 1, "temperature": 1.0, "strength": 1.0, "samples": 100,
     "chains": 4, "step": 1.0, "pseudocount": 0.0, "progress": False, "trace": False, "batched": False, "tokens": False,
-    "max_prefixes": 1 << 20, "on_narrowed": "warn", "whitespace": "space", "ignore_case": False, "word_boundaries": True,
-    "batch_size": 64, "beams": 8, "beam_factor": 1, "burn_in": 20, "draft": 4, "thin": 1, "max_tries": 10_000,
+    "on_narrowed": "warn", "whitespace": "space", "ignore_case": False, "word_boundaries": True,
+    "beams": 8, "beam_factor": 1, "burn_in": 20, "draft": 4, "thin": 1,
     "num_samples": 1, "processes": 0, "w": 0.5, "variable": 0, "root": 0,
     "paths": False, "joint": False, "zero_on_error": False, "twist": False, "log": False,
     "log_bias": 0.0, "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,

@@ -25,7 +25,6 @@ SAMPLERS = {
     "importance_sampling": lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=4),
     "resample_move": lambda **a: sampling.resample_move(**a, proposal="gcd", particles=4),
     "speculative": lambda **a: tt.speculative(**a, hmm=HMM, particles=4).posterior,
-    "rejection_sampling": lambda **a: sampling.rejection_sampling(**a, samples=2).posterior,
 }  # fmt: skip
 
 

@@ -140,10 +140,6 @@ def test_with_a_potential_moves_and_a_proposal_that_learns():
                 target, [], fa, "gcd", seed=i, potential=psi, ess_threshold=0.9, **settings
             ),
         ),
-        "learns": (
-            plain,
-            lambda i: tt.smc(target, [], fa, tt.inference.smc.AdaptiveProposal(), seed=i, **settings),
-        ),
     }
     fa = COMPILED["ended"]
     for name, (truth, run) in runs.items():
@@ -213,8 +209,6 @@ def test_bad_factors_are_named():
 
 def test_functions_that_need_probabilities_refuse_a_product():
     a = table_lm("ended", 3)
-    with pytest.raises(EvidenceError, match="do not sum to one"):
-        tt.inference.smc.rejection_sampling(a**2, [], COMPILED["ended"], 3, N)
     with pytest.raises(EvidenceError, match="do not sum to one"):
         tt.beam_search(a**2, [], COMPILED["ended"], N)
     with pytest.raises(EvidenceError, match="do not sum to one"):

@@ -129,15 +129,6 @@ def test_every_sampler_takes_them(run):
     assert run(**given) in (" cat", " dog")
 
 
-def test_rejection_sampling_takes_them():
-    any_text = tt.constraints.regex(r"[\s\S]*")
-    found = sampling.rejection_sampling(
-        MODEL, P, any_text, samples=2, max_new_tokens=4, tokenizer=TOKENIZER, max_tries=4
-    )
-    assert found.tries <= 4
-    assert sampling.rejection_sampling(LM, P, None, samples=2, max_new_tokens=4).accepted == 2
-
-
 def test_the_logits_processor_compiles():
     processor = tt.ConstraintLogitsProcessor(CAT, max_new_tokens=4, tokenizer=TOKENIZER)
     ids = TOKENIZER(P, return_tensors="pt").input_ids
@@ -218,7 +209,6 @@ def test_what_is_wrong_elsewhere_is_said(compiled):
         (lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2.5), "samples must be a whole number"),
         (lambda: sampling.mcmc(LM, P, CAT, 3), "proposal must be"),
         (lambda: sampling.resample_move(LM, P, CAT, "gcd", moves=-1), "moves must be a whole number, 0 or more"),
-        (lambda: sampling.rejection_sampling(LM, P, CAT, samples=0), "samples must be a whole number"),
         (lambda: CAT.compile("gpt2"), "vocab is 'gpt2'; give a tokenizer"),
         (lambda: CAT.compile(None), "vocab is None"),
     ]:  # fmt: skip

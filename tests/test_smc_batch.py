@@ -154,12 +154,6 @@ def test_every_proposal_and_potential_is_alone_what_it_is_in_a_batch(proposal, p
     assert not all(post.failed for post in together)
 
 
-def test_a_proposal_that_learns_refuses_a_second_prompt():
-    lm, proposal = CASES["ended"][0], sampling.AdaptiveProposal()
-    with pytest.raises(tt.errors.EvidenceError, match="another language model, prompt"):
-        tt.smc(lm, prompts=[(0, 1), (1, 1, 0)], fa=as_automaton(ENDED), proposal=proposal, max_new_tokens=6)
-
-
 def test_a_batch_of_a_circuit_changes_no_token():
     lm = tt.CircuitLM(tt.HMM.random(3, V, seed=8, dtype=torch.float64), EOS)
     options = {"proposal": "pgcd", "hmm": HMM, "particles": 8}

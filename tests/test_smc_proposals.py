@@ -10,7 +10,6 @@ import tractile as tt
 from tractile.cli.generate import Proposal as GenerateOption
 from tractile.inference import smc as sampling
 from tractile.inference.smc import (
-    AdaptiveProposal,
     Extension,
     GCDProposal,
     LCDProposal,
@@ -219,7 +218,6 @@ def test_a_token_that_model_and_hmm_rule_out_does_no_harm():
         LookaheadProposal(0.0),
         MixtureProposal(0.0),
         MixtureProposal(1.0),
-        AdaptiveProposal(LookaheadProposal(0.0)),
     ):
         post = tt.smc(lm, [], fa, proposal, hmm, 200, 3)
         assert bool(post.log_weights.isfinite().all())
@@ -323,14 +321,8 @@ def test_a_mixture_is_weighed_by_its_density(prefix, weights):
 
 
 def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
-    adaptive = AdaptiveProposal()
-    proposal = sampling.EitherProposal(
-        [GCDProposal(), adaptive, LookaheadProposal(), sampling.MaskedAWRSProposal()]
-    )
-    assert [weight for _, weight in proposal._parts] == [1.0, 1.0, 2.0]
-    lm = tt.TableLM(random_table(V, 1, seed=2))
-    tt.smc(lm, [], as_automaton(FSA), proposal, HMM, 64, HORIZON)
-    assert adaptive.log_evidence < 0  # it has learned
+    proposal = sampling.EitherProposal([GCDProposal(), LookaheadProposal(), sampling.MaskedAWRSProposal()])
+    assert [weight for _, weight in proposal._parts] == [1.0, 2.0]
 
 
 STRENGTHS = {
@@ -356,15 +348,6 @@ def test_the_default_potential_has_the_proposals_strength(name):
         default.ess_trace
         != tt.smc(lm, [], fa, make(), potential=LookaheadPotential(strength + 0.5), **given).ess_trace
     )
-
-
-def test_the_default_potential_of_what_learns_is_what_it_has_learned():
-    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
-    given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM, "ess_threshold": 0.0}
-    for base in (GCDProposal(), LookaheadProposal(0.3)):
-        one, other = AdaptiveProposal(base), AdaptiveProposal(base)
-        first = tt.smc(lm, [], fa, one, **given)
-        assert first.ess_trace == tt.smc(lm, [], fa, other, potential=other.potential, **given).ess_trace
 
 
 def test_names_stand_for_one_algorithm_everywhere():

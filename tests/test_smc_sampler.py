@@ -199,57 +199,6 @@ def test_appendix_a_pgcd_with_the_exact_hmm_gives_a_third_each():
     assert post.log_weights.tolist() == pytest.approx([math.log(3 / 8)] * 4000, abs=1e-6)
 
 
-# Rejection
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_rejection_sampling_is_exact(case):
-    """Chi-square against the enumerated conditional at error probability about 1e-5, and a z-test of the rate."""
-    lm, fsa = CASES[case]
-    target = enumerate_target(lm, fsa, N)
-    z = sum(target.values())
-    result = tt.inference.smc.rejection_sampling(
-        lm, [], as_automaton(fsa), samples=2000, max_new_tokens=N, max_tries=100_000, batch_size=1000
-    )
-    assert result.accepted == 2000
-    counts = {}
-    for ids in result.posterior.token_ids:
-        x = padded(ids, N, EOS)
-        counts[x] = counts.get(x, 0) + 1
-    assert set(counts) <= set(target)
-    chi = sum((counts.get(x, 0) - 2000 * p / z) ** 2 / (2000 * p / z) for x, p in target.items())
-    assert chi < len(target) + 6 * math.sqrt(2 * len(target)) + 12
-    assert result.acceptance_rate == pytest.approx(z, abs=4.42 * z * math.sqrt((1 - z) / 2000))
-    assert result.posterior.log_evidence == pytest.approx(math.log(result.acceptance_rate))
-    assert result.tries >= result.accepted
-
-
-def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
-    """z-test over 250 runs of three samples each, error probability 1e-5; accepted / tries would fail it."""
-    lm, fsa = CASES["ended"]
-    fa, z = as_automaton(fsa), sum(enumerate_target(*CASES["ended"], N).values())
-    runs = [
-        tt.inference.smc.rejection_sampling(lm, [], fa, samples=3, max_new_tokens=N, seed=s, batch_size=8)
-        for s in range(250)
-    ]
-    score = z_scores(torch.tensor([[run.acceptance_rate] for run in runs]), [z])
-    assert abs(float(score)) < LIMIT
-    naive = z_scores(torch.tensor([[run.accepted / run.tries] for run in runs]), [z])
-    assert float(naive) > LIMIT
-
-
-def test_rejection_sampling_says_when_nothing_was_accepted():
-    lm = tt.TableLM({(): torch.tensor([1 - 1e-9, 1e-9], dtype=torch.float64).log()})
-    result = tt.inference.smc.rejection_sampling(
-        lm, [], as_automaton(ONE_ONE), samples=5, max_new_tokens=3, max_tries=100
-    )
-    assert (result.accepted, result.tries, result.acceptance_rate) == (0, 100, 0.0)
-    assert result.posterior.failed
-    assert result.posterior.log_evidence == -math.inf
-    with pytest.raises(tt.TractileError):
-        _ = result.posterior.best
-
-
 # Settings, budgets, failure
 
 

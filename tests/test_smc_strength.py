@@ -283,7 +283,7 @@ def test_where_nothing_finds_it_that_is_an_error():
             lm,
             [],
             as_automaton(fsa),
-            sampling.AdaptiveProposal(sampling.LookaheadProposal("auto")),
+            sampling.AWRSProposal(bool, base=sampling.LookaheadProposal("auto")),
             HMM,
             max_new_tokens=N,
         )

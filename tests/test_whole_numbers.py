@@ -32,10 +32,6 @@ def moved(**settings):
     return run(sampling.resample_move, proposal="gcd", **{"particles": 2} | settings)
 
 
-def rejected(**settings):
-    return run(sampling.rejection_sampling, **{"samples": 1} | settings)
-
-
 def smc(**settings):
     return run(tt.smc, proposal="gcd", **{"particles": 2} | settings)
 
@@ -60,9 +56,6 @@ COUNTS = {
     "mcmc: burn_in": (lambda n: chains(burn_in=n), 0),
     "resample_move: particles": (lambda n: moved(particles=n), 1),
     "resample_move: moves": (lambda n: moved(moves=n), 0),
-    "rejection_sampling: samples": (lambda n: rejected(samples=n), 1),
-    "rejection_sampling: max_tries": (lambda n: rejected(max_tries=n), 1),
-    "rejection_sampling: batch_size": (lambda n: rejected(batch_size=n), 1),
     "speculative: particles": (lambda n: speculative(particles=n), 1),
     "speculative: draft": (lambda n: speculative(draft=n), 1),
     "Attribute.fit: iterations": (lambda n: sampling.Attribute.fit(**ATTRIBUTE, iterations=n), 1),
@@ -75,8 +68,7 @@ COUNTS = {
 @pytest.mark.parametrize("name", COUNTS)
 def test_the_least_number_is_taken_and_one_less_is_not(name):
     call, least = COUNTS[name]
-    if name != "rejection_sampling: max_tries":  # one try may fail
-        call(np.int64(least))
+    call(np.int64(least))
     for wrong in (least - 1, least + 0.5, True, "2", torch.ones(2)):
         message = f"{name} must be a whole number, {least} or more, not {arguments.short(wrong)}"
         with pytest.raises(tt.errors.EvidenceError, match=f"^{re.escape(message)}$"):

@@ -188,7 +188,6 @@ def samplers():
     for proposal in ("gcd", "pgcd", "lcd", "awrs", "pgcd-mixture"):
         tt.smc(**given, proposal=proposal, particles=6, hmm=hmm, potential=lambda text: 1 + text.count("a"))
     smc.mcmc(**given, proposal="gcd", samples=4, burn_in=2)
-    smc.rejection_sampling(**given, samples=2)
     tt.speculative(**given, hmm=hmm, particles=3)
     tt.beam_search(**given, beams=3)
 

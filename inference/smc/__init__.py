@@ -1,7 +1,6 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
-from .adaptive import AdaptiveProposal
 from .attribute import Attribute
 from .awrs import AWRSProposal, MaskedAWRSProposal
 from .boundaries import (
@@ -14,7 +13,6 @@ from .boundaries import (
     every_token,
 )
 from .bytewise import CharacterProposal
-from .cars import CARSProposal
 from .chains import Chains, Draw
 from .composite import EitherProposal
 from .confidence import Estimate
@@ -31,7 +29,6 @@ from .proposals import (
     MixtureProposal,
     Proposal,
 )
-from .rejection import Rejection, rejection_sampling
 from .resampling import (
     effective_sample_size,
     multinomial,
@@ -51,7 +48,6 @@ __all__ = [
     "smc",
     "Island",
     "importance_sampling",
-    "rejection_sampling",
     "speculative",
     "Speculation",
     "mcmc",
@@ -64,7 +60,6 @@ __all__ = [
     "Estimate",
     "Strength",
     "json_value",
-    "Rejection",
     "NoParticleSurvived",
     "ContextTooLong",
     "Proposal",
@@ -76,9 +71,7 @@ __all__ = [
     "LookaheadProposal",
     "MaskedAWRSProposal",
     "MixtureProposal",
-    "AdaptiveProposal",
     "AWRSProposal",
-    "CARSProposal",
     "CharacterProposal",
     "EitherProposal",
     "Potential",

@@ -122,14 +122,6 @@ def mixtures():
     )
 
 
-def adaptive():
-    """A proposal that learns, alone or beside others."""
-    alone = st.sampled_from([sampling.GCDProposal, sampling.LookaheadProposal]).map(
-        lambda base: sampling.AdaptiveProposal(base())
-    )
-    return alone | st.builds(lambda one, other: sampling.EitherProposal([one, other]), alone, tabular())
-
-
 # ------------------------------------------------------------------------------------------------------ scripted randomness
 
 
@@ -411,7 +403,7 @@ def proposals(draw):
     checked = st.sampled_from(list(BLACK_BOXES)).flatmap(
         lambda kind: tabular().map(lambda base: (BLACK_BOXES[kind], base))
     )
-    made = draw(st.one_of(plain, plain, checked, adaptive()))
+    made = draw(st.one_of(plain, plain, checked))
     if isinstance(made, tuple):
         kind, base = made
         return kind(lambda tokens: tokens.count(1) < 2, base), lambda x: float(x.count(1) < 2)
@@ -471,8 +463,6 @@ def test_weights_are_positive_exactly_where_a_text_is_valid(
 def test_a_batch_gives_what_each_prompt_gives_alone(several, proposed, data, threshold, seed):
     """Prompts with automata, HMMs, potentials, boundaries and budgets of their own."""
     first, proposal = several[0], proposed[0]
-    parts = getattr(proposal, "proposals", [proposal])
-    assume(not any(isinstance(part, sampling.AdaptiveProposal) for part in parts))  # it is for one prompt
     several = [
         case for case in several if case.fsa.vocab_size == first.fsa.vocab_size and case.eos == first.eos
     ]

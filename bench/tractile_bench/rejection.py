@@ -1,7 +1,7 @@
 """Rejection sampling: draw x ~ p_lm, keep it if x ∈ C. Exact, so it is the reference for other samplers if affordable.
 
-It is the loop of :mod:`.sampler` without resampling, with the language model or :class:`.CARSProposal` as the proposal; accepted
-samples have equal weights.
+Draws are those of :func:`~tractile.inference.smc.importance_sampling` with the language model or :class:`.CARSProposal` as the
+proposal; accepted samples have equal weights.
 """
 
 from __future__ import annotations
@@ -12,16 +12,13 @@ from typing import Any
 
 import torch
 
-from ...errors import EvidenceError
-from ...lm.base import LanguageModel, Prompt
-from ..arguments import short, whole
-from .arguments import ConstraintLike, check_normalised, check_seed
+from tractile.errors import EvidenceError
+from tractile.inference.arguments import short, whole
+from tractile.inference.smc import Posterior, importance_sampling
+from tractile.inference.smc.arguments import ConstraintLike, check_normalised, check_seed, read
+from tractile.lm.base import LanguageModel, Prompt
+
 from .cars import CARSProposal
-from .loop import sample_one
-from .posterior import Posterior
-from .potentials import PrefixPotential
-from .proposals import LMProposal
-from .settings import settings_of_one
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,7 @@ class Rejection:
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> found = tt.inference.smc.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
+    >>> found = rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
     >>> found.tries > 100, round(found.posterior.ess)
     (True, 50)
     """
@@ -69,9 +66,9 @@ def rejection_sampling(
     """Draw from the language model until ``samples`` draws satisfy the constraint, or ``max_tries`` have been made.
 
     The samples are exact. A draw is abandoned at the first token after which the constraint cannot be satisfied within the
-    budget; ``batch_size`` draws are made at a time. With ``proposal=tt.inference.smc.CARSProposal()`` draws are made one at a
+    budget; ``batch_size`` draws are made at a time. With ``proposal=CARSProposal()`` draws are made one at a
     time; the samples are exact too, and draws are rejected less often the more have been made. ``lm``, ``fa``, ``tokenizer`` and
-    errors are those of :func:`.smc`.
+    errors are those of :func:`tractile.smc`.
 
     Examples
     --------
@@ -79,7 +76,7 @@ def rejection_sampling(
     >>> import tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> found = tt.inference.smc.rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
+    >>> found = rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
     >>> len(found.posterior.texts), 0.1 < found.acceptance_rate < 0.35  # it is 0.2
     (50, True)
     """
@@ -89,18 +86,8 @@ def rejection_sampling(
     if proposal is not None and not isinstance(proposal, CARSProposal):
         raise EvidenceError(f"{who}: proposal must be None or a CARSProposal, not {short(proposal)}")
     generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
-    settings, prompt = settings_of_one(
-        who,
-        lm,
-        prompt,
-        fa,
-        LMProposal() if proposal is None else proposal,
-        None,
-        PrefixPotential(),
-        tokenizer=tokenizer,
-        max_new_tokens=max_new_tokens,
-    )
-    check_normalised(settings.lm, who)
+    given = read(who, lm, tokenizer, prompt, None, fa)
+    check_normalised(given.lm, who)
     token_ids: list[tuple[int, ...]] = []
     texts: list[str] = []
     log_probs: list[float] = []
@@ -108,7 +95,15 @@ def rejection_sampling(
     if proposal is not None:  # one draw must be complete before the next: CARS learns from each
         batch_size = 1
     while tries < max_tries and len(texts) < samples:
-        batch = sample_one(settings, prompt, min(batch_size, max_tries - tries), generator)
+        batch = importance_sampling(
+            given.lm,
+            given.prompts[0],
+            given.fa,
+            "lm" if proposal is None else proposal,
+            particles=min(batch_size, max_tries - tries),
+            max_new_tokens=max_new_tokens,
+            seed=int(torch.randint(1 << 62, (), generator=generator)),
+        )
         for particle in batch.particles:
             tries += 1
             if particle.log_weight > -math.inf:
@@ -125,5 +120,7 @@ def rejection_sampling(
     log_rate = math.log(rate) if rate else -math.inf
     log_weights = torch.full((len(texts),), log_rate, dtype=torch.float64)
     log_p = torch.tensor(log_probs, dtype=torch.float64)
-    posterior = Posterior(token_ids, texts, log_weights, log_p, narrowed=settings.fa.narrowed)
+    posterior = Posterior(
+        token_ids, texts, log_weights, log_p, narrowed=() if given.fa is None else given.fa.narrowed
+    )
     return Rejection(posterior, tries, rate)

@@ -1,0 +1,169 @@
+"""Rejection sampling is exact. CARS: exact from the first draw on, cheaper with each, and properly weighted in smc."""
+
+import math
+
+import pytest
+import torch
+from smc_reference import (
+    CASES,
+    COMPILED,
+    EOS,
+    LIMIT,
+    N,
+    against_enumeration,
+    as_automaton,
+    enumerate_target,
+    padded,
+    z_scores,
+)
+
+import tractile as tt
+from tractile_bench.cars import CARSProposal
+from tractile_bench.rejection import rejection_sampling
+
+
+def accepted(case, samples, seed, proposal=None):
+    return rejection_sampling(CASES[case][0], [], COMPILED[case], samples, N, seed,
+                                 proposal=proposal or CARSProposal())  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_sample_and_the_second_are_exact(case):
+    """By z-tests over fresh objects: the law of a sample does not depend on how much was learned before it."""
+    target = enumerate_target(*CASES[case], N)
+    z = sum(target.values())
+    runs = [accepted(case, 2, seed).posterior.token_ids for seed in range(120)]
+    for place in (0, 1):
+        drawn = [padded(run[place], N, EOS) for run in runs]
+        for x, p in target.items():
+            share = p / z
+            error = math.sqrt(share * (1 - share) / len(runs))
+            assert abs(drawn.count(x) / len(runs) - share) < LIMIT * error
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_chance_of_acceptance_is_z_over_the_bound(case):
+    """The bound before each try is above Z, never rises, and tells the chance of acceptance."""
+    z = sum(enumerate_target(*CASES[case], N).values())
+    surplus = []
+    for seed in range(12):
+        proposal, bound = CARSProposal(), 0.0
+        for t in range(8):
+            assert proposal.log_bound <= bound + 1e-9
+            bound = proposal.log_bound
+            found = rejection_sampling(CASES[case][0], [], COMPILED[case], 1, N, 100 * seed + t, max_tries=1,
+                                          proposal=proposal)  # fmt: skip
+            assert bound >= math.log(z) - 1e-6
+            if found.accepted:
+                assert found.posterior.log_evidence == pytest.approx(bound, abs=1e-6)
+            surplus.append(found.accepted - z / math.exp(bound))
+    assert abs(float(z_scores(torch.tensor(surplus)[:, None], [0.0]))) < LIMIT
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_proper_weights_in_smc_while_it_learns(case):
+    target, proposal = enumerate_target(*CASES[case], N), CARSProposal()
+    z = against_enumeration(
+        lambda seed: tt.smc(
+            CASES[case][0], [], COMPILED[case], proposal, None, 4, N, seed, ess_threshold=0.9
+        ),
+        target,
+    )
+    assert bool((z.abs() < LIMIT).all()), z
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_rejected_once_all_is_known(case):
+    proposal = CARSProposal()
+    accepted(case, 250, 0, proposal)
+    found = accepted(case, 60, 1, proposal)
+    z = sum(enumerate_target(*CASES[case], N).values())
+    assert math.exp(proposal.log_bound) == pytest.approx(z, rel=1e-3)
+    assert found.tries <= 62
+    assert found.acceptance_rate == pytest.approx(z, rel=0.03)
+
+
+def test_it_stops_learning_where_it_is_full_and_stays_exact():
+    target = enumerate_target(*CASES["ended"], N)
+    z, proposal = sum(target.values()), CARSProposal(max_prefixes=2)
+    found = accepted("ended", 400, 0, proposal)
+    drawn = [padded(ids, N, EOS) for ids in found.posterior.token_ids]
+    for x, p in target.items():
+        share = p / z
+        assert abs(drawn.count(x) / 400 - share) < LIMIT * math.sqrt(share * (1 - share) / 400)
+    assert found.tries > 400
+
+
+def test_another_proposal_is_refused():
+    with pytest.raises(tt.errors.EvidenceError, match="CARSProposal"):
+        rejection_sampling(
+            CASES["ended"][0], [], COMPILED["ended"], 1, N, proposal=tt.inference.smc.GCDProposal()
+        )
+
+
+def test_another_prompt_is_refused():
+    cars = CARSProposal()
+    for prompt, refused in (((0, 1), False), ((1, 1, 0), True)):
+        given = (CASES["ended"][0], prompt, COMPILED["ended"], 5, 6)
+        if refused:
+            with pytest.raises(tt.errors.EvidenceError, match="another language model, prompt"):
+                rejection_sampling(*given, proposal=cars)
+        else:
+            rejection_sampling(*given, proposal=cars)
+
+
+def test_a_product_of_models_has_no_probabilities_to_reject_by():
+    with pytest.raises(tt.errors.EvidenceError, match="do not sum to one"):
+        rejection_sampling(CASES["ended"][0] ** 2, [], COMPILED["ended"], 3, N)
+
+
+@pytest.mark.parametrize("name", ["samples", "max_tries", "batch_size"])
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "2"])
+def test_numbers_that_are_not_whole_are_refused(name, bad):
+    with pytest.raises(tt.errors.EvidenceError, match=f"rejection_sampling: {name} must be a whole number"):
+        rejection_sampling(CASES["ended"][0], [], COMPILED["ended"], max_new_tokens=N, **{name: bad})
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rejection_sampling_is_exact(case):
+    """Chi-square against the enumerated conditional at error probability about 1e-5, and a z-test of the rate."""
+    lm, fsa = CASES[case]
+    target = enumerate_target(lm, fsa, N)
+    z = sum(target.values())
+    result = rejection_sampling(
+        lm, [], as_automaton(fsa), samples=2000, max_new_tokens=N, max_tries=100_000, batch_size=1000
+    )
+    assert result.accepted == 2000
+    counts = {}
+    for ids in result.posterior.token_ids:
+        x = padded(ids, N, EOS)
+        counts[x] = counts.get(x, 0) + 1
+    assert set(counts) <= set(target)
+    chi = sum((counts.get(x, 0) - 2000 * p / z) ** 2 / (2000 * p / z) for x, p in target.items())
+    assert chi < len(target) + 6 * math.sqrt(2 * len(target)) + 12
+    assert result.acceptance_rate == pytest.approx(z, abs=4.42 * z * math.sqrt((1 - z) / 2000))
+    assert result.posterior.log_evidence == pytest.approx(math.log(result.acceptance_rate))
+    assert result.tries >= result.accepted
+
+
+def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
+    """z-test over 250 runs of three samples each, error probability 1e-5; accepted / tries would fail it."""
+    lm, fsa = CASES["ended"]
+    fa, z = as_automaton(fsa), sum(enumerate_target(*CASES["ended"], N).values())
+    runs = [
+        rejection_sampling(lm, [], fa, samples=3, max_new_tokens=N, seed=s, batch_size=8) for s in range(250)
+    ]
+    score = z_scores(torch.tensor([[run.acceptance_rate] for run in runs]), [z])
+    assert abs(float(score)) < LIMIT
+    naive = z_scores(torch.tensor([[run.accepted / run.tries] for run in runs]), [z])
+    assert float(naive) > LIMIT
+
+
+def test_rejection_sampling_says_when_nothing_was_accepted():
+    lm = tt.TableLM({(): torch.tensor([1 - 1e-9, 1e-9], dtype=torch.float64).log()})
+    result = rejection_sampling(lm, [], as_automaton(ONE_ONE), samples=5, max_new_tokens=3, max_tries=100)
+    assert (result.accepted, result.tries, result.acceptance_rate) == (0, 100, 0.0)
+    assert result.posterior.failed
+    assert result.posterior.log_evidence == -math.inf
+    with pytest.raises(tt.TractileError):
+        _ = result.posterior.best
