@@ -10,6 +10,7 @@ from smc_reference import (
     EOS,
     HMM,
     LIMIT,
+    Follows,
     ForgetsItsWeight,
     N,
     V,

@@ -7,14 +7,17 @@ import torch
 from smc_reference import (
     CASES,
     COMPILED,
+    EOS,
     HMM,
     LIMIT,
     Follows,
     N,
+    V,
     against_enumeration,
     as_automaton,
     enumerate_target,
     phi,
+    random_table,
     spelled,
 )
 
@@ -43,7 +46,7 @@ SETTINGS = {
         lambda x, c: phi(spelled(x, c)),
     ),
     "a potential with a state": (
-        {"proposal": "pgcd", "potential": Follows(0.0, CASES["ended"][0])},
+        {"proposal": "pgcd", "potential": Follows(0.0, tt.TableLM(random_table(V, 1, seed=9), EOS))},
         lambda x, c: 1.0,
     ),
 }

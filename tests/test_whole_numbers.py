@@ -44,7 +44,6 @@ def speculative(**settings):
     return run(tt.speculative, hmm=HMM, **{"particles": 2} | settings)
 
 
-ATTRIBUTE = {"texts": [[0, 1], [1, 1]], "labels": [True, False], "lm": tt.CircuitLM(HMM, 2, VOCAB)}
 COUNTS = {
     "smc: particles": (lambda n: smc(particles=n), 1),
     "smc: max_new_tokens": (lambda n: smc(max_new_tokens=n), 1),
@@ -58,7 +57,6 @@ COUNTS = {
     "resample_move: moves": (lambda n: moved(moves=n), 0),
     "speculative: particles": (lambda n: speculative(particles=n), 1),
     "speculative: draft": (lambda n: speculative(draft=n), 1),
-    "Attribute.fit: iterations": (lambda n: sampling.Attribute.fit(**ATTRIBUTE, iterations=n), 1),
     "start: batch": (lambda n: tt.gcd(FA, 4).start(n), 0),
     "rollback: n": (lambda n: query().rollback(n), 0),
     "forced: limit": (lambda n: query().forced(limit=n), 0),

@@ -1,7 +1,6 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
-from .attribute import Attribute
 from .awrs import AWRSProposal, MaskedAWRSProposal
 from .boundaries import (
     Boundary,
@@ -81,7 +80,6 @@ __all__ = [
     "PrefixPotential",
     "LookaheadPotential",
     "ConstraintPotential",
-    "Attribute",
     "FunctionPotential",
     "Boundary",
     "every_token",

@@ -95,7 +95,6 @@ def run_requests(
                 align,
                 horizons[id(fa)],
                 needs,
-                token_log_weights=None if request.potential is None else request.potential.token_log_weights,
             )
         generator = torch.Generator().manual_seed(stream(request.seed, i))
         run = Run(shared[key], request.prompt, part.particles, generator)

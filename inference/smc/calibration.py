@@ -28,7 +28,6 @@ from ...layers.functorch_utils import version
 from ...lm.base import LanguageModel
 from ..arguments import whole
 from .arguments import Arguments
-from .attribute import factor_over_tokens
 from .batch import Request, Resampled, run_requests
 from .islands import Population
 from .posterior import Posterior
@@ -107,17 +106,14 @@ class Pilot:
         self.runs: list[dict[float, list[float]]] = []
 
     def asked(self, turn: int) -> list[Request]:
-        """Return the requests of a round: independent runs of each strength that is left.
-
-        Of the requests' potentials only the factors that are products over tokens (:class:`.Attribute`) are used.
-        """
+        """Return the requests of a round: independent runs of each strength that is left, without the requests' potentials."""
         more = self._more(turn)
         guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in self.among}
         parts = [Population(guides[s], None, self.particles) for s in self.among for _ in range(more)]
         return [
             replace(
                 request,
-                potential=factor_over_tokens(request.potential),
+                potential=None,
                 align=None,
                 populations=parts,
                 seed=SEED + 1000 * turn + i,

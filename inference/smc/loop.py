@@ -120,7 +120,6 @@ class Run:
                 decode=texts,
                 eos_token_id=settings.eos,
                 last=last,
-                token_log_weights=settings.token_log_weights,
             )
             tokens, log_weight = self._draw(step, rows)
             log_prob = entries(table, states, tokens)

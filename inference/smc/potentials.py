@@ -53,14 +53,6 @@ class Potential(ABC):
     needs: Knowledge = Knowledge.LOCAL
     is_twist: bool = True  # whether it is meant to guide unfinished particles: φ_pgcd is not added then
 
-    @property
-    def token_log_weights(self) -> Float[Tensor, " vocab"] | None:
-        """The log weight log w(v) ≤ 0 of every token in nats if Ψ has a factor Π_t w(x_t), otherwise None.
-
-        Proposals multiply by w(v), and the lookahead of an HMM includes the weights of the tokens to come.
-        """
-        return None
-
     def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
         """Discard all states and make one for the empty prefix of each prompt.
 
@@ -105,11 +97,6 @@ class Product(Potential):
             self.factors.extend(factor.factors if isinstance(factor, Product) else [factor])
         self.needs = max(factor.needs for factor in self.factors)
         self.is_twist = any(factor.is_twist for factor in self.factors)
-
-    @property
-    def token_log_weights(self) -> Float[Tensor, " vocab"] | None:
-        found = [w for factor in self.factors if (w := factor.token_log_weights) is not None]
-        return sum(found[1:], found[0]) if found else None
 
     def at(self, boundary: Boundary) -> Potential:
         return Product(*(factor.at(boundary) for factor in self.factors))

@@ -168,7 +168,7 @@ class Local(Tabular):
         return step.log_probs if self.temperature == 1 else step.log_probs / self.temperature
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        return step.allowed_only(step.weighted(self._tempered(step)))
+        return step.allowed_only(self._tempered(step))
 
 
 @final
@@ -290,7 +290,7 @@ class LookaheadProposal(Local):
         return GCDProposal(self.temperature)
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        belief = step.weighted(self._tempered(step))
+        belief = self._tempered(step)
         if self.power:
             belief = belief + self.power * step.lookahead
         return step.allowed_only(belief)

@@ -16,7 +16,6 @@ from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
 from .arguments import ConstraintLike, PotentialLike, a_potential, broadcast, check_seed, read
-from .attribute import looking_ahead
 from .batch import Request, Resampled, run_requests
 from .boundaries import Boundary
 from .calibration import settle
@@ -172,7 +171,7 @@ def smc(
         seeds = [first + i for i, first in enumerate(seeds)]
     aligned = broadcast(align, count, "align")
     own: list[Potential | None] = broadcast(worth, count, "potential")
-    given = [looking_ahead(*pair) for pair in zip(broadcast(guide, count, "hmm"), own, strict=True)]
+    given = broadcast(guide, count, "hmm")
     parts = {one is None: populations(islands, a_proposal(proposal, one), particles) for one in given}
     requests = [
         Request(asked[i], fas[i], given[i], own[i], budgets[i], seeds[i], aligned[i], parts[given[i] is None])

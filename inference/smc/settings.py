@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
@@ -20,7 +20,6 @@ from ...lm.base import LanguageModel, Prompt
 from ..arguments import short, whole
 from ..next_token.protocol import NextTokenQuery
 from .arguments import ConstraintLike, check_proposal, read
-from .attribute import looking_ahead
 from .awrs import MaskedAWRSProposal
 from .boundaries import Boundary
 from .per_prompt import PerPromptPotential
@@ -51,8 +50,7 @@ class SamplerSettings:
     """The checked settings of a sampler; errors are those of :func:`.smc`.
 
     ``needs``: what the query must know of the constraint (default: what proposal and potential need). ``horizon``: the horizon of
-    the query, the largest budget of all prompts that share the query (default: ``max_new_tokens``). ``token_log_weights``: those
-    of the prompt's own potential, in nats.
+    the query, the largest budget of all prompts that share the query (default: ``max_new_tokens``).
     """
 
     lm: LanguageModel
@@ -67,7 +65,6 @@ class SamplerSettings:
     align: Boundary | None = None
     horizon: int | None = None
     needs: Knowledge | None = None
-    token_log_weights: Float[Tensor, " vocab"] | None = None
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
@@ -121,8 +118,6 @@ def settings_of_one(
     given = read(who, lm, tokenizer, prompt, None, fa, hmm)
     guide = None if given.hmm is None else prompted(given.hmm, given.lm, given.prompts[0])
     automaton = given.fa or unconstrained(given.lm)
-    settings |= {"token_log_weights": potential.token_log_weights}
-    guide = looking_ahead(guide, potential)
     return SamplerSettings(given.lm, automaton, guide, proposal, potential, **settings), given.prompts[0]
 
 

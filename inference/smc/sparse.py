@@ -41,10 +41,6 @@ class SparseStep(Step):
     def mask(self) -> Bool[Tensor, ""]:
         return torch.tensor(True)
 
-    def weighted(self, belief: Float[Tensor, " allowed"]) -> Float[Tensor, " allowed"]:
-        weights = self._step.token_log_weights
-        return belief if weights is None else belief + weights[self.tokens].to(belief)
-
     def allowed_only(self, belief: Float[Tensor, " allowed"]) -> Float[Tensor, " allowed"]:
         return belief
 

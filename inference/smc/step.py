@@ -59,8 +59,6 @@ class Step:
         The text of token ids, and the token that ends a sequence, if any.
     last
         Whether this token is the last one of the budget.
-    token_log_weights
-        log w(v) of each token in nats, if the target has a factor Π_t w(x_t).
 
     Examples
     --------
@@ -84,9 +82,7 @@ class Step:
         decode: Callable[[Sequence[int]], str] = str,
         eos_token_id: int | None = None,
         last: bool = False,
-        token_log_weights: Float[Tensor, " vocab"] | None = None,
     ) -> None:
-        self.token_log_weights = token_log_weights
         self.rows: Int[Tensor, " rows"] = torch.arange(len(log_probs)) if rows is None else rows
         self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
@@ -106,7 +102,6 @@ class Step:
             decode=self.decode,
             eos_token_id=self.eos_token_id,
             last=self.last,
-            token_log_weights=self.token_log_weights,
         )
 
     @cached_property
@@ -118,11 +113,6 @@ class Step:
     def mask(self) -> Bool[Tensor, "rows vocab"]:
         """Whether the constraint allows each token."""
         return self._of_rows(self.query.mask())
-
-    def weighted(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
-        """Return ``belief``, log-weights in nats, with ``token_log_weights`` added."""
-        weights = self.token_log_weights
-        return belief if weights is None else belief + weights.to(belief)
 
     def allowed_only(self, belief: Float[Tensor, "rows vocab"]) -> Float[Tensor, "rows vocab"]:
         """Return ``belief``, log-weights in nats, with −∞ where the constraint forbids the token."""

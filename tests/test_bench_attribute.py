@@ -27,15 +27,14 @@ import tractile as tt
 from tractile.circuits.weighted_hmm import WeightedHMM, weighted_chain
 from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference.semirings.base import Log
+from tractile_bench.attribute import Attribute
 
 END = {"ended": EOS, "exact": None}
 W = torch.tensor([0.3, 0.8, 1.0], dtype=torch.float64)
 
 
 def attribute(case):
-    return tt.inference.smc.Attribute(
-        W.log() if case == "ended" else torch.tensor([0.3, 0.8, 0.5]).double().log(), -0.2
-    )
+    return Attribute(W.log() if case == "ended" else torch.tensor([0.3, 0.8, 0.5]).double().log(), -0.2)
 
 
 def model(case):
@@ -43,10 +42,10 @@ def model(case):
 
 
 def enumerated(case, power=1):
-    """{x: p_lm(x) p(attribute | x)^power} over what the automaton accepts."""
+    """{x: p_lm(x) (p(attribute | x) / w_0)^power} over what the automaton accepts."""
     lm, one = model(case), attribute(case)
     return {
-        x: math.exp(sequence_log_prob(lm, x) + power * one.log_prob(x))
+        x: math.exp(sequence_log_prob(lm, x) + power * (one.log_prob(x) - one.log_bias))
         for x in itertools.product(range(V), repeat=N)
         if CASES[case][1].accepts(x)
     }
@@ -111,12 +110,11 @@ def test_what_the_precision_loses_is_computed_again():
 
 
 def test_an_hmm_without_weights_is_told_apart_in_the_cache():
-    lm, fa = model("ended"), COMPILED["ended"]
+    lm, fa, one = model("ended"), COMPILED["ended"], attribute("ended")
+    proposal = tt.inference.smc.LookaheadProposal()
     found = [
-        tt.smc(
-            lm, [], fa, tt.inference.smc.LookaheadProposal(), HMM, 4, N, seed=1, potential=one
-        ).log_evidence
-        for one in (None, attribute("ended"), None, attribute("ended"))
+        tt.smc(one.on(lm), [], fa, proposal, hmm, 4, N, seed=1).log_evidence
+        for hmm in (HMM, one.guide(HMM), HMM, one.guide(HMM))
     ]
     assert found[0] == found[2]
     assert found[1] == found[3]
@@ -138,10 +136,11 @@ PROPOSALS = {
 }
 
 
-def posteriors(case, proposal, potential, seed=0):
+def posteriors(case, proposal, seed=0, guided=True):
+    one = attribute(case)
     return tt.smc(
-        model(case), prompts=[[]] * RUNS, fa=COMPILED[case], proposal=proposal(), hmm=HMM,
-        particles=12, max_new_tokens=N, seed=seed, potential=potential,
+        one.on(model(case)), prompts=[[]] * RUNS, fa=COMPILED[case], proposal=proposal(),
+        hmm=one.guide(HMM) if guided else HMM, particles=12, max_new_tokens=N, seed=seed,
     )  # fmt: skip
 
 
@@ -150,77 +149,32 @@ def z_of(posts, truth):
     return z_scores(torch.stack([estimates(post) for post in posts]), moments)
 
 
+@pytest.mark.parametrize("guided", [True, False], ids=["guide with the attribute", "without"])
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize("case", CASES)
-def test_every_proposal_samples_the_target(case, proposal):
+def test_every_proposal_samples_the_target(case, proposal, guided):
     """z-scores of 40 runs; |z| > 4.42 has probability 1e-5."""
-    z = z_of(posteriors(case, PROPOSALS[proposal], attribute(case)), enumerated(case))
-    assert (z.abs() < LIMIT).all(), z
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_products_and_boundaries_of_attributes(case):
-    one, lookahead = attribute(case), tt.inference.smc.LookaheadProposal
-    z = z_of(posteriors(case, lookahead, one * attribute(case)), enumerated(case, 2))
-    assert (z.abs() < LIMIT).all(), z
-    z = z_of(posteriors(case, lookahead, one.at(tt.inference.smc.at_end)), enumerated(case))
+    z = z_of(posteriors(case, PROPOSALS[proposal], guided=guided), enumerated(case))
     assert (z.abs() < LIMIT).all(), z
 
 
 def test_the_test_has_power():
-    z = z_of(posteriors("ended", ForgetsItsWeight, attribute("ended")), enumerated("ended"))
+    z = z_of(posteriors("ended", ForgetsItsWeight), enumerated("ended"))
     assert (z.abs() > LIMIT).any()
 
 
-def test_prompts_with_and_without_an_attribute_share_a_batch():
-    fa, lm = COMPILED["ended"], model("ended")
-    potentials = [attribute("ended"), None, attribute("ended").at(tt.inference.smc.at_end)]
-    settings = {
-        "fa": fa,
-        "proposal": tt.inference.smc.LookaheadProposal(),
-        "hmm": HMM,
-        "particles": 6,
-        "max_new_tokens": N,
-    }
-    together = tt.smc(lm, prompts=[[]] * 3, potential=potentials, seed=4, **settings)
-    for i, post in enumerate(together):
-        alone = tt.smc(lm, [], **settings, potential=potentials[i], seed=4 + i)
-        assert alone.token_ids == post.token_ids
-        assert alone.log_evidence == post.log_evidence
-
-
-def test_other_samplers():
-    lm, fa, truth = model("ended"), COMPILED["ended"], enumerated("ended")
-    share = sum(p for x, p in truth.items() if x[0] == 1) / sum(truth.values())
-    drawn = tt.inference.smc.mcmc(
-        lm,
-        [],
-        fa,
-        tt.inference.smc.LookaheadProposal(),
-        HMM,
-        1000,
-        N,
-        chains=100,
-        burn_in=5,
-        potential=attribute("ended"),
+def test_two_attributes_and_one_asked_at_the_end():
+    one, fa = attribute("ended"), COMPILED["ended"]
+    lm = one.on(one.on(model("ended")))
+    posts = tt.smc(lm, prompts=[[]] * RUNS, fa=fa, proposal="gcd", particles=12, max_new_tokens=N)
+    z = z_of(posts, enumerated("ended", 2))
+    assert (z.abs() < LIMIT).all(), z
+    potential = tt.inference.smc.FunctionPotential(
+        lambda ids: one.log_prob(ids) - one.log_bias, tt.inference.smc.at_end, tokens=True, log=True
     )
-    assert drawn.expectation(lambda d: d.token_ids[0] == 1) == pytest.approx(share, abs=0.08)
-    posts = [
-        tt.inference.smc.resample_move(
-            lm,
-            [],
-            fa,
-            tt.inference.smc.LookaheadProposal(),
-            HMM,
-            4,
-            N,
-            seed,
-            potential=attribute("ended"),
-            ess_threshold=0.9,
-        )
-        for seed in range(20)
-    ]
-    z = z_of(posts, truth)
+    posts = tt.smc(model("ended"), prompts=[[]] * RUNS, fa=fa, proposal="gcd", particles=12, max_new_tokens=N,
+                   potential=potential)  # fmt: skip
+    z = z_of(posts, enumerated("ended"))
     assert (z.abs() < LIMIT).all(), z
 
 
@@ -228,12 +182,11 @@ def test_an_hmm_that_is_the_model_knows_the_attribute():
     """With p_hmm = p_lm the lookahead is exact: all weights are Z."""
     everything = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], V)
     one = attribute("exact")
-    post = tt.smc(
-        tt.CircuitLM(HMM), [], everything, tt.inference.smc.LookaheadProposal(), HMM, 8, N, potential=one
-    )
+    proposal = tt.inference.smc.LookaheadProposal()
+    post = tt.smc(one.on(tt.CircuitLM(HMM)), [], everything, proposal, one.guide(HMM), 8, N)
     assert post.ess == pytest.approx(8)
     texts = torch.tensor(list(itertools.product(range(V), repeat=N)))
-    weights = torch.tensor([one.log_prob(x) for x in texts.tolist()])
+    weights = torch.tensor([one.log_prob(x) - one.log_bias for x in texts.tolist()])
     assert post.log_evidence == pytest.approx(float((HMM.log_prob(texts) + weights).logsumexp(0)))
 
 
@@ -259,7 +212,7 @@ def test_fit_finds_the_maximum_of_the_likelihood():
     """At a maximum over costs ≥ 0 the gradient is 0, or negative where the cost is 0."""
     texts, labels = noisy_and(400)
     lm = tt.TableLM({(): torch.zeros(5).double().log_softmax(0)})
-    found = tt.inference.smc.Attribute.fit(texts, labels, lm, smoothing=1.0, iterations=100_000)
+    found = Attribute.fit(texts, labels, lm, smoothing=1.0, iterations=100_000)
     costs = torch.cat([-found.token_log_weights, torch.tensor([-found.log_bias])]).requires_grad_()
     value = log_likelihood(-costs[:-1], -costs[-1], texts, labels) - costs.sum()
     (gradient,) = torch.autograd.grad(value, costs)
@@ -271,7 +224,7 @@ def test_fit_finds_the_maximum_of_the_likelihood():
 def test_fit_finds_the_weights():
     texts, labels = noisy_and(20_000)
     lm = tt.TableLM({(): torch.zeros(4).double().log_softmax(0)})
-    found = tt.inference.smc.Attribute.fit(texts, labels, lm)
+    found = Attribute.fit(texts, labels, lm)
     assert torch.allclose(
         found.token_log_weights.exp(), torch.tensor([1.0, 0.5, 0.9, 1.0]).double(), atol=0.03
     )
@@ -280,9 +233,7 @@ def test_fit_finds_the_weights():
 
 def test_fit_leaves_the_end_token_alone():
     lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)}, EOS)
-    found = tt.inference.smc.Attribute.fit(
-        [[0, EOS], [1, EOS], [0, 0, EOS]], [True, False, True], lm, smoothing=0.1
-    )
+    found = Attribute.fit([[0, EOS], [1, EOS], [0, 0, EOS]], [True, False, True], lm, smoothing=0.1)
     assert found.token_log_weights[EOS] == 0.0
     assert found.token_log_weights[0] > -0.01
     assert found.token_log_weights[1] < -1
@@ -294,20 +245,24 @@ def test_fit_leaves_the_end_token_alone():
 def test_errors():
     lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)})
     with pytest.raises(EvidenceError, match="2 texts and 1 labels"):
-        tt.inference.smc.Attribute.fit([[0], [1]], [True], lm)
+        Attribute.fit([[0], [1]], [True], lm)
     with pytest.raises(EvidenceError, match="texts of both kinds"):
-        tt.inference.smc.Attribute.fit([[0], [1]], [True, True], lm)
+        Attribute.fit([[0], [1]], [True, True], lm)
     with pytest.raises(EvidenceError, match="no tokenizer"):
-        tt.inference.smc.Attribute.fit(["a", "b"], [True, False], lm)
+        Attribute.fit(["a", "b"], [True, False], lm)
     with pytest.raises(VocabularyMismatch, match="outside the 3"):
-        tt.inference.smc.Attribute.fit([[0], [3]], [True, False], lm)
+        Attribute.fit([[0], [3]], [True, False], lm)
     with pytest.raises(ShapeError, match="0 or less"):
-        tt.inference.smc.Attribute(torch.tensor([0.1, 0.0]))
+        Attribute(torch.tensor([0.1, 0.0]))
     with pytest.raises(ShapeError, match="log_bias"):
-        tt.inference.smc.Attribute(torch.zeros(2), 0.5)
+        Attribute(torch.zeros(2), 0.5)
     with pytest.raises(VocabularyMismatch, match="weights for 2 tokens"):
-        tt.smc(lm, [], None, "gcd", max_new_tokens=2, potential=tt.inference.smc.Attribute(torch.zeros(2)))
+        Attribute(torch.zeros(2)).on(lm)
     with pytest.raises(VocabularyMismatch):
         WeightedHMM(HMM, torch.zeros(2))
     with pytest.raises(ShapeError):
         WeightedHMM(HMM, torch.full((V,), -torch.inf))
+    counted = {"texts": [[0, 1], [1, 1]], "labels": [True, False], "lm": lm}
+    for wrong in (0, 1.5, True, "2"):
+        with pytest.raises(EvidenceError, match=r"Attribute.fit: iterations must be a whole number"):
+            Attribute.fit(**counted, iterations=wrong)

@@ -4,7 +4,8 @@
     p_hmm(attribute, C | x_≤t) = w_0 Π_{s≤t} w(x_s) · E_hmm[1_C Π_{s>t} w(x_s) | x_≤t]
 
 A text has the attribute if none of its tokens speaks against it, each independently with probability 1 − w (a noisy AND). The
-expectation is the backward message of P-GCD with w in the emission (:mod:`.weighted_hmm`): as fast as without an attribute.
+expectation is the backward message of P-GCD with w in the emission (:mod:`tractile.circuits.weighted_hmm`): as fast as without
+an attribute.
 """
 
 from __future__ import annotations
@@ -17,28 +18,25 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import WeightedHMM
-from ...errors import EvidenceError, ShapeError, VocabularyMismatch
-from ...lm.base import LanguageModel, Prompt, fingerprint_of
-from ..arguments import not_negative, whole
-from .potentials import Potential
-from .step import Extension
+from tractile.circuits import HMM
+from tractile.circuits.weighted_hmm import WeightedHMM
+from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
+from tractile.inference.arguments import not_negative, whole
+from tractile.lm.base import LanguageModel, fingerprint_of
 
 LEAST = 1e-9  # the smallest fitted weight of a token, so that no text is ruled out
 TOLERANCE = 1e-7  # nats per text: fitting stops at a smaller gain in log-likelihood
 
 
 @final
-class Attribute(Potential):
-    """p(attribute | x), a product over the tokens of the text, as the potential of :func:`.smc`.
+class Attribute:
+    """p(attribute | x), a product over the tokens of the text.
 
-    The target is p_lm(x) · 1[x ∈ C] · p(attribute | x). Proposals "lcd", "gcd" and "pgcd" multiply q by the token weights, and
-    the lookahead of an HMM includes the attribute as well as the constraint. ``attribute.at(tt.inference.smc.at_end)`` has the
-    same target, but is neither drawn by nor looked ahead to.
+    ``attribute.on(lm)`` is p_lm(x) Π_t w(x_t) as a language model for the samplers, whose proposals then draw by the weights;
+    ``attribute.guide(hmm)`` the HMM whose lookahead includes the attribute. The constant w_0 is in neither. ``log_prob`` is that
+    of a whole text.
 
-    :meth:`fit` learns both parameters. Raises :class:`ShapeError` for log-weights that are infinite, NaN or positive;
-    :func:`.smc` raises :class:`VocabularyMismatch` for a language model with another vocabulary.
+    :meth:`fit` learns both parameters. Raises :class:`ShapeError` for log-weights that are infinite, NaN or positive.
 
     Parameters
     ----------
@@ -51,13 +49,11 @@ class Attribute(Potential):
     --------
     >>> import math, torch, tractile as tt
     >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
-    >>> attribute = tt.inference.smc.Attribute(torch.tensor([0.0, math.log(0.2)], dtype=torch.float64))
-    >>> post = tt.smc(lm, [], None, "gcd", max_new_tokens=3, potential=attribute)
+    >>> attribute = Attribute(torch.tensor([0.0, math.log(0.2)], dtype=torch.float64))
+    >>> post = tt.smc(attribute.on(lm), [], None, "gcd", max_new_tokens=3)
     >>> round(math.exp(post.log_evidence), 6)  # (½ · 1 + ½ · 0.2)³
     0.216
     """
-
-    is_twist = False
 
     def __init__(self, token_log_weights: Float[Tensor, " vocab"], log_bias: float = 0.0) -> None:
         weights = torch.as_tensor(token_log_weights).detach().cpu().double()
@@ -68,12 +64,8 @@ class Attribute(Potential):
             )
         if not -torch.inf < log_bias <= 0:
             raise ShapeError(f"Attribute: log_bias must be finite and 0 or less, it is {log_bias}")
-        self._weights, self.log_bias = weights, float(log_bias)
+        self.token_log_weights, self.log_bias = weights, float(log_bias)
         self.vocabulary_fingerprint: str | None = None
-
-    @property
-    def token_log_weights(self) -> Float[Tensor, " vocab"]:
-        return self._weights
 
     @classmethod
     def fit(
@@ -120,40 +112,48 @@ class Attribute(Potential):
 
     def log_prob(self, token_ids: Sequence[int]) -> float:
         """Return log p(attribute | text of these tokens) in nats."""
-        return self.log_bias + float(self._weights[torch.tensor(token_ids, dtype=torch.long)].sum())
+        return self.log_bias + float(self.token_log_weights[torch.tensor(token_ids, dtype=torch.long)].sum())
 
-    # ------------------------------------------------------------ the potential
+    def on(self, lm: LanguageModel) -> LanguageModel:
+        """Return p_lm(x) Π_t w(x_t) as a language model; its next-token weights do not sum to one.
 
-    def start(self, lm: LanguageModel, prompts: Sequence[Prompt], budgets: Sequence[int]) -> None:
+        Raises :class:`VocabularyMismatch` for a language model with other tokens than the attribute.
+        """
         own, given = self.vocabulary_fingerprint, fingerprint_of(lm)
-        if lm.vocab_size != len(self._weights) or (None not in (own, given) and own != given):
+        if lm.vocab_size != len(self.token_log_weights) or (None not in (own, given) and own != given):
             raise VocabularyMismatch(
-                f"Attribute: weights for {len(self._weights)} tokens, the language model has {lm.vocab_size}, or other ones; fit "
-                "the attribute with the language model that is sampled from"
+                f"Attribute: weights for {len(self.token_log_weights)} tokens, the language model has {lm.vocab_size}, or other "
+                "ones; fit the attribute with the language model that is sampled from"
             )
-        self._total = torch.full((len(prompts),), self.log_bias, dtype=torch.float64)
+        weighted: Any = _Weighted(lm, self.token_log_weights)
+        made: LanguageModel = weighted
+        return made
 
-    def log_value(self, rows: Extension) -> Float[Tensor, " rows"]:
-        return self._total[rows.step.rows] + self._weights[rows.tokens]
-
-    def advance(self, indices: Int[Tensor, " states"], tokens: Int[Tensor, " states"]) -> None:
-        gain = self._weights[tokens.clamp(min=0)].masked_fill(tokens < 0, 0.0)
-        self._total = self._total[indices] + gain
-
-
-def looking_ahead(hmm: HMM | None, potential: Potential | None) -> HMM | None:
-    """Return the HMM whose lookahead includes the potential's factors that are products over tokens.
-
-    The HMM is returned as it is (None too) if the potential has no factor of this kind.
-    """
-    weights = None if potential is None else potential.token_log_weights
-    return hmm if hmm is None or weights is None else WeightedHMM(hmm, weights)
+    def guide(self, hmm: HMM) -> HMM:
+        """Return the HMM whose lookahead is the probability of constraint and attribute together."""
+        return WeightedHMM(hmm, self.token_log_weights)
 
 
-def factor_over_tokens(potential: Potential | None) -> Attribute | None:
-    """Return as one attribute the factors of a potential that are products over tokens; None if there are none."""
-    weights = None if potential is None else potential.token_log_weights
-    return None if weights is None else Attribute(weights)
+class _Weighted:
+    """A language model with a weight for each next token."""
+
+    is_normalised = False
+
+    def __init__(self, lm: LanguageModel, token_log_weights: Float[Tensor, " vocab"]) -> None:
+        self._lm, self._weights = lm, token_log_weights
+
+    def log_probs(self) -> Float[Tensor, "batch vocab"]:
+        """Return log p_lm(v) + log w(v) of the next tokens, in nats."""
+        table = self._lm.log_probs()
+        return table + self._weights.to(table)
+
+    def fork(self) -> _Weighted:
+        """Return an independent copy with the same rows."""
+        lm: Any = self._lm
+        return _Weighted(lm.fork(), self._weights)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._lm, name)
 
 
 def _token_ids(text: str | Sequence[int], lm: Any) -> list[int]:
