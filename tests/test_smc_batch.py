@@ -255,6 +255,7 @@ def test_each_prompt_may_have_its_own_hmm_potential_and_boundary():
         lambda: shared,
         lambda: ReadsTheStep().at(every_line),
         lambda: sampling.ConstraintPotential(SECOND),
+        lambda: FunctionPotential(phi, every_clause),
         lambda: sampling.LookaheadPotential(0.2) * FunctionPotential(phi, every_line),
     ]
     prompts = [PROMPTS[i % 4] for i in range(8)]
