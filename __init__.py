@@ -11,7 +11,7 @@ from .circuits import HMM, Automaton, Chain, Circuit, load, multiply, save
 from .constraints import Constraint, Limits, Vocabulary, difference, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
-from .decoding import ConstraintLogitsProcessor, beam_search, choose, generate, infill
+from .decoding import ConstraintLogitsProcessor, beam_search, choose, generate, infill, speculative
 from .errors import (
     BudgetTooSmall,
     EmptyLanguage,
@@ -36,7 +36,7 @@ from .inference import (
     sample,
     support,
 )
-from .inference.smc import Posterior, smc, speculative
+from .inference.smc import Posterior, smc
 from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
 
 try:

@@ -42,7 +42,7 @@ from tractile.distill import context, copying
 from tractile.distill.latent import hidden_states
 from tractile.embedded import HMM_PATH, load_lm
 from tractile.errors import TractileError
-from tractile.inference.smc import GCDProposal, Island, LookaheadProposal
+from tractile.inference.smc import GCDProposal, LookaheadProposal
 from tractile.inference.smc.prompted import prompted
 from tractile.inference.smc.query_cache import forget
 from tractile_bench import TASKS
@@ -223,20 +223,22 @@ def evidence(source: Source, folder: Path, limit: int) -> dict[str, dict[str, li
         try:
             for name, files in (*there.items(), ("gcd", ())):
                 strengths = STRENGTHS if name != "gcd" else (0,)
-                guides = [LookaheadProposal(s) if s else GCDProposal() for s in strengths]
-                post = tt.smc(
-                    lm,
-                    prompt,
-                    fa,
-                    hmm=prompted(hmm, model, prompt, files) if files else None if name == "gcd" else alone,
-                    islands=[Island(guide, particles=PARTICLES) for guide in guides for _ in range(RUNS)],
-                    max_new_tokens=budget,
-                    particles=PARTICLES * RUNS * len(guides),
-                    seed=number,
-                )
-                values = iter(island.log_evidence for island in post.islands)
                 for s in strengths:
-                    runs[name, str(s)] = statistics.fmean(next(values) for _ in range(RUNS))
+                    posts = tt.smc(
+                        lm,
+                        prompts=[prompt] * RUNS,
+                        fa=fa,
+                        proposal=LookaheadProposal(s) if s else GCDProposal(),
+                        hmm=prompted(hmm, model, prompt, files)
+                        if files
+                        else None
+                        if name == "gcd"
+                        else alone,
+                        max_new_tokens=budget,
+                        particles=PARTICLES,
+                        seed=1000 * number,
+                    )
+                    runs[name, str(s)] = statistics.fmean(post.log_evidence for post in posts)
         except TractileError:
             continue  # a constraint of this example cannot be had
         finally:

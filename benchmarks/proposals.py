@@ -42,10 +42,7 @@ from tractile.inference.smc import (
     Potential,
     PrefixPotential,
     Proposal,
-    systematic,
 )
-from tractile.inference.smc.loop import sample_one
-from tractile.inference.smc.settings import SamplerSettings
 
 PROMPT = "Once upon a time, there was a"
 BUDGET = 24
@@ -76,9 +73,9 @@ class Task:
     def log_evidences(self, method: str, particles: int, seeds: range) -> list[float]:
         """log Ẑ of each run."""
         proposal, potential = METHODS[method]
-        settings = SamplerSettings(self.lm, self.fa, self.hmm, proposal, potential, systematic, 0.5, BUDGET)
+        given = {"proposal": proposal, "hmm": self.hmm, "potential": potential, "particles": particles}
         return [
-            sample_one(settings, PROMPT, particles, torch.Generator().manual_seed(seed)).log_evidence
+            tt.smc(self.lm, PROMPT, self.fa, max_new_tokens=BUDGET, seed=seed, **given).log_evidence
             for seed in seeds
         ]
 

@@ -29,7 +29,7 @@ from transformers.utils.logging import disable_progress_bar
 import tractile as tt
 from tractile.constraints import Vocabulary
 from tractile.errors import TractileError
-from tractile.inference.smc import GCDProposal, Island, LookaheadProposal
+from tractile.inference.smc import GCDProposal, LookaheadProposal
 from tractile.inference.smc.calibration import ROUNDS
 from tractile.inference.smc.calibration import RUNS as PILOT_RUNS
 from tractile.inference.smc.prompted import prompted
@@ -68,9 +68,6 @@ def run(arguments: argparse.Namespace) -> None:
     kept = arguments.out.read_text().splitlines() if arguments.out.exists() else []
     done = {json.loads(line)["id"] for line in kept}
     guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in STRENGTHS}
-    islands = [
-        Island(guides[s], particles=k) for k, runs in RUNS.items() for s in STRENGTHS for _ in range(runs)
-    ]
     for number, example in enumerate(choose(task, arguments.split, arguments.limit, seed=0)):
         if example.id in done:
             continue
@@ -82,22 +79,26 @@ def run(arguments: argparse.Namespace) -> None:
                 raise one.error
             assert one.fa is not None
             with keeping(HMM_MEMORY):
-                post = tt.smc(
-                    lm,
-                    one.prompt,
-                    one.fa,
-                    hmm=one.hmm,
-                    islands=islands,
-                    max_new_tokens=budget,
-                    particles=sum(i.particles for i in islands),
-                    seed=number,
-                )
+                line["log_evidence"] = {
+                    str(k): {
+                        str(s): [
+                            post.log_evidence
+                            for post in tt.smc(
+                                lm,
+                                prompts=[one.prompt] * runs,
+                                fa=one.fa,
+                                proposal=guides[s],
+                                hmm=one.hmm,
+                                max_new_tokens=budget,
+                                particles=k,
+                                seed=1000 * number,
+                            )
+                        ]
+                        for s in STRENGTHS
+                    }
+                    for k, runs in RUNS.items()
+                }
             forget(one.fa)
-            values = iter(island.log_evidence for island in post.islands)
-            line["log_evidence"] = {
-                str(k): {str(s): [next(values) for _ in range(runs)] for s in STRENGTHS}
-                for k, runs in RUNS.items()
-            }
         except TractileError as error:
             line["error"] = type(error).__name__
         line["seconds"] = round(time.process_time() - begun, 1)

@@ -14,7 +14,7 @@ from ..circuits.hmm import HMM
 from ..constraints import Constraint, Vocabulary
 from ..embedded import load_hmm
 from ..inference.smc import Knowledge, LookaheadProposal, Posterior, smc
-from ..inference.smc.settings import PROPOSALS
+from ..inference.smc.arguments import PROPOSALS
 from ..lm import TransformersLM
 from .common import (
     AsJson,

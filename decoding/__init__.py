@@ -10,6 +10,7 @@ from .generate import generate
 from .infill import Infilling, infill
 from .logits_processor import ConstraintLogitsProcessor
 from .rehearsal import Rehearsals, rehearse
+from .speculative import Speculation, speculative
 
 __all__ = [
     "Beam",
@@ -17,12 +18,14 @@ __all__ = [
     "ConstraintLogitsProcessor",
     "Infilling",
     "Rehearsals",
+    "Speculation",
     "beam_search",
     "choose",
     "custom_generate_path",
     "infill",
     "generate",
     "rehearse",
+    "speculative",
 ]
 
 

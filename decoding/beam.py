@@ -22,9 +22,8 @@ from ..circuits.hmm import HMM
 from ..errors import NoParticleSurvived
 from ..inference.arguments import whole
 from ..inference.smc.arguments import ConstraintLike, check_normalised
-from ..inference.smc.potentials import PrefixPotential
 from ..inference.smc.proposals import GCDProposal, LookaheadProposal
-from ..inference.smc.settings import settings_of_one
+from ..inference.smc.request import requests
 from ..inference.smc.step import Step
 from ..lm.base import LanguageModel, Prompt
 
@@ -75,21 +74,13 @@ def beam_search(
     """
     who, beams = "beam_search", whole(beams, "beam_search: beams")
     proposal = GCDProposal() if hmm is None else LookaheadProposal()
-    settings, prompt = settings_of_one(
-        who,
-        lm,
-        prompt,
-        fa,
-        proposal,
-        hmm,
-        PrefixPotential(),
-        tokenizer=tokenizer,
-        max_new_tokens=max_new_tokens,
+    (request,) = requests(
+        who, lm, prompt, None, fa, proposal, hmm, tokenizer=tokenizer, max_new_tokens=max_new_tokens
     )
-    lm, eos = settings.lm, settings.eos
+    lm, eos = request.lm, request.eos
     check_normalised(lm, who)
-    query = settings.query.start(1)
-    lm.start([prompt])
+    query = request.prepare().query.start(1)
+    lm.start([request.prompt])
     prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)
     done: list[tuple[float, tuple[int, ...]]] = []  # a heap, the worst first
     for t in range(max_new_tokens):

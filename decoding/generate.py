@@ -10,12 +10,11 @@ from ..circuits.hmm import HMM
 from ..constraints.output_type import OutputType, output_type
 from ..errors import FormatError, NoParticleSurvived
 from ..inference.arguments import whole
-from ..inference.smc.arguments import a_language_model, compiled
+from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.posterior import Posterior
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.sampler import smc
-from ..inference.smc.settings import a_proposal
 from ..inference.smc.user_potential import FunctionPotential
 from ..lm.base import Prompt
 

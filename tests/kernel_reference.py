@@ -18,11 +18,11 @@ from smc_reference import (
 )
 
 import tractile as tt
-from tractile.inference.smc import EitherProposal, LCDProposal, LMProposal, systematic
+from tractile.inference.smc import EitherProposal, LCDProposal, LMProposal
 from tractile.inference.smc.kernel import Kernel
 from tractile.inference.smc.particles import Particles
 from tractile.inference.smc.proposals import Proposal
-from tractile.inference.smc.settings import SamplerSettings
+from tractile.inference.smc.request import Request
 
 
 def ahead(length):
@@ -32,10 +32,8 @@ def ahead(length):
 
 def kernel_for(case, proposal, potential=None, cut=None):
     lm, fsa = CASES[case]
-    potential = tt.inference.smc.PrefixPotential() if potential is None else potential
-    return Kernel(
-        SamplerSettings(lm, as_automaton(fsa), HMM, proposal, potential, systematic, 0.0, N), [], cut
-    )
+    request = Request(lm, [], as_automaton(fsa), HMM, proposal, potential, max_new_tokens=N)
+    return Kernel(request.prepare(potential), potential or tt.inference.smc.PrefixPotential(), cut)
 
 
 class Scripted(Proposal):
@@ -156,7 +154,7 @@ def exact_start(kernel, count, generator):
     while sum(len(path.length) for path in kept) < count:
         drawn = kernel.extend(Particles.start(count, N), nothing, N, generator)
         weight = drawn.log_value(nothing).exp()
-        top = 3.3 if isinstance(kernel.settings.potential, tt.inference.smc.FunctionPotential) else 1.0
+        top = 3.3 if isinstance(kernel.target, tt.inference.smc.FunctionPotential) else 1.0
         assert float(weight.max()) <= top + 1e-9
         keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
         kept.append(drawn.take(keep.nonzero()[:, 0]))

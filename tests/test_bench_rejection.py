@@ -9,6 +9,7 @@ from smc_reference import (
     COMPILED,
     EOS,
     LIMIT,
+    Fsa,
     N,
     against_enumeration,
     as_automaton,
@@ -20,6 +21,8 @@ from smc_reference import (
 import tractile as tt
 from tractile_bench.cars import CARSProposal
 from tractile_bench.rejection import rejection_sampling
+
+ONE_ONE = Fsa([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], 2)
 
 
 def accepted(case, samples, seed, proposal=None):

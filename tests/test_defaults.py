@@ -16,7 +16,7 @@ SAME = {
     "beams": 8, "beam_factor": 1, "burn_in": 20, "draft": 4, "thin": 1,
     "num_samples": 1, "processes": 0, "w": 0.5, "variable": 0, "root": 0,
     "paths": False, "joint": False, "zero_on_error": False, "twist": False, "log": False,
-    "log_bias": 0.0, "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,
+    "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,
 }  # fmt: skip
 DIFFERENT = {
     "max_new_tokens": {"infill": 16, None: 64},

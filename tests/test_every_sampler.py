@@ -21,7 +21,6 @@ GIVEN = {"prompt": [], "max_new_tokens": 3}
 SAMPLERS = {
     "smc": lambda **a: tt.smc(**a, proposal="gcd", particles=4),
     "awrs": lambda **a: tt.smc(**a, proposal="awrs", particles=4),
-    "islands": lambda **a: tt.smc(**a, islands=["gcd", "lcd"], particles=4),
     "importance_sampling": lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=4),
     "resample_move": lambda **a: sampling.resample_move(**a, proposal="gcd", particles=4),
     "speculative": lambda **a: tt.speculative(**a, hmm=HMM, particles=4).posterior,

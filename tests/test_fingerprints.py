@@ -293,7 +293,6 @@ def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) ->
         "PGCDQuery": lambda: tt.inference.PGCDQuery(guide, fa, 4),
         "smc": lambda: tt.smc(lm, [0], fa, particles=2, **few),
         "smc, mixture": lambda: tt.smc(lm, [0], fa, "pgcd-mixture", particles=2, **few),
-        "smc, islands": lambda: tt.smc(lm, [0], fa, islands=["gcd", "pgcd"], particles=2, **few),
         "smc, prompts": lambda: tt.smc(lm, prompts=[[0], [1]], fa=fa, particles=2, **few),
         "importance": lambda: sampling.importance_sampling(lm, [0], fa, particles=2, **few),
         "mcmc": lambda: sampling.mcmc(lm, [0], fa, samples=2, **few),

@@ -28,7 +28,7 @@ import tractile as tt
 from tractile.embedded import load_hmm, load_lm
 from tractile.errors import EvidenceError, VocabularyMismatch
 from tractile.inference.smc.kernel import Kernel
-from tractile.inference.smc.settings import SamplerSettings
+from tractile.inference.smc.request import Request
 
 END = {"ended": EOS, "exact": None}
 
@@ -242,15 +242,8 @@ def test_sharp_products_are_exact(case, name):
     """Powers of 3 and −1, whose weights have tails too heavy for z-tests: q(x) · W(x) = w(x) for every text."""
     factors = [(table_lm(case, 3), 3.0, None), (table_lm(case, 11), -1.0, None)]
     scripted, total = Scripted(TABULAR[name]), 0.0
-    settings = SamplerSettings(
-        target_of(factors),
-        COMPILED[case],
-        HMM,
-        scripted,
-        tt.inference.smc.PrefixPotential(),
-        max_new_tokens=N,
-    )
-    kernel = Kernel(settings, [])
+    request = Request(target_of(factors), [], COMPILED[case], HMM, scripted, max_new_tokens=N)
+    kernel = Kernel(request.prepare(), tt.inference.smc.PrefixPotential())
     for x, weight in enumerated(factors, case).items():
         scripted.read(x)
         path = kernel.draw(1, torch.Generator())

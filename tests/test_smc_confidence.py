@@ -66,12 +66,11 @@ def test_runs_differ_by_run():
     assert found.error == pytest.approx(runs.group_by(value)[1.0].error)
 
 
-def test_pooled_populations_share_no_ancestor():
-    islands = tt.smc(CASES["ended"][0], [], COMPILED["ended"], "gcd", None, 12, N, 0, ess_threshold=1.1,
-                     islands=["gcd", "gcd"])  # fmt: skip
-    table = islands.lineage
+def test_pooled_runs_share_no_ancestor():
+    posts = tt.smc(CASES["ended"][0], prompts=[[], []], fa=COMPILED["ended"], proposal="gcd", particles=6,
+                   max_new_tokens=N, ess_threshold=1.1)  # fmt: skip
+    table, own = tt.inference.smc.Runs(posts).pooled().lineage, posts[0].lineage
     assert not set(table[:6].flatten().tolist()) & set(table[6:].flatten().tolist())
-    own = islands.islands[0].lineage
     assert all((table[:6, -1][i] == table[:6, -1][j]) == (own[i, -1] == own[j, -1]) for i, j in
                itertools.product(range(6), repeat=2))  # fmt: skip
 

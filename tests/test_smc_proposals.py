@@ -19,8 +19,8 @@ from tractile.inference.smc import (
     MixtureProposal,
     Step,
 )
+from tractile.inference.smc.arguments import PROPOSALS as NAMES
 from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
-from tractile.inference.smc.settings import PROPOSALS as NAMES
 from tractile_bench import methods
 
 V, HORIZON = 4, 5

@@ -22,6 +22,7 @@ from smc_reference import (
     moments,
     padded,
     random_table,
+    sequence_log_prob,
     z_scores,
 )
 

@@ -23,7 +23,7 @@ from smc_reference import (
 import tractile as tt
 from tractile.inference import smc as sampling
 from tractile.inference.smc import calibration
-from tractile.inference.smc.batch import Request
+from tractile.inference.smc.request import Request
 from tractile.inference.smc.strength import STRENGTHS
 
 WRONG = tt.HMM.random(3, V, seed=11, dtype=torch.float64)
@@ -153,9 +153,7 @@ def test_the_pilot_of_a_single_particle_is_of_single_particles(monkeypatch):
     monkeypatch.setattr(
         calibration,
         "run_requests",
-        lambda lm, requests, resampled: (
-            asked.append([part.particles for part in requests[0].populations]) or run(lm, requests, resampled)
-        ),
+        lambda requests: asked.append([one.particles for one in requests]) or run(requests),
     )
     lm, fa = Counted(), as_automaton(CASES["ended"][1])
     found = [
@@ -226,17 +224,24 @@ def test_what_the_pilot_says_is_judged_with_its_neighbours_and_deaths_count():
 
 def test_rounds_keep_the_best_strengths_and_judge_each_by_itself():
     """The second best after eight runs is the best after thirty-two; the worst are not run again."""
-    pilot = calibration.Pilot(sampling.Strength(), 1, [Request([], None, HMM, None, N, 0, None, [])])
+    pilot = calibration.Pilot(
+        sampling.Strength(),
+        1,
+        [
+            Request(
+                Counted(), [], as_automaton(CASES["ended"][1]), HMM, sampling.GCDProposal(), max_new_tokens=N
+            )
+        ],
+    )
     level = {0.0: -9.0, 0.2: -3.0, 0.4: -2.9, 0.7: -5.0, 1.0: -8.0}
 
     def posteriors(turn):
-        populations = pilot.asked(turn)[0].populations
-        strengths = [getattr(part.proposal, "strength", 0.0) for part in populations]
+        strengths = [getattr(one.proposal, "strength", 0.0) for one in pilot.asked(turn)]
         values = level | ({0.4: -3.5} if turn else {})
         found = [
             0.0 if strengths.index(s) == i else values[s] for i, s in enumerate(strengths)
         ]  # one is lucky
-        return iter([SimpleNamespace(islands=[SimpleNamespace(log_evidence=v) for v in found])])
+        return iter([SimpleNamespace(log_evidence=v) for v in found])
 
     left = []
     for turn in range(3):
@@ -277,7 +282,7 @@ def test_a_posterior_says_what_its_guide_did():
 def test_where_nothing_finds_it_that_is_an_error():
     lm, fsa = CASES["ended"]
     with pytest.raises(tt.errors.EvidenceError, match="hmm="):
-        tt.smc(lm, [], as_automaton(fsa), max_new_tokens=N)
+        tt.smc(lm, [], as_automaton(fsa), "pgcd", max_new_tokens=N)
     with pytest.raises(tt.errors.EvidenceError, match="give a number"):
         tt.smc(
             lm,
@@ -291,16 +296,11 @@ def test_where_nothing_finds_it_that_is_an_error():
         sampling.LookaheadProposal("best")
 
 
-def test_chains_moves_and_islands_find_it_too():
+def test_chains_and_moves_find_it_too():
     lm, fsa = CASES["ended"]
     fa = as_automaton(fsa)
     assert sampling.mcmc(lm, [], fa, "pgcd", HMM, 4, N, burn_in=2).samples
     assert sampling.resample_move(lm, [], fa, "pgcd", HMM, 4, N).log_evidence > -math.inf
-    post = tt.smc(lm, [], fa, hmm=HMM, islands=["gcd", "pgcd"], particles=4, max_new_tokens=N)
-    assert post.islands[0].strength is None
-    assert post.islands[1].calibration is not None
-    mixed = sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal("auto")])
-    assert tt.smc(lm, [], fa, mixed, HMM, 4, N).calibration is not None
     said = tt.smc(lm, [], fa, hmm=HMM, particles=4, max_new_tokens=N).to_dict()
     assert said["strength"] in STRENGTHS
     assert len(said["calibration"]) == len(STRENGTHS)

@@ -11,10 +11,10 @@ from scipy.stats import chi2
 
 import tractile as tt
 from tractile.constraints import Vocabulary, regex
+from tractile.decoding import Speculation
+from tractile.decoding.speculative import acceptance, residual
 from tractile.embedded import load_hmm, load_lm
 from tractile.errors import EvidenceError
-from tractile.inference.smc import Speculation
-from tractile.inference.smc.speculative import acceptance, residual
 from tractile.lm import CircuitLM, TableLM, TransformersLM
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)

@@ -36,10 +36,6 @@ def smc(**settings):
     return run(tt.smc, proposal="gcd", **{"particles": 2} | settings)
 
 
-def islands(**settings):
-    return smc(islands=[sampling.Island("gcd", **settings), "gcd"], particles=4)
-
-
 def speculative(**settings):
     return run(tt.speculative, hmm=HMM, **{"particles": 2} | settings)
 
@@ -48,7 +44,6 @@ COUNTS = {
     "smc: particles": (lambda n: smc(particles=n), 1),
     "smc: max_new_tokens": (lambda n: smc(max_new_tokens=n), 1),
     "smc: beam_factor": (lambda n: smc(beam_factor=n), 1),
-    "Island: particles": (lambda n: islands(particles=n), 1),
     "mcmc: samples": (lambda n: chains(samples=n), 1),
     "mcmc: chains": (lambda n: chains(chains=n), 1),
     "mcmc: thin": (lambda n: chains(thin=n), 1),

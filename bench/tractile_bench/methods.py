@@ -42,8 +42,8 @@ from tractile.inference.smc import (
     Potential,
     Proposal,
 )
+from tractile.inference.smc.arguments import PROPOSALS
 from tractile.inference.smc.boundaries import at_end
-from tractile.inference.smc.settings import PROPOSALS
 
 from .presets import PRESETS, Preset
 

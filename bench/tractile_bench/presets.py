@@ -19,9 +19,8 @@ from torch import Generator, Tensor
 from tractile.circuits import HMM
 from tractile.errors import EvidenceError
 from tractile.inference.smc import Posterior, Potential, PrefixPotential, Proposal, Step, at_end, smc
-from tractile.inference.smc.arguments import ConstraintLike, PotentialLike, a_potential
+from tractile.inference.smc.arguments import ConstraintLike, PotentialLike, a_potential, a_proposal
 from tractile.inference.smc.boundaries import Boundary
-from tractile.inference.smc.settings import a_proposal
 from tractile.lm.base import LanguageModel, Prompt
 
 

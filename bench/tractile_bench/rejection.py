@@ -15,7 +15,8 @@ import torch
 from tractile.errors import EvidenceError
 from tractile.inference.arguments import short, whole
 from tractile.inference.smc import Posterior, importance_sampling
-from tractile.inference.smc.arguments import ConstraintLike, check_normalised, check_seed, read
+from tractile.inference.smc.arguments import ConstraintLike, check_normalised
+from tractile.inference.smc.request import requests
 from tractile.lm.base import LanguageModel, Prompt
 
 from .cars import CARSProposal
@@ -85,9 +86,12 @@ def rejection_sampling(
     batch_size = whole(batch_size, f"{who}: batch_size")
     if proposal is not None and not isinstance(proposal, CARSProposal):
         raise EvidenceError(f"{who}: proposal must be None or a CARSProposal, not {short(proposal)}")
-    generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
-    given = read(who, lm, tokenizer, prompt, None, fa)
+    wanted = "lm" if proposal is None else proposal
+    (given,) = requests(
+        who, lm, prompt, None, fa, wanted, tokenizer=tokenizer, max_new_tokens=max_new_tokens, seed=seed
+    )
     check_normalised(given.lm, who)
+    generator = given.generator()
     token_ids: list[tuple[int, ...]] = []
     texts: list[str] = []
     log_probs: list[float] = []
@@ -97,9 +101,9 @@ def rejection_sampling(
     while tries < max_tries and len(texts) < samples:
         batch = importance_sampling(
             given.lm,
-            given.prompts[0],
+            given.prompt,
             given.fa,
-            "lm" if proposal is None else proposal,
+            wanted,
             particles=min(batch_size, max_tries - tries),
             max_new_tokens=max_new_tokens,
             seed=int(torch.randint(1 << 62, (), generator=generator)),

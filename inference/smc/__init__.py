@@ -16,7 +16,6 @@ from .chains import Chains, Draw
 from .composite import EitherProposal
 from .confidence import Estimate
 from .equivalence import json_value
-from .islands import Island
 from .mcmc import mcmc, resample_move
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LookaheadPotential, Potential, PrefixPotential
@@ -38,17 +37,13 @@ from .resampling import (
 )
 from .runs import Runs
 from .sampler import importance_sampling, smc
-from .speculative import Speculation, speculative
 from .step import Extension, Knowledge, Step
 from .strength import Strength
 from .user_potential import FunctionPotential
 
 __all__ = [
     "smc",
-    "Island",
     "importance_sampling",
-    "speculative",
-    "Speculation",
     "mcmc",
     "resample_move",
     "Chains",

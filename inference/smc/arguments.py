@@ -12,8 +12,9 @@ Anything else is an :class:`EvidenceError` that names the argument and says what
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from numbers import Integral
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,10 +22,12 @@ import torch
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
-from ..arguments import Compilable, an_automaton, an_hmm, short, whole
+from ..arguments import Compilable, an_automaton, short, whole
+from .awrs import MaskedAWRSProposal
 from .boundaries import at_end
-from .potentials import Potential
-from .proposals import Proposal
+from .potentials import Potential, PrefixPotential
+from .proposals import GCDProposal, LCDProposal, LMProposal, LookaheadProposal, MixtureProposal, Proposal
+from .resampling import SCHEMES, Resampling
 from .user_potential import FunctionPotential
 
 T = TypeVar("T")
@@ -35,57 +38,6 @@ PotentialLike = Potential | Callable[[str], float]
 """A potential, or a function of a complete text that returns a number ≥ 0."""
 OFFERED = ("vocab_size", "start", "log_probs", "advance", "select", "decode")
 """The attributes that a language model must have."""
-
-
-class Arguments(NamedTuple):
-    """The arguments, converted to objects of this package; lists with an entry for each prompt stay lists."""
-
-    lm: LanguageModel
-    prompts: list[Prompt]
-    fa: Any
-    hmm: Any
-    potential: Any
-
-
-def read(
-    who: str,
-    lm: Any,
-    tokenizer: Any,
-    prompt: Any,
-    prompts: Any,
-    fa: Any = None,
-    hmm: Any = None,
-    potential: Any = None,
-) -> Arguments:
-    """Convert the arguments of the function called ``who``; ``fa``, ``hmm``, ``potential`` may be lists beside ``prompts``."""
-    lm = a_language_model(lm, tokenizer, who)
-    if (prompt is None) == (prompts is None):
-        raise EvidenceError(f"{who}: give one prompt, or prompts=[…]")
-    if prompts is None:
-        asked = [a_prompt(prompt, f"{who}: prompt")]
-    elif isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
-        raise EvidenceError(
-            f"{who}: prompts must be a list of prompts, not {short(prompts)}; give one as prompt=…"
-        )
-    else:
-        asked = [a_prompt(one, f"{who}: prompts[{i}]") for i, one in enumerate(prompts)]
-
-    def each(given: Any, name: str, of: Callable[[Any, str], Any]) -> Any:
-        if given is None:
-            return None
-        if not isinstance(given, list | tuple):
-            return of(given, f"{who}: {name}")
-        if prompts is None:
-            raise EvidenceError(f"{who}: {name} is a list of {len(given)}; give prompts=[…] for several")
-        return [None if one is None else of(one, f"{who}: {name}[{i}]") for i, one in enumerate(given)]
-
-    return Arguments(
-        lm,
-        asked,
-        each(fa, "fa", lambda one, name: compiled(one, lm, tokenizer, name)),
-        each(hmm, "hmm", an_hmm),
-        each(potential, "potential", a_potential),
-    )
 
 
 def a_language_model(lm: Any, tokenizer: Any, who: str) -> LanguageModel:
@@ -120,6 +72,19 @@ def check_normalised(lm: LanguageModel, who: str) -> None:
             f"{who}: a {type(lm).__name__} gives weights that do not sum to one; sample from it with tt.smc, "
             "tt.inference.smc.importance_sampling or tt.inference.smc.mcmc"
         )
+
+
+def the_prompts(prompt: Any, prompts: Any, who: str) -> list[Prompt]:
+    """Return the prompts as texts or lists of token ids: the one given, or those of the list."""
+    if (prompt is None) == (prompts is None):
+        raise EvidenceError(f"{who}: give one prompt, or prompts=[…]")
+    if prompts is None:
+        return [a_prompt(prompt, f"{who}: prompt")]
+    if isinstance(prompts, str | bytes) or not isinstance(prompts, Sequence):
+        raise EvidenceError(
+            f"{who}: prompts must be a list of prompts, not {short(prompts)}; give one as prompt=…"
+        )
+    return [a_prompt(one, f"{who}: prompts[{i}]") for i, one in enumerate(prompts)]
 
 
 def a_prompt(prompt: Any, name: str) -> Prompt:
@@ -164,13 +129,60 @@ def a_potential(potential: Any, name: str) -> Potential:
     return FunctionPotential(potential, at_end)
 
 
-def check_proposal(proposal: Any, name: str) -> None:
-    """Raise :class:`EvidenceError` unless it is a proposal or a name."""
-    if not isinstance(proposal, str | Proposal):
+PROPOSALS: dict[str, Callable[[], Proposal]] = {
+    "lm": LMProposal,
+    "lcd": LCDProposal,
+    "gcd": GCDProposal,
+    "awrs": MaskedAWRSProposal,
+    "pgcd": partial(LookaheadProposal, "auto"),
+    "pgcd-mixture": MixtureProposal,
+    "pgcd-mixture-prefix": partial(MixtureProposal, potential=PrefixPotential()),
+}
+"""The proposals by name, also for ``tractile generate`` and ``tractile bench``; each is used with its default ``potential``
+unless the given potential is a twist."""
+
+
+def a_proposal(proposal: str | Proposal | None, hmm: Any = None, name: str = "proposal") -> Proposal:
+    """Return the proposal, looked up if it is a name; None is "pgcd" with an HMM, "gcd" without.
+
+    ``name`` is what errors call the argument.
+    """
+    if proposal is None:
+        proposal = "gcd" if hmm is None else "pgcd"
+    if isinstance(proposal, str):
+        return lookup(proposal, PROPOSALS, "proposal")()
+    if not isinstance(proposal, Proposal):
         more = f"; give {proposal.__name__}()" if isinstance(proposal, type) else ""
         raise EvidenceError(
             f"{name} must be a tt.inference.smc.Proposal or the name of one, not {short(proposal)}{more}"
         )
+    return proposal
+
+
+def a_scheme(resampling: str | Resampling) -> Resampling:
+    """Return the resampling scheme, looked up if it is a name; raise :class:`EvidenceError` for anything else."""
+    if not isinstance(resampling, str) and not callable(resampling):
+        raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
+    return lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
+
+
+def lookup(name: str, table: dict[str, T], what: str) -> T:
+    """Return the entry of a name; raise :class:`EvidenceError` with the known names if there is none."""
+    if name not in table:
+        raise EvidenceError(f"unknown {what} {name!r}: choose one of {', '.join(table)}")
+    return table[name]
+
+
+def unconstrained(lm: LanguageModel) -> Automaton:
+    """Return the automaton that accepts every sequence of the language model's tokens."""
+    return _everything(lm.vocab_size, lm.eos_token_id)
+
+
+@lru_cache(8)
+def _everything(vocab_size: int, eos_token_id: int | None) -> Automaton:
+    return Automaton.from_edges(
+        [(0, list(range(vocab_size)), 0)], 0, [0], vocab_size, eos_token_id=eos_token_id
+    )
 
 
 def check_seed(seed: Any, name: str) -> int:

@@ -25,15 +25,11 @@ from ...circuits.hmm import HMM
 from ...circuits.weighted_hmm import parameters_of
 from ...errors import EvidenceError
 from ...layers.functorch_utils import version
-from ...lm.base import LanguageModel
-from ..arguments import whole
-from .arguments import Arguments
-from .batch import Request, Resampled, run_requests
-from .islands import Population
+from .loop import run_requests
 from .posterior import Posterior
 from .proposals import GCDProposal, LookaheadProposal, Proposal
+from .request import Request
 from .resampling import systematic
-from .settings import unconstrained
 from .strength import STRENGTHS, Strength, best, scores
 
 PARTICLES, RUNS = 4, 2  # of each strength
@@ -47,49 +43,39 @@ _kept: weakref.WeakKeyDictionary[object, dict[Hashable, Strength]] = weakref.Wea
 _names: weakref.WeakKeyDictionary[HMM, tuple[Hashable, str]] = weakref.WeakKeyDictionary()
 
 
-def settle(lm: LanguageModel, requests: Sequence[Request], resampled: Resampled) -> None:
-    """Set the strength of each proposal in ``requests`` that has none, from an earlier pilot or a new one.
+def settle(requests: Sequence[Request]) -> None:
+    """Set the strength of each request's lookahead that has none, from an earlier pilot or a new one.
 
-    Raises :class:`EvidenceError` if a request has no HMM.
+    Raises :class:`EvidenceError` if such a request has no HMM.
     """
-    chosen: dict[tuple[int, int], Strength] = {}
     pilots: dict[int, Pilot] = {}
-    for i, request in enumerate(requests):
-        for j, part in enumerate(request.populations):
-            if (wanted := part.proposal.unsettled) is None:
-                continue
-            if request.hmm is None:
-                raise EvidenceError(f"{type(part.proposal).__name__} needs hmm=…")
-            strength = (
-                wanted if isinstance(wanted, Strength) else _found(lm, request, part.particles, resampled)
-            )
-            chosen[i, j] = strength
-            if strength.value is None:
-                asked = pilots.setdefault(id(strength), Pilot(strength, part.particles, [])).requests
-                if len(asked) < (PROMPTS if wanted is strength else 1):
-                    asked.append(request)
+    waiting: list[tuple[Request, LookaheadProposal]] = []
+    for request in requests:
+        proposal = request.proposal
+        if not isinstance(proposal, LookaheadProposal) or (wanted := proposal.unsettled) is None:
+            continue
+        if request.hmm is None:
+            raise EvidenceError(f"{type(proposal).__name__} needs hmm=…")
+        request.strength = wanted if isinstance(wanted, Strength) else _found(request)
+        waiting.append((request, proposal))
+        if request.strength.value is None:
+            pilot = pilots.setdefault(id(request.strength), Pilot(request.strength, request.particles, []))
+            if len(pilot.requests) < (PROMPTS if wanted is request.strength else 1):
+                pilot.requests.append(request)
     if pilots:
-        _run(lm, list(pilots.values()), resampled)
-    made = {}
-    for (i, j), strength in chosen.items():
-        request = requests[i]
-        part = request.populations[j]
-        key = id(part.proposal), strength
+        _run(list(pilots.values()))
+    made: dict[
+        tuple[int, Strength], Proposal
+    ] = {}  # one object for all requests, whose potential is evaluated once
+    for request, proposal in waiting:
+        assert request.strength is not None
+        value = request.strength.value
+        assert value is not None
+        key = id(proposal), request.strength
         if key not in made:
-            made[key] = part.proposal.settled(strength)
-        parts = list(request.populations)
-        parts[j] = part._replace(proposal=made[key], strength=strength)
-        request.populations = parts
-
-
-def settled(proposal: Proposal, given: Arguments, max_new_tokens: int) -> Proposal:
-    """Return the proposal of one request with its strength found by a pilot; a proposal with a strength is returned as it is."""
-    fa = unconstrained(given.lm) if given.fa is None else given.fa
-    budget = whole(max_new_tokens, "max_new_tokens")
-    parts = [Population(proposal, None, PARTICLES)]
-    request = Request(given.prompts[0], fa, given.hmm, None, budget, 0, None, parts)
-    settle(given.lm, [request], Resampled(systematic, 0.5))
-    return request.populations[0].proposal
+            temperature = proposal.temperature
+            made[key] = LookaheadProposal(value, temperature) if value else GCDProposal(temperature)
+        request.proposal = made[key]
 
 
 class Pilot:
@@ -107,18 +93,23 @@ class Pilot:
 
     def asked(self, turn: int) -> list[Request]:
         """Return the requests of a round: independent runs of each strength that is left, without the requests' potentials."""
-        more = self._more(turn)
         guides = {s: LookaheadProposal(s) if s else GCDProposal() for s in self.among}
-        parts = [Population(guides[s], None, self.particles) for s in self.among for _ in range(more)]
+        runs = [s for s in self.among for _ in range(self._more(turn))]
         return [
             replace(
                 request,
+                proposal=guides[s],
                 potential=None,
+                particles=self.particles,
+                seed=_stream(SEED + 1000 * turn + i, j),
+                resampling=systematic,
+                ess_threshold=0.5 if request.ess_threshold else 0.0,
+                beam_factor=1,
                 align=None,
-                populations=parts,
-                seed=SEED + 1000 * turn + i,
+                strength=None,
             )
             for i, request in enumerate(self.requests)
+            for j, s in enumerate(runs)
         ]
 
     def take(self, turn: int, posteriors: Iterator[Posterior]) -> None:
@@ -126,9 +117,8 @@ class Pilot:
         more = self._more(turn)
         self.runs = self.runs or [{s: [] for s in STRENGTHS} for _ in self.requests]
         for runs in self.runs:
-            found = iter(island.log_evidence for island in next(posteriors).islands)
             for s in self.among:
-                runs[s] += [next(found) for _ in range(more)]
+                runs[s] += [next(posteriors).log_evidence for _ in range(more)]
         if turn + 1 < len(self.rounds):
             self.among = best(scores(self.runs)[0], self.among, self.rounds[turn][1])
         else:
@@ -139,33 +129,39 @@ class Pilot:
         return self.rounds[turn][0] - (self.rounds[turn - 1][0] if turn else 0)
 
 
-def _run(lm: LanguageModel, pilots: Sequence[Pilot], resampled: Resampled) -> None:
+def _run(pilots: Sequence[Pilot]) -> None:
     """Run pilots together, round by round."""
-    threshold = 0.5 if resampled.ess_threshold else 0.0
     for turn in range(max(len(pilot.rounds) for pilot in pilots)):
         going = [pilot for pilot in pilots if turn < len(pilot.rounds)]
-        requests = [request for pilot in going for request in pilot.asked(turn)]
-        posteriors = iter(run_requests(lm, requests, Resampled(systematic, threshold)))
+        posteriors = iter(run_requests([request for pilot in going for request in pilot.asked(turn)]))
         for pilot in going:
             pilot.take(turn, posteriors)
 
 
-def _found(lm: LanguageModel, request: Request, particles: int, resampled: Resampled) -> Strength:
+def _found(request: Request) -> Strength:
     """Return the strength kept for a request's model, HMM, constraint and budget, and for one particle or several; without one,
     a new one."""
     assert request.hmm is not None
+    lm = request.lm
     key = (
         getattr(lm, "temperature", None),
         _automaton_name(request.fa),
         _hmm_name(request.hmm),
         request.max_new_tokens,
-        particles == 1,
-        resampled.ess_threshold > 0,
+        request.particles == 1,
+        request.ess_threshold > 0,
     )
     kept: dict[Hashable, Strength] = {}
     with suppress(TypeError):  # a language model without weak references
         kept = _kept.setdefault(getattr(lm, "network", lm), kept)
     return kept.setdefault(key, Strength())
+
+
+def _stream(seed: int, run: int) -> int:
+    """Return the seed of a run of a pilot."""
+    if not run:
+        return seed
+    return int.from_bytes(hashlib.sha256(f"{seed}|island {run}".encode()).digest()[:7])
 
 
 def _automaton_name(fa: Automaton) -> Hashable:

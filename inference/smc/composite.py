@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, final
+from typing import final
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +14,6 @@ from ...errors import EvidenceError
 from .potentials import Potential
 from .proposals import Proposal, Tabular, draw_tokens, is_table
 from .step import Step
-from .strength import Strength
 
 
 @final
@@ -59,25 +58,7 @@ class EitherProposal(Proposal):
     @property
     def potential(self) -> Potential:
         """The default potential of the first part with the largest ``needs``."""
-        return self._leader.potential
-
-    @property
-    def _leader(self) -> Proposal:
-        return max(self.proposals, key=lambda part: part.needs)
-
-    @property
-    def unsettled(self) -> Literal["auto"] | Strength | None:
-        """The strength still to be found by the first part that has one to find."""
-        return next((one for part in self.proposals if (one := part.unsettled) is not None), None)
-
-    @property
-    def strength_used(self) -> float | None:
-        """The strength of the part whose potential is used."""
-        return self._leader.strength_used
-
-    def settled(self, strength: Strength) -> Proposal:
-        """Return the mixture with this strength set in all parts."""
-        return EitherProposal([part.settled(strength) for part in self.proposals], self.weights.tolist())
+        return max(self.proposals, key=lambda part: part.needs).potential
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         if len(self._parts) == 1:

@@ -23,13 +23,14 @@ from torch import Generator, Tensor
 from ...circuits.hmm import HMM
 from ...errors import EvidenceError, NoParticleSurvived
 from ...lm.base import LanguageModel, Prompt
-from .arguments import ConstraintLike, PotentialLike, a_potential, read
-from .calibration import settled
+from .arguments import ConstraintLike
+from .calibration import settle
 from .loop import Run, run_together
 from .particles import Particles
-from .potentials import PrefixPotential
+from .per_prompt import combined
+from .potentials import Potential
 from .proposals import Proposal, draw_tokens
-from .settings import SamplerSettings, a_proposal, resolve_defaults, settings_of_one
+from .request import Request, requests
 
 Cut = Callable[[int], Sequence[float]]  # number of tokens → weight of each place at which to cut
 
@@ -38,8 +39,8 @@ Cut = Callable[[int], Sequence[float]]  # number of tokens → weight of each pl
 class Kernel:
     """The Metropolis–Hastings move; ``cut(L)`` returns the weights of the places 0 … L − 1 at which to cut L tokens."""
 
-    settings: SamplerSettings
-    prompt: Prompt
+    request: Request
+    target: Potential
     cut: Cut | None = None
 
     def start(self, count: int, generator: Generator, tries: int = 100) -> Particles:
@@ -60,7 +61,7 @@ class Kernel:
 
     def draw(self, count: int, generator: Generator) -> Particles:
         """Draw ``count`` independent complete sequences from the proposal."""
-        width = self.settings.max_new_tokens
+        width = self.request.max_new_tokens
         nothing = torch.zeros(count, dtype=torch.long)
         return self.extend(Particles.start(count, width), nothing, width, generator)
 
@@ -71,7 +72,7 @@ class Kernel:
 
         Sequences end after ``limit`` tokens (default: the budget).
         """
-        limit = self.settings.max_new_tokens if limit is None else limit
+        limit = self.request.max_new_tokens if limit is None else limit
         place, _ = draw_tokens(self._cuts(particles.length, limit).exp(), generator)
         proposed = self.extend(particles, place, limit, generator)
         chance = torch.rand(len(place), dtype=torch.float64, generator=generator).log()
@@ -103,7 +104,7 @@ class Kernel:
         self, particles: Particles, keep: Int[Tensor, " particles"], limit: int, generator: Generator
     ) -> Particles:
         """Keep the first ``keep`` tokens of each particle and draw the rest from the proposal, up to ``limit`` tokens."""
-        run = Run(self.settings, self.prompt, len(particles), generator, (particles, keep), undisturbed=limit)
+        run = Run(self.request, self.target, len(particles), generator, (particles, keep), undisturbed=limit)
         run_together([run], limit=limit)
         return run.particles
 
@@ -111,13 +112,10 @@ class Kernel:
 def a_kernel(
     who: str,
     lm: LanguageModel | Any,
-    tokenizer: Any,
     prompt: Prompt,
     fa: ConstraintLike | None,
     proposal: str | Proposal | None,
     hmm: HMM | str | Path | None,
-    potential: PotentialLike | None,
-    max_new_tokens: int,
     cut: Cut | None,
     *,
     steered: bool = False,
@@ -125,24 +123,10 @@ def a_kernel(
 ) -> Kernel:
     """Make the kernel from the user arguments of the function called ``who``.
 
-    ``steered``: the proposal's default potential is multiplied with ``potential``, for samplers that resample prefixes.
-    ``settings`` are further fields of :class:`SamplerSettings`.
+    ``steered``: the proposal's default potential is multiplied with the given one, for samplers that resample prefixes.
+    ``settings`` are those of :func:`.requests`.
     """
-    given = read(who, lm, tokenizer, prompt, None, fa, hmm)
-    chosen = settled(a_proposal(proposal, given.hmm), given, max_new_tokens)
-    worth = None if potential is None else a_potential(potential, f"{who}: potential")
-    if steered:
-        _, _, worth = resolve_defaults(chosen, "systematic", worth)
-    checked, prompt = settings_of_one(
-        who,
-        given.lm,
-        given.prompts[0],
-        given.fa,
-        chosen,
-        given.hmm,
-        PrefixPotential() if worth is None else worth,
-        tokenizer=tokenizer,
-        max_new_tokens=max_new_tokens,
-        **settings,
-    )
-    return Kernel(checked, prompt, cut)
+    (request,) = requests(who, lm, prompt, None, fa, proposal, hmm, **settings)
+    settle([request])
+    twist = request.proposal.potential if steered and not request.steers else None
+    return Kernel(request.prepare(twist, request.potential), combined([twist], [request.potential]), cut)

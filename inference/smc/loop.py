@@ -13,42 +13,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import count
 
 import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
-from ...lm.base import Prompt
 from .boundaries import Texts
 from .particles import Particles
+from .per_prompt import combined
 from .posterior import Posterior
 from .potentials import Potential, check_values
 from .progress import progress_bar
+from .request import Request
 from .resampling import effective_sample_size
-from .settings import SamplerSettings
 from .step import BatchedStep, Extension, Step, entries, is_range
 from .trace import Recorder
 
 
-@dataclass
-class Drawn:
-    """The particles ``rows`` of a run and the tokens just drawn for them, with the proposal's log-weights in nats."""
-
-    run: Run
-    rows: Int[Tensor, " rows"]
-    step: Step
-    tokens: Int[Tensor, " rows"]
-    log_weight: Float[Tensor, " rows"]
-
-    def extension(self) -> Extension:
-        """Return the extension on which potentials are evaluated."""
-        return Extension(self.step, self.tokens, self.step.ends(self.tokens), ~self.log_weight.isneginf())
-
-
 class Run:
-    """The run of one prompt's particles. Raises :class:`BudgetTooSmall` before the language model is called.
+    """The run of a prepared request. Raises :class:`BudgetTooSmall` before the language model is called.
+
+    ``target`` is the potential of the target, the proposal's default one included; runs that share a language model share it.
 
     ``replay`` is particles and the number of tokens of each to keep: these tokens are taken with the weights with which they were
     drawn, only the following ones are drawn. Nothing is resampled in the first ``undisturbed`` steps.
@@ -56,18 +42,18 @@ class Run:
 
     def __init__(
         self,
-        settings: SamplerSettings,
-        prompt: Prompt,
+        request: Request,
+        target: Potential,
         count: int,
         generator: Generator,
         replay: tuple[Particles, Int[Tensor, " particles"]] | None = None,
         undisturbed: int = 0,
     ) -> None:
-        self.settings, self.prompt, self.count, self.generator = settings, prompt, count, generator
-        if settings.budget_query is not settings.query:
-            copy(settings.budget_query).start(1, settings.max_new_tokens)
-        self.query = copy(settings.query).start(1, settings.max_new_tokens)
-        self.particles = Particles.start(count, settings.max_new_tokens)
+        self.request, self.target, self.count, self.generator = request, target, count, generator
+        if request.budget_query is not request.query:
+            copy(request.budget_query).start(1, request.max_new_tokens)
+        self.query = copy(request.query).start(1, request.max_new_tokens)
+        self.particles = Particles.start(count, request.max_new_tokens)
         if replay is not None:
             self.particles.lineage = replay[0].lineage
         self.first, self.states = 0, 1  # the offset and number of its states in the language model's batch
@@ -86,9 +72,8 @@ class Run:
 
         It keeps their weights and this run's records.
         """
-        run = Run(
-            self.settings, self.prompt, self.count, self.generator, (particles, particles.length), steps
-        )
+        replay = particles, particles.length
+        run = Run(self.request, self.target, self.count, self.generator, replay, steps)
         run.particles.log_weight = particles.log_weight - particles.log_value(
             torch.zeros_like(particles.length)
         )
@@ -99,27 +84,27 @@ class Run:
         run.cut_off, run.refused = self.cut_off, self.refused
         return run
 
-    def extend(self, table: Float[Tensor, "states vocab"], texts: Texts) -> Iterator[Drawn]:
-        """Draw a token for every particle that does not wait; particles at the budget's last token are yielded apart."""
-        settings = self.settings
-        if settings.beam_factor > 1:
-            self.particles = self.particles.split(settings.beam_factor)
+    def extend(
+        self, table: Float[Tensor, "states vocab"], texts: Texts
+    ) -> Iterator[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]]:
+        """Draw a token for every particle that does not wait; yield the particles, the log-weights (nats) and the extension.
+
+        Particles at the budget's last token are yielded apart.
+        """
+        request = self.request
+        if request.beam_factor > 1:
+            self.particles = self.particles.split(request.beam_factor)
         particles = self.particles
         moving = particles.moving
-        groups = [(int(particles.length[moving[0]]) + 1 == settings.max_new_tokens, moving)]
-        if settings.align is not None:  # particles have different lengths
-            at_last = particles.length[moving] + 1 == settings.max_new_tokens
+        groups = [(int(particles.length[moving[0]]) + 1 == request.max_new_tokens, moving)]
+        if request.align is not None:  # particles have different lengths
+            at_last = particles.length[moving] + 1 == request.max_new_tokens
             groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
         for last, rows in groups:
             states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
+            prefixes = particles.prefixes(rows)
             step = Step(
-                table,
-                self.query,
-                particles.prefixes(rows),
-                states,
-                decode=texts,
-                eos_token_id=settings.eos,
-                last=last,
+                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last
             )
             tokens, log_weight = self._draw(step, rows)
             log_prob = entries(table, states, tokens)
@@ -127,37 +112,42 @@ class Run:
                 self.recorder.drawn(step, rows, tokens)
             particles.append(rows, tokens, log_prob)
             if last and self.query.horizon is None:  # a proposal that does not know the budget
-                accepted = settings.accepts(particles.tokens[rows])
+                accepted = request.accepts(particles.tokens[rows])
                 lost = (particles.log_weight[rows] + log_weight)[~accepted]
                 # Collected over steps: with `align` particles reach the end of the budget at different steps.
                 self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
                 log_weight = log_weight.masked_fill(~accepted, -torch.inf)
-            yield Drawn(self, rows, step, tokens, log_weight)
+            yield rows, log_weight, Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
 
     def _draw(
         self, step: Step, rows: Int[Tensor, " rows"]
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
         if self._replay is None:
-            return self.settings.proposal.draw_checked(step, self.generator)
+            return self.request.proposal.draw_checked(step, self.generator)
         known, keep = self._replay
         place = self.particles.length[rows]
         tokens, log_weight = known.tokens[rows, place], known.token_log_weights[rows, place]
         free = (keep[rows] <= place).nonzero()[:, 0]
         if len(free):
-            drawn = self.settings.proposal.draw_checked(step.take(free), self.generator)
+            drawn = self.request.proposal.draw_checked(step.take(free), self.generator)
             tokens[free], log_weight[free] = drawn
         return tokens, log_weight
 
-    def reweigh(self, drawn: Drawn, shown: Extension, log_psi: Float[Tensor, " rows"]) -> None:
+    def reweigh(
+        self,
+        rows: Int[Tensor, " rows"],
+        log_weight: Float[Tensor, " rows"],
+        shown: Extension,
+        log_psi: Float[Tensor, " rows"],
+    ) -> None:
         """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
-        particles, rows = self.particles, drawn.rows
-        log_psi = log_psi.detach().double()
-        check_values(self.settings.potential, shown, log_psi)
-        particles.reweigh(rows, drawn.log_weight, shown, log_psi)
+        particles, log_psi = self.particles, log_psi.detach().double()
+        check_values(self.target, shown, log_psi)
+        particles.reweigh(rows, log_weight, shown, log_psi)
         refused = shown.ended & shown.alive & log_psi.isneginf()
         self.refused += [shown.text(row) for row in refused.nonzero()[:, 0].tolist()]
-        if (align := self.settings.align) is not None:
+        if (align := self.request.align) is not None:
             grows = particles.growing[rows].tolist()
             particles.waiting[rows] = torch.tensor(
                 [g and shown.reached(i, align) for i, g in enumerate(grows)]
@@ -165,34 +155,34 @@ class Run:
 
     def resample(self) -> None:
         """Resample if the effective sample size is below the threshold: all particles, or with ``align`` the waiting ones."""
-        particles, settings = self.particles, self.settings
+        particles, request = self.particles, self.request
         self._steps += 1
         if self._steps <= self._undisturbed:
             return
         self.ess_trace.append(effective_sample_size(particles.log_weight))
         if self.recorder is not None:
             self.recorder.step(particles)
-        if not particles.growing.any() or (settings.align is not None and len(particles.moving)):
+        if not particles.growing.any() or (request.align is not None and len(particles.moving)):
             return
         among, ess = None, self.ess_trace[-1]
-        if settings.align is not None:  # the finished are left out, the dead are replaced
+        if request.align is not None:  # the finished are left out, the dead are replaced
             among = (particles.growing | particles.log_weight.isneginf()).nonzero()[:, 0]
             ess = effective_sample_size(particles.log_weight[among])
             particles.waiting[:] = False
         count = self.count if among is None else len(among)
-        if len(particles) > self.count or ess < settings.ess_threshold * count:
+        if len(particles) > self.count or ess < request.ess_threshold * count:
             particles = particles.numbered()
             drawn_from = particles if among is None else particles.take(among)
-            chosen = drawn_from.descendants(settings.resampling, count, self.generator)
+            chosen = drawn_from.descendants(request.resampling, count, self.generator)
             self.particles = chosen if among is None else particles.put(among, chosen)
             self.resampled.append(len(self.ess_trace) - 1)
 
     def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Advance the query to the new prefixes; return the former state and last token (−1: waits) of each."""
-        source, tokens = self.particles.merge(self.settings.lm.vocab_size)
+        source, tokens = self.particles.merge()
         if not is_range(source, self.states):
             self.query.select(source)
-        if self.settings.align is not None and bool((tokens < 0).any()):
+        if self.request.align is not None and bool((tokens < 0).any()):
             self.query.advance_some(tokens, tokens >= 0)
         else:
             self.query.advance(tokens)
@@ -203,7 +193,7 @@ class Run:
         """Return the particles as a posterior."""
         particles = self.particles
         token_ids = [particles.token_ids(row) for row in range(len(particles))]
-        texts = {ids: self.settings.lm.decode(ids) for ids in set(token_ids)}
+        texts = {ids: self.request.lm.decode(ids) for ids in set(token_ids)}
         # Split particles share a weight, so the mean over more particles is corrected.
         share = math.log(len(particles) / self.count)
         trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
@@ -218,33 +208,53 @@ class Run:
             log_potentials=particles.log_psi,
             cut_off=self.cut_off + share,
             refused=tuple(self.refused),
-            narrowed=self.settings.fa.narrowed,
+            narrowed=self.request.fa.narrowed,
             lineage=particles.lineage,
+            strength=self.request.strength_used,
+            calibration=self.request.strength,
         )
 
 
-def sample_one(settings: SamplerSettings, prompt: Prompt, count: int, generator: Generator) -> Posterior:
-    """Run ``count`` particles of one prompt to the end and return their posterior."""
-    run = Run(settings, prompt, count, generator)
-    run_together([run])
-    return run.posterior()
+def run_requests(requests: Sequence[Request], trace: bool = False, progress: bool = False) -> list[Posterior]:
+    """Run all requests in one batch of the language model and return a posterior for each.
+
+    Requests with the same automaton object share queries, with their largest budget as the horizon.
+    """
+    horizons: dict[int, int] = {}
+    for one in requests:
+        horizons[id(one.fa)] = max(one.max_new_tokens, horizons.get(id(one.fa), 1))
+    own = {id(one.proposal): one.proposal.potential for one in requests if not one.steers}
+    twists = [None if one.steers else own[id(one.proposal)] for one in requests]
+    target = combined(twists, [one.potential for one in requests])
+    runs = []
+    for one, twist in zip(requests, twists, strict=True):
+        one.prepare(twist, one.potential, horizon=horizons[id(one.fa)])
+        run = Run(one, target, one.particles, one.generator())
+        if trace:
+            shown = one.prompt if isinstance(one.prompt, str) else one.lm.decode(one.prompt)
+            run.recorder = Recorder(shown, one.lm, one.proposal)
+        runs.append(run)
+    if runs:
+        run_together(runs, progress)
+    return [run.posterior() for run in runs]
 
 
 def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None = None) -> None:
     """Run all prompts to the end, or for ``limit`` steps; they share a language model and a potential."""
-    steps = max(run.settings.max_new_tokens for run in runs)
+    steps = max(run.request.max_new_tokens for run in runs)
     with progress_bar(progress, steps) as tick:
         _steps(runs, limit, tick)
 
 
 def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) -> None:
-    lm, potential = runs[0].settings.lm, runs[0].settings.potential
-    prompts = [run.prompt if isinstance(run.prompt, str) else tuple(run.prompt) for run in runs]
+    lm, potential = runs[0].request.lm, runs[0].target
+    asked = [run.request.prompt for run in runs]
+    prompts = [prompt if isinstance(prompt, str) else tuple(prompt) for prompt in asked]
     places = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompts))}
     lm.start(list(places))
     if len(places) < len(prompts):
         lm.select(torch.tensor([places[prompt] for prompt in prompts]))
-    potential.start(lm, prompts, [run.settings.max_new_tokens for run in runs])
+    potential.start(lm, prompts, [run.request.max_new_tokens for run in runs])
     texts = Texts(lm.decode)
     live, states = list(runs), 0
     for taken in count() if limit is None else range(limit):  # may exceed the budget: particles wait
@@ -252,11 +262,11 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
             _follow(live, states)
         table = lm.log_probs().detach()
         states = 0
-        drawn: list[Drawn] = []
+        drawn = []
         for run in live:
             run.first = states
             states += run.states
-            drawn += run.extend(table[run.first : states], texts)
+            drawn += [(run, *part) for part in run.extend(table[run.first : states], texts)]
         _reweigh(drawn, potential)
         for run in live:
             run.resample()
@@ -269,7 +279,7 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
 
 def _follow(live: Sequence[Run], states: int) -> None:
     """Advance language model and potential, which have ``states`` rows, to the new prefixes of all runs."""
-    lm, potential = live[0].settings.lm, live[0].settings.potential
+    lm, potential = live[0].request.lm, live[0].target
     pairs = [run.follow() for run in live]
     source, tokens = pairs[0]
     if len(live) > 1 or live[0].first:
@@ -281,16 +291,19 @@ def _follow(live: Sequence[Run], states: int) -> None:
     lm.advance(tokens)
 
 
-def _reweigh(drawn: Sequence[Drawn], potential: Potential) -> None:
+def _reweigh(
+    drawn: Sequence[tuple[Run, Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]], potential: Potential
+) -> None:
     """Evaluate the potential on the extensions of all runs at once."""
-    shown = [part.extension() for part in drawn]
-    if len(shown) == 1:
-        drawn[0].run.reweigh(drawn[0], shown[0], potential.log_value(shown[0]))
+    if len(drawn) == 1:
+        run, rows, log_weight, shown = drawn[0]
+        run.reweigh(rows, log_weight, shown, potential.log_value(shown))
         return
+    parts = [shown for *_, shown in drawn]
     everything = Extension(
-        BatchedStep([part.step for part in drawn], [part.run.first for part in drawn]),
-        *(torch.cat([getattr(e, name) for e in shown]) for name in ("tokens", "ended", "alive")),
+        BatchedStep([part.step for part in parts], [run.first for run, *_ in drawn]),
+        *(torch.cat([getattr(part, name) for part in parts]) for name in ("tokens", "ended", "alive")),
     )
-    values = potential.log_value(everything).split([len(e.tokens) for e in shown])
-    for part, e, log_psi in zip(drawn, shown, values, strict=True):
-        part.run.reweigh(part, e, log_psi)
+    values = potential.log_value(everything).split([len(part.tokens) for part in parts])
+    for (run, rows, log_weight, shown), log_psi in zip(drawn, values, strict=True):
+        run.reweigh(rows, log_weight, shown, log_psi)

@@ -9,8 +9,8 @@ import torch
 
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
-from ..arguments import not_negative, whole
-from .arguments import ConstraintLike, PotentialLike, check_seed
+from ..arguments import whole
+from .arguments import ConstraintLike, PotentialLike
 from .chains import Chains, draw_of
 from .kernel import Cut, a_kernel
 from .loop import Run, run_together
@@ -18,7 +18,6 @@ from .particles import Particles
 from .posterior import Posterior
 from .proposals import Proposal
 from .resampling import Resampling
-from .settings import a_scheme
 
 
 def mcmc(
@@ -60,9 +59,21 @@ def mcmc(
     samples, chains, thin = (
         whole(n, f"mcmc: {name}") for n, name in ((samples, "samples"), (chains, "chains"), (thin, "thin"))
     )
-    burn_in, seed = whole(burn_in, "mcmc: burn_in", 0), check_seed(seed, "mcmc: seed")
-    kernel = a_kernel("mcmc", lm, tokenizer, prompt, fa, proposal, hmm, potential, max_new_tokens, cut)
-    generator = torch.Generator().manual_seed(seed)
+    burn_in = whole(burn_in, "mcmc: burn_in", 0)
+    kernel = a_kernel(
+        "mcmc",
+        lm,
+        prompt,
+        fa,
+        proposal,
+        hmm,
+        cut,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        potential=potential,
+        tokenizer=tokenizer,
+    )
+    generator = kernel.request.generator()
     particles = kernel.start(chains, generator)
     trace, kept, accepted = [particles.log_target], list[Particles](), 0
     moves = burn_in + thin * -(-samples // chains)
@@ -72,7 +83,7 @@ def mcmc(
         trace.append(particles.log_target)
         if n > burn_in and (n - burn_in) % thin == 0:
             kept.append(particles)
-    found = [[draw_of(kernel.settings.lm, particles, chain) for particles in kept] for chain in range(chains)]
+    found = [[draw_of(kernel.request.lm, particles, chain) for particles in kept] for chain in range(chains)]
     surplus = chains * len(kept) - samples
     for chain in found[chains - surplus :]:
         chain.pop()
@@ -116,27 +127,26 @@ def resample_move(
     >>> round(post.log_evidence, 4)  # log 0.2
     -1.6094
     """
-    who = "resample_move"
-    particles, moves = whole(particles, f"{who}: particles"), whole(moves, f"{who}: moves", 0)
-    generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
+    moves = whole(moves, "resample_move: moves", 0)
     kernel = a_kernel(
-        who,
+        "resample_move",
         lm,
-        tokenizer,
         prompt,
         fa,
         proposal,
         hmm,
-        potential,
-        max_new_tokens,
         cut,
         steered=True,
-        resampling=a_scheme(resampling),
-        ess_threshold=not_negative(ess_threshold, f"{who}: ess_threshold"),
+        particles=particles,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        potential=potential,
+        tokenizer=tokenizer,
+        resampling=resampling,
+        ess_threshold=ess_threshold,
     )
-
-    run = Run(kernel.settings, kernel.prompt, particles, generator)
-    budget = kernel.settings.max_new_tokens
+    request, generator = kernel.request, kernel.request.generator()
+    run, budget = Run(request, kernel.target, request.particles, generator), request.max_new_tokens
     for step in steps_of_moves(budget) if moves else [budget]:
         run_together([run], limit=step)
         alive = (run.particles.log_weight > -torch.inf).nonzero()[:, 0]

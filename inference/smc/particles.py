@@ -158,7 +158,7 @@ class Particles:
         rest = torch.ones(len(self), dtype=torch.bool).index_fill_(0, where, False).nonzero()[:, 0]
         return Particles.joined([self.take(rest), others])
 
-    def merge(self, vocab_size: int) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
+    def merge(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Number the distinct growing prefixes as new states; return the former state and last token (−1: waits) of each."""
         growing = np.flatnonzero(self.growing.numpy())
         token = self.tokens.numpy()[growing, self.length.numpy()[growing] - 1]

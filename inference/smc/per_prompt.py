@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...lm.base import LanguageModel, Prompt
-from .potentials import Potential
+from .potentials import Potential, PrefixPotential, Product
 from .step import BatchedStep, Extension, Knowledge, Step
 
 
@@ -61,3 +61,18 @@ class PerPromptPotential(Potential):
             shown = Extension(step, rows.tokens[index], rows.ended[index], rows.alive[index])
             value[index] = self._distinct[place].log_value(shown)
         return value
+
+
+def combined(twists: Sequence[Potential | None], potentials: Sequence[Potential | None]) -> Potential:
+    """Return the product of each prompt's twist and potential (None: none); shared objects are evaluated once."""
+    factors = [_each(twists), _each(potentials)]
+    kept = [factor for factor in factors if not isinstance(factor, PrefixPotential)] or factors[:1]
+    return kept[0] if len(kept) == 1 else Product(*kept)
+
+
+def _each(potentials: Sequence[Potential | None]) -> Potential:
+    nothing = PrefixPotential()
+    found = [nothing if one is None or isinstance(one, PrefixPotential) else one for one in potentials]
+    if not found:
+        return nothing
+    return found[0] if all(one is found[0] for one in found[1:]) else PerPromptPotential(found)

@@ -76,8 +76,7 @@ class Posterior:
     particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget before the constraint was
     satisfied, under proposals that do not know the budget; their ``log_weights`` are −∞. ``refused`` has the complete texts
     that satisfied the constraint and for which the potential was zero. ``narrowed`` says where the constraint accepts less than
-    was asked for (``Constraint.narrowed``). ``islands`` has the posterior of each island (:class:`.Island`), with its own
-    ``ess_trace`` and ``trace``. ``strength`` is the power of p_hmm(C | x_≤t) in the proposal, None if it has no HMM;
+    was asked for (``Constraint.narrowed``). ``strength`` is the power of p_hmm(C | x_≤t) in the proposal, None if it has no HMM;
     ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has a column
     for each resampling, in order: particles with equal numbers have a common ancestor before this resampling.
 
@@ -105,7 +104,6 @@ class Posterior:
     cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
     refused: tuple[str, ...] = ()
     narrowed: tuple[Narrowing, ...] = ()
-    islands: tuple[Posterior, ...] = ()
     strength: float | None = None
     calibration: Strength | None = None
     lineage: Int[Tensor, "particles resamplings"] | None = None
@@ -311,7 +309,6 @@ class Posterior:
             "strength": self.strength,
             "calibration": None if self.calibration is None else dict(self.calibration.log_evidence),
             "guide": None if self.calibration is None else str(self.calibration),
-            **({"islands": [island.to_dict() for island in self.islands]} if self.islands else {}),
             "particles": [
                 {
                     "text": p.text,

@@ -66,20 +66,6 @@ class Proposal(ABC):
         """
         return LookaheadPotential() if self.needs is Knowledge.HMM else PrefixPotential()
 
-    @property
-    def unsettled(self) -> Literal["auto"] | Strength | None:
-        """The strength that :func:`.smc` has to find before it draws: "auto", or an object that keeps it."""
-        return None
-
-    @property
-    def strength_used(self) -> float | None:
-        """The power of p_hmm(C | x_≤t) in q, None for proposals without this factor."""
-        return None
-
-    def settled(self, strength: Strength) -> Proposal:
-        """Return this proposal with the strength that was found."""
-        return self
-
     def draw_checked(
         self, step: Step, generator: Generator
     ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
@@ -274,20 +260,6 @@ class LookaheadProposal(Local):
     def unsettled(self) -> Literal["auto"] | Strength | None:
         """The strength if it has still to be found ("auto" or a :class:`Strength`), else None."""
         return self.strength if isinstance(self.strength, str | Strength) else None
-
-    @property
-    def strength_used(self) -> float | None:
-        """The strength."""
-        return self.power
-
-    def settled(self, strength: Strength) -> Proposal:
-        """Return this proposal with the strength found; with strength 0 GCD, which needs no HMM."""
-        if self.unsettled is None:
-            return self
-        assert strength.value is not None
-        if strength.value:
-            return LookaheadProposal(strength.value, self.temperature)
-        return GCDProposal(self.temperature)
 
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
         belief = self._tempered(step)

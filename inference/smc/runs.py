@@ -18,10 +18,11 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from ...errors import EvidenceError
 from .confidence import Estimate
-from .islands import pool
 from .posterior import Particle, Posterior
 
 K = TypeVar("K", bound=Hashable)
@@ -102,3 +103,34 @@ class Runs:
         """Return the pooled particles with a lineage in which each run is one group."""
         sizes = torch.tensor([len(post.token_ids) for post in self.posteriors])
         return replace(self.pooled(), lineage=torch.arange(len(sizes)).repeat_interleave(sizes)[:, None])
+
+
+def pool(posteriors: Sequence[Posterior], sizes: Sequence[int]) -> Posterior:
+    """Return all particles as one posterior whose Ẑ is the mean of the posteriors' Ẑ, weighted by ``sizes``."""
+    total, count = sum(len(post.token_ids) for post in posteriors), sum(sizes)
+    shares = [
+        math.log(total * size / count / len(post.token_ids))
+        for post, size in zip(posteriors, sizes, strict=True)
+    ]
+    potentials = [post.log_potentials for post in posteriors if post.log_potentials is not None]
+    return Posterior(
+        [ids for post in posteriors for ids in post.token_ids],
+        [text for post in posteriors for text in post.texts],
+        torch.cat([post.log_weights + share for post, share in zip(posteriors, shares, strict=True)]),
+        torch.cat([post.log_probs for post in posteriors]),
+        log_potentials=torch.cat(potentials) if len(potentials) == len(posteriors) else None,
+        cut_off=torch.cat([post.cut_off + share for post, share in zip(posteriors, shares, strict=True)]),
+        refused=tuple(text for post in posteriors for text in post.refused),
+        narrowed=tuple(dict.fromkeys(cut for post in posteriors for cut in post.narrowed)),
+        lineage=joined([post.lineage_or_own for post in posteriors]),
+    )
+
+
+def joined(lineages: Sequence[Int[Tensor, "particles resamplings"]]) -> Int[Tensor, "particles resamplings"]:
+    """Concatenate the lineages of independent populations, aligned at the last column; no two share an ancestor."""
+    width, first, found = max(table.shape[1] for table in lineages), 0, []
+    for table in lineages:
+        wide = torch.cat([table[:, :1].expand(-1, width - table.shape[1]), table], 1)
+        found.append(wide + first)
+        first += int(wide.max()) + 1 if wide.numel() else 0
+    return torch.cat(found)

@@ -10,21 +10,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
-from ..arguments import not_negative, whole
-from .arguments import ConstraintLike, PotentialLike, a_potential, broadcast, check_seed, read
-from .batch import Request, Resampled, run_requests
+from .arguments import ConstraintLike, PotentialLike, a_potential
 from .boundaries import Boundary
 from .calibration import settle
-from .islands import Island, populations
+from .loop import run_requests
 from .posterior import Posterior
-from .potentials import Potential, PrefixPotential
+from .potentials import PrefixPotential
 from .proposals import Proposal
+from .request import requests
 from .resampling import Resampling
-from .settings import a_proposal, a_scheme, unconstrained
+
+
+class Settings(TypedDict, total=False):
+    """The keyword arguments of :func:`smc` that are the same for one prompt and for several."""
+
+    tokenizer: Any
+    resampling: str | Resampling
+    ess_threshold: float
+    beam_factor: int
+    trace: bool
+    progress: bool
 
 
 @overload
@@ -39,14 +48,8 @@ def smc(
     seed: int = 0,
     *,
     potential: PotentialLike | None = None,
-    tokenizer: Any = None,
-    resampling: str | Resampling = "systematic",
-    ess_threshold: float = 0.5,
-    beam_factor: int = 1,
     align: Boundary | None = None,
-    trace: bool = False,
-    progress: bool = False,
-    islands: Sequence[Island | str | Proposal] | None = None,
+    **settings: Unpack[Settings],
 ) -> Posterior: ...
 
 
@@ -62,14 +65,8 @@ def smc(
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
     potential: PotentialLike | Sequence[PotentialLike | None] | None = None,
-    tokenizer: Any = None,
-    resampling: str | Resampling = "systematic",
-    ess_threshold: float = 0.5,
-    beam_factor: int = 1,
     align: Boundary | Sequence[Boundary | None] | None = None,
-    trace: bool = False,
-    progress: bool = False,
-    islands: Sequence[Island | str | Proposal] | None = None,
+    **settings: Unpack[Settings],
 ) -> list[Posterior]: ...
 
 
@@ -92,7 +89,6 @@ def smc(
     align: Boundary | Sequence[Boundary | None] | None = None,
     trace: bool = False,
     progress: bool = False,
-    islands: Sequence[Island | str | Proposal] | None = None,
 ) -> Posterior | list[Posterior]:
     """Draw weighted samples from p_lm(x | prompt, x satisfies ``fa`` within ``max_new_tokens`` tokens), times ``potential``.
 
@@ -126,11 +122,6 @@ def smc(
     all have, or have ended; the waiting particles are then resampled among themselves, never against ended ones. With
     ``trace`` the posterior records every step, for ``to_html``; ``progress`` shows a progress bar.
 
-    ``islands`` are independent populations in one batch of the language model, each an :class:`Island` or its proposal; they
-    replace ``proposal``, share ``particles`` and are pooled by their Ẑ, which stays unbiased. ``islands=["gcd", "pgcd"]`` is
-    never worse than "gcd" with half of the particles: Ẑ ≥ Ẑ_gcd / 2, whatever the HMM predicts. The posterior's ``islands`` has
-    the posterior of each.
-
     ``fa`` may be a constraint: it is compiled, once, for the language model's tokenizer. ``lm`` may be a model of
     transformers with its ``tokenizer``, ``hmm`` the folder of an HMM, and ``potential`` a Python function of the text, which is
     called on complete texts only (:class:`FunctionPotential` lets it steer unfinished ones).
@@ -161,25 +152,26 @@ def smc(
     >>> round(post.ess, 4)
     8.0
     """
-    lm, asked, automata, guide, worth = read("smc", lm, tokenizer, prompt, prompts, fa, hmm, potential)
-    count, particles = len(asked), whole(particles, "smc: particles")
-    ess_threshold = not_negative(ess_threshold, "smc: ess_threshold")
-    budgets = [whole(n, "smc: max_new_tokens") for n in broadcast(max_new_tokens, count, "max_new_tokens")]
-    fas = [unconstrained(lm) if one is None else one for one in broadcast(automata, count, "fa")]
-    seeds = [check_seed(one, "smc: seed") for one in broadcast(seed, count, "seed")]
-    if not isinstance(seed, Sequence):
-        seeds = [first + i for i, first in enumerate(seeds)]
-    aligned = broadcast(align, count, "align")
-    own: list[Potential | None] = broadcast(worth, count, "potential")
-    given = broadcast(guide, count, "hmm")
-    parts = {one is None: populations(islands, a_proposal(proposal, one), particles) for one in given}
-    requests = [
-        Request(asked[i], fas[i], given[i], own[i], budgets[i], seeds[i], aligned[i], parts[given[i] is None])
-        for i in range(count)
-    ]
-    resampled = Resampled(a_scheme(resampling), ess_threshold, beam_factor)
-    settle(lm, requests, resampled)
-    found = run_requests(lm, requests, resampled, trace, progress)
+    given = requests(
+        "smc",
+        lm,
+        prompt,
+        prompts,
+        fa,
+        proposal,
+        hmm,
+        potential=potential,
+        tokenizer=tokenizer,
+        particles=particles,
+        max_new_tokens=max_new_tokens,
+        seed=seed,
+        resampling=resampling,
+        ess_threshold=ess_threshold,
+        beam_factor=beam_factor,
+        align=align,
+    )
+    settle(given)
+    found = run_requests(given, trace, progress)
     return found[0] if prompt is not None else found
 
 

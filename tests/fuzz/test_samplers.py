@@ -20,8 +20,8 @@ from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_
 import tractile as tt
 from tractile.inference import smc as sampling
 from tractile.inference.smc import MaskedAWRSProposal, Step, resampling
+from tractile.inference.smc.arguments import PROPOSALS
 from tractile.inference.smc.blackbox import RowContext
-from tractile.inference.smc.settings import PROPOSALS
 from tractile.inference.smc.step import Knowledge
 
 LETTERS = (b"a", b"b ", b"c\n", b"d, ")

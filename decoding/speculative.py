@@ -17,20 +17,20 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
-from ...circuits.hmm import HMM
-from ...errors import EvidenceError
-from ...lm.base import LanguageModel, Prompt
-from ...lm.drafts import Extending, StepByStep
-from ..arguments import whole
-from ..next_token.protocol import NextTokenQuery
-from .arguments import ConstraintLike, check_seed
-from .posterior import Posterior
-from .potentials import PrefixPotential
-from .proposals import LookaheadProposal, Proposal, Tabular, draw_tokens, is_table
-from .settings import SamplerSettings, a_proposal, settings_of_one
-from .step import Knowledge, Step
+from ..circuits.hmm import HMM
+from ..errors import EvidenceError
+from ..inference.arguments import whole
+from ..inference.next_token.protocol import NextTokenQuery
+from ..inference.smc.arguments import ConstraintLike, a_proposal
+from ..inference.smc.posterior import Posterior
+from ..inference.smc.potentials import LookaheadPotential
+from ..inference.smc.proposals import LookaheadProposal, Proposal, Tabular, draw_tokens, is_table
+from ..inference.smc.request import Request, requests
+from ..inference.smc.step import Knowledge, Step
+from ..lm.base import LanguageModel, Prompt
+from ..lm.drafts import Extending, StepByStep
 
 Table = Float[Tensor, "rows vocab"]
 
@@ -109,27 +109,27 @@ def speculative(
     ([6, 6], True)
     """
     who = "speculative"
-    particles, draft = whole(particles, f"{who}: particles"), whole(draft, f"{who}: draft")
-    generator = torch.Generator().manual_seed(check_seed(seed, f"{who}: seed"))
+    draft = whole(draft, f"{who}: draft")
     wanted = LookaheadProposal() if proposal == "pgcd" else a_proposal(proposal)
     if not is_table(wanted) or not wanted.elementwise or wanted.needs is Knowledge.LOCAL:
         raise EvidenceError(
             f"speculative: {type(wanted).__name__} gives no probabilities within the budget's mask; choose "
             '"gcd", "pgcd" or "pgcd-mixture"'
         )
-    settings, prompt = settings_of_one(
+    (request,) = requests(
         who,
         lm,
         prompt,
+        None,
         fa,
         wanted,
         hmm,
-        PrefixPotential(),
         tokenizer=tokenizer,
+        particles=particles,
         max_new_tokens=max_new_tokens,
-        needs=Knowledge.HMM,
+        seed=seed,
     )
-    run = _Run(settings, wanted, prompt, particles, draft, generator)
+    run = _Run(request.prepare(LookaheadPotential()), wanted, draft)
     while len(run.live):
         run.round()
     return run.result()
@@ -148,19 +148,11 @@ def residual(q: Table, d: Table) -> Table:
 class _Run:
     """The samples of one call; those that have not ended (``live``) are the rows of language model and query."""
 
-    def __init__(
-        self,
-        settings: SamplerSettings,
-        proposal: Tabular,
-        prompt: Prompt,
-        count: int,
-        draft: int,
-        generator: Generator,
-    ) -> None:
-        self.settings, self.proposal, self.draft, self.generator = settings, proposal, draft, generator
-        lm = settings.lm
-        self.query = settings.query.start(count, settings.max_new_tokens)
-        lm.start([prompt])
+    def __init__(self, request: Request, proposal: Tabular, draft: int) -> None:
+        self.request, self.proposal, self.draft = request, proposal, draft
+        self.generator, count, lm = request.generator(), request.particles, request.lm
+        self.query = request.query.start(count, request.max_new_tokens)
+        lm.start([request.prompt])
         lm.select(torch.zeros(count, dtype=torch.long))
         self.reader: Extending | StepByStep = lm if isinstance(lm, Extending) else StepByStep(lm)
         self.next: Table = lm.log_probs()  # log p_lm of the first token; used in the first round only
@@ -202,7 +194,7 @@ class _Run:
             tables.append(table)
             query.advance_some(drawn, open_)
             queries.append(query.fork())
-            open_ = open_ & (query.remaining.cpu() > 0) & (drawn != self.settings.eos)
+            open_ = open_ & (query.remaining.cpu() > 0) & (drawn != self.request.eos)
         self.drafted += int((torch.stack(tokens) >= 0).sum())
         return torch.stack(tokens, 1), tables, queries
 
@@ -221,7 +213,7 @@ class _Run:
             if not len(index):
                 break
             prefixes = [torch.tensor([*self.tokens[int(self.live[i])]], dtype=torch.long) for i in index]
-            step = Step(read[:, place], query, prefixes, index, decode=self.settings.lm.decode)
+            step = Step(read[:, place], query, prefixes, index, decode=self.request.lm.decode)
             q = self.proposal.checked(self.proposal.belief(step), step).cpu().double().log_softmax(1)
             tokens, accepted = torch.zeros(len(index), dtype=torch.long), torch.zeros(len(index)).bool()
             correction = q.exp()
@@ -240,7 +232,7 @@ class _Run:
             self._append(index, tokens, log_p, log_q)
             counts[index] += accepted
             self.accepted += int(accepted.sum())
-            ended = (self.query.remaining.cpu()[index] == 0) | (tokens == self.settings.eos)
+            ended = (self.query.remaining.cpu()[index] == 0) | (tokens == self.request.eos)
             going[index] = accepted & ~ended
         return counts
 
@@ -262,7 +254,7 @@ class _Run:
 
     def _drop_ended(self) -> None:
         """Drop the rows that are complete."""
-        ended = torch.tensor([self.tokens[sample][-1] == self.settings.eos for sample in self.live.tolist()])
+        ended = torch.tensor([self.tokens[sample][-1] == self.request.eos for sample in self.live.tolist()])
         rows = ((self.query.remaining.cpu() > 0) & ~ended).nonzero()[:, 0]
         if len(rows) < len(self.live):
             self.live = self.live[rows]
@@ -275,10 +267,10 @@ class _Run:
         ids = [tuple(tokens) for tokens in self.tokens]
         posterior = Posterior(
             ids,
-            [self.settings.lm.decode(tokens) for tokens in ids],
+            [self.request.lm.decode(tokens) for tokens in ids],
             self.log_weights,
             self.log_probs,
-            narrowed=self.settings.fa.narrowed,
+            narrowed=self.request.fa.narrowed,
         )
         total = sum(map(len, ids))
         return Speculation(posterior, total, self.passes, self.drafted, self.accepted, self.calls)

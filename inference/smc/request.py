@@ -1,0 +1,202 @@
+"""One description of a run: a prompt, and all that says how texts are sampled after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Generator, Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.hmm import HMM
+from ...errors import EvidenceError, VocabularyMismatch
+from ...fingerprints import FEWER_OUTPUTS, check_vocabularies
+from ...lm.base import LanguageModel, Prompt
+from ..arguments import an_hmm, not_negative, whole
+from ..next_token.protocol import NextTokenQuery
+from .arguments import (
+    a_language_model,
+    a_potential,
+    a_proposal,
+    a_scheme,
+    broadcast,
+    check_seed,
+    compiled,
+    the_prompts,
+    unconstrained,
+)
+from .boundaries import Boundary
+from .potentials import Potential
+from .prompted import prompted
+from .proposals import LookaheadProposal, Proposal
+from .query_cache import guided, masking
+from .resampling import Resampling, systematic
+from .step import Knowledge
+from .strength import Strength
+
+
+@dataclass
+class Request:
+    """A prompt with its constraint, HMM, proposal and numbers; errors of what does not fit together are those of :func:`.smc`.
+
+    ``potential`` is the request's own factor of the target, None for none. ``strength`` is the strength of the lookahead that a
+    pilot has found, if one was needed. ``query`` (rows of the constraint that proposal and potentials read) and ``budget_query``
+    (which knows the budget, even if ``query`` does not) are made by :meth:`prepare`.
+    """
+
+    lm: LanguageModel
+    prompt: Prompt
+    fa: Automaton
+    hmm: HMM | None
+    proposal: Proposal
+    potential: Potential | None = None
+    particles: int = 16
+    max_new_tokens: int = 64
+    seed: int = 0
+    resampling: Resampling = systematic
+    ess_threshold: float = 0.5
+    beam_factor: int = 1
+    align: Boundary | None = None
+    strength: Strength | None = None
+
+    def __post_init__(self) -> None:
+        lm, fa = self.lm, self.fa
+        _check_vocabularies(lm, fa, self.hmm)
+        if None not in (lm.eos_token_id, fa.eos_token_id) and lm.eos_token_id != fa.eos_token_id:
+            raise VocabularyMismatch(
+                f"the language model ends a sequence with token {lm.eos_token_id}, the automaton with {fa.eos_token_id}"
+            )
+        if self.beam_factor > 1 and self.align is not None:
+            raise EvidenceError(
+                "smc: particles that are split after every token cannot wait; leave beam_factor or align out"
+            )
+
+    @property
+    def eos(self) -> int | None:
+        """The token that ends a sequence, if language model and automaton agree on it."""
+        return self.fa.eos_token_id if self.lm.eos_token_id == self.fa.eos_token_id else None
+
+    @property
+    def steers(self) -> bool:
+        """Whether the request's own potential is a twist, which replaces the proposal's default one."""
+        return self.potential is not None and self.potential.is_twist
+
+    @property
+    def strength_used(self) -> float | None:
+        """The power of p_hmm(C | x_≤t) in the proposal, None without this factor."""
+        if self.strength is not None:
+            return self.strength.value
+        return self.proposal.power if isinstance(self.proposal, LookaheadProposal) else None
+
+    def generator(self) -> Generator:
+        """Return the request's random numbers."""
+        return torch.Generator().manual_seed(self.seed)
+
+    def prepare(self, *potentials: Potential | None, horizon: int | None = None) -> Request:
+        """Make the queries for the proposal and these potentials, and return the request.
+
+        ``horizon``: the largest budget of all requests that share the automaton (default: the own budget). Raises
+        :class:`EvidenceError` without the HMM that one of them needs.
+        """
+        needs = max([self.proposal.needs, *(one.needs for one in potentials if one is not None)])
+        horizon = self.max_new_tokens if horizon is None else horizon
+        if needs is Knowledge.HMM:
+            if self.hmm is None:
+                raise EvidenceError(f"{type(self.proposal).__name__}, or its potential, needs hmm=…")
+            hmm = prompted(self.hmm, self.lm, self.prompt)
+            self.query: NextTokenQuery = guided(hmm, self.fa, horizon)
+        else:
+            self.query = masking(self.fa, horizon)
+        self.budget_query = self.query
+        if needs is Knowledge.LOCAL:
+            self.query = masking(self.fa, None)
+        return self
+
+    def accepts(self, tokens: Int[Tensor, "rows budget"]) -> Bool[Tensor, " rows"]:
+        """Tell which sequences of the budget's length are complete: with EOS at the end, or accepted by the automaton."""
+        complete = torch.tensor([self.fa.accepts_tokens(row) for row in tokens.tolist()], dtype=torch.bool)
+        return complete if self.eos is None else complete | (tokens[:, -1] == self.eos)
+
+
+def requests(
+    who: str,
+    lm: Any,
+    prompt: Any,
+    prompts: Any,
+    fa: Any,
+    proposal: str | Proposal | None = None,
+    hmm: Any = None,
+    *,
+    potential: Any = None,
+    tokenizer: Any = None,
+    particles: int = 16,
+    max_new_tokens: int | Sequence[int] = 64,
+    seed: int | Sequence[int] = 0,
+    resampling: str | Resampling = systematic,
+    ess_threshold: float = 0.5,
+    beam_factor: int = 1,
+    align: Boundary | Sequence[Boundary | None] | None = None,
+) -> list[Request]:
+    """Make a request for each prompt from the user arguments of the function called ``who``, which are those of :func:`.smc`."""
+    lm = a_language_model(lm, tokenizer, who)
+    asked = the_prompts(prompt, prompts, who)
+    count = len(asked)
+
+    def each(given: Any, name: str, of: Callable[[Any, str], Any]) -> list[Any]:
+        if not isinstance(given, list | tuple):
+            return [None if given is None else of(given, f"{who}: {name}")] * count
+        if prompts is None:
+            raise EvidenceError(f"{who}: {name} is a list of {len(given)}; give prompts=[…] for several")
+        made = [None if one is None else of(one, f"{who}: {name}[{i}]") for i, one in enumerate(given)]
+        return broadcast(made, count, name, who)
+
+    automata = each(fa, "fa", lambda one, name: compiled(one, lm, tokenizer, name))
+    hmms = each(hmm, "hmm", an_hmm)
+    potentials = each(potential, "potential", a_potential)
+    given = {one is None: a_proposal(proposal, one) for one in hmms}
+    particles, ess_threshold = (
+        whole(particles, f"{who}: particles"),
+        not_negative(ess_threshold, f"{who}: ess_threshold"),
+    )
+    budgets = [
+        whole(n, f"{who}: max_new_tokens") for n in broadcast(max_new_tokens, count, "max_new_tokens", who)
+    ]
+    seeds = [check_seed(one, f"{who}: seed") for one in broadcast(seed, count, "seed", who)]
+    if not isinstance(seed, Sequence):
+        seeds = [first + i for i, first in enumerate(seeds)]
+    aligned = broadcast(align, count, "align", who)
+    scheme, beam_factor = a_scheme(resampling), whole(beam_factor, f"{who}: beam_factor")
+    return [
+        Request(
+            lm,
+            asked[i],
+            unconstrained(lm) if automata[i] is None else automata[i],
+            hmms[i],
+            given[hmms[i] is None],
+            potentials[i],
+            particles,
+            budgets[i],
+            seeds[i],
+            scheme,
+            ess_threshold,
+            beam_factor,
+            aligned[i],
+        )
+        for i in range(count)
+    ]
+
+
+def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
+    """Raise :class:`VocabularyMismatch` if language model, constraint and HMM do not have one vocabulary."""
+    name, tokenizer = "the language model", getattr(lm, "tokenizer", None)
+    compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
+    if lm.vocab_size < fa.vocab_size and isinstance(tokenizer, Sized) and len(tokenizer) == fa.vocab_size:
+        compile_ = FEWER_OUTPUTS
+    check_vocabularies("the automaton", fa, name, lm, compile_)
+    if hmm is not None:
+        distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"
+        check_vocabularies("the HMM", hmm, name, lm, distil)
+        check_vocabularies("the HMM", hmm, "the automaton", fa, distil)
