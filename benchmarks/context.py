@@ -5,7 +5,7 @@
     python benchmarks/context.py --smoke
 
 NAME is a task of tractile-bench, whose HMM copies from the prompt where it was made so, or "stories": the embedded model, and
-words that its text must contain. A context head (:class:`tractile.distill.ContextHead`) of the HMM that ships is trained on
+words that its text must contain. A context head (:class:`guides.ContextHead`) of the HMM that ships is trained on
 samples of the language model, and a line is appended to FILE, with
 
     nats        on samples after other prompts, nats a token of the next token, and of the eight tokens after it once it is known:
@@ -38,15 +38,14 @@ from transformers.utils.logging import disable_progress_bar
 import tractile as tt
 from tractile import distill
 from tractile.constraints import Vocabulary
-from tractile.distill import context, copying
 from tractile.distill.latent import hidden_states
 from tractile.embedded import HMM_PATH, load_lm
 from tractile.errors import TractileError
 from tractile.inference.smc import GCDProposal, LookaheadProposal
-from tractile.inference.smc.prompted import prompted
 from tractile.inference.smc.query_cache import forget
-from tractile_bench import TASKS
+from tractile_bench import TASKS, guides
 from tractile_bench.cli import SAMPLE
+from tractile_bench.guides import context, copying, prompted
 from tractile_bench.models import load_small_lm, small_hmm_path
 from tractile_bench.runner import choose
 from tractile_bench.stop_at_newline import NewlineStopLM
@@ -141,7 +140,7 @@ def with_head(source: Source, fit: distill.Corpus, work: Path, epochs: int) -> P
     folder = work / "hmm"
     shutil.copytree(source.folder, folder, dirs_exist_ok=True)
     hmm = tt.HMM.from_pretrained(folder)
-    head = distill.ContextHead.fit(
+    head = guides.ContextHead.fit(
         hmm, source.model, source.tokenizer, fit, epochs=epochs, batch_size=16, rate=1e-2
     )
     head.save_pretrained(folder)
@@ -184,10 +183,10 @@ def nats(
 
 def measured(source: Source, folder: Path, held: distill.Corpus) -> dict[str, dict[str, list[float]]]:
     """Nats of the next token and of those after it, by copying or not and by period."""
-    head = distill.ContextHead.from_pretrained(folder)
+    head = guides.ContextHead.from_pretrained(folder)
     states = hidden_states(source.model, source.tokenizer, held, batch_size=16, shift=1).float()
     plain = tt.HMM.from_pretrained(folder)
-    with_prompt = distill.Copying.from_pretrained(folder) if distill.Copying.is_in(folder) else None
+    with_prompt = guides.Copying.from_pretrained(folder) if guides.Copying.is_in(folder) else None
     eos, out = held.manifest.eos_token_id, {}
     for name in ("without copying", "copying") if with_prompt else ("without copying",):
         next_, ahead = dict.fromkeys(PERIODS, 0.0), dict.fromkeys(PERIODS, 0.0)

@@ -34,6 +34,7 @@ from transformers.utils.logging import disable_progress_bar
 import tractile as tt
 from tractile import distill
 from tractile.embedded import load_lm
+from tractile_bench import guides
 
 LENGTH, PROMPT, EPOCHS = 32, [1], 4
 WINDOWS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
@@ -115,8 +116,8 @@ WAYS: dict[str, Callable[[Source, distill.Corpus, int], tt.HMM]] = {
     "clones": clones,
     "clones, EM": lambda source, fit, hidden: em(fit, hidden, initial=clones(source, fit, hidden), step=0.3),
     "split, EM": lambda source, fit, hidden: em(fit, hidden, initial=distill.split(em(fit, hidden // 4), hidden)),
-    "trigram": lambda source, fit, hidden: distill.ngram(fit, 3, hidden),
-    "4-gram": lambda source, fit, hidden: distill.ngram(fit, 4, hidden),
+    "trigram": lambda source, fit, hidden: guides.ngram(fit, 3, hidden),
+    "4-gram": lambda source, fit, hidden: guides.ngram(fit, 4, hidden),
     "Monarch, EM": lambda source, fit, hidden: em(fit, hidden, "monarch"),
     "Monarch, clones, EM": lambda source, fit, hidden: em(
         fit, hidden, "monarch", clones(source, fit, hidden, "monarch"), 0.3

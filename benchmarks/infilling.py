@@ -34,6 +34,7 @@ from tractile import distill
 from tractile.constraints import any_of
 from tractile.distill.sampling import sample_prefixes
 from tractile.embedded import load_hmm, load_lm
+from tractile_bench import guides
 
 WRITTEN = [
     "Tom had a red ball. He liked to kick the ball in the park. One day it was lost.",
@@ -71,9 +72,9 @@ def passages(stories: list[str], count: int) -> list[tuple[str, str, str]]:
     return found[:count]
 
 
-def context_head(model, tokenizer, hmm: tt.HMM, folder: Path, smoke: bool) -> distill.ContextHead:
+def context_head(model, tokenizer, hmm: tt.HMM, folder: Path, smoke: bool) -> guides.ContextHead:
     """The head in the folder, fitted first if there is none."""
-    if not distill.ContextHead.is_in(folder):
+    if not guides.ContextHead.is_in(folder):
         lm = tt.TransformersLM(model, tokenizer)
         size, length = (60, 6) if smoke else (2000, 16)
         begun = distill.sample(
@@ -81,8 +82,8 @@ def context_head(model, tokenizer, hmm: tt.HMM, folder: Path, smoke: bool) -> di
         )
         prompts = sample_prefixes(begun, size // 10, length - 4)
         corpus = distill.sample(lm, folder / "corpus", size, length, prompts, tokenizer=tokenizer)
-        distill.ContextHead.fit(hmm, model, tokenizer, corpus).save_pretrained(folder)
-    return distill.ContextHead.from_pretrained(folder)
+        guides.ContextHead.fit(hmm, model, tokenizer, corpus).save_pretrained(folder)
+    return guides.ContextHead.from_pretrained(folder)
 
 
 def main() -> None:

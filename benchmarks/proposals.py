@@ -43,6 +43,7 @@ from tractile.inference.smc import (
     PrefixPotential,
     Proposal,
 )
+from tractile_bench import guides
 
 PROMPT = "Once upon a time, there was a"
 BUDGET = 24
@@ -113,7 +114,7 @@ def table(task: Task, sizes: list[int], repeats: int, truth_particles: int) -> s
     return "\n".join(lines)
 
 
-def guides(
+def the_guides(
     lm: tt.TransformersLM, hmm: tt.HMM, vocab: tt.Vocabulary, smoke: bool, repeats: int, truth: int
 ) -> None:
     """GCD, P-GCD with n-gram guides of the prompt's own continuations, and with the trained HMM: a table for each constraint."""
@@ -123,7 +124,7 @@ def guides(
     made: dict[str, tuple[tt.HMM, str]] = {"GCD": (hmm, "GCD, p_lm")}
     for order, states, count in GUIDES:
         begin = time.process_time()
-        guide = distill.ngram(corpus.select(torch.arange(min(count, len(corpus)))), order, states)
+        guide = guides.ngram(corpus.select(torch.arange(min(count, len(corpus)))), order, states)
         seconds = time.process_time() - begin
         name = f"{order}-gram, {guide.hidden} states, {count:,} samples ({seconds:.1f} s)"
         made[name] = (guide, "lookahead, φ_pgcd")
@@ -187,7 +188,7 @@ def main() -> None:
     if arguments.guides:
         lm = tt.TransformersLM(model, tokenizer)
         vocab = tt.Vocabulary.from_tokenizer(tokenizer)
-        guides(lm, load_hmm(), vocab, arguments.smoke, repeats, truth_particles)
+        the_guides(lm, load_hmm(), vocab, arguments.smoke, repeats, truth_particles)
         return
     models = {
         "embedded model": (

@@ -32,11 +32,11 @@ from tractile.errors import TractileError
 from tractile.inference.smc import GCDProposal, LookaheadProposal
 from tractile.inference.smc.calibration import ROUNDS
 from tractile.inference.smc.calibration import RUNS as PILOT_RUNS
-from tractile.inference.smc.prompted import prompted
 from tractile.inference.smc.query_cache import forget, keeping
 from tractile.inference.smc.strength import STRENGTHS, Strength, best, scores
 from tractile_bench import TASKS
 from tractile_bench.cli import SAMPLE
+from tractile_bench.guides import prompted
 from tractile_bench.intervals import bootstrap
 from tractile_bench.models import load_small_hmm, load_small_lm
 from tractile_bench.prepare import HMM_MEMORY, Preparer

@@ -21,9 +21,9 @@ from transformers.utils.logging import disable_progress_bar
 import tractile as tt
 from tractile.constraints import Vocabulary
 from tractile.inference import NextTokenQuery
-from tractile.inference.smc.prompted import prompted
 from tractile_bench import TASKS
 from tractile_bench.cli import SAMPLE
+from tractile_bench.guides import prompted
 from tractile_bench.models import load_small_hmm, load_small_lm
 from tractile_bench.prepare import Prepared, Preparer
 from tractile_bench.runner import choose

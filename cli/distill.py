@@ -202,35 +202,6 @@ def distill_train(
     _print_once(f"HMM of {hmm.hidden} hidden states over {hmm.vocab_size} tokens in {out}")
 
 
-@distill_app.command(name="copying")
-def distill_copying(
-    hmm: Annotated[Path, typer.Option(exists=True, help="Folder of an HMM with a dense transition.")],
-    corpus: Corpus,
-    out: Annotated[Path, typer.Option(help="Folder of the HMM that copies.")],
-    recent: Annotated[
-        int,
-        typer.Option(min=0, help="Tokens of a prompt's end that get a state each, of equal ones before one."),
-    ] = 64,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the corpus.")] = 1,
-    batch_size: Annotated[int, typer.Option(min=1, help="Sequences in a step.")] = 64,
-    model: Model = None,
-    seed: Seed = 0,
-) -> None:
-    """Fit an HMM that copies from its prompt to a corpus with prompts.
-
-    `tractile generate` and `tractile bench` use it with every prompt, given this HMM.
-    """
-    data, tokenizer = distill.Corpus.load(corpus), language_model(model)[1]
-    data.check_tokenizer(tokenizer)
-    copying = distill.fit_copying(
-        HMM.from_pretrained(hmm), data, tokenizer=tokenizer, recent=recent, epochs=epochs,
-        batch_size=batch_size, seed=seed,
-    )  # fmt: skip
-    copying.save_pretrained(out, torch.float16)
-    nats = distill.copying_nats(copying, data, tokenizer)
-    console.print(f"{nats:.3f} nats per token of the corpus, its prompts read, by the HMM in {out}")
-
-
 @distill_app.command(name="eval")
 def distill_eval(
     hmm: Annotated[Path, typer.Option(exists=True, help="Folder of the HMM.")],
@@ -245,8 +216,8 @@ def distill_eval(
 ) -> None:
     """Evaluate an HMM on a corpus: nats per token, and the divergence from the model that drew it.
 
-    With --keyword, also the spread of the particles' log weights under GCD and under P-GCD with this HMM (and its context head,
-    if there is one), on the first eight prompts of the corpus.
+    With --keyword, also the spread of the particles' log weights under GCD and under P-GCD with this HMM, on the first eight
+    prompts of the corpus.
     """
     trained, data = HMM.from_pretrained(hmm), distill.Corpus.load(corpus)
     facts = dataclasses.asdict(distill.evaluate(trained, data))
@@ -254,9 +225,6 @@ def distill_eval(
         network, tokenizer = language_model(model)
         data.check_tokenizer(tokenizer)
         guides: dict[str, Any] = {"gcd": None, "pgcd": trained}
-        if distill.ContextHead.is_in(hmm):
-            head = distill.ContextHead.from_pretrained(hmm)
-            guides["pgcd with context"] = lambda prompt: head.begin(trained, network, tokenizer, prompt)
         fa = constraints.keywords(keyword).compile(Vocabulary.from_tokenizer(tokenizer), require_eos=False)
         worth = distill.guidance(
             TransformersLM(network, tokenizer),

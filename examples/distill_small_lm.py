@@ -30,6 +30,7 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import distill
+from tractile_bench import guides
 from tractile_bench.models import SMALL_LM_PATH
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -47,7 +48,7 @@ SOURCES = {
 
 class Recipe(NamedTuple):
     """How the HMM of a task is made that ships: ``epochs`` of EM, then ``passes`` of fitting what is copied; ``recent`` as in
-    :class:`tractile.distill.Copying`."""
+    :class:`guides.Copying`."""
 
     hidden: int
     start: str = "ngram"
@@ -132,7 +133,7 @@ def begun(
 ) -> tt.HMM:
     """An HMM that has not read the prompts."""
     if recipe.start == "ngram":
-        return distill.ngram(pool, recipe.order, recipe.hidden)
+        return guides.ngram(pool, recipe.order, recipe.hidden)
     start = distill.initialise(model, tokenizer, fit, recipe.hidden, transition, seed=seed)
     return distill.train(
         pool,
@@ -208,10 +209,10 @@ def main() -> None:
     }
     copying = None
     if recipe.copying:
-        copying = distill.fit_copying(
+        copying = guides.fit_copying(
             hmm, pool, tokenizer=tokenizer, recent=recipe.recent, epochs=recipe.passes, seed=seed
         )
-        facts["copying"] = round(distill.copying_nats(copying, test, tokenizer), 3)
+        facts["copying"] = round(guides.copying_nats(copying, test, tokenizer), 3)
     facts["cpu_fitting"] = round(time.process_time() - clock, 1)
     print(json.dumps(facts), flush=True)
     if args.out is not None:

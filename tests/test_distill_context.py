@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from test_cli import last_json, run
 
 import tractile as tt
 from tractile import distill
-from tractile.distill import context
 from tractile.distill.evaluate import predictions
 from tractile.errors import FormatError, ShapeError
+from tractile_bench import guides
+from tractile_bench.guides import context
 
 PROMPTS = ["Once upon a time, there was a", "The dog said", "She was very", "They went to the", '"', "It was"]
 
@@ -37,9 +37,9 @@ def test_beginning_where_the_model_is(tmp_path) -> None:
     lm, hmm = tt.TransformersLM(model, tokenizer), tt.embedded.load_hmm()
     corpus = distill.sample(lm, tmp_path, 500, 6, PROMPTS, tokenizer=tokenizer)
     fit, test = corpus.split(0.3)
-    head = distill.ContextHead.fit(hmm, model, tokenizer, fit, epochs=4)
+    head = guides.ContextHead.fit(hmm, model, tokenizer, fit, epochs=4)
     head.save_pretrained(tmp_path)
-    head = distill.ContextHead.from_pretrained(tmp_path)
+    head = guides.ContextHead.from_pretrained(tmp_path)
     nats = torch.zeros(2)
     for i, prompt in enumerate(PROMPTS):
         tokens = test.select(test.prompt == i).tokens[:, :3]
@@ -51,11 +51,6 @@ def test_beginning_where_the_model_is(tmp_path) -> None:
     informed = head.begin(hmm, model, tokenizer, PROMPTS[1])
     post = tt.smc(lm, PROMPTS[1], fa, hmm=informed, particles=2, max_new_tokens=6, seed=0)
     assert "dog" in post.best.text
-    hmm.save_pretrained(tmp_path)
-    arguments = ["--keywords", "dog", "--max-new-tokens", 6, "--particles", 2, "--hmm", tmp_path, "--json"]
-    found = last_json(run("generate", "--prompt", PROMPTS[1], *arguments))
-    assert found["text"] == post.best.text
-    assert found["log_evidence"] == pytest.approx(post.log_evidence, abs=1e-4)
 
 
 def test_hidden_states_are_kept_or_computed_again(tmp_path, monkeypatch) -> None:
@@ -67,7 +62,7 @@ def test_hidden_states_are_kept_or_computed_again(tmp_path, monkeypatch) -> None
         monkeypatch.setattr(context, "KEPT_BYTES", most)
         calls: list[int] = []
         hook = model.register_forward_hook(lambda *_, calls=calls: calls.append(1))
-        heads.append(distill.ContextHead.fit(hmm, model, tokenizer, corpus, epochs=3, batch_size=8))
+        heads.append(guides.ContextHead.fit(hmm, model, tokenizer, corpus, epochs=3, batch_size=8))
         hook.remove()
         counts.append(len(calls))
     assert counts == [3, 9]
@@ -76,11 +71,11 @@ def test_hidden_states_are_kept_or_computed_again(tmp_path, monkeypatch) -> None
 
 def test_heads_that_do_not_fit(tmp_path) -> None:
     model, tokenizer = tt.embedded.load_lm()
-    head = distill.ContextHead(torch.zeros(3, model.config.hidden_size), torch.zeros(3))
+    head = guides.ContextHead(torch.zeros(3, model.config.hidden_size), torch.zeros(3))
     with pytest.raises(ShapeError, match="3 hidden states"):
         head.begin(tt.embedded.load_hmm(), model, tokenizer, "a")
     with pytest.raises(FormatError, match="context"):
-        distill.ContextHead.from_pretrained(tmp_path)
+        guides.ContextHead.from_pretrained(tmp_path)
 
 
 def test_what_a_guide_is_worth() -> None:

@@ -10,9 +10,10 @@ from test_cli import assert_refused, run
 
 import tractile as tt
 from tractile import distill
-from tractile.distill.copying import FILE, places_of
-from tractile.distill.copying_fit import log_probs
 from tractile.distill.latent import has_end_state, with_end_state
+from tractile_bench import guides
+from tractile_bench.guides.copying import FILE, places_of
+from tractile_bench.guides.copying_fit import log_probs
 
 V, H, EOS = 6, 3, 1
 
@@ -29,7 +30,7 @@ def copying(recent=2, seed=0, end=True):
     enter, usage = rand(H), 0.1 + rand(H)
     if end:
         enter[-1] = usage[-1] = 0
-    return distill.Copying(hmm, rand(), enter, rand(V), 0.1 + rand(V), 5 * rand(), usage, recent)
+    return guides.Copying(hmm, rand(), enter, rand(V), 0.1 + rand(V), 5 * rand(), usage, recent)
 
 
 def by_hand(c, prompt, text):
@@ -135,9 +136,9 @@ def repeated(count=300, seed=0):
 def test_copying_is_learnt():
     """Where copying begins costs log 5 and how long it goes on 2 log 2; an HMM that has not read the prompt pays 2 log 20."""
     corpus, held_out = repeated(600), repeated(100, seed=1)
-    bigrams = distill.ngram(corpus, 2, 40)
-    c = distill.fit_copying(bigrams, corpus, epochs=6, batch_size=32)
-    nats = distill.copying_nats(c, held_out)
+    bigrams = guides.ngram(corpus, 2, 40)
+    c = guides.fit_copying(bigrams, corpus, epochs=6, batch_size=32)
+    nats = guides.copying_nats(c, held_out)
     assert (
         (math.log(5) + 2 * math.log(2)) / 5 - 0.05
         < nats
@@ -147,7 +148,7 @@ def test_copying_is_learnt():
     )
     read = [c.read(held_out.manifest.prompts[i]).log_prob(held_out.tokens[i : i + 1]) for i in range(20)]
     part = held_out.select(torch.arange(20))
-    assert distill.copying_nats(c, part) == pytest.approx(
+    assert guides.copying_nats(c, part) == pytest.approx(
         -float(torch.cat(read).sum()) / part.num_tokens, rel=1e-4
     )
     assert has_end_state(c.hmm, EOS)
@@ -156,16 +157,16 @@ def test_copying_is_learnt():
 
 def test_it_comes_back_from_disk(tmp_path):
     c = copying(recent=3)
-    assert not distill.Copying.is_in(tmp_path)
+    assert not guides.Copying.is_in(tmp_path)
     c.save_pretrained(tmp_path)
-    assert distill.Copying.is_in(tmp_path)
+    assert guides.Copying.is_in(tmp_path)
     text = torch.tensor([[2, 4, 2, 1]])
-    again = distill.Copying.from_pretrained(tmp_path)
+    again = guides.Copying.from_pretrained(tmp_path)
     assert again.recent == 3
     torch.testing.assert_close(again.read([2, 4, 2]).log_prob(text), c.read([2, 4, 2]).log_prob(text))
     save_file({"enter": torch.ones(2)}, tmp_path / FILE)
     with pytest.raises(tt.errors.FormatError, match=FILE):
-        distill.Copying.from_pretrained(tmp_path)
+        guides.Copying.from_pretrained(tmp_path)
 
 
 def test_from_the_command_line(tmp_path):
@@ -174,9 +175,9 @@ def test_from_the_command_line(tmp_path):
     sample = ["--prompts", tmp_path / "prompts", "--num-sequences", 40, "--max-new-tokens", 6]
     assert run("distill", "sample", *sample, "--out", tmp_path / "corpus").exit_code == 0
     corpus = distill.Corpus.load(tmp_path / "corpus")
-    distill.ngram(corpus, 2, 30).save_pretrained(tmp_path / "hmm")
+    guides.ngram(corpus, 2, 30).save_pretrained(tmp_path / "hmm")
     fit = [
-        "distill",
+        "bench",
         "copying",
         "--corpus",
         tmp_path / "corpus",
@@ -188,7 +189,7 @@ def test_from_the_command_line(tmp_path):
     found = run(*fit, "--epochs", 2, "--batch-size", 8, "--recent", 3)
     assert found.exit_code == 0, found.stderr
     assert "nats per token" in found.stdout
-    copying, tokenizer = distill.Copying.from_pretrained(tmp_path / "out"), tt.embedded.load_lm()[1]
+    copying, tokenizer = guides.Copying.from_pretrained(tmp_path / "out"), tt.embedded.load_lm()[1]
     read = copying.read("Ann has a pig.", tokenizer)
     ids = [i for i in tokenizer("Ann has a pig.").input_ids if i not in tokenizer.all_special_ids]
     assert read.hidden == copying.hmm.hidden + len(set(ids[:-3])) + 3
@@ -216,17 +217,17 @@ def test_what_makes_no_sense_is_refused():
         with pytest.raises(tt.VocabularyMismatch, match="beyond the vocabulary"):
             c.read(bad)
     with pytest.raises(tt.errors.ShapeError, match="enter"):
-        distill.Copying(c.hmm, c.begin, torch.full((H,), 1.5), c.stay, c.start, c.follow, c.usage)
+        guides.Copying(c.hmm, c.begin, torch.full((H,), 1.5), c.stay, c.start, c.follow, c.usage)
     with pytest.raises(tt.errors.ShapeError, match="recent"):
-        distill.Copying(c.hmm, c.begin, c.enter, c.stay, c.start, c.follow, c.usage, recent=-1)
+        guides.Copying(c.hmm, c.begin, c.enter, c.stay, c.start, c.follow, c.usage, recent=-1)
     with pytest.raises(tt.VocabularyMismatch):
-        distill.fit_copying(c.hmm, corpus)
+        guides.fit_copying(c.hmm, corpus)
     with pytest.raises(tt.errors.ShapeError, match="dense"):
-        distill.fit_copying(tt.HMM.random(4, 30, "monarch"), corpus)
+        guides.fit_copying(tt.HMM.random(4, 30, "monarch"), corpus)
     with pytest.raises(tt.errors.ShapeError, match="epochs"):
-        distill.fit_copying(distill.ngram(corpus, 2, 20), corpus, epochs=0)
+        guides.fit_copying(guides.ngram(corpus, 2, 20), corpus, epochs=0)
     text = distill.Corpus.of(corpus.tokens, 30, EOS, ["a prompt"] * 20)
     with pytest.raises(tt.errors.ShapeError, match="tokenizer"):
-        distill.fit_copying(distill.ngram(corpus, 2, 20), text)
+        guides.fit_copying(guides.ngram(corpus, 2, 20), text)
     with pytest.raises(tt.errors.ShapeError, match="as many prompts"):
         distill.Corpus.of(corpus.tokens, 30, EOS, [[2]])

@@ -11,6 +11,7 @@ from oracle import assert_log_close
 import tractile as tt
 from tractile import distill
 from tractile.distill.latent import has_end_state
+from tractile_bench import guides
 
 V, EOS, BEGIN = 6, 2, -1
 
@@ -76,7 +77,7 @@ def test_all_contexts_kept_it_is_kneser_ney(order):
     data = corpus()
     assert set(data.tokens.flatten().tolist()) == set(range(V))  # else tokens share a state
     reference = KneserNey(texts_of(data), order)
-    hmm = distill.ngram(data, order, states=10_000).to(dtype=torch.float64)
+    hmm = guides.ngram(data, order, states=10_000).to(dtype=torch.float64)
     rng = np.random.default_rng(1)
     others = [[*row[: int(rng.integers(1, 6))], EOS] for row in rng.integers(3, V, (30, 6)).tolist()]
     for text in [*texts_of(data)[:30], *others]:
@@ -85,7 +86,7 @@ def test_all_contexts_kept_it_is_kneser_ney(order):
 
 def test_one_token_is_the_frequency():
     data = corpus()
-    hmm = distill.ngram(data, 1)
+    hmm = guides.ngram(data, 1)
     assert hmm.hidden == 2
     counts = torch.bincount(
         torch.tensor([v for text in texts_of(data) for v in text if v != EOS]), minlength=V
@@ -101,7 +102,7 @@ def test_one_token_is_the_frequency():
 def test_few_states(order, states):
     """A distribution over all texts, with an end, whatever is kept; nothing is impossible before the end."""
     data = corpus(vocab=9, seed=3)
-    hmm = distill.ngram(data, order, states)
+    hmm = guides.ngram(data, order, states)
     assert hmm.hidden <= states
     assert has_end_state(hmm, EOS)
     assert abs(tt.partition(hmm, n=5).item()) < 1e-5
@@ -116,7 +117,7 @@ def test_few_states(order, states):
 def test_more_states_and_a_longer_context_say_more():
     data = corpus(400, 12)
     nats = [
-        distill.evaluate(distill.ngram(data, n, s), data).nats_per_token
+        distill.evaluate(guides.ngram(data, n, s), data).nats_per_token
         for n, s in ((1, 2), (2, 3), (2, 8), (3, 60))
     ]
     assert nats == sorted(nats, reverse=True), nats
@@ -125,7 +126,7 @@ def test_more_states_and_a_longer_context_say_more():
 def test_texts_that_never_end_and_a_vocabulary_seen_in_part():
     data = distill.Corpus.of(torch.tensor([[3, 4, 3, 4], [4, 3, 4, 3]]), 50, EOS)
     for order in (1, 2, 3):
-        hmm = distill.ngram(data, order)
+        hmm = guides.ngram(data, order)
         x = torch.tensor([[3, 4, 3, 4], [3, 3, 40, EOS], [49, 48, 4, 3]])
         assert bool(hmm.log_prob(x).isfinite().all())
         assert int(hmm.log_prob(x).argmax()) == 0
@@ -135,7 +136,7 @@ def test_it_guides_on_the_spot():
     """The exact next-token query of an HMM as a language model, against its own n-grams: the lookahead is near."""
     truth = tt.HMM.random(3, 12, seed=1)
     lm = tt.CircuitLM(truth, eos_token_id=EOS)
-    guide = distill.ngram_guide(lm, [[]], 8, num_sequences=2000, order=2, seed=0)
+    guide = guides.ngram_guide(lm, [[]], 8, num_sequences=2000, order=2, seed=0)
     assert guide.vocab_size == 12
     fa = tt.Automaton.from_edges(
         [(0, [v for v in range(12) if v not in (EOS, 7)], 0), (0, 7, 1), (1, list(range(12)), 1)], 0, [1], 12
@@ -157,6 +158,6 @@ def test_what_cannot_be_counted_is_refused():
     data = corpus()
     for order, states in ((0, 10), (2, 1)):
         with pytest.raises(tt.errors.ShapeError, match="ngram"):
-            distill.ngram(data, order, states)
+            guides.ngram(data, order, states)
     with pytest.raises(tt.errors.ShapeError, match="ngram"):
-        distill.ngram(data.select(torch.zeros(0, dtype=torch.long)), 2)
+        guides.ngram(data.select(torch.zeros(0, dtype=torch.long)), 2)

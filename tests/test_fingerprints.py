@@ -23,7 +23,7 @@ from tractile.fingerprints import fingerprint
 from tractile.inference.smc import ConstraintPotential
 from tractile.lm import CircuitLM
 from tractile.token_bytes import tokenizer_fingerprint
-from tractile_bench import models
+from tractile_bench import guides, models
 
 VOCAB = Vocabulary([b"a", b"b", b"ab", None, None], eos_token_id=3)
 OTHER = Vocabulary([b"b", b"a", b"ab", None, None], eos_token_id=3)  # of the same size
@@ -181,7 +181,7 @@ def test_hmms_keep_it(tmp_path: Path) -> None:
     made = [
         read, read.to(dtype=torch.float64), tt.load(tmp_path), tt.load(tmp_path / "monarch"),
         distill.split(one, 6), distill.kronecker(one, hmm()), distill.cache_model(one, [1]),
-        distill.blend(one, hmm(), 0.5), distill.random_start(corpus, 4), distill.ngram(corpus, 5),
+        distill.blend(one, hmm(), 0.5), distill.random_start(corpus, 4), guides.ngram(corpus, 5),
         distill.train(corpus, 3, epochs=1, held_out=0), distill.train(corpus, 4, epochs=0, initial=hmm(), held_out=0),
     ]  # fmt: skip
     assert {one.vocabulary_fingerprint for one in made} == {RIGHT}
@@ -374,9 +374,9 @@ def test_heads_are_refused(tmp_path: Path) -> None:
     fast = tokenizer()
     right, wrong = (tokenizer_fingerprint(t) for t in (fast, tokenizer(swapped=True)))
     model, guide = network(len(fast)), tt.HMM.random(3, len(fast))
-    head = distill.ContextHead(torch.zeros(3, 8), torch.zeros(3), right)
+    head = guides.ContextHead(torch.zeros(3, 8), torch.zeros(3), right)
     head.save_pretrained(tmp_path)
-    head = distill.ContextHead.from_pretrained(tmp_path)
+    head = guides.ContextHead.from_pretrained(tmp_path)
     assert head.vocabulary_fingerprint == right
     begun = head.begin(guide.to().for_vocabulary(right), model, fast, "yes")
     assert begun.vocabulary_fingerprint == right
@@ -388,7 +388,7 @@ def test_heads_are_refused(tmp_path: Path) -> None:
         with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
             one.begin(given, model, fast, "yes")
     ones, no = torch.ones(len(fast)), torch.tensor(0.5)
-    copying = distill.Copying(begun, no, torch.full((3,), 0.5), ones / 2, ones, no, torch.ones(3))
+    copying = guides.Copying(begun, no, torch.full((3,), 0.5), ones / 2, ones, no, torch.ones(3))
     assert copying.read("yes no", fast).vocabulary_fingerprint == right
     with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
         copying.read("yes no", tokenizer(swapped=True))

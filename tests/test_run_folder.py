@@ -24,6 +24,7 @@ from tractile.distill import checkpoint, run_folder
 from tractile.distill.run_folder import differences, locked
 from tractile.errors import FolderInUse, FormatError, StorageError
 from tractile.storage import write_atomically
+from tractile_bench import guides
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
@@ -222,8 +223,8 @@ def test_a_flipped_bit_beside_an_hmm_is_found(tmp_path: Path, name: str) -> None
     hmm = tt.HMM.random(3, 5)
     ones = {"begin": 0.5, "enter": torch.full((3,), 0.5), "stay": torch.full((5,), 0.5)}
     ones |= {"start": torch.ones(5), "follow": 1.0, "usage": torch.ones(3)}
-    copying = distill.Copying(hmm, **{key: torch.as_tensor(value) for key, value in ones.items()}, recent=7)
-    head = distill.ContextHead(torch.ones(3, 2), torch.zeros(3), "of a vocabulary")
+    copying = guides.Copying(hmm, **{key: torch.as_tensor(value) for key, value in ones.items()}, recent=7)
+    head = guides.ContextHead(torch.ones(3, 2), torch.zeros(3), "of a vocabulary")
     part = {"copying": copying, "context": head}[name]
     part.save_pretrained(tmp_path)
     again = type(part).from_pretrained(tmp_path)

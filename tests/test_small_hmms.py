@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from tractile import distill
-from tractile_bench import models, prompts
+from tractile_bench import guides, models, prompts
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 WORDS = ("dog", "cat", "park", "ball", "house", "river", "tree", "song")
@@ -85,7 +85,7 @@ def test_the_script_leaves_an_hmm_that_copies(
     assert (facts["sequences"], facts["start"], facts["hidden"]) == (12, start, 40)
     assert facts["tokens_with_references"] > facts["tokens"] > 0
     assert 0 < facts["lm_nats_per_token"] < facts["without_prompt"]
-    copying = distill.Copying.from_pretrained(tmp_path / "hmm")
+    copying = guides.Copying.from_pretrained(tmp_path / "hmm")
     assert copying.hmm.hidden == 40
     last = every[-1]  # it was not fitted to this one
     answer = torch.tensor([last.tokens[last.start :]])
@@ -122,7 +122,7 @@ def test_the_script_leaves_an_hmm_that_copies(
 )
 def test_what_ships_reads_its_prompt(task: str, prompt: str, answer: str) -> None:
     tokenizer = models.load_small_lm()[1]
-    copying = distill.Copying.from_pretrained(models.small_hmm_path(task))
+    copying = guides.Copying.from_pretrained(models.small_hmm_path(task))
     ids = [token for token in tokenizer(prompt).input_ids if token not in tokenizer.all_special_ids]
     text = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
     read, before = (

@@ -1,16 +1,11 @@
-"""What is kept between runs, and what an HMM's folder says of prompts."""
-
-import logging
+"""What is kept between runs."""
 
 import pytest
 import torch
-from smc_reference import CASES, ENDED, EXACT, HMM, Fsa, N, V, as_automaton, hmm_next, random_table
+from smc_reference import CASES, ENDED, EXACT, HMM, Fsa, N, V, as_automaton, hmm_next
 
 import tractile as tt
-from tractile.distill import ContextHead, Copying
-from tractile.embedded import load_lm
-from tractile.inference.smc import prompted, query_cache
-from tractile.inference.smc.prompted import KEPT, READERS
+from tractile.inference.smc import query_cache
 from tractile.inference.smc.query_cache import guided
 
 
@@ -90,108 +85,6 @@ def test_in_inference_mode(proposal):
                 assert tt.smc(lm, [], automaton, proposal, hmm, **settings).to_dict() == outside.to_dict()
                 tt.inference.smc.mcmc(lm, [], automaton, proposal, hmm, 2, N)
         assert tt.smc(lm, [], automaton, proposal, HMM, **settings).to_dict() == outside.to_dict()
-
-
-# HMMs that know their prompt
-
-
-@pytest.fixture(scope="module")
-def embedded():
-    model, tokenizer = load_lm()
-    return model, tokenizer, tt.TransformersLM(model, tokenizer)
-
-
-@pytest.fixture
-def folder(embedded, tmp_path):
-    """An HMM of the embedded model's tokens with a context head, and copying."""
-    model, _, lm = embedded
-    hmm = tt.HMM.random(4, lm.vocab_size, seed=0)
-    generator = torch.Generator().manual_seed(0)
-    rates = {
-        "enter": torch.full((4,), 0.5),
-        "stay": torch.full((lm.vocab_size,), 0.9),
-        "start": torch.ones(lm.vocab_size),
-    }
-    usage = torch.full((4,), 0.25)
-    copying = Copying(hmm, torch.tensor(0.5), follow=torch.tensor(1.0), usage=usage, **rates)
-    copying.save_pretrained(tmp_path)
-    ContextHead(
-        torch.randn(4, model.config.hidden_size, generator=generator), torch.zeros(4)
-    ).save_pretrained(tmp_path)
-    return tmp_path
-
-
-PROMPT = "Tom has a big dog. He said"
-
-
-def test_the_sampler_fits_an_hmm_to_the_prompt_as_its_folder_says(embedded, folder):
-    model, tokenizer, lm = embedded
-    hmm = tt.HMM.from_pretrained(folder)
-    begun = ContextHead.from_pretrained(folder).begin(hmm, model, tokenizer, PROMPT)
-    copying = Copying.from_pretrained(folder)
-    by_hand = Copying(
-        begun, *(getattr(copying, n) for n in ("begin", "enter", "stay", "start", "follow", "usage"))
-    )
-    by_hand = by_hand.read(PROMPT, tokenizer)
-    assert by_hand.hidden > hmm.hidden
-    fa = tt.constraints.keywords(["dog"]).compile(tt.Vocabulary.from_tokenizer(tokenizer))
-    settings = {"particles": 4, "max_new_tokens": 8}
-    expected = tt.smc(lm, PROMPT, fa, hmm=by_hand, **settings)
-    assert tt.smc(lm, PROMPT, fa, hmm=hmm, **settings).to_dict() == expected.to_dict()
-    batch = tt.smc(lm, prompts=[PROMPT, "Once"], fa=fa, hmm=hmm, **settings)
-    assert batch[0].token_ids == expected.token_ids
-    assert (
-        tt.inference.smc.mcmc(lm, PROMPT, fa, "pgcd", hmm, 2, 8).samples
-        == tt.inference.smc.mcmc(lm, PROMPT, fa, "pgcd", by_hand, 2, 8).samples
-    )
-    assert tt.beam_search(lm, PROMPT, fa, 8, 2, hmm) == tt.beam_search(lm, PROMPT, fa, 8, 2, by_hand)
-    moved = tt.inference.smc.resample_move(lm, PROMPT, fa, "pgcd", hmm, **settings)
-    assert (
-        moved.to_dict()
-        == tt.inference.smc.resample_move(lm, PROMPT, fa, "pgcd", by_hand, **settings).to_dict()
-    )
-    hmm.source = None
-    assert tt.smc(lm, PROMPT, fa, hmm=hmm, **settings).token_ids != expected.token_ids
-
-
-def test_an_hmm_is_fitted_once_for_a_prompt(embedded, folder):
-    lm = embedded[2]
-    hmm = tt.HMM.from_pretrained(folder)
-    first = prompted.prompted(hmm, lm, PROMPT)
-    assert prompted.prompted(hmm, lm, PROMPT) is first
-    assert first.source is None
-    assert prompted.prompted(first, lm, PROMPT) is first
-    assert prompted.prompted(hmm, lm, PROMPT, ["copying.safetensors"]) is not first
-    for i in range(KEPT):
-        prompted.prompted(hmm, lm, [5, i + 3])
-    assert prompted.prompted(hmm, lm, PROMPT) is not first
-    assert prompted.prompted(hmm, lm, PROMPT, []) is hmm
-    assert hmm.to(dtype=torch.float64).source == hmm.source == folder
-
-
-def test_in_double_precision_too(embedded, folder):
-    lm = embedded[2]
-    fitted = prompted.prompted(tt.HMM.from_pretrained(folder).to(dtype=torch.float64), lm, PROMPT)
-    assert fitted.emission_probs.dtype == fitted.initial_probs.dtype == torch.float64
-
-
-def test_a_language_model_without_a_tokenizer_leaves_out_what_needs_one_and_says_so(folder, caplog):
-    vocab = tt.HMM.from_pretrained(folder).vocab_size
-    lm = tt.TableLM({(): torch.full((vocab,), 1 / vocab, dtype=torch.float64).log()})
-    with caplog.at_level(logging.WARNING):
-        fitted = prompted.prompted(tt.HMM.from_pretrained(folder), lm, [5, 6, 7])
-    assert fitted.hidden == 4 + 3  # it copies from token ids
-    assert "context head" in caplog.text
-    assert "TableLM" in caplog.text
-
-
-def test_a_part_of_your_own(tmp_path, monkeypatch):
-    HMM.save_pretrained(tmp_path)
-    (tmp_path / "mine.txt").write_text("1")
-    other = tt.HMM.random(5, V, seed=1, dtype=torch.float64)
-    monkeypatch.setitem(READERS, "mine.txt", lambda hmm, folder, lm, prompt: other)
-    lm = tt.TableLM(random_table(V, 1, seed=2))
-    assert prompted.prompted(tt.HMM.from_pretrained(tmp_path), lm, []) is other
 
 
 def test_the_guiding_query_is_kept_with_its_automaton():

@@ -13,7 +13,7 @@ import torch
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tractile import __version__
+from tractile import __version__, distill
 from tractile.circuits.hmm import HMM
 from tractile.cli.common import (
     Device,
@@ -27,9 +27,7 @@ from tractile.cli.common import (
     language_model,
 )
 from tractile.constraints import Vocabulary
-from tractile.distill import ContextHead, Copying, cache_model
-from tractile.distill.copying import FILE as COPYING
-from tractile.inference.smc.prompted import READERS, prompted
+from tractile.distill import cache_model
 from tractile.layers import Monarch
 from tractile.lm import TransformersLM
 from tractile.lm.base import Prompt
@@ -37,6 +35,9 @@ from tractile.lm.base import Prompt
 from . import TASKS, Task
 from .chat import chat_prompt
 from .corpus_metrics import write_corpus_metrics
+from .guides import ContextHead, Copying, copying_nats, fit_copying, prompted
+from .guides.copying import FILE as COPYING
+from .guides.prompted import READERS
 from .methods import METHODS, PAPERS, named
 from .models import load_small_hmm, load_small_lm
 from .report.document import report
@@ -311,6 +312,35 @@ def _described_hmm(
 
 for _name, _cls in TASKS.items():
     bench_app.command(name=_name)(command_of(_cls))
+
+
+@bench_app.command(name="copying")
+def copying_(
+    hmm: Annotated[Path, typer.Option(exists=True, help="Folder of an HMM with a dense transition.")],
+    corpus: Annotated[Path, typer.Option(exists=True, help="Folder of the corpus.")],
+    out: Annotated[Path, typer.Option(help="Folder of the HMM that copies.")],
+    recent: Annotated[
+        int,
+        typer.Option(min=0, help="Tokens of a prompt's end that get a state each, of equal ones before one."),
+    ] = 64,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the corpus.")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, help="Sequences in a step.")] = 64,
+    model: Model = None,
+    seed: Annotated[int, typer.Option(help="Seed of the order of sequences.")] = 0,
+) -> None:
+    """Fit an HMM that copies from its prompt to a corpus with prompts.
+
+    `tractile bench` uses it with every prompt, given this HMM.
+    """
+    data, tokenizer = distill.Corpus.load(corpus), language_model(model)[1]
+    data.check_tokenizer(tokenizer)
+    copying = fit_copying(
+        HMM.from_pretrained(hmm), data, tokenizer=tokenizer, recent=recent, epochs=epochs,
+        batch_size=batch_size, seed=seed,
+    )  # fmt: skip
+    copying.save_pretrained(out, torch.float16)
+    nats = copying_nats(copying, data, tokenizer)
+    console.print(f"{nats:.3f} nats per token of the corpus, its prompts read, by the HMM in {out}")
 
 
 @bench_app.command(name="report")

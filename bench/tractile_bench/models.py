@@ -23,7 +23,7 @@ SMALL_HMMS: dict[str, dict[str | None, str]] = {
 }
 """The folders of HMMs in :data:`SMALL_HMM_PATH`, by task and syntax.
 
-An HMM whose folder holds ``copying.safetensors`` copies from the prompt (:class:`tractile.distill.Copying`)."""
+An HMM whose folder holds ``copying.safetensors`` copies from the prompt (:class:`guides.Copying`)."""
 
 
 def load_small_lm() -> tuple[Any, Any]:

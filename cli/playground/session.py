@@ -30,7 +30,6 @@ from ...inference.arguments import whole
 from ...inference.next_token.coarse import CoarseQuery
 from ...inference.next_token.pgcd_query import PGCDQuery
 from ...inference.smc import LookaheadProposal, Posterior, smc
-from ...inference.smc.prompted import prompted
 from ...inference.smc.trace import END
 from ...lm import CircuitLM, LanguageModel
 from .picture import picture
@@ -71,7 +70,7 @@ class Session:
         self._guide: PGCDQuery | CoarseQuery | None = None
         self._free: CircuitLM | None = None
         if self.hmm is not None:
-            hmm = prompted(self.hmm, self.lm, prompt)
+            hmm = self.hmm
             self._guide = self.limits.run(lambda: pgcd(hmm, fa, budget, memory=GUIDE_BYTES))
             self._free = CircuitLM(hmm)
         self._fa, self._prompt, self._budget = fa, prompt, budget

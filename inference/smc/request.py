@@ -30,7 +30,6 @@ from .arguments import (
 )
 from .boundaries import Boundary
 from .potentials import Potential
-from .prompted import prompted
 from .proposals import LookaheadProposal, Proposal
 from .query_cache import guided, masking
 from .resampling import Resampling, systematic
@@ -106,8 +105,7 @@ class Request:
         if needs is Knowledge.HMM:
             if self.hmm is None:
                 raise EvidenceError(f"{type(self.proposal).__name__}, or its potential, needs hmm=…")
-            hmm = prompted(self.hmm, self.lm, self.prompt)
-            self.query: NextTokenQuery = guided(hmm, self.fa, horizon)
+            self.query: NextTokenQuery = guided(self.hmm, self.fa, horizon)
         else:
             self.query = masking(self.fa, horizon)
         self.budget_query = self.query

@@ -114,8 +114,6 @@ def smc(
     writes. ``LookaheadProposal(strength)`` sets the strength; requests with one :class:`Strength` object share what the first of
     them finds. The posterior's ``strength`` and ``calibration`` say what was found.
 
-    An HMM read from a folder with a context head or copying (:mod:`tractile.distill`) is first adapted to the prompt.
-
     Particles are resampled if the effective sample size is below ``ess_threshold`` · ``particles``: 0 never, above 1 always.
     With a ``beam_factor`` above 1 each particle is split into this many copies before every token, and resampling reduces their
     number to ``particles`` again. With ``align``, a text boundary, a particle whose last token has reached a boundary waits until

@@ -26,12 +26,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..circuits.hmm import HMM
-from ..errors import FormatError, ShapeError, VocabularyMismatch
-from ..fingerprints import check_same
-from ..lm.base import LanguageModel, Prompt
-from ..token_bytes import tokenizer_fingerprint
-from .tensor_file import read_tensors, write_tensors
+from tractile.circuits.hmm import HMM
+from tractile.distill.tensor_file import read_tensors, write_tensors
+from tractile.errors import FormatError, ShapeError, VocabularyMismatch
+from tractile.fingerprints import check_same
+from tractile.lm.base import LanguageModel, Prompt
+from tractile.token_bytes import tokenizer_fingerprint
 
 FILE = "copying.safetensors"
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Copying:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.distill import Copying
+    >>> from tractile_bench.guides import Copying
     >>> hmm = tt.HMM([1.0], [[1.0]], [[0.25] * 4])
     >>> parts = dict(begin=torch.tensor(0.5), enter=torch.tensor([0.1]), stay=torch.full((4,), 0.9), usage=torch.ones(1))
     >>> copying = Copying(hmm, start=torch.ones(4), follow=torch.tensor(1.0), **parts)

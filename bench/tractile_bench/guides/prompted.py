@@ -7,20 +7,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from pkgutil import resolve_name
 
-from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import WeightedHMM
-from ...lm.base import LanguageModel, Prompt
+from tractile.circuits.hmm import HMM
+from tractile.lm.base import LanguageModel, Prompt
+
+from .context import FILE as CONTEXT
+from .context import with_context
+from .copying import FILE as COPYING
+from .copying import with_copying
 
 Reader = Callable[[HMM, Path, LanguageModel, Prompt], HMM]
 
-READERS: dict[str, str | Reader] = {
-    "context.safetensors": f"{__package__.partition('.')[0]}.distill.context:with_context",
-    "copying.safetensors": f"{__package__.partition('.')[0]}.distill.copying:with_copying",
-}
+READERS: dict[str, Reader] = {CONTEXT: with_context, COPYING: with_copying}
 """For each file name in an HMM's folder, in the order of application: a function of HMM, folder, language model and prompt that
-returns the HMM for this prompt, or the function's import path."""
+returns the HMM for this prompt."""
 
 KEPT = 16  # prompts per HMM whose adapted HMMs are cached
 _kept: weakref.WeakKeyDictionary[HMM, OrderedDict[object, tuple[weakref.ref[LanguageModel], HMM]]]
@@ -33,8 +33,6 @@ def prompted(hmm: HMM, lm: LanguageModel, prompt: Prompt, files: Collection[str]
     An HMM without such files, read from no folder, or derived from another HMM is returned as it is. The latest results are
     cached with the HMM.
     """
-    if isinstance(hmm, WeightedHMM):
-        return WeightedHMM(prompted(hmm.base, lm, prompt, files), hmm.token_log_weights)
     folder = hmm.source
     if folder is None:
         return hmm
@@ -49,8 +47,7 @@ def prompted(hmm: HMM, lm: LanguageModel, prompt: Prompt, files: Collection[str]
         return kept[key][1]
     made = hmm
     for name in there:
-        reader = READERS[name]
-        made = (resolve_name(reader) if isinstance(reader, str) else reader)(made, folder, lm, prompt)
+        made = READERS[name](made, folder, lm, prompt)
     with suppress(TypeError):  # a language model without weak references
         kept[key] = weakref.ref(lm), made
     while len(kept) > KEPT:

@@ -17,18 +17,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..circuits.hmm import HMM
-from ..circuits.io.file_format import VOCABULARY
-from ..errors import FormatError, ShapeError
-from ..fingerprints import check_same
-from ..lm.base import LanguageModel, Prompt
+from tractile.circuits.hmm import HMM
+from tractile.circuits.io.file_format import VOCABULARY
+from tractile.distill.corpus import Corpus
+from tractile.distill.em import posteriors
+from tractile.distill.evaluate import check
+from tractile.distill.latent import hidden_states
+from tractile.distill.progress import progress
+from tractile.distill.tensor_file import read_tensors, write_tensors
+from tractile.errors import FormatError, ShapeError
+from tractile.fingerprints import check_same
+from tractile.lm.base import LanguageModel, Prompt
+
 from .copying import check_tokenizer
-from .corpus import Corpus
-from .em import posteriors
-from .evaluate import check
-from .latent import hidden_states
-from .progress import progress
-from .tensor_file import read_tensors, write_tensors
 
 FILE = "context.safetensors"
 KEPT_BYTES = 1 << 30

@@ -9,16 +9,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..circuits.hmm import HMM
-from ..errors import ShapeError
-from ..layers import Dense
+from tractile.circuits.hmm import HMM
+from tractile.distill.corpus import Corpus
+from tractile.distill.em import state_marginals
+from tractile.distill.evaluate import check
+from tractile.distill.latent import has_end_state
+from tractile.distill.progress import progress
+from tractile.distill.train import smooth
+from tractile.errors import ShapeError
+from tractile.layers import Dense
+
 from .copying import Copying, Places, joined, places_of, tokens_of
-from .corpus import Corpus
-from .em import state_marginals
-from .evaluate import check
-from .latent import has_end_state
-from .progress import progress
-from .train import smooth
 
 
 def fit_copying(
@@ -47,7 +48,7 @@ def fit_copying(
     >>> from tractile.distill import Corpus, copying_nats, fit_copying
     >>> texts = torch.tensor([[0, 1, 3], [1, 2, 3], [2, 0, 3]])
     >>> corpus = Corpus.of(texts, vocab_size=4, eos_token_id=3, prompts=[[0, 1], [1, 2], [2, 0]])  # each repeats its prompt
-    >>> hmm = tt.distill.ngram(corpus, order=1)
+    >>> hmm = ngram(corpus, order=1)
     >>> copying = fit_copying(hmm, corpus, epochs=20)
     >>> nats = tt.distill.evaluate(hmm, corpus).nats_per_token, copying_nats(copying, corpus)
     >>> [round(value, 2) for value in nats]

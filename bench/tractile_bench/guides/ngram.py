@@ -27,13 +27,13 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from ..circuits.hmm import HMM
-from ..errors import ShapeError
-from .corpus import Corpus
-from .sampling import sample
+from tractile.circuits.hmm import HMM
+from tractile.distill.corpus import Corpus
+from tractile.distill.sampling import sample
+from tractile.errors import ShapeError
 
 if TYPE_CHECKING:
-    from ..lm.base import LanguageModel, Prompt
+    from tractile.lm.base import LanguageModel, Prompt
 
 UNSEEN = 0.5  # pseudocount of the tokens that share a state
 
@@ -57,7 +57,8 @@ def ngram(corpus: Corpus, order: int = 3, states: int = 2048) -> HMM:
     Examples
     --------
     >>> import torch
-    >>> from tractile.distill import Corpus, evaluate, ngram
+    >>> from tractile.distill import Corpus, evaluate
+    >>> from tractile_bench.guides import ngram
     >>> corpus = Corpus.of(torch.tensor([[0, 1, 0, 1, 2], [1, 0, 1, 0, 2]] * 5), vocab_size=3, eos_token_id=2)
     >>> [round(evaluate(ngram(corpus, order=n), corpus).nats_per_token, 2) for n in (1, 2, 3)]
     [1.05, 0.61, 0.54]
