@@ -11,7 +11,7 @@ from .circuits import HMM, Automaton, Chain, Circuit, load, multiply, save
 from .constraints import Constraint, Limits, Vocabulary, difference, function_calls, sections
 from .constraints.grammar.constraint import grammar
 from .constraints.sql.constraint import sql
-from .decoding import ConstraintLogitsProcessor, beam_search, choose, generate, infill, speculative
+from .decoding import ConstraintLogitsProcessor, beam_search, generate, speculative
 from .errors import (
     BudgetTooSmall,
     EmptyLanguage,
@@ -67,7 +67,6 @@ __all__ = [
     "VocabularyMismatch",
     "__version__",
     "beam_search",
-    "choose",
     "circuits",
     "conditional",
     "constraints",
@@ -83,7 +82,6 @@ __all__ = [
     "generate",
     "grammar",
     "inference",
-    "infill",
     "layers",
     "lcd",
     "lm",

@@ -1,28 +1,22 @@
-"""Decoding with constraints: values of Python types, exact probabilities of texts, beam search, logits processors."""
+"""Decoding with constraints: values of Python types, beam search, speculation, logits processors."""
 
 from inspect import signature
 from pathlib import Path
 
 from ..errors import TractileError
 from .beam import Beam, beam_search
-from .choose import Choices, choose
 from .generate import generate
-from .infill import Infilling, infill
 from .logits_processor import ConstraintLogitsProcessor
 from .rehearsal import Rehearsals, rehearse
 from .speculative import Speculation, speculative
 
 __all__ = [
     "Beam",
-    "Choices",
     "ConstraintLogitsProcessor",
-    "Infilling",
     "Rehearsals",
     "Speculation",
     "beam_search",
-    "choose",
     "custom_generate_path",
-    "infill",
     "generate",
     "rehearse",
     "speculative",

@@ -24,8 +24,8 @@ from ..fingerprints import check_vocabularies
 from .base import Forking, LanguageModel, Prompt, fingerprint_of
 
 THROUGH_BYTES = (
-    "give models of one tokenizer, or go through bytes: tt.inference.smc.CharacterProposal(vocabulary, tt.lm.ByteLM(other)) "
-    "samples from the product with another model"
+    "give models of one tokenizer, or go through bytes: examples/byte_products.py samples from the product with a model of "
+    "another one"
 )
 
 

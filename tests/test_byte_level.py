@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from byte_products import ByteLM
 from smc_reference import LIMIT, random_table, z_scores
 
 import tractile as tt
@@ -53,14 +54,14 @@ TEXTS = [bytes(t) for n in range(5) for t in itertools.product(b"ab", repeat=n)]
 
 
 def test_texts_have_the_probability_of_all_their_tokenisations():
-    exact = tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B)
+    exact = ByteLM(model_b(), prompt=[], vocabulary=B)
     for text in TEXTS:
         assert math.exp(exact.log_prob(text)) == pytest.approx(prob_of_text(text), rel=1e-9)
 
 
 def test_prefixes_may_end_inside_a_token():
     """P(prefix …) is that of all covers: what is behind the prefix is the last token's alone."""
-    exact = tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B)
+    exact = ByteLM(model_b(), prompt=[], vocabulary=B)
 
     def covered(prefix):
         total = 0.0
@@ -84,16 +85,14 @@ def test_prefixes_may_end_inside_a_token():
 def test_a_beam_gives_a_distribution_too(beam):
     """Of a model without special tokens: what may come next sums to one after every text."""
     vocab = tt.Vocabulary([b"b", b"a", b"ba", None, b"aab"], eos_token_id=EOS)
-    found = tt.lm.ByteLM(
-        tt.TableLM(random_table(5, 2, 11), EOS, vocab), prompt=[], vocabulary=vocab, beam=beam
-    )
+    found = ByteLM(tt.TableLM(random_table(5, 2, 11), EOS, vocab), prompt=[], vocabulary=vocab, beam=beam)
     for text in TEXTS:
         assert found.probs(text).sum() == pytest.approx(1)
         assert len(found._beam(text)) <= beam + 1
 
 
 def test_numbers_do_not_depend_on_what_was_asked_before():
-    fresh, used = (tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B, beam=2) for _ in range(2))
+    fresh, used = (ByteLM(model_b(), prompt=[], vocabulary=B, beam=2) for _ in range(2))
     for text in reversed(TEXTS):
         used(text)
     assert all((fresh(text) == used(text)).all() for text in TEXTS)
@@ -106,7 +105,7 @@ def test_numbers_do_not_depend_on_what_was_asked_before():
 def test_the_target_is_the_product(base, beam):
     """z-scores of Ẑ and Ẑ·f over 60 runs against Σ p_a(x) p_b(text of x)^½."""
     power, hmm = 0.5, tt.HMM.random(3, 4, seed=7, dtype=torch.float64)
-    other = tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B, power=power, beam=beam)
+    other = ByteLM(model_b(), prompt=[], vocabulary=B, power=power, beam=beam)
     truth = [0.0, 0.0]
     for n in range(N):
         for words in itertools.product(range(3), repeat=n):
@@ -131,7 +130,7 @@ def test_the_embedded_model_through_its_own_bytes():
     """p of a text is at least that of its usual tokens, and no more than one."""
     model, tokenizer = load_lm()
     lm = tt.TransformersLM(model, tokenizer)
-    found = tt.lm.ByteLM(lm, prompt="Once upon a time", beam=2)
+    found = ByteLM(lm, prompt="Once upon a time", beam=2)
     text = ", there"
     assert found.probs(text.encode()).argmax() == ord(" ")
     ids = tokenizer("Once upon a time" + text).input_ids[len(tokenizer("Once upon a time").input_ids) :]
@@ -146,13 +145,13 @@ def test_the_embedded_model_through_its_own_bytes():
 
 def test_errors():
     with pytest.raises(EvidenceError, match="end token"):
-        tt.lm.ByteLM(tt.TableLM(random_table(4, 1, 3)), prompt=[], vocabulary=A)
+        ByteLM(tt.TableLM(random_table(4, 1, 3)), prompt=[], vocabulary=A)
     with pytest.raises(EvidenceError, match="vocabulary"):
-        tt.lm.ByteLM(tt.TableLM(random_table(4, 1, 3), EOS), prompt=[])
+        ByteLM(tt.TableLM(random_table(4, 1, 3), EOS), prompt=[])
     for wrong in ({"beam": 0}, {"power": -1.0}, {"power": math.inf}):
         with pytest.raises(EvidenceError, match="beam must be 1 or more"):
-            tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B, **wrong)
+            ByteLM(model_b(), prompt=[], vocabulary=B, **wrong)
     with pytest.raises(EvidenceError, match="no probability"):
-        tt.lm.ByteLM(model_b(), prompt=[], vocabulary=B).probs(b"c")
+        ByteLM(model_b(), prompt=[], vocabulary=B).probs(b"c")
     with pytest.raises(VocabularyMismatch, match=r"tt\.lm\.ByteLM"):
         model_a() * model_b()

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from choices import choose
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from smc_reference import random_table
@@ -54,7 +55,7 @@ TEXTS = ["", "a", "ab", "aba", "ba", "é", "bé", "abab", "zz"]
 @pytest.mark.parametrize("seed", range(3))
 def test_probabilities_are_those_of_enumeration(seed):
     lm = table_lm(seed)
-    choices = tt.choose(lm, [], TEXTS)
+    choices = choose(lm, [], TEXTS)
     truth = [enumerated(lm, text, end=True) for text in TEXTS]
     assert choices.exact
     assert choices.log_probs.exp().tolist() == pytest.approx(truth, rel=1e-12)
@@ -67,7 +68,7 @@ def test_probabilities_are_those_of_enumeration(seed):
 @pytest.mark.parametrize("texts", [["a", "b"], ["ab", "aa", "ba", "é"], ["aba"], ["zz", "b"]])
 def test_the_last_token_may_go_on_behind_a_beginning(texts, seed):
     lm = table_lm(seed)
-    choices = tt.choose(lm, [], texts, end=False)
+    choices = choose(lm, [], texts, end=False)
     truth = [enumerated(lm, text, end=False) for text in texts]
     assert choices.exact
     assert choices.log_probs.exp().tolist() == pytest.approx(truth, rel=1e-12)
@@ -78,8 +79,8 @@ def test_all_first_characters_and_the_end_sum_to_one():
     pieces = [None, b"a", b"b", b"ab", b"ba", b"aba"]
     vocab = tt.Vocabulary(pieces, 0)
     lm = tt.TableLM(random_table(len(pieces), 1, 5), 0, vocab)
-    first = tt.choose(lm, [], ["a", "b"], end=False).log_probs.exp().sum()
-    nothing = tt.choose(lm, [], [""]).log_probs.exp()
+    first = choose(lm, [], ["a", "b"], end=False).log_probs.exp().sum()
+    nothing = choose(lm, [], [""]).log_probs.exp()
     assert float(first + nothing) == pytest.approx(1.0)
 
 
@@ -92,7 +93,7 @@ def test_all_first_characters_and_the_end_sum_to_one():
 @example(texts=["éab"], most=1, seed=4)  # less is found than a rounding of what is left out
 def test_what_is_left_out_is_bounded(texts, most, seed):
     lm = table_lm(seed)
-    exact, some = tt.choose(lm, [], texts), tt.choose(lm, [], texts, max_contexts=most)
+    exact, some = choose(lm, [], texts), choose(lm, [], texts, max_contexts=most)
     assert exact.exact
     upper = torch.logaddexp(some.log_probs, some.log_missing)
     assert (some.log_probs <= exact.log_probs + 1e-12).all()
@@ -111,7 +112,7 @@ def test_a_text_of_many_tokenisations_is_an_interval():
     ways = {0: 1.0, 1: 0.3}  # the probability that the tokens fall on a position
     for n in range(2, 31):
         ways[n] = 0.3 * ways[n - 1] + 0.5 * ways[n - 2]
-    choices = tt.choose(lm, [], ["a" * 30], max_contexts=50)
+    choices = choose(lm, [], ["a" * 30], max_contexts=50)
     assert not choices.exact
     assert "not exact" in repr(choices)
     low, high = choices.log_probs.exp(), (choices.log_probs.exp() + choices.log_missing.exp())
@@ -133,7 +134,7 @@ def test_the_prompt_counts_and_one_call_serves_each_length():
             advance(lm, tokens)
 
     options = [" dog", " cat", " a dog"]
-    choices = tt.choose(Counting(), "She had a pet. It was a", options)
+    choices = choose(Counting(), "She had a pet. It was a", options)
     assert choices.exact
     assert len(calls) <= max(map(len, options))
     vocab = tt.Vocabulary.from_tokenizer(tokenizer)
@@ -162,10 +163,8 @@ def tokenisations(vocab, text):
 def test_one_model_in_two_forms():
     """A model of transformers goes with its tokenizer, as it does to every sampler."""
     model, tokenizer = load_lm()
-    given = tt.choose(model, "The cat sat on the", [" mat", " dog"], end=False, tokenizer=tokenizer)
-    wrapped = tt.choose(
-        tt.TransformersLM(model, tokenizer), "The cat sat on the", [" mat", " dog"], end=False
-    )
+    given = choose(model, "The cat sat on the", [" mat", " dog"], end=False, tokenizer=tokenizer)
+    wrapped = choose(tt.TransformersLM(model, tokenizer), "The cat sat on the", [" mat", " dog"], end=False)
     assert torch.allclose(given.log_probs, wrapped.log_probs)
 
 
@@ -173,32 +172,32 @@ def test_bad_input_is_named():
     lm = table_lm(0)
     for options in ("ab", [], None, b"a"):
         with pytest.raises(EvidenceError, match="options must be a list"):
-            tt.choose(lm, [], options)
+            choose(lm, [], options)
     with pytest.raises(UnsupportedConstraint, match=r"options\[1\]"):
-        tt.choose(lm, [], ["a", 3])
+        choose(lm, [], ["a", 3])
     with pytest.raises(UnsupportedConstraint, match="surrogate"):
-        tt.choose(lm, [], ["\ud800"])
+        choose(lm, [], ["\ud800"])
     with pytest.raises(EvidenceError, match=r"options\[0\] and options\[2\] are equal"):
-        tt.choose(lm, [], ["a", "b", "a"])
+        choose(lm, [], ["a", "b", "a"])
     with pytest.raises(EvidenceError, match=r"options\[0\] begins with options\[1\]"):
-        tt.choose(lm, [], ["ab", "a"], end=False)
+        choose(lm, [], ["ab", "a"], end=False)
     with pytest.raises(EvidenceError, match="empty option"):
-        tt.choose(lm, [], [""], end=False)
+        choose(lm, [], [""], end=False)
     with pytest.raises(EvidenceError, match="max_contexts"):
-        tt.choose(lm, [], ["a"], max_contexts=0)
+        choose(lm, [], ["a"], max_contexts=0)
     with pytest.raises(EvidenceError, match="no tokenizer"):
-        tt.choose(tt.TableLM(random_table(4, 1, 0), 0), [], ["a"])
+        choose(tt.TableLM(random_table(4, 1, 0), 0), [], ["a"])
     with pytest.raises(EvidenceError, match="end=False"):
-        tt.choose(tt.TableLM(random_table(len(PIECES), 1, 0)), [], ["a"], tokenizer=VOCAB)
+        choose(tt.TableLM(random_table(len(PIECES), 1, 0)), [], ["a"], tokenizer=VOCAB)
     with pytest.raises(VocabularyMismatch):
-        tt.choose(tt.TableLM(random_table(4, 1, 0), 0), [], ["a"], tokenizer=VOCAB)
+        choose(tt.TableLM(random_table(4, 1, 0), 0), [], ["a"], tokenizer=VOCAB)
 
 
 def test_no_probability_at_all():
     row = torch.zeros(len(PIECES), dtype=torch.float64)
     row[1] = 1.0
     lm = tt.TableLM({(): row.log()}, EOS, VOCAB)
-    choices = tt.choose(lm, [], ["b", "ab"])
+    choices = choose(lm, [], ["b", "ab"])
     assert choices.log_probs.isneginf().all()
     for name in ("probs", "bounds"):
         with pytest.raises(EvidenceError, match="probability zero"):

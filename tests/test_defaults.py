@@ -19,7 +19,7 @@ SAME = {
     "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,
 }  # fmt: skip
 DIFFERENT = {
-    "max_new_tokens": {"infill": 16, None: 64},
+    "max_new_tokens": {None: 64},
     "proposal": {"speculative": "gcd", None: "pgcd"},
     "ess_threshold": {None: 0.5},
     "resampling": {None: "systematic"},

@@ -299,7 +299,6 @@ def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) ->
         "beams": lambda: tt.beam_search(lm, [0], fa, **few),
         "speculative": lambda: tt.speculative(lm, [0], fa, particles=2, **few),
         "processor": lambda: tt.ConstraintLogitsProcessor(fa, **few),
-        "infill": lambda: tt.infill(lm, "a", "b", fa=constraint, **few),
         "product": lambda: guide * fa,
     }  # fmt: skip
     for name, ask in asked.items():
@@ -315,7 +314,6 @@ def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens() -> None:
     for ask in (
         lambda: tt.generate(few, fast, "yes", regex("yes"), max_new_tokens=8),
         lambda: tt.smc(few, "yes", regex("yes"), "gcd", tokenizer=fast),
-        lambda: tt.choose(few, "yes", ["yes", "no"], tokenizer=fast),
         lambda: processor(torch.tensor([[1]]), torch.zeros(1, len(fast) - 1)),
     ):
         with pytest.raises(

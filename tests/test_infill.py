@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 import torch
+from choices import choose
+from infilling import Infilling, infill
 from smc_reference import LIMIT, RUNS, random_table, z_scores
 
 import tractile as tt
@@ -28,11 +30,11 @@ def test_probabilities_are_those_of_all_tokenisations(texts, proposal):
     for filled in itertools.product(options, repeat=gaps):
         whole = "".join(gap + text for gap, text in zip(filled, texts[1:], strict=True))
         wholes.setdefault(whole, filled)
-    truth = tt.choose(lm, [], list(wholes)).log_probs.exp()
+    truth = choose(lm, [], list(wholes)).log_probs.exp()
     top = truth.argsort(descending=True)[:3].tolist()  # rare texts have estimates that are far from normal
     values = []
     for seed in range(RUNS):
-        found = tt.infill(
+        found = infill(
             lm,
             *texts,
             fa=any_of(*options),
@@ -59,7 +61,7 @@ def test_tokens_may_cross_from_a_gap_into_a_fixed_text():
         (): certain.clone().index_fill(0, torch.tensor(3), 0.0),
         (3,): certain.clone().index_fill(0, torch.tensor(0), 0.0),
     }
-    found = tt.infill(tt.TableLM(rows, 0, VOCAB), "", "b", max_new_tokens=1, proposal="gcd", particles=2)
+    found = infill(tt.TableLM(rows, 0, VOCAB), "", "b", max_new_tokens=1, proposal="gcd", particles=2)
     assert found.best == ("a",)
     assert found.posterior.log_evidence == pytest.approx(0.0)
 
@@ -68,7 +70,7 @@ def test_stories_on_the_embedded_model():
     model, tokenizer = load_lm()
     lm = tt.TransformersLM(model, tokenizer)
     texts = ("The dog ran to the", ". He was so", ". The end.")
-    found = tt.infill(
+    found = infill(
         lm,
         *texts,
         fa=[regex(" [a-z]+"), regex(" [a-z ]+")],
@@ -84,7 +86,7 @@ def test_stories_on_the_embedded_model():
 
 
 def test_several_divisions_of_one_text():
-    found = tt.decoding.Infilling(("", "b", "b"), (regex("[ab]*"), regex("[ab]+")), None)
+    found = Infilling(("", "b", "b"), (regex("[ab]*"), regex("[ab]+")), None)
     assert found.gaps("abbab") == ("a", "ba")
     with pytest.raises(EvidenceError, match="does not have the fixed texts"):
         found.gaps("ab")
@@ -93,14 +95,14 @@ def test_several_divisions_of_one_text():
 def test_bad_input_is_named():
     lm = table_lm()
     with pytest.raises(EvidenceError, match="no gap"):
-        tt.infill(lm, "a")
+        infill(lm, "a")
     with pytest.raises(UnsupportedConstraint, match="text 1"):
-        tt.infill(lm, "", 3)
+        infill(lm, "", 3)
     with pytest.raises(EvidenceError, match="fa has 1 entries for 2 gaps"):
-        tt.infill(lm, "", "a", "b", fa=[None])
+        infill(lm, "", "a", "b", fa=[None])
     with pytest.raises(EvidenceError, match="max_new_tokens"):
-        tt.infill(lm, "", "a", max_new_tokens=0)
+        infill(lm, "", "a", max_new_tokens=0)
     with pytest.raises(EvidenceError, match="must be a constraint"):
-        tt.infill(lm, "", "a", fa="x")
+        infill(lm, "", "a", fa="x")
     with pytest.raises(EmptyLanguage):
-        tt.infill(lm, "", "a", fa=regex("a{9}"), max_new_tokens=2, proposal="gcd")
+        infill(lm, "", "a", fa=regex("a{9}"), max_new_tokens=2, proposal="gcd")

@@ -211,8 +211,6 @@ def test_functions_that_need_probabilities_refuse_a_product():
     a = table_lm("ended", 3)
     with pytest.raises(EvidenceError, match="do not sum to one"):
         tt.beam_search(a**2, [], COMPILED["ended"], N)
-    with pytest.raises(EvidenceError, match="do not sum to one"):
-        tt.choose(a**2, [], ["a"])
 
 
 def test_transformers_with_several_prompts():

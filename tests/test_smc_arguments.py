@@ -229,7 +229,6 @@ def test_a_budget_of_another_type_is_named(compiled, budget):
         lambda: tt.generate(LM, None, [P, P], CAT, **given),
         lambda: tt.beam_search(LM, P, CAT, **given),
         lambda: tt.speculative(LM, P, CAT, hmm, **given),
-        lambda: tt.infill(LM, "a", "b", proposal="gcd", **given),
         lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2, **given),
         lambda: sampling.importance_sampling(LM, P, CAT, "gcd", **given),
         lambda: tt.ConstraintLogitsProcessor(compiled, **given),

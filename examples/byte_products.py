@@ -6,6 +6,11 @@
 A cover of a prefix is a token sequence that spells the prefix, and whose last token may go on past its end: a prefix may end
 inside a token. Covers that differ in their last token only are one *hypothesis*: the complete tokens, and the node of the
 token trie reached by the bytes after them. The number of hypotheses grows with the text; ``beam`` keeps the most probable.
+
+:class:`tractile.inference.smc.CharacterProposal` draws the tokens of one model by the bytes of the other, from the product
+w(x) = p_a(x) · p_b(text of x)^power.
+
+    python examples/byte_products.py
 """
 
 from __future__ import annotations
@@ -16,14 +21,17 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from numpy import ndarray
 
-from ..errors import EvidenceError
-from ..token_bytes import read
-from .base import Forking, LanguageModel, Prompt, TokenBytes
-from .texts import TokenizerTexts
-from .token_trie import Place, TokenTrie
+import tractile as tt
+from tractile.embedded import load_lm
+from tractile.errors import EvidenceError
+from tractile.lm.base import Forking, LanguageModel, Prompt, TokenBytes
+from tractile.lm.texts import TokenizerTexts
+from tractile.lm.token_trie import Place, TokenTrie
+from tractile.token_bytes import read
 
 END = 256
 KEPT = 1 << 14  # entries in each cache: texts with their hypotheses, token sequences with their tables
@@ -70,7 +78,7 @@ class ByteLM:
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
     >>> quarter = torch.full((4,), 0.25, dtype=torch.float64).log()
-    >>> bytes_of = tt.lm.ByteLM(tt.TableLM({(): quarter}, eos_token_id=0), prompt=[], vocabulary=vocab)
+    >>> bytes_of = ByteLM(tt.TableLM({(): quarter}, eos_token_id=0), prompt=[], vocabulary=vocab)
     >>> [round(float(p), 3) for p in bytes_of(b"")[[97, 98, 256]]]  # "a" begins two tokens
     [0.5, 0.25, 0.25]
     >>> [round(float(p), 3) for p in bytes_of(b"a")[[97, 98, 256]]]  # "b": the rest of "ab", or a token of its own
@@ -194,3 +202,22 @@ def _keep(cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:
     cache[key] = value
     while len(cache) > KEPT:
         cache.popitem(last=False)
+
+
+def main() -> None:
+    """Sample from the product of the embedded model and a model of single bytes that likes "Anna"."""
+    single = tt.Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_token_id=256)
+    counts: dict[tuple[int, ...], torch.Tensor] = {(): torch.ones(257)}
+    for text in (b" Anna.", b" Anna and Lily.", b" Lily and Anna."):
+        for i in range(len(text) + 1):
+            counts.setdefault(tuple(text[:i]), torch.ones(257))[text[i] if i < len(text) else 256] += 200
+    table = {context: row.div(row.sum()).log() for context, row in counts.items()}
+    other = ByteLM(tt.TableLM(table, eos_token_id=256), prompt=[], vocabulary=single, power=0.5, beam=4)
+    model, tokenizer = load_lm()
+    lm, fa = tt.TransformersLM(model, tokenizer), tt.constraints.regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)?\.")
+    proposal = tt.inference.smc.CharacterProposal(tt.Vocabulary.from_tokenizer(tokenizer), other)
+    print(tt.smc(lm, "The names of the girls were", fa, proposal, max_new_tokens=12))
+
+
+if __name__ == "__main__":
+    main()

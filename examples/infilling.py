@@ -4,6 +4,8 @@
 
 The fixed texts behind the first gap are a constraint on bytes, so every sequence of tokens that spells them counts, also with
 tokens that cross from a gap into a fixed text. With an HMM the proposal sees the fixed texts ahead while it fills a gap.
+
+    python examples/infilling.py
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..constraints import Constraint, regex, sections, validation
-from ..errors import EvidenceError
-from ..inference.arguments import short, whole
-from ..inference.smc.arguments import broadcast
-from ..inference.smc.posterior import Posterior
-from ..inference.smc.sampler import smc
-from ..lm.base import LanguageModel
+import tractile as tt
+from tractile.constraints import Constraint, regex, sections, validation
+from tractile.embedded import load_hmm, load_lm
+from tractile.errors import EvidenceError
+from tractile.inference.arguments import short, whole
+from tractile.inference.smc.arguments import broadcast
+from tractile.inference.smc.posterior import Posterior
+from tractile.inference.smc.sampler import smc
+from tractile.lm.base import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Infilling:
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
     >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
-    >>> found = tt.infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=4)
+    >>> found = infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=4)
     >>> found.best, found.texts
     (('a',), ('', 'b'))
     """
@@ -99,7 +103,7 @@ def infill(
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
     >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
-    >>> found = tt.infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=100)
+    >>> found = infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=100)
     >>> found.best
     ('a',)
     """
@@ -124,3 +128,26 @@ def infill(
     total = sum(budgets) + sum(len(text.encode()) for text in fixed[1:]) + 1
     posterior: Posterior = smc(lm, fixed[0], sections(*parts), max_new_tokens=total, **settings)
     return Infilling(tuple(fixed), tuple(chosen), posterior)
+
+
+def main() -> None:
+    """Fill two gaps of a story, the first with one or two words."""
+    lm, hmm = tt.TransformersLM(*load_lm()), load_hmm()
+    found = infill(
+        lm,
+        "One day, a boy found a",
+        ". He took it home and",
+        " The end.",
+        fa=[regex(" [a-z]+( [a-z]+)?"), regex(r" [^\n]*\.")],
+        max_new_tokens=[4, 16],
+        hmm=hmm,
+        particles=8,
+    )
+    print(found.best)  # a text for each gap
+    for gaps, weight in found.probs.items():
+        print(f"{weight:.3f} {gaps}")
+    print(f"log of what the model gives to all of them: {found.posterior.log_evidence:.2f} nats")
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,8 @@ Without the last factor this is the probability that the continuation begins wit
 past the end of the text; all tokens before it lie inside (Vieira et al. 2024, "From Language Models over Tokens to Language
 Models over Characters", Prop. 1). The token sequences of all options form one tree of contexts. The search goes down it level
 by level, with one batch of the language model for each depth.
+
+    python examples/choices.py
 """
 
 from __future__ import annotations
@@ -21,14 +23,16 @@ from jaxtyping import Float, Int
 from numpy import ndarray
 from torch import Tensor
 
-from ..constraints import validation
-from ..constraints.vocabulary.reading import vocabulary_of
-from ..constraints.vocabulary.vocabulary import Vocabulary
-from ..errors import EvidenceError, VocabularyMismatch
-from ..fingerprints import FEWER_OUTPUTS
-from ..inference.arguments import short, whole
-from ..inference.smc.arguments import a_language_model, a_prompt, check_normalised
-from ..lm.base import LanguageModel, Prompt
+import tractile as tt
+from tractile.constraints import validation
+from tractile.constraints.vocabulary.reading import vocabulary_of
+from tractile.constraints.vocabulary.vocabulary import Vocabulary
+from tractile.embedded import load_lm
+from tractile.errors import EvidenceError, VocabularyMismatch
+from tractile.fingerprints import FEWER_OUTPUTS
+from tractile.inference.arguments import short, whole
+from tractile.inference.smc.arguments import a_language_model, a_prompt, check_normalised
+from tractile.lm.base import LanguageModel, Prompt
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +47,7 @@ class Choices:
     >>> import torch
     >>> import tractile as tt
     >>> log_probs = torch.tensor([0.6, 0.2]).double().log()
-    >>> found = tt.decoding.Choices(("yes", "no"), log_probs, torch.tensor([0.0, 0.0]).double().log())
+    >>> found = Choices(("yes", "no"), log_probs, torch.tensor([0.0, 0.0]).double().log())
     >>> found.options[int(found.log_probs.argmax())]
     'yes'
     """
@@ -130,7 +134,7 @@ def choose(
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
     >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
-    >>> choices = tt.choose(lm, [], ["a", "ab"])
+    >>> choices = choose(lm, [], ["a", "ab"])
     >>> choices.log_probs.exp().tolist()  # a: 1/4 · 1/4;  ab: 1/4 · 1/4 as one token, 1/4 · 1/4 · 1/4 as two
     [0.0625, 0.078125]
     >>> choices.exact
@@ -241,3 +245,18 @@ def _checked(options: Sequence[str], end: bool) -> list[bytes]:
     if not end and b"" in texts:
         raise EvidenceError("choose: every text begins with the empty option; give end=True")
     return texts
+
+
+def main() -> None:
+    """Say how probable three words are after a sentence, and bound the probabilities of two long texts."""
+    lm = tt.TransformersLM(*load_lm())
+    print(choose(lm, "Lily was so happy. She was not", [" sad", " happy", " afraid"], end=False))
+    prompt = "Once upon a time, there was a little girl named Lily. She loved to play"
+    long = [" outside in the park with her friends.", " with her dolls and her little brother."]
+    found = choose(lm, prompt, long, end=False, max_contexts=16)
+    print(found.exact, found.log_probs.tolist())
+    print(found.bounds)  # the least and the greatest that each probability can be
+
+
+if __name__ == "__main__":
+    main()
