@@ -36,6 +36,7 @@ from tractile.inference.smc import (
     every_statement,
     proposals,
 )
+from tractile.inference.smc.awrs import MaskedAWRSProposal
 from tractile.inference.smc.boundaries import BLOCK, Texts
 from tractile.inference.smc.particles import Particles
 from tractile.inference.smc.sparse import SparseStep, sparse_step
@@ -96,7 +97,7 @@ PROPOSALS = {
     "gcd": lambda: sampling.GCDProposal(1.5),
     "lookahead": lambda: sampling.LookaheadProposal(0.6),
     "mixture": sampling.MixtureProposal,
-    "masked awrs": sampling.MaskedAWRSProposal,
+    "masked awrs": MaskedAWRSProposal,
     "awrs": lambda: sampling.AWRSProposal(fair),
     "characters": lambda: sampling.CharacterProposal(Letters(), letters),
     "either, tables": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal()]),
@@ -503,7 +504,7 @@ def test_what_one_prompt_needs_does_not_change_the_draws_of_another():
     fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, 2, 1)], 0, [1], 3, eos_token_id=2)
     hmm = tt.HMM.random(2, 3, seed=0, dtype=torch.float64)
     lm = tt.CircuitLM(hmm, eos_token_id=2)
-    proposal = sampling.MaskedAWRSProposal()
+    proposal = MaskedAWRSProposal()
     settings = {"particles": 20, "max_new_tokens": 1, "ess_threshold": 0.0}
     alone = tt.smc(lm, [], fa, proposal, hmm, seed=0, potential=None, **settings)
     together = tt.smc(

@@ -30,10 +30,9 @@ from tractile.inference.smc import (
     LCDProposal,
     LMProposal,
     LookaheadProposal,
-    MaskedAWRSProposal,
     Step,
 )
-from tractile.inference.smc.awrs import first_accepted
+from tractile.inference.smc.awrs import MaskedAWRSProposal, first_accepted
 from tractile.inference.smc.blackbox import Remaining, RowContext, RowProposal
 
 TOKENS = [

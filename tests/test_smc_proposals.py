@@ -20,6 +20,7 @@ from tractile.inference.smc import (
     Step,
 )
 from tractile.inference.smc.arguments import PROPOSALS as NAMES
+from tractile.inference.smc.awrs import MaskedAWRSProposal
 from tractile.inference.smc.proposals import Knowledge, Tabular, draw_tokens
 from tractile_bench import methods
 
@@ -321,7 +322,7 @@ def test_a_mixture_is_weighed_by_its_density(prefix, weights):
 
 
 def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
-    proposal = sampling.EitherProposal([GCDProposal(), LookaheadProposal(), sampling.MaskedAWRSProposal()])
+    proposal = sampling.EitherProposal([GCDProposal(), LookaheadProposal(), MaskedAWRSProposal()])
     assert [weight for _, weight in proposal._parts] == [1.0, 2.0]
 
 
@@ -358,7 +359,7 @@ def test_names_stand_for_one_algorithm_everywhere():
         "pgcd-mixture": (MixtureProposal(), LookaheadPotential()),
         "pgcd-mixture-prefix": (MixtureProposal(), sampling.PrefixPotential()),
         "gcd": (GCDProposal(), sampling.PrefixPotential()),
-        "awrs": (sampling.MaskedAWRSProposal(), sampling.PrefixPotential()),
+        "awrs": (MaskedAWRSProposal(), sampling.PrefixPotential()),
     }
     for name, (proposal, potential) in meant.items():
         by_name = tt.smc(lm, [], fa, name, **given)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from smc_reference import z_scores
 
-from tractile.inference.smc import (
+from tractile.inference.smc.resampling import (
     effective_sample_size,
     multinomial,
     residual,

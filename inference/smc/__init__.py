@@ -1,7 +1,7 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
 from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
-from .awrs import AWRSProposal, MaskedAWRSProposal
+from .awrs import AWRSProposal
 from .boundaries import (
     Boundary,
     at_end,
@@ -26,14 +26,6 @@ from .proposals import (
     LookaheadProposal,
     MixtureProposal,
     Proposal,
-)
-from .resampling import (
-    effective_sample_size,
-    multinomial,
-    residual,
-    stratified,
-    systematic,
-    without_replacement,
 )
 from .runs import Runs
 from .sampler import importance_sampling, smc
@@ -63,7 +55,6 @@ __all__ = [
     "LCDProposal",
     "GCDProposal",
     "LookaheadProposal",
-    "MaskedAWRSProposal",
     "MixtureProposal",
     "AWRSProposal",
     "CharacterProposal",
@@ -83,10 +74,4 @@ __all__ = [
     "every_statement",
     "every_json_value",
     "at_end",
-    "multinomial",
-    "stratified",
-    "systematic",
-    "residual",
-    "without_replacement",
-    "effective_sample_size",
 ]

@@ -87,17 +87,6 @@ class MaskedAWRSProposal(Proposal):
 
     Tokens and weights have the same distribution as there. Draws without replacement come in the order of E / p_lm for
     independent exponential E, so the first acceptance and the draw after it are two minima, and the refusals are all before.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
-    >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
-    >>> from tractile.inference.smc import MaskedAWRSProposal
-    >>> post = tt.smc(lm, [], second, MaskedAWRSProposal(), particles=200, max_new_tokens=2, seed=0)
-    >>> sorted(set(p.token_ids[1] for p in post.particles if p.weight > 0))
-    [1]
     """
 
     needs = Knowledge.LOCAL

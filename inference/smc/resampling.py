@@ -23,32 +23,14 @@ Resampling = Callable[[Tensor, Generator, int], Tensor | tuple[Tensor, Tensor]]
 def multinomial(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """Draw N ancestors independently.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import multinomial
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> multinomial(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
-    tensor([0, 1, 1, 1])
-    """
+    """Draw N ancestors independently."""
     return _invert(weights, _uniform(_number(weights, count), generator).sort().values)
 
 
 def stratified(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """Draw ancestors at one uniform point in each of N equal intervals.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import stratified
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> stratified(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
-    tensor([0, 0, 1, 1])
-    """
+    """Draw ancestors at one uniform point in each of N equal intervals."""
     n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(n, generator)) / n)
 
@@ -56,16 +38,7 @@ def stratified(
 def systematic(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """Draw ancestors at N points at distance 1/N from one uniform point: ⌊N·weight⌋ copies or one more.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import systematic
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> systematic(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
-    tensor([0, 0, 1, 1])
-    """
+    """Draw ancestors at N points at distance 1/N from one uniform point: ⌊N·weight⌋ copies or one more."""
     n = _number(weights, count)
     return _invert(weights, (torch.arange(n) + _uniform(1, generator)) / n)
 
@@ -73,16 +46,7 @@ def systematic(
 def residual(
     weights: Float[Tensor, " particles"], generator: Generator, count: int | None = None
 ) -> Ancestors:
-    """Copy each particle ⌊N·weight⌋ times, and draw the rest independently by the fractional parts.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import residual
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> residual(torch.tensor([0.5, 0.5, 0.0, 0.0]), generator)
-    tensor([0, 0, 1, 1])
-    """
+    """Copy each particle ⌊N·weight⌋ times, and draw the rest independently by the fractional parts."""
     n = _number(weights, count)
     copies = (n * weights).floor()
     rest = n - int(copies.sum())
@@ -100,17 +64,7 @@ def without_replacement(
 
     Particles heavier than c keep their weight; a lighter one is kept with probability weight / c and then weighs c, with c
     such that N are kept: optimal resampling (Fearnhead & Clifford 2003; Lew et al. 2023). If at most N particles have positive
-    weight, all of these are kept.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import without_replacement
-    >>> generator = torch.Generator().manual_seed(0)
-    >>> chosen, weights = without_replacement(torch.tensor([0.6, 0.2, 0.1, 0.1]), generator, 2)
-    >>> len(set(chosen.tolist())), round(float(weights.sum()), 4)
-    (2, 1.0)
-    """
+    weight, all of these are kept."""
     n = _number(weights, count)
     alive = int((weights > 0).sum())
     if alive <= n:
@@ -138,15 +92,7 @@ SCHEMES: dict[str, Resampling] = {
 
 
 def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:
-    """Return (Σw)² / Σw², between 1 and N particles, from log-weights; 0 if every weight is zero.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.inference.smc import effective_sample_size
-    >>> round(effective_sample_size(torch.tensor([0.5, 0.25, 0.25]).log()), 4)
-    2.6667
-    """
+    """Return (Σw)² / Σw², between 1 and N particles, from log-weights; 0 if every weight is zero."""
     values = log_weights.detach().cpu().numpy()
     top = values.max()
     if top == -np.inf:

@@ -19,8 +19,9 @@ from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_
 
 import tractile as tt
 from tractile.inference import smc as sampling
-from tractile.inference.smc import MaskedAWRSProposal, Step, resampling
+from tractile.inference.smc import Step, resampling
 from tractile.inference.smc.arguments import PROPOSALS
+from tractile.inference.smc.awrs import MaskedAWRSProposal
 from tractile.inference.smc.blackbox import RowContext
 from tractile.inference.smc.step import Knowledge
 
