@@ -78,8 +78,6 @@ TWO = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2, 3], 2)], 0, [2], 4)
 FIRST = tt.inference.smc.FunctionPotential(lambda tokens: 5.0 if tokens[0] == 1 else 1.0, tokens=True)
 UNEVEN = {
     "lcd": "lcd",
-    "gcd": "gcd",
-    "another temperature": tt.inference.smc.GCDProposal(1.5),
     "awrs": tt.inference.smc.AWRSProposal(lambda tokens: tokens != (0, 0), tokens=True),
 }
 
@@ -107,7 +105,7 @@ def test_unbiased_where_resampling_says_what_the_particles_are(name):
         )
         return math.exp(post.log_evidence)
 
-    found = torch.tensor([run(seed) for seed in range(800)], dtype=torch.float64)
+    found = torch.tensor([run(seed) for seed in range(700)], dtype=torch.float64)
     z = (found.mean() - (5 * 0.1 + 0.9 * 0.001)) / (found.std() / len(found) ** 0.5)
     assert abs(float(z)) < LIMIT
 
