@@ -103,11 +103,42 @@ def output_type(output: Any) -> OutputType[Any]:
             return OutputType(any_of(*choices), partial(chosen, choices))
         return OutputType(json_schema(output), reader(output))
     tools = output if isinstance(output, list | tuple) else [output]
-    if tools and all(is_tool(tool) or isinstance(tool, Mapping) for tool in tools):
+    other = [i for i, tool in enumerate(tools) if not (is_tool(tool) or names_tool(tool))]
+    if tools and not other:
         return OutputType(function_calls(tools), call_reader(tools))
+    if other and isinstance(output, list | tuple):
+        raise FormatError(
+            f"output[{other[0]}] is {short(output[other[0]])}, which names no tool; a list has functions, classes and dicts with "
+            "a name; for one output for each prompt, tt.generate takes a list of prompts too"
+        )
     raise FormatError(
         f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
     )
+
+
+def names_tool(value: Any) -> bool:
+    """Return whether a value is a function, or a dict that names a function as a tool does."""
+    if isinstance(value, Mapping):
+        return isinstance(value.get("name"), str) or isinstance(value.get("function"), Mapping)
+    return callable(value) and not is_type(value)
+
+
+def outputs_of(output: Any, prompts: int) -> list[Any]:
+    """Return the output for each of several prompts: one for all, or a list of one for each.
+
+    A list with a function or with a dict that names a tool, and otherwise only with these and classes, is one output: its tools.
+    Raises ``FormatError`` for a list of another length.
+    """
+    if not isinstance(output, list | tuple):
+        return [output] * prompts
+    if any(map(names_tool, output)) and all(names_tool(each) or isinstance(each, type) for each in output):
+        return [output] * prompts
+    if len(output) != prompts:
+        raise FormatError(
+            f"output is a list of {len(output)} for {prompts} prompts; give one output for each prompt, or one for all: the "
+            "calls of classes are tt.constraints.output_type([…])"
+        )
+    return list(output)
 
 
 def choices_of(described: Any) -> dict[str, Any]:

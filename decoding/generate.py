@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from ..circuits.hmm import HMM
-from ..constraints.output_type import OutputType, output_type
+from ..constraints.output_type import OutputType, output_type, outputs_of
 from ..errors import EvidenceError, FormatError, NoParticleSurvived
 from ..inference.arguments import whole
 from ..inference.smc.arguments import a_language_model, broadcast, compiled
@@ -87,7 +87,9 @@ def generate(
     output
         The type: a Pydantic model, a dataclass, a ``TypedDict``, ``Literal``, an ``Enum``, ``int``, ``list[T]``, ``A | B``, …; a
         function or a list of functions as tools; ``re.compile(…)``; a JSON Schema; a constraint. The table of
-        :func:`.output_type` has how each is written. Types other than ``str``, ``Literal`` and ``Enum`` need Pydantic.
+        :func:`.output_type` has how each is written. Types other than ``str``, ``Literal`` and ``Enum`` need Pydantic. Beside a
+        list of prompts it may be a list of one output for each. A list with a function, or with a dict that names a tool, is a
+        list of tools for every prompt; for classes as tools say ``output_type([A, B])``.
     max_new_tokens
         The token budget, the end token included; or one for each prompt.
     samples
@@ -133,15 +135,16 @@ def generate(
     True
     """
     who = "generate"
-    kind = output_type(output)
     lm = a_language_model(model, tokenizer, who)
-    fa = compiled(kind.constraint, lm, tokenizer, f"{who}: output")
     count = None if samples is None else whole(samples, f"{who}: samples")
     particles = max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
     prompts: list[Any] = list(prompt) if several else [prompt]
+    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output])
+    fas = [compiled(kind.constraint, lm, tokenizer, f"{who}: output") for kind in kinds]
+    checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
+    valid = [checks[id(kind)] for kind in kinds]
     used = a_method(method, hmm)
-    valid = FunctionPotential(kind.accepts, at_end, name=f"{who}: output")
     if isinstance(used, Preset):
         if not used.constrained:
             raise EvidenceError(
@@ -149,20 +152,26 @@ def generate(
             )
         budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens", who)
         runs = [
-            used.run(lm, text, fa, valid if used.potential else None, hmm, particles, budget, seed + i)
+            used.run(lm, text, fas[i], valid[i] if used.potential else None, hmm, particles, budget, seed + i)
             for i, (text, budget) in enumerate(zip(prompts, budgets, strict=True))
         ]
     else:
         runs = smc(
-            lm, prompts=prompts, fa=fa, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
+            lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
             seed=seed, potential=valid,
         )  # fmt: skip
-    for run in runs:
+    for kind, run in zip(kinds, runs, strict=True):
         if run.failed and run.refused:
             refuse(kind, run.refused)
-    values = [drawn(run, kind, count, seed + i) for i, run in enumerate(runs)]
+    values = [drawn(run, kinds[i], count, seed + i) for i, run in enumerate(runs)]
     result, posteriors = (values, runs) if several else (values[0], runs[0])
     return (result, posteriors) if posterior else result
+
+
+def read_outputs(outputs: Sequence[Any]) -> list[OutputType[Any]]:
+    """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
+    made = {key: output_type(one) for key, one in {id(one): one for one in outputs}.items()}
+    return [made[id(one)] for one in outputs]
 
 
 def refuse(kind: OutputType[Any], texts: Sequence[str]) -> NoReturn:
