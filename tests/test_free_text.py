@@ -63,7 +63,7 @@ def test_a_new_state_of_free_text_costs_little_more_than_its_mask(case):
     if case == "intersection":
         query.advance([vocab.token_bytes.index(b'"')])
     peaks = []
-    for step in range(WARM + 8):
+    for _ in range(WARM + 8):
         tracemalloc.start()
         assert query.mask().any()
         peaks.append(tracemalloc.get_traced_memory()[1])

@@ -14,7 +14,7 @@ from .lazy import Flags, LazyAutomaton, Numbers, Pattern, PatternTable
 from .nfa import Nfa
 from .region import Local, Machine, Region
 
-FREE = 64  # bytes that a state of free text reads, at least
+FREE = 20  # bytes that a state of free text reads, at least
 MOST_TABLE = 1 << 24  # entries of an array of transitions
 EDGES = 1 << 16  # edges that are written out together
 

@@ -80,8 +80,8 @@ def own_classes(rows: Int[ndarray, "row 256"]) -> Classes:
 class Shapes:
     """The shapes of a vocabulary's tokens as a trie: level d is ``bounds[d] .. bounds[d + 1]``.
 
-    Node 0 is the root. ``of_token``: the node of each token, ``size`` for those without bytes. ``ends``: whether some token ends at a node. ``letters``: by node, how many
-    letters end on the way to it; 0 if none are counted.
+    Node 0 is the root. ``of_token``: the node of each token, ``size`` for those without bytes. ``ends``: whether some token ends
+    at a node. ``letters``: by node, how many letters end on the way to it; 0 if none are counted.
     """
 
     def __init__(self, trie: Trie, classes: Classes, letters: LetterTable | None) -> None:
