@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import request_limits
 from .arrays import ragged_arange
 from .graphs import Graph, of_automaton
 from .lazy import Flags, LazyAutomaton, Numbers, Pattern, PatternTable
@@ -105,6 +106,8 @@ class DfaMachine(Region):
     def completion(self, local: Local) -> bytes:
         onward, out = self.nfa.to_accept[1], bytearray()
         while local not in self._ends:
+            if not len(out) % 4096:
+                request_limits.check()
             target = int(onward[local])
             out.append(next(low for low, _, to in self.moves(local) if to == target))
             local = target
