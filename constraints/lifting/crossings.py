@@ -31,6 +31,7 @@ MOST_DEPTH = 60  # nested crossings up to which the rest of a region is a crossi
 MANY_MOVES = 32  # moves of a local state: each one more counts as a position
 DEEPEST = 150  # nested crossings at which a search is given up
 POSITION_UNITS = 5  # of work
+TOGETHER = 32  # positions that are counted together
 NOTHING: list[int] = []
 Key = tuple[int, Local, int, bool]
 
@@ -169,7 +170,8 @@ class Crossing(InText):
         while True:
             if crossings.left < 0:
                 raise Exhausted
-            request_limits.search(POSITION_UNITS)
+            if not crossings.visited % TOGETHER:
+                request_limits.search(POSITION_UNITS * TOGETHER)
             crossings.left -= 1
             crossings.visited += 1
             if here:
