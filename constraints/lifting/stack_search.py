@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ...circuits.automaton import UNREACHABLE
 from ..automata.lazy import Body, Configuration, LazyAutomaton
 from ..automata.machines import LazyMachine
@@ -34,8 +31,11 @@ class Search:
         """Return a lower bound of the distance of a configuration."""
         if not isinstance(configuration, Stack | frozenset):
             return self.eos
-        with self._whole_or_not_at_all():
-            return min(max(self.least(stack)) for stack in stacks_of(configuration))
+        try:
+            return min([max(self.least(stack)) for stack in stacks_of(configuration)])
+        except BaseException:
+            self.crossings.clear()
+            raise
 
     def least(self, stack: Stack) -> tuple[int, int]:
         """Return lower bounds from a stack to acceptance: of tokens that end, and that begin."""
@@ -61,22 +61,16 @@ class Search:
         self.crossings.left = positions
         if len(self._values) > KEPT:
             self._values.clear()
-        best = UNREACHABLE
-        with self._whole_or_not_at_all():
+        try:
             if not isinstance(configuration, Stack | frozenset):
                 return self._lowest(configuration, most)
+            best = UNREACHABLE
             for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
                 best = min(best, self._value(stack, min(most, best - 1)))
-        return best
-
-    @contextmanager
-    def _whole_or_not_at_all(self) -> Iterator[None]:
-        """Forget the crossings if the limits of a request, or an interrupt, stop the search at any place."""
-        try:
-            yield
+            return best
         except Exhausted:
             raise  # it goes on from there
-        except BaseException:
+        except BaseException:  # the limits of a request, or an interrupt: it may have been stopped anywhere
             self.crossings.clear()
             raise
 
