@@ -36,6 +36,7 @@ def generate(
     hmm: HMM | str | Path | None = None,
     method: str | Proposal | Preset | None = None,
     particles: int = 16,
+    strict: bool = False,
     seed: int = 0,
 ) -> T: ...
 
@@ -53,6 +54,7 @@ def generate(
     hmm: HMM | str | Path | None = None,
     method: str | Proposal | Preset | None = None,
     particles: int = 16,
+    strict: bool = False,
     seed: int = 0,
 ) -> Any: ...
 
@@ -69,6 +71,7 @@ def generate(
     hmm: HMM | str | Path | None = None,
     method: str | Proposal | Preset | None = None,
     particles: int = 16,
+    strict: bool = False,
     seed: int = 0,
 ) -> Any:
     """Generate a value of a Python type from a language model, within a token budget.
@@ -103,6 +106,8 @@ def generate(
         :class:`.Preset`. Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
     particles
         The number of weighted samples; at least ``samples`` are made.
+    strict
+        Whether keywords and formats of a JSON Schema that no draft defines are refused; see :func:`.output_type`.
     seed
         The seed; prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the HMM's lookahead is found for the
         first prompt under a constraint and kept in the process, so results depend on what was asked before. With
@@ -118,6 +123,8 @@ def generate(
     ------
     FormatError
         ``output`` is no type that can be read, or Pydantic is needed and not installed.
+    UnsupportedConstraint
+        ``output`` is a JSON Schema with a mistake, or has something that is not supported.
     BudgetTooSmall
         No text fits the budget. Raised before the model is called.
     NoParticleSurvived
@@ -140,7 +147,7 @@ def generate(
     particles = max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
     prompts: list[Any] = list(prompt) if several else [prompt]
-    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output])
+    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], strict)
     fas = [compiled(kind.constraint, lm, tokenizer, f"{who}: output") for kind in kinds]
     checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
     valid = [checks[id(kind)] for kind in kinds]
@@ -168,9 +175,9 @@ def generate(
     return (result, posteriors) if posterior else result
 
 
-def read_outputs(outputs: Sequence[Any]) -> list[OutputType[Any]]:
+def read_outputs(outputs: Sequence[Any], strict: bool) -> list[OutputType[Any]]:
     """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
-    made = {key: output_type(one) for key, one in {id(one): one for one in outputs}.items()}
+    made = {key: output_type(one, strict=strict) for key, one in {id(one): one for one in outputs}.items()}
     return [made[id(one)] for one in outputs]
 
 
