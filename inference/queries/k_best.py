@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...argument_checks import whole
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from .evidence import Evidence, EvidenceLike
@@ -40,10 +41,9 @@ def k_best(
     """
     known, variables = prepare(model, evidence, n)
     sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
-    if k < 1 or known.batch > 1:
-        raise EvidenceError(
-            f"k_best: asks for k ≥ 1 and evidence of one row, not k = {k} and {known.batch} rows"
-        )
+    k = whole(k, "k_best: k")
+    if known.batch > 1:
+        raise EvidenceError(f"k_best: evidence of one row, not of {known.batch}")
     if not all(sizes.values()):
         raise CircuitError("k_best: a continuous variable has no second best value")
     start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
@@ -76,6 +76,7 @@ def k_best(
     if not found:
         raise EvidenceError("k_best: the evidence has probability zero")
     values, scores = zip(*found, strict=True)
-    return torch.tensor(values, device=known.device), torch.tensor(
-        scores, dtype=torch.float64, device=known.device
+    return (
+        torch.tensor(values, dtype=torch.long, device=known.device),
+        torch.tensor(scores, dtype=torch.float64, device=known.device),
     )

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...argument_checks import whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
@@ -55,6 +56,7 @@ def sample(
     >>> words.sum(1)  # each has one 1
     tensor([1, 1, 1, 1])
     """
+    num_samples = whole(num_samples, "sample: num_samples", 0)
     known, variables = prepare(model, evidence, n)
 
     def choose(logits: Tensor) -> Tensor:
@@ -245,7 +247,7 @@ def _in_order(
             semiring, chain.right.T, observe(semiring, layer, apply(semiring, chain.left.T, alpha), value)
         )
     if not chosen:  # the empty sequence
-        empty = semiring.log(messages.dot(semiring, alpha, outer(semiring, chain.final, evidence.batch)))
+        empty = semiring.log(messages.empty(chain, semiring, evidence.batch))
         choose(empty[:, None])
         return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)
