@@ -27,6 +27,7 @@ from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
 from ..layers import Constant, Dense, Hadamard, Identity, InputLayer, Kron, Operator, Sum
 from ..layers.operator import TensorMap
+from ..layers.weights import check_weights
 from .circuit import Circuit, for_each_tensor
 from .display import DisplayMixin
 from .io.draw import Picture
@@ -79,6 +80,8 @@ class Chain(DisplayMixin):
                 )
             if not all(v.is_floating_point() for v in vectors):
                 raise ShapeError(f"{name}: {what} must be floating point, not {[v.dtype for v in vectors]}")
+            for vector in vectors:
+                check_weights(vector, f"{name}: {what}")
         self.initial, self.left, self.inputs, self.right, self.final = initial, left, inputs, right, final
 
     @property
@@ -162,6 +165,10 @@ class Chain(DisplayMixin):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """Return a copy with the parameters on another device or in another precision; tied tensors stay tied."""
         return self.map(lambda t: t.to(device=device, dtype=dtype))
+
+    def detached(self) -> Self:
+        """Return the chain without derivatives: itself if no parameter requires any."""
+        return self.map(Tensor.detach) if any(t.requires_grad for t in self.parameters()) else self
 
     def parameters(self) -> list[Tensor]:
         """Return the real-valued parameter tensors: initial, L, B, R, final."""

@@ -171,7 +171,7 @@ class HMM(Chain):
                 raise ShapeError(
                     f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
                 ) from None
-        return log_prob(self.initial_probs, self.transition, self.emission_probs, tokens, lengths)
+        return log_prob(self.initial_probs, self.transition, self.inputs.table(), tokens, lengths)
 
     def map(self, fn: TensorMap) -> Self:
         """Return a copy, of the same class, with ``fn`` applied to π, A and B.

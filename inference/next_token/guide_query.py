@@ -102,6 +102,7 @@ class GuideQuery(Copied):
     _rows: GuideRows
 
     def __init__(self, hmm: HMM, automaton: Automaton, horizon: int, tolerance: float) -> None:
+        hmm = hmm.detached()
         self.hmm, self.automaton, self.horizon, self.semiring = hmm, automaton, horizon, Real()
         self.vocab_size, self.device = automaton.vocab_size, hmm.device
         self._tables = GuideTables(hmm, automaton, horizon, tolerance)

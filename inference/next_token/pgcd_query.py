@@ -24,8 +24,8 @@ from ...argument_checks import whole_numbers
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import weighted_chain, weights_of
-from ...errors import CircuitError, ShapeError
+from ...circuits.weighted_hmm import own_hmm, weights_of
+from ...errors import CircuitError, ShapeError, VocabularyMismatch
 from ...fingerprints import check_vocabularies
 from ..semirings.base import Log
 from ..semirings.scaled_real import Real
@@ -101,7 +101,7 @@ class PGCDQuery(Copied):
         check_horizon(horizon, "pgcd")
         if automaton.device.type != "cpu":  # read on the CPU; the tables made from it are moved
             automaton = automaton.map(lambda t: t.cpu())
-        self.hmm = hmm = _one_dtype(hmm)
+        self.hmm = hmm = _one_dtype(hmm.detached())
         self.automaton, self.horizon, self.semiring = automaton, horizon, Real()
         self.vocab_size, self.device = automaton.vocab_size, hmm.device
         self.fixed_shapes, self._memory = fixed_shapes, memory
@@ -367,10 +367,8 @@ class PGCDQuery(Copied):
         """Return the log-space queries of the product and of the HMM alone, on the CPU."""
         hmm = self.hmm.to("cpu")
         return (
-            self._history.query(
-                "log", lambda: NextToken(weighted_chain(hmm) * self.automaton, self.horizon, Log())
-            ),
-            self._history.query("log prior", lambda: NextToken(hmm, None, Log())),
+            self._history.query("log", lambda: NextToken(hmm * self.automaton, self.horizon, Log())),
+            self._history.query("log prior", lambda: NextToken(own_hmm(hmm), None, Log())),
         )
 
     def _written(self) -> Float[Tensor, " batch"]:

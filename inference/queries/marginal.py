@@ -145,7 +145,7 @@ def log_marginal(
         whole(checkpoint, "log_marginal: checkpoint", error=CircuitError)
     n = _length(n)
     if _is_forward(model, evidence, n) and semiring is None and checkpoint is None:
-        return log_prob(model.initial_probs, model.transition, model.emission_probs, evidence, lengths)
+        return log_prob(model.initial_probs, model.transition, model.inputs.table(), evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
     lengths = None if lengths is None else whole_numbers(lengths, "lengths")
     result = log_root(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
