@@ -39,7 +39,11 @@ class Delta:
 
 
 class Operator(ABC):
-    """A linear map of shape (rows, cols), given by factors; abstract.
+    """A matrix of non-negative weights, (rows, cols), that need not be written out; abstract.
+
+    It is the weight of a :class:`Sum` layer, y = M x: :class:`Dense` is a plain matrix, :class:`Kron`, :class:`Monarch` and
+    :class:`Identity` have structure that the engine uses. ``dense()`` writes it out. A class of one's own is best a
+    :class:`AxisOperator`, which says how M is applied; ``factors`` lists the tensors whose contraction is M.
 
     ``entrywise``: each entry is zero or a separate parameter. ``stacks``: the attribute ``weight`` is the matrix, so that
     several operators of one shape can be stacked and contracted at once.

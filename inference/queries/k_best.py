@@ -24,9 +24,10 @@ from .sample_mpe import best
 def k_best(
     model: Model, k: int, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> tuple[Int[Tensor, "found variables"], Float[Tensor, " found"]]:
-    """Return the k best assignments x, best first, and the log-weight of each one's best explanation in nats.
+    """Return the k best assignments x, best first, and each one's score in nats, that of its best explanation.
 
-    For deterministic models the log-weight is log p(x). Fewer than k are returned if fewer have positive weight. The search
+    The score is the logarithm of the weight of (x, its best latent states), as in :func:`.mpe`; for deterministic models it is
+    log p(x). Fewer than k are returned if fewer have positive weight. The search
     is exact (Lawler 1972). Raises :class:`EvidenceError` if the evidence has probability zero or several rows,
     :class:`CircuitError` for continuous variables.
 
@@ -35,7 +36,7 @@ def k_best(
     >>> import torch
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> values, log_p = tt.inference.k_best(one, 2, n=3)
+    >>> values, scores = tt.inference.k_best(one, 2, n=3)
     >>> values.sum(-1)
     tensor([1, 1])
     """

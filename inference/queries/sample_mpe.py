@@ -86,11 +86,12 @@ def sample(
 def mpe(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> tuple[Int[Tensor, "batch variables"], Float[Tensor, " batch"]]:
-    """Return the most probable explanation of the evidence, and its log-weight in nats.
+    """Return the most probable explanation of the evidence, and its score in nats.
 
     That is the x of argmax over (x, latent states) of their joint weight; for deterministic models (unambiguous automata),
-    argmax over x. ``n`` is the length of a chain, where the evidence does not give it. Raises :class:`EvidenceError` if
-    the evidence has probability zero.
+    argmax over x. The score is the logarithm of this joint weight: at most log p(x), which ``log_marginal(model, x)`` gives, and
+    equal to it for deterministic models. ``n`` is the length of a chain, where the evidence does not give it. Raises
+    :class:`EvidenceError` if the evidence has probability zero.
 
     Examples
     --------
@@ -99,9 +100,11 @@ def mpe(
     >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
     >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
     >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
-    >>> values, log_p = tt.mpe(hmm, [1, None, None])
+    >>> values, score = tt.mpe(hmm, [1, None, None])
     >>> values
     tensor([[1, 1, 1]])
+    >>> score, tt.log_marginal(hmm, values)  # of the best hidden path, and of all
+    (tensor([-1.7226], dtype=torch.float64), tensor([-1.4188], dtype=torch.float64))
     """
     values, score = best(model, *prepare(model, evidence, n))
     if bool((score == -torch.inf).any()):
