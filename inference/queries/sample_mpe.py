@@ -104,7 +104,7 @@ def mpe(
     >>> values
     tensor([[1, 1, 1]])
     >>> score, tt.log_marginal(hmm, values)  # of the best hidden path, and of all
-    (tensor([-1.7226], dtype=torch.float64), tensor([-1.4188], dtype=torch.float64))
+    (tensor([-1.7226], dtype=torch.float64), tensor([-1.4651], dtype=torch.float64))
     """
     values, score = best(model, *prepare(model, evidence, n))
     if bool((score == -torch.inf).any()):
