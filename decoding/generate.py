@@ -9,7 +9,7 @@ from typing import Any, Literal, NoReturn, TypeVar, overload
 from ..circuits.hmm import HMM
 from ..constraints.output_type import OutputType, output_type, outputs_of
 from ..errors import EvidenceError, FormatError, NoParticleSurvived
-from ..inference.arguments import whole
+from ..inference.arguments import an_hmm, whole
 from ..inference.smc.arguments import a_language_model, broadcast, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.posterior import Posterior
@@ -17,6 +17,7 @@ from ..inference.smc.presets import PRESETS, Preset
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.sampler import smc
 from ..inference.smc.settings import PROPOSALS
+from ..inference.smc.threads import one_thread
 from ..inference.smc.user_potential import FunctionPotential
 from ..lm.base import Prompt
 
@@ -152,21 +153,25 @@ def generate(
     checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
     valid = [checks[id(kind)] for kind in kinds]
     used = a_method(method, hmm)
-    if isinstance(used, Preset):
-        if not used.constrained:
-            raise EvidenceError(
-                "generate: the preset uses no constraint, so its texts have no value; choose another method"
-            )
-        budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens", who)
-        runs = [
-            used.run(lm, text, fas[i], valid[i] if used.potential else None, hmm, particles, budget, seed + i)
-            for i, (text, budget) in enumerate(zip(prompts, budgets, strict=True))
-        ]
-    else:
-        runs = smc(
-            lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
-            seed=seed, potential=valid,
-        )  # fmt: skip
+    if isinstance(used, Preset) and not used.constrained:
+        raise EvidenceError(
+            "generate: the preset uses no constraint, so its texts have no value; choose another method"
+        )
+    hmm = None if hmm is None else an_hmm(hmm, f"{who}: hmm")
+    with one_thread(lm, [hmm]):
+        if isinstance(used, Preset):
+            budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens", who)
+            runs = [
+                used.run(
+                    lm, text, fas[i], valid[i] if used.potential else None, hmm, particles, budget, seed + i
+                )
+                for i, (text, budget) in enumerate(zip(prompts, budgets, strict=True))
+            ]
+        else:
+            runs = smc(
+                lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles,
+                max_new_tokens=max_new_tokens, seed=seed, potential=valid,
+            )  # fmt: skip
     for kind, run in zip(kinds, runs, strict=True):
         if run.failed and run.refused:
             refuse(kind, run.refused)

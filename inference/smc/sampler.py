@@ -9,6 +9,7 @@ E[Ẑ] = Z. The methods of :mod:`.presets` are this loop with other settings.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, overload
 
@@ -26,6 +27,7 @@ from .potentials import Potential, PrefixPotential
 from .proposals import Proposal
 from .resampling import Resampling
 from .settings import a_proposal, a_scheme, unconstrained
+from .threads import one_thread
 
 
 @overload
@@ -145,6 +147,8 @@ def smc(
     model's log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
     thousand tokens another token is drawn).
 
+    Torch uses one thread meanwhile if model and HMM are small (5 million parameters each), on the CPU, and no potential is given.
+
     The same seed gives the same result if the strength is given, or was found for the same first prompt. Raises
     :class:`BudgetTooSmall` before the language model is called if no accepted text fits the budget, :class:`VocabularyMismatch`,
     :class:`PotentialError` if a potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and
@@ -179,8 +183,11 @@ def smc(
         for i in range(count)
     ]
     resampled = Resampled(a_scheme(resampling), ess_threshold, beam_factor)
-    settle(lm, requests, resampled)
-    found = run_requests(lm, requests, resampled, trace, progress)
+    # What a potential of the user's computes keeps its threads.
+    alone = all(one is None or type(one) is PrefixPotential for one in own)
+    with one_thread(lm, given) if alone else nullcontext():
+        settle(lm, requests, resampled)
+        found = run_requests(lm, requests, resampled, trace, progress)
     return found[0] if prompt is not None else found
 
 
