@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from ..argument_checks import whole, whole_numbers
 from ..errors import ShapeError, VocabularyMismatch
 from ..layers import Incidence, TokenSets
 from ..layers.operator import TensorMap
@@ -32,7 +33,7 @@ from .io.draw import Node, Picture, token_label
 from .io.file_format import register
 from .language import LanguageMixin
 from .narrowing import Narrowing
-from .transitions import Ints, indicator, ints, rows
+from .transitions import Ints, indicator, ints, numbers, rows
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -77,7 +78,8 @@ class Automaton(Chain, LanguageMixin):
         *,
         trusted: bool = False,
     ) -> None:
-        starts, accepts = sorted(set(start)), sorted(set(accept))
+        num_states = whole(num_states, "Automaton: the number of states", None, ShapeError)
+        starts, accepts = (sorted(set(numbers(s, "Automaton: a state", None))) for s in (start, accept))
         triples = rows(transitions, starts, accepts, num_states)
         key = triples[:, 0] * num_states + triples[:, 2]
         pairs, edge = torch.unique(key, return_inverse=True)
@@ -120,11 +122,13 @@ class Automaton(Chain, LanguageMixin):
         cls,
         edges: Iterable[Edge],
         start: int | Iterable[int],
-        accept: Iterable[int],
+        accept: int | Iterable[int],
         vocab_size: int,
         eos_token_id: int | None = None,
     ) -> Automaton:
         """Make an automaton from triples (source, token id or ids, target); states are 0 … the largest one named.
+
+        Raises :class:`ShapeError` for anything but whole numbers, and for tokens outside the vocabulary.
 
         Examples
         --------
@@ -213,12 +217,12 @@ class Automaton(Chain, LanguageMixin):
 
     def accepts(self, tokens: Sequence[int]) -> bool:
         """Return whether a token sequence is accepted. Raises :class:`VocabularyMismatch` for ids outside the vocabulary."""
-        if not all(0 <= token < self.vocab_size for token in tokens):
+        found = whole_numbers(tokens, "accepts: token ids", VocabularyMismatch).tolist()
+        if not isinstance(found, list) or not all(
+            isinstance(token, int) and 0 <= token < self.vocab_size for token in found
+        ):
             raise VocabularyMismatch(f"accepts: a token lies outside the vocabulary of {self.vocab_size}")
-        states = set(self.start_states)
-        for token in tokens:
-            states = {d for s in states for d in self.step(s, token)}
-        return bool(states & set(self.accept_states))
+        return self.accepts_tokens(found)
 
     def step(self, state: int, token: int) -> tuple[int, ...]:
         """Return the states reached from a state by one token, ascending; cached."""

@@ -22,10 +22,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..argument_checks import whole
 from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
-from ..layers import Constant, Dense, Hadamard, InputLayer, Kron, Operator, Sum
+from ..layers import Constant, Dense, Hadamard, Identity, InputLayer, Kron, Operator, Sum
 from ..layers.operator import TensorMap
+from ..layers.weights import check_weights
 from .circuit import Circuit, for_each_tensor
 from .display import DisplayMixin
 from .io.draw import Picture
@@ -78,6 +80,8 @@ class Chain(DisplayMixin):
                 )
             if not all(v.is_floating_point() for v in vectors):
                 raise ShapeError(f"{name}: {what} must be floating point, not {[v.dtype for v in vectors]}")
+            for vector in vectors:
+                check_weights(vector, f"{name}: {what}")
         self.initial, self.left, self.inputs, self.right, self.final = initial, left, inputs, right, final
 
     @property
@@ -95,6 +99,16 @@ class Chain(DisplayMixin):
         """R · final: one vector for each unit axis."""
         return tuple(leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True))
 
+    @property
+    def empty(self) -> Vectors:
+        """initial ∘ final, the weights of the empty sequence: one vector for each axis.
+
+        Where L is the identity, a state is the unit of the next token, of which there is none: its axis is summed.
+        """
+        both = [a * b for a, b in zip(self.initial, self.final, strict=True)]
+        alone = (isinstance(leaf, Identity) for leaf in self.left.leaves())
+        return tuple(v.sum()[None] if sums else v for v, sums in zip(both, alone, strict=True))
+
     def unroll(self, n: int) -> Circuit:
         """Build the circuit over variables 0 … n−1 (position t is variable t) for sequences of length n.
 
@@ -108,9 +122,12 @@ class Chain(DisplayMixin):
         >>> tt.log_marginal(circuit, [0, 1, 2, 0]).exp(), tt.log_marginal(hmm, [0, 1, 2, 0]).exp()
         (tensor([0.0056], dtype=torch.float64), tensor([0.0056], dtype=torch.float64))
         """
-        if n < 1:
-            raise ShapeError(f"unroll: the length must be positive, not {n}")
+        n = whole(n, "unroll: the length", 0, ShapeError)
         circuit = Circuit()
+        if not n:
+            node = circuit.sum(Sum(_columns(self.empty)), circuit.input(Constant(len(self.state_dims))))
+            circuit.sum(Sum(_columns([torch.ones_like(v) for v in self.empty]).T), node)
+            return circuit
         ahead = circuit.sum(Sum(_columns(self.unit_final)), circuit.input(Constant(len(self.state_dims))))
         right, left = Sum(self.right), Sum(self.left)
         for t in reversed(range(n)):
@@ -148,6 +165,10 @@ class Chain(DisplayMixin):
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
         """Return a copy with the parameters on another device or in another precision; tied tensors stay tied."""
         return self.map(lambda t: t.to(device=device, dtype=dtype))
+
+    def detached(self) -> Self:
+        """Return the chain without derivatives: itself if no parameter requires any."""
+        return self.map(Tensor.detach) if any(t.requires_grad for t in self.parameters()) else self
 
     def parameters(self) -> list[Tensor]:
         """Return the real-valued parameter tensors: initial, L, B, R, final."""
@@ -225,7 +246,7 @@ class Chain(DisplayMixin):
         return f"{type(self).__name__}(states={self.state_dims}, units={self.inputs.unit_dims}, vocab_size={self.vocab_size})"
 
 
-def _columns(vectors: Vectors) -> Operator:
+def _columns(vectors: Sequence[Tensor]) -> Operator:
     """Return v_1 ⊗ … ⊗ v_k as an operator with one column on each axis."""
     operator: Operator = Dense(vectors[0][:, None])
     for vector in vectors[1:]:

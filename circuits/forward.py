@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from math import log2
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ..argument_checks import whole_numbers
 from ..errors import EvidenceError
 from ..layers import Dense, Operator
 from ..layers.functorch_utils import any_if_concrete, is_abstract, is_plain
@@ -39,10 +41,7 @@ def log_prob(
     """
     tokens = _checked(tokens, emission.shape[1]).to(emission.device)
     batch, n = tokens.shape
-    if lengths is not None:
-        lengths = lengths.to(tokens.device)
-        if lengths.shape != (batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
-            raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
+    lengths = None if lengths is None else checked_lengths(lengths, batch, n).to(tokens.device)
     if not batch or not n:
         return torch.zeros(batch, dtype=torch.float64, device=tokens.device)
     result = _scaled(initial, transition, emission, tokens, lengths)
@@ -60,6 +59,14 @@ def log_prob(
     return result
 
 
+def checked_lengths(lengths: Any, batch: int, n: int) -> Int[Tensor, " batch"]:
+    """Return a length for each row, 0 … n, as int64. Raises :class:`EvidenceError` for anything else."""
+    found = whole_numbers(lengths, "lengths")
+    if found.shape != (batch,) or any_if_concrete((found < 0) | (found > n)):
+        raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
+    return found
+
+
 def _checked(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
     tokens = tokens[None] if tokens.ndim == 1 else tokens
     if tokens.ndim != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
@@ -67,9 +74,10 @@ def _checked(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
             f"tokens must be whole numbers of shape (batch, length), not {tuple(tokens.shape)} and {tokens.dtype}; "
             "tt.log_marginal takes weights"
         )
+    tokens = tokens.long()
     if any_if_concrete((tokens < -1) | (tokens >= vocab_size)):
         raise EvidenceError(f"tokens must be in 0 … {vocab_size - 1} (or −1: marginalised)")
-    return tokens.long()
+    return tokens
 
 
 def _columns(emission: Tensor, tokens: Tensor, missing: float) -> Iterator[Float[Tensor, "batch hidden"]]:

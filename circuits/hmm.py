@@ -65,22 +65,25 @@ class HMM(Chain):
             transition = _numbers(transition, "transition")
             dtype = reduce(torch.promote_types, (t.dtype for t in (initial, transition, emission)))
             initial, transition, emission = (t.to(dtype) for t in (initial, transition, emission))
-        operator = transition if isinstance(transition, Operator) else Dense(transition)
         hidden = initial.numel()
         if (
             initial.ndim != 1
             or emission.ndim != 2
             or emission.shape[0] != hidden
-            or operator.shape != (hidden, hidden)
+            or tuple(transition.shape) != (hidden, hidden)
         ):
             raise ShapeError(
                 f"HMM: initial (H,), transition (H, H) and emission (H, V) must agree, not {tuple(initial.shape)}, "
-                f"{operator.shape} and {tuple(emission.shape)}"
+                f"{tuple(transition.shape)} and {tuple(emission.shape)}"
             )
+        _check_distribution("initial", initial)
+        for weight in transition.parameters() if isinstance(transition, Operator) else [transition]:
+            _check_distribution("transition", weight)
+        _check_distribution("emission", emission)
+        operator = transition if isinstance(transition, Operator) else Dense(transition)
         super().__init__(
             (initial,), Identity(hidden), Categorical(emission), operator, (torch.ones_like(initial),)
         )
-        self._check_distributions()
 
     @classmethod
     def random(
@@ -171,7 +174,7 @@ class HMM(Chain):
                 raise ShapeError(
                     f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
                 ) from None
-        return log_prob(self.initial_probs, self.transition, self.emission_probs, tokens, lengths)
+        return log_prob(self.initial_probs, self.transition, self.inputs.table(), tokens, lengths)
 
     def map(self, fn: TensorMap) -> Self:
         """Return a copy, of the same class, with ``fn`` applied to π, A and B.

@@ -22,6 +22,7 @@ from torch import Tensor
 from ..errors import CircuitError, ShapeError, TractileError
 from ..layers import Identity, Incidence, InputLayer, Operator, Sum
 from ..layers.dense_tensor import DenseTensor
+from ..layers.weights import check_weights
 from .chain import Chain
 from .checks import check_decomposable, check_smooth
 from .circuit import Circuit, check_circuit
@@ -103,6 +104,7 @@ def mixture(weights: Float[Tensor, " circuits"] | Sequence[float], circuits: Seq
         raise ShapeError(
             f"mixture: {len(circuits)} circuits need as many floating-point weights, not {tuple(weights.shape)}"
         )
+    check_weights(weights, "mixture")
     for circuit in circuits:
         check_circuit(circuit, "mixture")
     if any(circuit.vocab_sizes() != circuits[0].vocab_sizes() for circuit in circuits):

@@ -89,6 +89,10 @@ def image_regions(height: int, width: int) -> Region:
 def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
     """Join regions unit by unit: y = Π_c W_c x_c, a sum over each child and a product of the sums; return its node.
 
+    ``children``: nodes of the circuit over disjoint variables, each with one unit axis. ``units``: the number of units of y.
+    ``weights(rows, columns)`` makes each W_c, (units, units of c); rows that are distributions keep y normalised. For two
+    children of K units that is 2 · units · K weights, where :func:`tucker_join` has units · K².
+
     Examples
     --------
     >>> import tractile as tt
@@ -105,6 +109,8 @@ def cp_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weig
 
 def tucker_join(circuit: Circuit, children: Sequence[int], units: int, weights: Weights) -> int:
     """Join regions by every combination of their units: y = W (x_1 ⊗ x_2 ⊗ …); return its node.
+
+    Arguments as in :func:`cp_join`; ``weights`` is called once, for W.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,17 +10,21 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..argument_checks import whole, whole_numbers
 from ..errors import ShapeError
-from ..layers.incidence import whole_numbers
 
 Ints = Sequence[int] | np.ndarray[Any, Any] | Tensor
 
 
 def ints(values: Ints) -> Int[Tensor, " entries"]:
-    """Convert integers to an int64 tensor. Raises :class:`ShapeError` for a tensor of other numbers."""
-    if isinstance(values, Tensor):
-        return whole_numbers(values, "Automaton: states and token classes")
-    return torch.as_tensor(np.asarray(values, np.int64))
+    """Convert integers to an int64 tensor. Raises :class:`ShapeError` for other numbers."""
+    return whole_numbers(values, "Automaton: states and token classes", ShapeError)
+
+
+def numbers(given: int | Iterable[int], name: str, least: int | None = 0) -> list[int]:
+    """Return one whole number or several as a list. Raises :class:`ShapeError` for anything else."""
+    several = given if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
+    return [whole(number, name, least, ShapeError) for number in several]
 
 
 def indicator(states: Sequence[int], size: int) -> Float[Tensor, " states"]:

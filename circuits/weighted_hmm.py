@@ -4,20 +4,24 @@ Past tokens are not weighed: the forward filter p_hmm(z_t | x_≤t) is the HMM's
 
 from __future__ import annotations
 
-from typing import final
+from pathlib import Path
+from typing import Self, final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import ShapeError, VocabularyMismatch
+from ..errors import FormatError, ShapeError, VocabularyMismatch
 from ..layers import Categorical
-from .chain import Chain
+from ..layers.operator import TensorMap
 from .hmm import HMM
 
 
 @final
 class WeightedHMM(HMM):
     """An HMM with ``token_log_weights``, log w(v) ≤ 0 in nats for every token v, which :func:`.pgcd` uses in its lookahead.
+
+    Queries see the unnormalised chain p_hmm(x) Π_t w(x_t).
 
     Raises :class:`VocabularyMismatch` unless there is one weight for each token, :class:`ShapeError` for a weight that is 0,
     above 1, or NaN.
@@ -32,6 +36,26 @@ class WeightedHMM(HMM):
             raise ShapeError("WeightedHMM: each weight must be above 0 and at most 1")
         self.__dict__.update(hmm.__dict__)
         self.base, self.token_log_weights = hmm, token_log_weights
+        weights = token_log_weights.exp().to(hmm.emission_probs)
+        self.inputs = Categorical(hmm.emission_probs * weights)
+
+    @property
+    def emission_probs(self) -> Float[Tensor, "hidden vocab"]:
+        """B of the HMM itself, without the weights; ``inputs`` has them."""
+        return self.base.emission_probs
+
+    def map(self, fn: TensorMap) -> Self:
+        """Return the mapped HMM with these weights, on its device."""
+        base = self.base.map(fn)
+        return type(self)(base, self.token_log_weights.to(base.device))
+
+    def save(self, directory: str | Path) -> None:
+        """Raise :class:`FormatError`: the format of HMMs has no weights."""
+        raise FormatError("a WeightedHMM is not saved: save its `base`, and keep `token_log_weights`")
+
+    def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
+        """Raise :class:`FormatError`, as :meth:`save`."""
+        self.save(directory)
 
 
 def weights_of(hmm: HMM) -> Float[Tensor, " vocab"] | None:
@@ -39,19 +63,9 @@ def weights_of(hmm: HMM) -> Float[Tensor, " vocab"] | None:
     return hmm.token_log_weights.to(hmm.device) if isinstance(hmm, WeightedHMM) else None
 
 
-def future_emission(hmm: HMM) -> Float[Tensor, "hidden vocab"]:
-    """Return the emission of future tokens: B[h, v] · w(v), or B for an HMM without weights."""
-    weights = weights_of(hmm)
-    return (
-        hmm.emission_probs if weights is None else hmm.emission_probs * weights.exp().to(hmm.emission_probs)
-    )
-
-
-def weighted_chain(hmm: HMM) -> Chain:
-    """Return the unnormalised chain p_hmm(x) Π_t w(x_t); the HMM itself if it has no weights."""
-    if weights_of(hmm) is None:
-        return hmm
-    return Chain(hmm.initial, hmm.left, Categorical(future_emission(hmm)), hmm.right, hmm.final)
+def own_hmm(hmm: HMM) -> HMM:
+    """Return the HMM without weights."""
+    return hmm.base if isinstance(hmm, WeightedHMM) else hmm
 
 
 def parameters_of(hmm: HMM) -> list[Tensor]:

@@ -50,8 +50,9 @@ Sql = Annotated[
         "--sql", exists=True, dir_okay=False, help="A query on this SQLite file, or on these CREATE TABLEs."
     ),
 ]
-
-
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse keywords and formats of --json-schema that no draft defines.")
+]
 Canonical = Annotated[
     bool, typer.Option("--canonical", help="Only token sequences that the tokenizer itself writes.")
 ]
@@ -93,13 +94,14 @@ def the_constraint(
     call_syntax: Annotated[CallSyntax, typer.Option(help="How --tools are called.")] = CallSyntax.json,
     grammar: Grammar = None,
     sql: Sql = None,
+    strict: Strict = False,
 ) -> Constraint:
     """Build the conjunction of the constraints that the options name. Narrowings are left to the command to report."""
     parts: list[Constraint] = []
     if regex is not None:
         parts.append(constraints.regex(regex))
     if json_schema is not None:
-        parts.append(_schema(json_schema))
+        parts.append(_schema(json_schema, strict))
     if keywords is not None:
         parts.append(constraints.keywords(_words(keywords)))
     if forbid is not None:
@@ -120,12 +122,12 @@ def _words(given: str) -> list[str]:
     return [word.strip() for word in given.split(",")]
 
 
-def _schema(path: Path) -> Constraint:
+def _schema(path: Path, strict: bool) -> Constraint:
     try:
         schema = json.loads(path.read_text(encoding="utf-8"))
-        return constraints.json_schema(schema, on_narrowed="ignore")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"{path} is not JSON: {error}") from error
+    return constraints.json_schema(schema, strict=strict, on_narrowed="ignore")
 
 
 def _grammar(path: Path) -> Constraint:

@@ -26,6 +26,7 @@ from .cache import store
 from .cache.stored import from_arrays, to_arrays
 from .canonical.automaton import canonical_automaton
 from .canonical.segmentation import segmentation_of
+from .contradictions import empty_language, named
 from .lifting.lift import TokenTransitions, lift
 from .lifting.token_dfa import TokenDfa, all_reachable
 from .narrowing import Narrowing, from_array, merged, to_array
@@ -52,6 +53,9 @@ class Constraint:
     with_budget: ClassVar[
         staticmethod[[Constraint, int | None, int], Constraint]
     ]  # set by lazy_constraint.py
+    written: str | None = None  # the call that made it, for messages
+    both: tuple[Constraint, ...] = ()  # the parts of an intersection
+    why_empty: Callable[[], str] | None = None  # the end of a message, for a language without texts
     source: str | None = None  # digest of what it was made from, if known: see :func:`kept`
 
     def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
@@ -83,7 +87,11 @@ class Constraint:
 
     def __and__(self, other: Constraint) -> Constraint:
         a, b = self.finite, checked(other).finite
-        return Constraint(dfa.intersect(a.bytes_automaton, b.bytes_automaton), merged(a.narrowed, b.narrowed))
+        found = Constraint(
+            dfa.intersect(a.bytes_automaton, b.bytes_automaton), merged(a.narrowed, b.narrowed)
+        )
+        found.both = (*(self.both or (self,)), *(other.both or (other,)))
+        return found
 
     def __or__(self, other: Constraint) -> Constraint:
         return Constraint(nfa.union([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
@@ -173,14 +181,14 @@ class Constraint:
         """Return an accepted text of the fewest UTF-8 bytes. Raise ``EmptyLanguage`` if there is none."""
         word = self.bytes_automaton.shortest()
         if word is None:
-            raise EmptyLanguage("no text satisfies the constraint")
+            raise empty_language(self)
         return word.decode()
 
     def lift(self, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
         """Return the token-level transitions of :meth:`compile` as arrays. Raises ``EmptyLanguage``."""
         vocab = vocabulary_of(vocab)
         if self.bytes_automaton.is_empty:
-            raise EmptyLanguage("no text satisfies the constraint")
+            raise empty_language(self)
         return lift(self.bytes_automaton, vocab, require_eos)
 
     def compile(
@@ -351,6 +359,7 @@ def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint
     return constraint
 
 
+@named
 def literal(text: str) -> Constraint:
     """Accept exactly this text. Raise ``UnsupportedConstraint`` for a lone surrogate.
 
@@ -363,6 +372,7 @@ def literal(text: str) -> Constraint:
     return Constraint(nfa.literal(validation.text(text, "text").encode()))
 
 
+@named
 def any_of(*options: str | Constraint) -> Constraint:
     """Accept any one of the options, texts or constraints.
 

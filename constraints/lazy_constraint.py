@@ -8,7 +8,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from ..circuits.automaton import Automaton
-from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
+from ..errors import TooManyStates, UnsupportedConstraint
 from .automata import utf8
 from .automata.abstraction import abstraction
 from .automata.comparing_stack import RecordingAutomaton
@@ -20,6 +20,7 @@ from .automata.region import Machine
 from .automata.stack import StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint, checked
+from .contradictions import empty_language
 from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .parts.automaton import Part, Twins
@@ -111,7 +112,7 @@ class LazyConstraint(Constraint):
     def shortest(self) -> str:
         first = self.recording.start()
         if first is None:
-            raise EmptyLanguage("no text satisfies the constraint")
+            raise empty_language(self)
         return self.recording.completion(first).decode()
 
     def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
@@ -123,7 +124,7 @@ class LazyConstraint(Constraint):
         if self.limited is None and (canonical or not vocab.trie.spells_all):
             return self.finite.compile(vocab, require_eos, canonical=canonical, cache=cache)
         if self.is_empty():
-            raise EmptyLanguage("no text satisfies the constraint")
+            raise empty_language(self)
         if canonical:
             raise UnsupportedConstraint(
                 "budgets of parts and canonical=True do not go together: compile with canonical=False"

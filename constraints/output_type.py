@@ -55,7 +55,7 @@ class OutputType(Generic[T]):
         return True
 
 
-def output_type(output: Any) -> OutputType[Any]:
+def output_type(output: Any, *, strict: bool = False) -> OutputType[Any]:
     """Return the constraint for a Python type, with a parser for its texts.
 
     ===============================================  ====================================  =========================
@@ -68,14 +68,25 @@ def output_type(output: Any) -> OutputType[Any]:
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
     a list of tools as dicts                         the JSON call of one                  a :class:`Call`
     ``re.compile(…)``                                a full match of the pattern           the text
-    a JSON Schema: a dict                            JSON of the schema                    dicts, lists, numbers, …
+    a JSON Schema: a dict                            JSON of the schema; integers          dicts, lists, numbers, …
+                                                     have no point
     a :class:`Constraint`                            what it accepts                       the text
     ===============================================  ====================================  =========================
+
+    A type may refuse what its JSON Schema allows, by a validator for example; ``parse`` and ``accepts`` say so, and
+    :func:`.generate` gives such texts weight zero. ``Decimal``, ``timedelta``, ``complex``, dates, times and the keys of a
+    ``dict`` are written as their type reads them: numbers of a ``Decimal`` without an exponent, a ``timedelta`` of at most
+    99,999 years, without a leap second.
+
+    ``strict``: whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt
+    ``propertys``. Default: they are ignored.
 
     Raises
     ------
     FormatError
         ``output`` is none of these, Pydantic cannot describe it, or Pydantic is not installed.
+    UnsupportedConstraint
+        As :func:`json_schema`.
 
     Examples
     --------
@@ -94,7 +105,7 @@ def output_type(output: Any) -> OutputType[Any]:
     if isinstance(output, re.Pattern):
         return OutputType(regex(output), str)
     if isinstance(output, Mapping):
-        return OutputType(json_schema(output), json.loads)
+        return OutputType(json_schema(output, numbers="plain", strict=strict), read_json)
     if output is str:
         return OutputType(regex(".*", re.DOTALL), str)
     if is_type(output):
@@ -103,11 +114,50 @@ def output_type(output: Any) -> OutputType[Any]:
             return OutputType(any_of(*choices), partial(chosen, choices))
         return OutputType(json_schema(output), reader(output))
     tools = output if isinstance(output, list | tuple) else [output]
-    if tools and all(is_tool(tool) or isinstance(tool, Mapping) for tool in tools):
+    other = [i for i, tool in enumerate(tools) if not (is_tool(tool) or names_tool(tool))]
+    if tools and not other:
         return OutputType(function_calls(tools), call_reader(tools))
+    if other and isinstance(output, list | tuple):
+        raise FormatError(
+            f"output[{other[0]}] is {short(output[other[0]])}, which names no tool; a list has functions, classes and dicts with "
+            "a name; for one output for each prompt, tt.generate takes a list of prompts too"
+        )
     raise FormatError(
         f"output is {short(output)}; give a type, a function or a list of them, re.compile(…), a JSON Schema or a constraint"
     )
+
+
+def names_tool(value: Any) -> bool:
+    """Return whether a value is a function, or a dict that names a function as a tool does."""
+    if isinstance(value, Mapping):
+        return isinstance(value.get("name"), str) or isinstance(value.get("function"), Mapping)
+    return callable(value) and not is_type(value)
+
+
+def outputs_of(output: Any, prompts: int) -> list[Any]:
+    """Return the output for each of several prompts: one for all, or a list of one for each.
+
+    A list with a function or with a dict that names a tool, and otherwise only with these and classes, is one output: its tools.
+    Raises ``FormatError`` for a list of another length.
+    """
+    if not isinstance(output, list | tuple):
+        return [output] * prompts
+    if any(map(names_tool, output)) and all(names_tool(each) or isinstance(each, type) for each in output):
+        return [output] * prompts
+    if len(output) != prompts:
+        raise FormatError(
+            f"output is a list of {len(output)} for {prompts} prompts; give one output for each prompt, or one for all: the "
+            "calls of classes are tt.constraints.output_type([…])"
+        )
+    return list(output)
+
+
+def read_json(text: str) -> Any:
+    """Return the value of a JSON text. Raise ``FormatError`` for what Python does not read, such as very deep nesting."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"Python cannot read {short(text)} as JSON: {error}") from None
 
 
 def choices_of(described: Any) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
         """
         compiled = self.limits.run(lambda: constraint.compile(self.vocabulary))
         asked = ContinuousRequest(Tables(gcd(compiled, HORIZON), Lock()), max_new_tokens)
-        GrammarRow(asked.tables, asked.budget).prepare()
+        self.limits.run(lambda: GrammarRow(asked.tables, asked.budget).prepare())
         return {"max_new_tokens": max_new_tokens, "eos_token_id": compiled.eos_token_id, KEYWORD: asked}
 
     def attach(self, manager: Any) -> None:

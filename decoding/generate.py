@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
 from ..circuits.hmm import HMM
-from ..constraints.output_type import OutputType, output_type
+from ..constraints.output_type import OutputType, output_type, outputs_of
 from ..errors import FormatError, NoParticleSurvived
-from ..inference.arguments import whole
+from ..inference.arguments import an_hmm, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.posterior import Posterior
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.sampler import smc
+from ..inference.smc.threads import one_thread
 from ..inference.smc.user_potential import FunctionPotential
 from ..lm.base import Prompt
 
@@ -34,6 +35,7 @@ def generate(
     hmm: HMM | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
+    strict: bool = False,
     seed: int = 0,
 ) -> T: ...
 
@@ -51,6 +53,7 @@ def generate(
     hmm: HMM | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
+    strict: bool = False,
     seed: int = 0,
 ) -> Any: ...
 
@@ -67,6 +70,7 @@ def generate(
     hmm: HMM | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
+    strict: bool = False,
     seed: int = 0,
 ) -> Any:
     """Generate a value of a Python type from a language model, within a token budget.
@@ -85,7 +89,9 @@ def generate(
     output
         The type: a Pydantic model, a dataclass, a ``TypedDict``, ``Literal``, an ``Enum``, ``int``, ``list[T]``, ``A | B``, …; a
         function or a list of functions as tools; ``re.compile(…)``; a JSON Schema; a constraint. The table of
-        :func:`.output_type` has how each is written. Types other than ``str``, ``Literal`` and ``Enum`` need Pydantic.
+        :func:`.output_type` has how each is written. Types other than ``str``, ``Literal`` and ``Enum`` need Pydantic. Beside a
+        list of prompts it may be a list of one output for each. A list with a function, or with a dict that names a tool, is a
+        list of tools for every prompt; for classes as tools say ``output_type([A, B])``.
     max_new_tokens
         The token budget, the end token included; or one for each prompt.
     samples
@@ -98,6 +104,8 @@ def generate(
         The name of a proposal (see :func:`.smc`), or a :class:`.Proposal`. Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
     particles
         The number of weighted samples; at least ``samples`` are made.
+    strict
+        Whether keywords and formats of a JSON Schema that no draft defines are refused; see :func:`.output_type`.
     seed
         The seed; prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the HMM's lookahead is found for the
         first prompt under a constraint and kept in the process, so results depend on what was asked before. With
@@ -113,6 +121,8 @@ def generate(
     ------
     FormatError
         ``output`` is no type that can be read, or Pydantic is needed and not installed.
+    UnsupportedConstraint
+        ``output`` is a JSON Schema with a mistake, or has something that is not supported.
     BudgetTooSmall
         No text fits the budget. Raised before the model is called.
     NoParticleSurvived
@@ -130,25 +140,34 @@ def generate(
     True
     """
     who = "generate"
-    kind = output_type(output)
     lm = a_language_model(model, tokenizer, who)
-    fa = compiled(kind.constraint, lm, tokenizer, f"{who}: output")
     count = None if samples is None else whole(samples, f"{who}: samples")
     particles = max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
     prompts: list[Any] = list(prompt) if several else [prompt]
+    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], strict)
+    fas = [compiled(kind.constraint, lm, tokenizer, f"{who}: output") for kind in kinds]
+    checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
+    valid = [checks[id(kind)] for kind in kinds]
     used = None if method is None else a_proposal(method, name=f"{who}: method")
-    valid = FunctionPotential(kind.accepts, at_end, name=f"{who}: output")
-    runs = smc(
-        lm, prompts=prompts, fa=fa, proposal=used, hmm=hmm, particles=particles, max_new_tokens=max_new_tokens,
-        seed=seed, potential=valid,
-    )  # fmt: skip
-    for run in runs:
+    hmm = None if hmm is None else an_hmm(hmm, f"{who}: hmm")
+    with one_thread(lm, [hmm]):
+        runs = smc(
+            lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles,
+            max_new_tokens=max_new_tokens, seed=seed, potential=valid,
+        )  # fmt: skip
+    for kind, run in zip(kinds, runs, strict=True):
         if run.failed and run.refused:
             refuse(kind, run.refused)
-    values = [drawn(run, kind, count, seed + i) for i, run in enumerate(runs)]
+    values = [drawn(run, kinds[i], count, seed + i) for i, run in enumerate(runs)]
     result, posteriors = (values, runs) if several else (values[0], runs[0])
     return (result, posteriors) if posterior else result
+
+
+def read_outputs(outputs: Sequence[Any], strict: bool) -> list[OutputType[Any]]:
+    """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
+    made = {key: output_type(one, strict=strict) for key, one in {id(one): one for one in outputs}.items()}
+    return [made[id(one)] for one in outputs]
 
 
 def refuse(kind: OutputType[Any], texts: Sequence[str]) -> NoReturn:

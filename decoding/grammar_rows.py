@@ -29,7 +29,7 @@ from ..constraints import Limits, Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.next_token.gcd import GCDQuery, gcd
 from .rehearsal import SECONDS, rehearse
-from .request import compile_request
+from .request import compile_request, within
 
 MOST_COMPILED = 128  # compiled constraints that an engine caches
 HORIZON = 1 << 20  # tokens; the largest budget, and the one of a request without a budget
@@ -227,11 +227,17 @@ class Grammars:
         """Return a new row under a constraint, its first mask computed; compile the constraint if it is not cached.
 
         ``constraint`` is the JSON text ``[kind, description, options]``, as in :mod:`.request`. Raises what
-        :func:`.compile_request` raises, and :class:`BudgetTooSmall` if no text of the constraint fits the budget.
+        :func:`.compile_request` raises, :class:`BudgetTooSmall` if no text of the constraint fits the budget, and
+        :class:`UnsupportedConstraint` if the limits do not suffice to find that out.
         """
-        row = GrammarRow(self._tables(constraint), budget, self.stops)
-        row.prepare()
-        return row
+        tables = self._tables(constraint)
+
+        def begun() -> GrammarRow:
+            row = GrammarRow(tables, budget, self.stops)
+            row.prepare()
+            return row
+
+        return within(self.limits, begun)
 
     def ready(self, constraint: str) -> bool:
         """Return whether a constraint is in the cache, so that :meth:`row` need not compile."""

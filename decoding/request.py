@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import constraints
 from ..circuits.automaton import Automaton
@@ -12,6 +13,7 @@ from ..constraints import Constraint, Limits, Vocabulary
 from ..errors import ConstructionStopped, TooManyStates, TractileError, UnsupportedConstraint
 from .constrained_rows import check_weights
 
+T = TypeVar("T")
 ARGUMENT = "tractile"
 KINDS: dict[str, Any] = {
     "regex": constraints.regex,
@@ -113,8 +115,13 @@ def compile_request(constraint: str, vocab: Vocabulary, limits: Limits) -> Autom
     :class:`UnsupportedConstraint` if the limits do not suffice: engines refuse a request that raises a ``ValueError``.
     """
     limits.check_size(constraint)
+    return within(limits, lambda: build_constraint(*json.loads(constraint)).compile(vocab, cache=True))
+
+
+def within(limits: Limits, make: Callable[[], T]) -> T:
+    """Return what ``make`` returns within limits; raise :class:`UnsupportedConstraint` if they do not suffice."""
     try:
-        return limits.run(lambda: build_constraint(*json.loads(constraint)).compile(vocab, cache=True))
+        return limits.run(make)
     except (TooManyStates, ConstructionStopped) as error:
         raise UnsupportedConstraint(str(error)) from error
 

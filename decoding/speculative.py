@@ -70,7 +70,7 @@ class Speculation:
     @property
     def passes_saved(self) -> float:
         """The share of passes saved, compared with sampling token by token."""
-        return 1 - self.passes / self.tokens
+        return 1 - self.passes / max(1, self.tokens)
 
     @property
     def acceptance_rate(self) -> float:
@@ -214,7 +214,14 @@ class _Run:
                 break
             prefixes = [torch.tensor([*self.tokens[int(self.live[i])]], dtype=torch.long) for i in index]
             step = Step(read[:, place], query, prefixes, index, decode=self.request.lm.decode)
-            q = self.proposal.checked(self.proposal.belief(step), step).cpu().double().log_softmax(1)
+            q = self.proposal.checked(self.proposal.belief(step), step).cpu().double()
+            if bool((dead := q.amax(1).isneginf()).any()):  # no allowed token has any probability
+                self.log_weights[self.live[index[dead]]] = -torch.inf
+                going[index[dead]] = False
+                index, q = index[~dead], q[~dead]
+                if not len(index):
+                    break
+            q = q.log_softmax(1)
             tokens, accepted = torch.zeros(len(index), dtype=torch.long), torch.zeros(len(index)).bool()
             correction = q.exp()
             if place < self.draft:
@@ -253,8 +260,9 @@ class _Run:
         self.query.advance_some(every.index_copy(0, index, tokens), moving)
 
     def _drop_ended(self) -> None:
-        """Drop the rows that are complete."""
-        ended = torch.tensor([self.tokens[sample][-1] == self.request.eos for sample in self.live.tolist()])
+        """Drop the rows that are complete, and those that failed: their weight is zero."""
+        last = [self.tokens[sample][-1:] == [self.request.eos] for sample in self.live.tolist()]
+        ended = torch.tensor(last) | self.log_weights[self.live].isneginf()
         rows = ((self.query.remaining.cpu() > 0) & ~ended).nonzero()[:, 0]
         if len(rows) < len(self.live):
             self.live = self.live[rows]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..circuits.hmm import HMM
 from ..layers import Monarch
-from .corpus import Manifest
+from .manifest import Manifest
 
 SETTINGS = (
     "epochs",

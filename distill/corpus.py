@@ -18,7 +18,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -31,53 +31,9 @@ from torch import Tensor
 
 from ..errors import FormatError, ShapeError, VocabularyMismatch
 from ..fingerprints import check_same
-from ..storage import make_directory, write_atomically
+from ..storage import write_atomically
 from ..token_bytes import tokenizer_fingerprint
-from .run_folder import differences
-
-FORMAT = "tractile-corpus-2"
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The settings with which a corpus was drawn.
-
-    ``vocabulary_fingerprint``: fingerprint of the tokenizer's vocabulary; ``tokenizer``: its :func:`tokenizer_hash`, for
-    tokenizers without a fingerprint. Each is "" if unknown.
-    """
-
-    vocab_size: int
-    eos_token_id: int
-    max_new_tokens: int
-    num_sequences: int
-    shard_size: int
-    seed: int
-    prompts: list[str | list[int]]
-    model: str = ""
-    tokenizer: str = ""
-    format: str = FORMAT
-    vocabulary_fingerprint: str = ""
-
-    @property
-    def num_shards(self) -> int:
-        """The number of files that make up the corpus."""
-        return -(-self.num_sequences // self.shard_size)
-
-    def sequences_in(self, shard: int) -> int:
-        """Return the number of sequences in one shard; the last may be smaller."""
-        return min(self.shard_size, self.num_sequences - shard * self.shard_size)
-
-    def to_json(self) -> bytes:
-        """Return the content of ``manifest.json``; an empty fingerprint is not written."""
-        fields = asdict(self)
-        if not self.vocabulary_fingerprint:
-            del fields["vocabulary_fingerprint"]
-        return json.dumps(fields, indent=1).encode()
-
-    @property
-    def digest(self) -> str:
-        """A hash of the manifest."""
-        return hashlib.sha256(self.to_json()).hexdigest()[:16]
+from .manifest import Manifest, read_manifest
 
 
 @dataclass(frozen=True)
@@ -107,7 +63,7 @@ class Corpus:
     @cached_property
     def digest(self) -> str:
         """A hash of the content: the manifest, the shards and the selected rows."""
-        sums = self.checksums or [_checksum(shard) for shard in self.shards]
+        sums = self.checksums or [checksum(shard) for shard in self.shards]
         out = hashlib.sha256(f"{self.manifest.digest} {list(sums)} ".encode())
         out.update(self.rows.numpy().tobytes())
         return out.hexdigest()[:16]
@@ -223,12 +179,12 @@ class Corpus:
     def _gather(self, key: str, rows: Tensor) -> Tensor:
         if len(self.shards) == 1:
             return self.shards[0][key][rows]
-        size = self.manifest.shard_size
+        bounds = self.manifest.bounds
         out = self.shards[0][key].new_empty((len(rows), *self.shards[0][key].shape[1:]))
-        which = rows // size
+        which = torch.searchsorted(bounds, rows, right=True)
         for i in which.unique().tolist():
             here = which == i
-            out[here] = self.shards[i][key][rows[here] - i * size]
+            out[here] = self.shards[i][key][rows[here] - (int(bounds[i - 1]) if i else 0)]
         return out
 
 
@@ -243,38 +199,9 @@ def shard_file(path: Path, index: int) -> Path:
     return path / f"shard-{index:05d}.safetensors"
 
 
-def begin(path: Path, manifest: Manifest) -> None:
-    """Create the directory and manifest of a corpus. Raises :class:`FormatError` if it holds another corpus."""
-    make_directory(path)
-    if (path / "manifest.json").exists():
-        there = read_manifest(path)
-        if there != manifest:
-            found = differences(asdict(there), asdict(manifest))
-            raise FormatError(
-                f"{path} holds a corpus made with other settings: {found}; choose another directory"
-            )
-    else:
-        write_atomically(path / "manifest.json", manifest.to_json())
-
-
-def read_manifest(path: Path) -> Manifest:
-    """Read the manifest of a corpus. Raises :class:`FormatError` if there is none."""
-    try:
-        fields = json.loads((path / "manifest.json").read_text())
-        found = fields["format"]
-        manifest = Manifest(**fields) if found == FORMAT else None
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"{path} is not a corpus (`tractile distill sample` makes one): {error}") from error
-    if manifest is None:
-        raise FormatError(f"{path}/manifest.json: expected format {FORMAT!r}, found {found!r}; sample anew")
-    if manifest.num_sequences < 1:
-        raise FormatError(f"{path} is an empty corpus: it has no sequence")
-    return manifest
-
-
 def write_shard(path: Path, index: int, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
     """Write a shard atomically. Raises :class:`StorageError`."""
-    label = f"{manifest.digest} {_checksum(tensors)}"  # one entry, since several have no fixed order
+    label = f"{manifest.digest} {checksum(tensors)}"  # one entry, since several have no fixed order
     write_atomically(shard_file(path, index), save(tensors, {"corpus": label}))
 
 
@@ -288,17 +215,18 @@ def _read_shard(path: Path, index: int, manifest: Manifest) -> tuple[dict[str, T
             tensors = {key: content.get_tensor(key) for key in content.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{file} is damaged ({error}); {cure}") from error
-    digest, _, checksum = label.partition(" ")
+    digest, _, expected = label.partition(" ")
     if digest != manifest.digest:
         raise FormatError(f"{file} is not a shard of this corpus; {cure}")
     shape = (manifest.sequences_in(index), manifest.max_new_tokens)
-    found = _checksum(tensors)
-    if checksum != str(found) or tensors["tokens"].shape != shape:
+    found = checksum(tensors)
+    if expected != str(found) or tensors["tokens"].shape != shape:
         raise FormatError(f"{file} is damaged (its checksum is wrong); {cure}")
     return tensors, found
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> int:
+def checksum(tensors: Mapping[str, Tensor]) -> int:
+    """Return a checksum of the tensors' bytes, in the order of their names."""
     value = 0
     for key in sorted(tensors):
         value = zlib.crc32(tensors[key].contiguous().numpy().tobytes(), value)

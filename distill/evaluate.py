@@ -24,7 +24,8 @@ class Evaluation:
 
     ``nats_per_token`` is the HMM's cross-entropy, ``lm_nats_per_token`` that of the language model that drew the corpus (its
     entropy), and ``kl_per_token`` the difference, the Kullback-Leibler divergence KL(p_lm ‖ p_hmm) per token.
-    ``unigram_nats_per_token`` is the entropy of independent tokens with the corpus's frequencies. ``by_position`` and
+    ``unigram_nats_per_token`` is the entropy of independent tokens with the frequencies of *this* corpus: they are counted on the
+    text that they are judged on (in sample), so no unigram model fitted elsewhere does better on it. ``by_position`` and
     ``lm_by_position`` are nats per token at each position, over the texts that have not ended before it.
     ``vocabulary_seen`` is the share of the vocabulary in the corpus, ``vocabulary_coverage`` Σ_v min(p(v), p_hmm(v)) over
     the token frequencies of the corpus and of the HMM, 1 if they are equal. ``agreement`` is the share of positions at

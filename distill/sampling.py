@@ -1,27 +1,30 @@
 """Make corpora: sample from a language model, or cut existing text.
 
-A shard depends only on the seed and its index, and is written atomically, so an interrupted run can be resumed and gives the
-same corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
+A shard depends only on the seed, its index and its size, and is written atomically, so an interrupted run can be resumed and
+gives the same corpus. Under ``torchrun`` rank r of w draws shards r, r + w, ….
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
+from ..argument_checks import not_negative, whole, whole_numbers
 from ..errors import ShapeError
 from ..fingerprints import check_same
 from ..lm.base import fingerprint_of
 from ..token_bytes import tokenizer_fingerprint
-from .corpus import Corpus, Manifest, begin, shard_file, tokenizer_hash, write_shard
+from .corpus import Corpus, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
+from .drawing import Pace, draw_shard
+from .manifest import Manifest, begin
 from .progress import progress
 from .run_folder import locked
 from .vllm import VLLM
@@ -44,14 +47,24 @@ def sample(
     batch_size: int = 512,
     model: str = "",
     tokenizer: Any = None,
+    save_seconds: float = 30.0,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Corpus:
     """Sample a corpus from a language model (or a :class:`~tractile.distill.VLLM`) into a directory; resume a run begun there.
 
     Each sequence continues a prompt chosen uniformly from ``prompts`` (texts or token ids; repeat one to weight it). The
-    manifest records the name of the ``model`` and the vocabulary's fingerprint, of the language model or of ``tokenizer``.
+    manifest records the name of the ``model``, the vocabulary's fingerprint, of the language model or of ``tokenizer``, and the
+    log-probabilities that the model gives to a few tokens after the first prompt.
 
-    Raises :class:`ShapeError` for empty arguments, :class:`FormatError` if ``out`` holds another corpus or is damaged,
-    :class:`FolderInUse` if another process writes there, :class:`StorageError` if it cannot be written.
+    Sequences are drawn ``batch_size`` at a time and kept in files of ``shard_size``. A shard under way is saved at the end of a
+    batch, at most every ``save_seconds`` (by the ``clock``), and when an error or Ctrl-C stops the sampling; a
+    :class:`~tractile.distill.VLLM` draws each shard in one go. The same call goes on from there. With a larger
+    ``num_sequences`` it enlarges the corpus: what is there stays, and the rest is added.
+
+    Raises :class:`ShapeError` for empty arguments, :class:`VocabularyMismatch` if ``out`` holds the corpus of another model,
+    finished or not, :class:`FormatError` if it holds one made with other settings, a larger one, or a damaged one,
+    :class:`EvidenceError` if the model's log-probabilities are NaN, :class:`FolderInUse` if another process writes there,
+    :class:`StorageError` if the folder cannot be written.
 
     Examples
     --------
@@ -69,9 +82,24 @@ def sample(
         raise ShapeError(
             "sample: the language model has no end-of-sequence token, so sequences cannot be padded"
         )
-    if num_sequences < 1 or max_new_tokens < 1 or shard_size < 1 or batch_size < 1 or not prompts:
-        raise ShapeError("sample: all sizes must be positive and there must be a prompt")
-    texts = [prompt if isinstance(prompt, str) else [int(token) for token in prompt] for prompt in prompts]
+    num_sequences, max_new_tokens, shard_size, batch_size = (
+        whole(value, f"sample: {name}", 1, ShapeError)
+        for value, name in (
+            (num_sequences, "num_sequences"),
+            (max_new_tokens, "max_new_tokens"),
+            (shard_size, "shard_size"),
+            (batch_size, "batch_size"),
+        )
+    )
+    seed = whole(seed, "sample: seed", None, ShapeError)
+    if isinstance(prompts, str) or not len(prompts):
+        raise ShapeError("sample: there must be a prompt; prompts are a list")
+    texts = [
+        prompt
+        if isinstance(prompt, str)
+        else whole_numbers(list(prompt), "sample: token ids of a prompt").tolist()
+        for prompt in prompts
+    ]
     hashed = "" if tokenizer is None else tokenizer_hash(tokenizer)
     made_for = lm.vocabulary_fingerprint if isinstance(lm, VLLM) else fingerprint_of(lm)
     if tokenizer is not None:
@@ -96,18 +124,21 @@ def sample(
         team.check_same("sample", asdict(manifest))
         if team.rank == 0:
             stack.enter_context(locked(path))
-            begin(path, manifest)
+            manifest = begin(path, manifest, lm)
             there = sum(shard_file(path, shard).exists() for shard in range(manifest.num_shards))
             if there:
                 _log.info(
                     "%s: the corpus goes on with %d of %d shards drawn", path, there, manifest.num_shards
                 )
         team.wait()
+        if team.rank:
+            manifest = begin(path, manifest, lm)
+        pace = Pace(batch_size, not_negative(save_seconds, "sample: save_seconds"), clock)
         mine = range(team.rank, manifest.num_shards, team.size)
         with progress("sampling", sum(map(manifest.sequences_in, mine)), team.rank == 0) as advance:
             for shard in mine:
                 if not shard_file(path, shard).exists():
-                    write_shard(path, shard, manifest, _draw(lm, manifest, shard, batch_size))
+                    draw_shard(lm, path, manifest, shard, pace)
                 advance(manifest.sequences_in(shard), "sampling")
         team.wait()
     return Corpus.load(path)
@@ -137,8 +168,10 @@ def from_text(
     >>> [tokenizer.decode(row) for row in corpus.tokens]
     ['Once upon a time there was a girl', '.</s></s></s></s></s></s></s>', 'The end.</s></s></s></s></s>']
     """
-    if tokenizer.eos_token_id is None or max_new_tokens < 1 or shard_size < 1:
-        raise ShapeError("from_text: sizes must be positive and the tokenizer needs an end-of-sequence token")
+    whole(max_new_tokens, "from_text: max_new_tokens", 1, ShapeError)
+    whole(shard_size, "from_text: shard_size", 1, ShapeError)
+    if tokenizer.eos_token_id is None:
+        raise ShapeError("from_text: the tokenizer needs an end-of-sequence token")
     rows = []
     for text in texts:
         ids = [*tokenizer(text, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
@@ -184,6 +217,8 @@ def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) 
     >>> sample_prefixes(corpus, count=4, max_tokens=3)
     [[0], [2], [2], [2, 2]]
     """
+    count = whole(count, "sample_prefixes: count", 0, ShapeError)
+    max_tokens = whole(max_tokens, "sample_prefixes: max_tokens", None, ShapeError)
     generator = torch.Generator().manual_seed(seed)
     found: list[list[int]] = []
     prompts, everything = corpus.prompt, corpus.tokens
@@ -203,49 +238,3 @@ def sample_prefixes(corpus: Corpus, count: int, max_tokens: int, seed: int = 0) 
         if corpus.manifest.eos_token_id not in tokens:
             found.append([*head, *tokens])
     return found
-
-
-@torch.inference_mode()
-def _draw(lm: LanguageModel | VLLM, manifest: Manifest, shard: int, batch_size: int) -> dict[str, Tensor]:
-    """Draw one shard. Rows are sorted by prompt, so that few batches need padding."""
-    generator = torch.Generator().manual_seed(manifest.seed * 1_000_003 + shard)
-    rows = manifest.sequences_in(shard)
-    prompt = torch.randint(len(manifest.prompts), (rows,), generator=generator).sort().values
-    prompts = [manifest.prompts[i] for i in prompt.tolist()]
-    if isinstance(lm, VLLM):
-        seeds = torch.randint(2**62, (rows,), generator=generator).tolist()
-        tokens, log_probs, best = lm.continuations(prompts, manifest.max_new_tokens, seeds)
-    else:
-        tokens, log_probs, best = _continuations(
-            lm, prompts, manifest.max_new_tokens, manifest.eos_token_id, batch_size, generator
-        )
-    return {"tokens": tokens, "log_probs": log_probs, "best": best, "prompt": prompt.int()}
-
-
-def _continuations(
-    lm: LanguageModel,
-    prompts: Sequence[Prompt],
-    n: int,
-    eos: int,
-    batch_size: int,
-    generator: torch.Generator,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Sample (tokens, their log-probabilities, most probable tokens), each (prompts, n)."""
-    tokens = torch.full((len(prompts), n), eos, dtype=torch.int32)
-    log_probs, best = torch.zeros(tokens.shape), tokens.clone()
-    for live in torch.split(torch.arange(len(prompts)), batch_size):
-        lm.start([prompts[i] for i in live.tolist()])
-        for t in range(n):
-            scores = lm.log_probs().cpu()  # the same random numbers on every device
-            drawn = torch.multinomial(scores.exp(), 1, generator=generator)
-            tokens[live, t] = drawn[:, 0].int()
-            log_probs[live, t] = scores.gather(1, drawn)[:, 0].float()
-            best[live, t] = scores.argmax(1).int()
-            open_rows = (drawn[:, 0] != eos).nonzero()[:, 0]
-            if len(open_rows) == 0 or t + 1 == n:
-                break
-            if len(open_rows) < 0.75 * len(live):  # drop rows that have ended, if there are many
-                live, drawn = live[open_rows], drawn[open_rows]
-                lm.select(open_rows)
-            lm.advance(drawn[:, 0])
-    return tokens, log_probs, best

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from .operator import Dense, Factor, Index, Label, Leaf, Operator, TensorMap
+from .weights import check_weights
 
 
 class DenseTensor(Operator):
@@ -27,6 +28,7 @@ class DenseTensor(Operator):
                 f"DenseTensor: the weight must be a non-empty floating-point tensor with more than {row_axes} axes, "
                 f"not of shape {tuple(weight.shape)} and {weight.dtype}"
             )
+        check_weights(weight, "DenseTensor")
         self.weight, self.row_axes = weight, row_axes
         self.row_dims, self.col_dims = tuple(weight.shape[:row_axes]), tuple(weight.shape[row_axes:])
 

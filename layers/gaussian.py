@@ -125,8 +125,10 @@ class Gaussian(Continuous):
             raise ShapeError(
                 f"Gaussian: log_mass must have the shape {tuple(mean.shape)}, not {tuple(log_mass.shape)}"
             )
-        if any_if_concrete(~(variance > 0)):
-            raise ShapeError("Gaussian: variances must be positive")
+        if any_if_concrete(~((variance > 0) & variance.isfinite() & mean.isfinite())):
+            raise ShapeError("Gaussian: means must be finite, variances finite and positive")
+        if log_mass is not None and any_if_concrete(~(log_mass < torch.inf)):
+            raise ShapeError("Gaussian: log_mass must be below infinity, and not NaN")
         self.mean, self.variance, self._log_mass, self.min_variance = mean, variance, log_mass, min_variance
         self.unit_dims = tuple(mean.shape)
 

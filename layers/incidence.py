@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..argument_checks import whole_numbers
 from ..errors import ShapeError
 from .algebra import Algebra
 from .operator import AxisOperator, Delta, Factor, Label, Leaf, TensorMap
@@ -59,13 +60,6 @@ class Identity(Leaf):
         return torch.eye(self.row_dims[0], dtype=torch.float64)
 
 
-def whole_numbers(values: Tensor, name: str) -> Int[Tensor, "..."]:
-    """Convert to int64. Raises :class:`ShapeError` for anything but whole numbers; an empty tensor may be of any type."""
-    if values.numel() and (values.is_floating_point() or values.is_complex()):
-        raise ShapeError(f"{name} must be whole numbers, not {values.dtype}")
-    return values.long()
-
-
 class Incidence(AxisOperator):
     """A 0/1 matrix given by the positions of its ones: applied as gather and segment-sum (Dang et al. 2026, Def. 3.2).
 
@@ -91,7 +85,7 @@ class Incidence(AxisOperator):
             raise ShapeError(
                 f"Incidence: row and col must be vectors of one length, not {tuple(row.shape)} and {tuple(col.shape)}"
             )
-        row, col = (whole_numbers(values, "Incidence: row and col") for values in (row, col))
+        row, col = (whole_numbers(values, "Incidence: row and col", ShapeError) for values in (row, col))
         if len(row) and (
             int(row.min()) < 0
             or int(col.min()) < 0

@@ -93,7 +93,9 @@ class Sum(InnerLayer):
 
     def unit_dims(self, children: Sequence[Dims]) -> Dims:
         if len(children) != len(self.operators):
-            raise ShapeError(f"Sum: {len(self.operators)} operators but {len(children)} children")
+            raise ShapeError(
+                f"Sum: {len(self.operators)} operators for {len(children)} children; give one for each: Sum(W1, W2) for two"
+            )
         for op, dims in zip(self.operators, children, strict=True):
             if regroup(dims, op.col_dims) is None:
                 raise ShapeError(f"Sum: {op!r} takes units {op.col_dims}, but the child has {dims}")

@@ -26,6 +26,7 @@ from torch.distributions.constraints import Constraint
 
 from ..errors import CircuitError, ShapeError
 from .operator import Factor, Index, Label, TensorMap
+from .weights import check_weights
 
 
 def normalised_counts(
@@ -166,7 +167,8 @@ class InputLayer(ABC):
 class Categorical(InputLayer):
     """J categorical distributions, or any non-negative weights.
 
-    ``weight``: B of shape (J, V), or (J_1, …, J_k, V) for k unit axes. Raises :class:`ShapeError` for another shape or integers.
+    ``weight``: B of shape (J, V), or (J_1, …, J_k, V) for k unit axes. Raises :class:`ShapeError` for another shape, integers,
+    and weights that are negative, infinite or NaN.
 
     Examples
     --------
@@ -185,6 +187,7 @@ class Categorical(InputLayer):
                 "Categorical: the weight must be a non-empty floating-point (units, vocab) tensor, "
                 f"not of shape {tuple(weight.shape)} and {weight.dtype}"
             )
+        check_weights(weight, "Categorical")
         self.weight = weight
         self.unit_dims, self.vocab_size = tuple(weight.shape[:-1]), weight.shape[-1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from math import prod
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from ..errors import CircuitError, ShapeError
 from .algebra import Algebra
 from .operator import AxisOperator, TensorMap
+from .weights import check_weights
 
 
 class Monarch(AxisOperator):
@@ -58,12 +60,15 @@ class Monarch(AxisOperator):
                 )
             if not weight.is_floating_point():
                 raise ShapeError(f"Monarch: the factors must be floating point, not {weight.dtype}")
+            check_weights(weight, "Monarch")
         self.row_dims = self.col_dims = (prod(dims),)
         self.monomial = len(set(self.axes)) == len(self.axes)
 
     @property
     def T(self) -> Monarch:
-        return Monarch(self.weights, self.axes, transposed=not self.transposed)
+        out = copy(self)  # the weights have been checked
+        out.transposed = not self.transposed
+        return out
 
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
         if not self.monomial and not algebra.additive:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from math import prod
 from typing import Any
 
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from ..errors import ShapeError
 from .algebra import Algebra
+from .weights import check_weights
 
 Label = int
 Index = tuple[Tensor, ...]
@@ -37,7 +39,11 @@ class Delta:
 
 
 class Operator(ABC):
-    """A linear map of shape (rows, cols), given by factors; abstract.
+    """A matrix of non-negative weights, (rows, cols), that need not be written out; abstract.
+
+    It is the weight of a :class:`Sum` layer, y = M x: :class:`Dense` is a plain matrix, :class:`Kron`, :class:`Monarch` and
+    :class:`Identity` have structure that the engine uses. ``dense()`` writes it out. A class of one's own is best a
+    :class:`AxisOperator`, which says how M is applied; ``factors`` lists the tensors whose contraction is M.
 
     ``entrywise``: each entry is zero or a separate parameter. ``stacks``: the attribute ``weight`` is the matrix, so that
     several operators of one shape can be stacked and contracted at once.
@@ -194,7 +200,7 @@ class AxisOperator(Leaf):
 
 
 class Dense(Leaf):
-    """A matrix of non-negative weights, shape (rows, cols).
+    """A matrix of non-negative weights, shape (rows, cols). Raises :class:`ShapeError` for weights that are negative or NaN.
 
     Examples
     --------
@@ -214,12 +220,15 @@ class Dense(Leaf):
             )
         if not weight.is_floating_point():
             raise ShapeError(f"Dense: the weight must be floating point, not {weight.dtype}")
+        check_weights(weight, "Dense")
         self.weight = weight
         self.row_dims, self.col_dims = (weight.shape[0],), (weight.shape[1],)
 
     @property
     def T(self) -> Dense:
-        return Dense(self.weight.T)
+        out = copy(self)  # the weights have been checked
+        out.weight, out.row_dims, out.col_dims = self.weight.T, self.col_dims, self.row_dims
+        return out
 
     def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
         return [(self.weight, (row[0], col[0]))]
@@ -254,6 +263,7 @@ class Diagonal(Leaf):
             )
         if not weight.is_floating_point():
             raise ShapeError(f"Diagonal: the weight must be floating point, not {weight.dtype}")
+        check_weights(weight, "Diagonal")
         self.weight = weight
         self.row_dims = self.col_dims = (len(weight),)
 

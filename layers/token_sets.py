@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..argument_checks import whole_numbers
 from ..errors import ShapeError
-from .incidence import Incidence, whole_numbers
+from .incidence import Incidence
 from .input import InputLayer
 from .operator import Factor, Index, Label, TensorMap
 
@@ -49,7 +50,7 @@ class TokenSets(InputLayer):
                 raise ShapeError(
                     f"TokenSets: token_class must be a non-empty vector, not of shape {tuple(tokens.shape)}"
                 )
-            self.token_class = whole_numbers(tokens, "TokenSets: token_class")
+            self.token_class = whole_numbers(tokens, "TokenSets: token_class", ShapeError)
             allowed = (self.token_class >= 0).nonzero().squeeze(1)
             count = max(1, int(self.token_class.max()) + 1)
             self.classes = Incidence(self.token_class[allowed], allowed, (count, len(tokens)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import final
+from typing import Any, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..argument_checks import whole_numbers
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError, VocabularyMismatch
 from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
@@ -25,6 +26,25 @@ class ExactLM(Multiplies):
                 f"the end-of-sequence token {eos_token_id} is not among the {vocab_size} tokens"
             )
         self.vocab_size, self.eos_token_id, self._vocabulary = vocab_size, eos_token_id, vocabulary
+
+    def _prompt_ids(self, prompt: Prompt) -> list[int]:
+        """Return the token ids of a prompt, checked. Raises :class:`EvidenceError` for a text."""
+        if isinstance(prompt, str) and prompt:
+            raise EvidenceError(
+                f"this language model has no tokenizer: give the prompt {prompt!r} as token ids"
+            )
+        return self._tokens(list(prompt), None, 0, "the prompt").tolist()
+
+    def _tokens(self, tokens: Any, rows: int | None, least: int, name: str) -> Int[Tensor, " tokens"]:
+        """Return token ids from ``least`` on, one for each of ``rows``. Raises :class:`VocabularyMismatch` for anything else."""
+        found = whole_numbers(tokens, f"{name}: token ids", VocabularyMismatch)
+        if found.ndim != 1 or rows not in (None, len(found)):
+            raise VocabularyMismatch(
+                f"{name}: one token for each of {rows} rows, not shape {tuple(found.shape)}"
+            )
+        if len(found) and not least <= int(found.min()) <= int(found.max()) < self.vocab_size:
+            raise VocabularyMismatch(f"{name}: a token lies outside the vocabulary of {self.vocab_size}")
+        return found
 
     def fork(self) -> LanguageModel:
         return copy(as_language_model(self))
@@ -80,7 +100,7 @@ class CircuitLM(ExactLM):
         for prompt in prompts:
             self._hidden = self._initial[None]
             self._finished = torch.zeros(1, dtype=torch.bool)
-            for token in _token_ids(prompt):
+            for token in self._prompt_ids(prompt):
                 self.advance(torch.tensor([token]))
             hidden.append(self._hidden)
         self._hidden = torch.cat(hidden)
@@ -94,6 +114,7 @@ class CircuitLM(ExactLM):
         return _pin((self._hidden @ self._emission).log(), self._finished, self.eos_token_id)
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        tokens = self._tokens(tokens, len(self._hidden), -1, "advance")
         if self.eos_token_id is not None:
             self._finished = self._finished | (tokens == self.eos_token_id)
         stays = self._finished | (tokens < 0)
@@ -152,7 +173,7 @@ class TableLM(ExactLM):
         return f"TableLM({len(self._table)} contexts, {self.vocab_size:,} tokens)"
 
     def start(self, prompts: Sequence[Prompt]) -> None:
-        self._rows = [tuple(_token_ids(prompt)) for prompt in prompts]
+        self._rows = [tuple(self._prompt_ids(prompt)) for prompt in prompts]
         self._finished = torch.zeros(len(self._rows), dtype=torch.bool)
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
@@ -160,6 +181,7 @@ class TableLM(ExactLM):
         return _pin(rows, self._finished, self.eos_token_id)
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
+        tokens = self._tokens(tokens, len(self._rows), -1, "advance")
         pairs = zip(self._rows, tokens.tolist(), strict=True)
         self._rows = [row if token < 0 else (*row, token) for row, token in pairs]
         if self.eos_token_id is not None:
@@ -171,9 +193,3 @@ class TableLM(ExactLM):
 
     def _lookup(self, row: tuple[int, ...]) -> Tensor:
         return next(self._table[row[i:]] for i in range(len(row) + 1) if row[i:] in self._table)
-
-
-def _token_ids(prompt: Prompt) -> list[int]:
-    if isinstance(prompt, str) and prompt:
-        raise EvidenceError(f"this language model has no tokenizer: give the prompt {prompt!r} as token ids")
-    return [int(token) for token in prompt]

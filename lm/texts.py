@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from ..errors import EvidenceError
+from ..argument_checks import whole_numbers
+from ..errors import EvidenceError, VocabularyMismatch
 from .base import Prompt, _spell
 
 
@@ -37,7 +38,7 @@ class TokenizerTexts:
             if not ids and self._tokenizer.bos_token_id is not None:
                 ids = [self._tokenizer.bos_token_id]
         else:
-            ids = [int(token) for token in prompt]
+            ids = whole_numbers(list(prompt), "the prompt's token ids", VocabularyMismatch).tolist()
         if not ids:
             raise EvidenceError(
                 "TransformersLM: the prompt has no tokens; begin it with the model's first token (BOS)"

@@ -239,8 +239,12 @@ def check(kind, problem, query, rows, tolerance=1e-9):
         with pytest.raises(EvidenceError, match="no probability"):
             query.scores()
     else:
-        mass = np.ones_like(mass) if kind.boolean else np.where(mass > 0, mass, 1)
-        assert_log_close(query.scores(), log(weights / mass[:, None]), tolerance)
+        total = kind.add(weights, axis=1) if len(weights) else mass
+        total = np.where(total > 0, total, 1)
+        assert_log_close(query.scores(), log(weights / total[:, None]), tolerance)
+    if not kind.by_mask:  # P-GCD queries promise it for rows without tokens left
+        ended = [kind.weight(problem, len(prefix))[prefix] for prefix, _ in rows]
+        assert_log_close(query.ended(), log(np.array(ended, dtype=float)), tolerance)
     if kind.by_mask and not kind.boolean:
         check_lookahead(kind, problem, query, rows, weights, tolerance)
 

@@ -36,6 +36,8 @@ class OracleHMM:
         return self.emission.shape[1]
 
     def _table(self, n, add, initial, transition, emission):
+        if not n:  # the empty sequence, for which no state is chosen
+            return np.ones(())
         alpha = initial[None]  # (sequences, hidden): all paths to z_t, x_t not yet emitted
         for t in range(n):
             alpha = (alpha[:, None, :] * emission.T[None]).reshape(-1, alpha.shape[1])

@@ -24,7 +24,7 @@ from smc_reference import (
 )
 
 import tractile as tt
-from tractile.circuits.weighted_hmm import WeightedHMM, weighted_chain
+from tractile.circuits.weighted_hmm import WeightedHMM
 from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference.semirings.base import Log
 from tractile_bench.attribute import Attribute
@@ -93,7 +93,7 @@ def test_what_the_precision_loses_is_computed_again():
     hmm = tt.HMM(torch.tensor([1.0 - 1e-200, 1e-200]).double(), torch.eye(2).double(), emission)
     weights = torch.tensor([1e-9, 0.5, 1.0], dtype=torch.float64).log()
     query = tt.pgcd(WeightedHMM(hmm, weights), COMPILED["ended"], N)
-    chain = tt.NextToken(weighted_chain(WeightedHMM(hmm, weights)) * COMPILED["ended"], N, Log())
+    chain = tt.NextToken(WeightedHMM(hmm, weights) * COMPILED["ended"], N, Log())
     own = tt.NextToken(hmm, None, Log())
     written = torch.zeros(1, dtype=torch.float64)
     for one in (query, chain, own):

@@ -157,7 +157,22 @@ def test_unsupported_constraints_and_files_are_refused(tmp_path):
     assert_refused(run("compile", "--regex", r"(.+)\1"), 1)
     broken = tmp_path / "broken.json"
     broken.write_text("{")
-    assert_refused(run("compile", "--json-schema", broken), 1, "broken.json")
+    assert_refused(run("compile", "--json-schema", broken), 1, "broken.json is not JSON")
+
+
+def test_a_mistake_in_a_schema_is_named(tmp_path):
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text('{"properties": {"a": {"type": "objekt"}}}')
+    refused = run("compile", "--json-schema", wrong)
+    assert_refused(refused, 1, "objekt", "object", "/properties/a/type")
+    assert "is not JSON" not in refused.stderr
+
+
+def test_misspelt_keywords_are_refused_with_strict(tmp_path):
+    wrong = tmp_path / "misspelt.json"
+    wrong.write_text('{"type": "object", "propertys": {"a": {"type": "integer"}}}')
+    assert run("compile", "--json-schema", wrong).exit_code == 0
+    assert_refused(run("compile", "--json-schema", wrong, "--strict"), 1, "propertys")
     assert_refused(run("compile", "--regex", "a", "--tokenizer", tmp_path), 1, "does not load")
 
 

@@ -9,9 +9,9 @@ from torch import Tensor
 
 import tractile as tt
 from tractile.distill import Corpus, Counts, expected_counts, m_step, train
-from tractile.distill.corpus import Manifest
 from tractile.distill.em import em_step as sharded_step
 from tractile.distill.latent import has_end_state, with_end_state
+from tractile.distill.manifest import Manifest
 from tractile.distill.sharding import ShardedHMM
 from tractile.distill.train import drop_tokens, smooth
 from tractile.errors import CircuitError, EvidenceError

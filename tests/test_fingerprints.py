@@ -18,7 +18,7 @@ import tractile as tt
 from tractile import distill, embedded
 from tractile.constraints import Constraint, Vocabulary, json_schema, regex
 from tractile.decoding.vllm import VLLMLogitsProcessor
-from tractile.distill.corpus import Manifest
+from tractile.distill.manifest import Manifest
 from tractile.fingerprints import fingerprint
 from tractile.inference.smc import ConstraintPotential
 from tractile.lm import CircuitLM

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import sys
+from dataclasses import replace
 from typing import Annotated, Literal, TypedDict, get_args
 
 import pytest
@@ -17,6 +18,7 @@ if sys.version_info < (3, 12):
 
 import tractile as tt
 from tractile.constraints import Call, output_type, tool_schemas
+from tractile.constraints.output_type import outputs_of
 from tractile.embedded import load_hmm, load_lm
 
 
@@ -230,6 +232,69 @@ def test_prompts_in_one_batch_are_as_alone(embedded):
     )
     assert [type(value) for value in values] == [int, int]
     assert all(isinstance(post, tt.Posterior) for post in posteriors)
+
+
+SHEEP, PIGS = ({"type": "object", "properties": {name: {"type": "integer", "maximum": 9, "minimum": 0}},
+                "required": [name], "additionalProperties": False} for name in ("sheep", "pigs"))  # fmt: skip
+
+
+GUIDED = replace(tt.inference.smc.PRESETS["full-is"], proposal="gcd")
+
+
+@pytest.mark.parametrize("method", ["gcd", GUIDED, None], ids=["gcd", "preset", "pgcd"])
+def test_an_output_for_each_prompt(embedded, method):
+    prompts = ["Tom has a pet.", "Sue saw a", "Is it a cat?", "It barks."]
+    outputs = [SHEEP, PIGS, Literal[" yes", " no"], output_type(re.compile(" (dog|cat)"))]
+    settings = {"max_new_tokens": [16, 14, 6, 6], "seed": 5, "method": method, "particles": 4}
+    settings |= {"hmm": load_hmm()} if method is None else {}
+    found = tt.generate(*embedded, prompts, outputs, **settings)
+    assert [list(value) for value in found[:2]] == [["sheep"], ["pigs"]]
+    assert found[2] in (" yes", " no")
+    assert found[3] in (" dog", " cat")
+    if method == "gcd":
+        for i, (prompt, output, budget) in enumerate(
+            zip(prompts, outputs, settings["max_new_tokens"], strict=True)
+        ):
+            given = settings | {"max_new_tokens": budget, "seed": 5 + i}
+            assert tt.generate(*embedded, prompt, output, **given) == found[i]
+    values, posts = tt.generate(
+        *embedded, prompts[:2], (SHEEP, SHEEP), max_new_tokens=16, samples=2, posterior=True
+    )
+    assert [len(each) for each in values] == [len(posts), 2]
+    assert {key for each in values for value in each for key in value} == {"sheep"}
+
+
+def test_a_list_of_tools_stays_one_output(embedded):
+    prompts = ["Tom has a pet.", "Sue saw a", "It barks."]
+    by_dict = {"name": "f", "parameters": {"x": {"type": "bool"}}}
+    spelled = {
+        "type": "function",
+        "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
+    }
+    for tools in ([get_weather], [by_dict], (get_weather, Pet, by_dict), [spelled, Pet]):
+        assert outputs_of(tools, 3) == [tools] * 3  # however many
+        assert outputs_of(tools, len(tools)) == [tools] * len(tools)
+    calls = tt.generate(*embedded, prompts[:2], [by_dict, get_weather], max_new_tokens=40)
+    assert all(isinstance(call, Call) for call in calls)
+    calls = tt.generate(*embedded, prompts[:2], output_type([Point, Movie]), max_new_tokens=40)
+    assert {call.name for call in calls} <= {"Point", "Movie"}
+    point, call = tt.generate(*embedded, prompts[:2], [Point, [get_weather]], max_new_tokens=40)
+    assert isinstance(point, Point)
+    assert call.name == "get_weather"
+
+
+def test_outputs_that_do_not_fit_the_prompts(embedded):
+    for outputs in ([SHEEP, PIGS], [Pet], [], [int] * 4):
+        with pytest.raises(tt.errors.FormatError, match=rf"output is a list of {len(outputs)} for 3 prompts"):
+            tt.generate(*embedded, [PROMPT] * 3, outputs)
+    with pytest.raises(
+        tt.errors.FormatError, match=r"output\[1\] is .*, which names no tool; .* a list of prompts"
+    ):
+        tt.generate(*embedded, PROMPT, [get_weather, SHEEP])
+    with pytest.raises(tt.errors.FormatError, match="output is 3; give a type"):
+        tt.generate(*embedded, [PROMPT] * 2, [SHEEP, 3])
+    with pytest.raises(tt.errors.EvidenceError, match="max_new_tokens has 1 entries for 2 prompts"):
+        tt.generate(*embedded, [PROMPT] * 2, [SHEEP, PIGS], max_new_tokens=[9])
 
 
 @pytest.mark.parametrize(

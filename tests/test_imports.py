@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = {"tests", "docs", "benchmarks", "examples", "build"}
 BASE = {
     "",
+    "argument_checks",
     "errors",
     "fingerprints",
     "storage",

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import sys
 import threading
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -12,6 +13,7 @@ from counting import HANGS
 import tractile as tt
 from tractile import Limits, constraints
 from tractile.constraints.automata import request_limits
+from tractile.decoding.grammar_rows import Grammars
 from tractile.decoding.request import build_constraint, compile_request, read_request
 
 VOCAB = tt.Vocabulary([*(bytes([b]) for b in range(128)), b'{"', b'":', None], eos_token_id=130)
@@ -181,3 +183,87 @@ def test_nothing_is_fetched_opened_or_imported(wish, tmp_path, monkeypatch):
     finally:
         audit.on = False
     assert not touched
+
+
+BYTES = tt.Vocabulary([*(bytes([b]) for b in range(256)), b'{"', b'":', b'", "', None], eos_token_id=259)
+
+
+def nested(depth, least, item):
+    """Arrays of ``least`` items within one another."""
+    levels = {"a0": item} | {
+        f"a{i}": {"type": "array", "minItems": least, "items": {"$ref": f"#/$defs/a{i - 1}"}}
+        for i in range(1, depth + 1)
+    }
+    return {"$defs": levels, "$ref": f"#/$defs/a{depth}"}
+
+
+PAIR = {
+    "type": "object",
+    "properties": {"a": {"type": "string"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+}
+
+
+def many_members(count):
+    members = {f"member{i}": {"type": "string"} for i in range(count)}
+    return {
+        "type": "object",
+        "properties": members,
+        "required": list(members),
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.parametrize("text", ["x" * 2_000_000, "é\n" * 100_000])
+def test_a_long_text_is_refused_by_its_work(text):
+    with pytest.raises(tt.TooManyStates):
+        Limits().run(lambda: constraints.json_schema({"enum": [text]}).compile(BYTES))
+
+
+@pytest.mark.parametrize(
+    ("schema", "budget"),
+    [
+        (nested(4, 10, PAIR), 64),
+        (nested(4, 10, {"type": "array", "minItems": 10}), 64),
+        (many_members(400), 900),
+    ],
+)
+def test_a_search_for_what_fits_a_budget_is_within_the_limits(schema, budget):
+    """In ``start``, in the fewest tokens, and in masks; the error says what may be done."""
+    fa = constraints.json_schema(schema).compile(BYTES)
+    for search in (lambda: tt.gcd(fa, 100_000).start(budgets=budget), lambda: fa.fewest_after([])):
+        with pytest.raises(tt.TooManyStates, match="budget"):
+            Limits(work=50_000).run(search)
+
+
+def test_a_search_that_limits_stop_changes_no_later_answer():
+    schema = {"type": "object", "properties": {name: {"type": "boolean"} for name in "abcdef"}}
+    schema |= {"required": list("abcdef"), "additionalProperties": False}
+    known = constraints.json_schema(schema).compile(BYTES).fewest_after([])
+    fa, stopped = constraints.json_schema(schema).compile(BYTES), 0
+    for work in (*range(50, 4_000, 50), *range(4_000, 40_000, 1_000)):
+        try:
+            found = Limits(work=work).run(lambda: fa.fewest_after([]))
+        except tt.TooManyStates:
+            stopped += 1
+        else:
+            assert found == known
+    assert stopped
+    assert fa.fewest_after([]) == known
+    query = tt.gcd(fa, 200).start(budgets=known + 1)
+    fresh = tt.gcd(constraints.json_schema(schema).compile(BYTES), 200).start(budgets=known + 1)
+    while (mask := fresh.mask()).any() and int(fresh.remaining[0]):
+        for work in (10, 200, 2_000):
+            with suppress(tt.TooManyStates):
+                assert (Limits(work=work).run(query.mask) == mask).all()
+        assert (query.mask() == mask).all()
+        token = int(mask[0].nonzero()[-1])
+        query.advance([token])
+        fresh.advance([token])
+
+
+def test_what_a_request_needs_before_its_first_token_is_within_the_limits():
+    asked_for = asked({"json_schema": many_members(400)})
+    rows = Grammars(BYTES, limits=Limits(work=300_000))
+    with pytest.raises(tt.UnsupportedConstraint, match="budget"):
+        rows.row(asked_for, 900)

@@ -177,7 +177,7 @@ def test_differences() -> None:
 def test_a_corpus_says_which_settings_differ(tmp_path: Path) -> None:
     lm = tt.CircuitLM(source(), eos_token_id=EOS)
     distill.sample(lm, tmp_path, 4, 3, [[1]])
-    with pytest.raises(FormatError, match="num_sequences was 4, is 5; seed was 0, is 2"):
+    with pytest.raises(FormatError, match="seed was 0, is 2; num_sequences was 4, is 5"):
         distill.sample(lm, tmp_path, 5, 3, [[1]], seed=2)
 
 
@@ -339,7 +339,7 @@ def test_stopping_says_where_and_that_the_same_command_goes_on(
     train = ["train", "--corpus", drawn, "--hidden", 3, "--batch-size", 2, "--epochs", 2, "--held-out", 0]
     sample = ["sample", "--num-sequences", 6, "--max-new-tokens", 3, "--shard-size", 2]
     commands = {"train": (train, "step 3"), "sample": (sample, "after 1 shard;")}
-    modules = {"train": checkpoint, "sample": sys.modules["tractile.distill.sampling"]}
+    modules = {"train": checkpoint, "sample": sys.modules["tractile.distill.drawing"]}
     names = {"train": "save", "sample": "write_shard"}
     for name, (command, where) in commands.items():
         write = getattr(modules[name], names[name])

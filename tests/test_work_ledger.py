@@ -210,7 +210,7 @@ CALLS = {
     queries_of_a_schema: {"circuits": 420, "layers": 78, "inference/next_token": 2054},
     masks_of_many_schemas: {
         "constraints/automata": 12398,
-        "constraints/lifting": 198,
+        "constraints/lifting": 228,
         "constraints/masks": 2854,
         "circuits": 2,
     },

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Int
 
+from ...argument_checks import short, whole
 from ...errors import ShapeError
 from ..automaton_algorithms import StateGraph
+from ..transitions import numbers
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -21,22 +23,30 @@ Edge = tuple[int, int | Sequence[int], int]
 Edges = tuple[list[Edge], list[int], list[int], int]
 
 
+_FROM_EDGES = "Automaton.from_edges"
+
+
 def from_edges(
-    edges: Iterable[Edge], start: int | Iterable[int], accept: Iterable[int], vocab_size: int
+    edges: Iterable[Edge], start: int | Iterable[int], accept: int | Iterable[int], vocab_size: int
 ) -> tuple[StateGraph, Int[np.ndarray, " vocab"]]:
     """Convert (source, token or tokens, target) triples to a state graph and the class of each token (−1: none).
 
-    States are 0 … the largest one named.
+    States are 0 … the largest one named. Raises :class:`ShapeError` for anything but whole numbers.
     """
-    rows = [
-        (int(s), int(t), int(d))
-        for s, tokens, d in edges
-        for t in (tokens if isinstance(tokens, Iterable) else [tokens])
-    ]
+    vocab_size = whole(vocab_size, f"{_FROM_EDGES}: vocab_size", 1, ShapeError)
+    rows: list[tuple[int, int, int]] = []
+    for edge in edges:
+        try:
+            s, tokens, d = edge
+        except (TypeError, ValueError):
+            raise ShapeError(
+                f"{_FROM_EDGES}: an edge is (source, token or tokens, target), not {short(edge)}"
+            ) from None
+        ends = numbers([s, d], f"{_FROM_EDGES}: a state")
+        rows += [(ends[0], t, ends[1]) for t in numbers(tokens, f"{_FROM_EDGES}: a token", None)]
     if any(not 0 <= t < vocab_size for _, t, _ in rows):
         raise ShapeError(f"Automaton.from_edges: a token lies outside 0 … {vocab_size - 1}")
-    starts = [int(s) for s in (start if isinstance(start, Iterable) else [start])]
-    accepts = [int(s) for s in accept]
+    starts, accepts = (numbers(s, f"{_FROM_EDGES}: a state") for s in (start, accept))
     num_states = max([*starts, *accepts, *(s for s, _, _ in rows), *(d for _, _, d in rows)], default=-1) + 1
     behaviour: dict[int, list[tuple[int, int]]] = {}
     for s, t, d in sorted(set(rows)):

@@ -8,6 +8,7 @@ import typer
 from ...circuits.hmm import HMM
 from ...constraints import Vocabulary
 from ...embedded import load_hmm
+from ...inference.smc.threads import one_thread
 from ...lm import TransformersLM
 from ..common import Hmm, Model, check_guide, console, language_model
 from .server import PlaygroundServer
@@ -33,6 +34,7 @@ def playground(
         if browser:
             webbrowser.open(server.url)
         try:
-            server.serve_forever()
+            with one_thread(lm, [guide]):  # the threads that answer requests begin within
+                server.serve_forever()
         except KeyboardInterrupt:
             console.print("stopped")

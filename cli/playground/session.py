@@ -66,7 +66,7 @@ class Session:
             raise FormatError("playground: the prompt and the constraint are texts")
         self.limits.check_size(text)
         constraint, fa = self.limits.run(lambda: self._built(kind, text))
-        self._mask = gcd(fa, budget).start(1)
+        self._mask = self.limits.run(lambda: gcd(fa, budget).start(1))
         self._guide: PGCDQuery | CoarseQuery | None = None
         self._free: CircuitLM | None = None
         if self.hmm is not None:
@@ -79,7 +79,7 @@ class Session:
         self._restart()
         return {
             "constraint": repr(constraint),
-            "fewest": fa.fewest_after([]),
+            "fewest": self.limits.run(lambda: fa.fewest_after([])),
             "narrowed": [str(cut) for cut in constraint.narrowed],
             "hmm": self._guide is not None,
             "coarse": isinstance(self._guide, CoarseQuery),

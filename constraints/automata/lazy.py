@@ -8,7 +8,7 @@ text is accepted. So a byte is allowed exactly if :meth:`LazyAutomaton.moves` ha
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -80,16 +80,21 @@ class Body(NamedTuple):
     leaves: bytes | None = None
 
 
+EVERY_BYTE = np.arange(256)
+"""Each byte a class of its own."""
+
+
 @dataclass(frozen=True, eq=False)
 class PatternTable:
-    """The transitions of a DFA that reads letters; equality is identity.
+    """The transitions of a DFA; equality is identity.
 
-    ``after[state, byte]``: the state after a byte; the number of states if there is none, also the index of the last, dead row.
-    ``between``: by state, whether it lies between two letters.
+    ``after[state, classes[byte]]``: the state after a byte; the number of states if there is none, also the index of the last,
+    dead row. ``between``: by state, whether it lies between two letters.
     """
 
-    after: Int32[ndarray, "state 256"]
+    after: Int32[ndarray, "state class"]
     between: Flags
+    classes: Int[ndarray, " 256"] = field(default_factory=lambda: EVERY_BYTE)
 
 
 class Pattern(NamedTuple):
@@ -98,15 +103,19 @@ class Pattern(NamedTuple):
     ``state``: of the DFA, between two letters. ``leaves``: the only byte that may follow the pattern; no other machine reads any
     byte of the pattern. The functions take DFA states and the numbers of letters read since: ``live`` says from which of them the
     pattern can be completed (``None``: all), ``final`` where it may end, ``to`` gives the configuration.
+
+    Without ``letters`` nothing is counted, and what follows may begin with any byte (``leaves`` is −1): the pattern ends only in
+    the states of ``ends``, which read nothing. ``ends`` is ``None`` where nothing follows.
     """
 
     table: PatternTable
     state: int
-    letters: Letters
+    letters: Letters | None
     leaves: int
     live: Callable[[Numbers, Numbers], Flags] | None
     final: Callable[[Numbers, Numbers], Flags]
     to: Callable[[int, int], Configuration]
+    ends: Flags | None = None
 
 
 class LazyAutomaton(Protocol):

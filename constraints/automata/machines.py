@@ -8,10 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from . import request_limits
+from .arrays import ragged_arange
 from .graphs import Graph, of_automaton
-from .lazy import LazyAutomaton
+from .lazy import Flags, LazyAutomaton, Numbers, Pattern, PatternTable
 from .nfa import Nfa
 from .region import Local, Machine, Region
+
+FREE = 20  # bytes that a state of free text reads, at least
+MOST_TABLE = 1 << 24  # entries of an array of transitions
+EDGES = 1 << 16  # edges that are written out together
 
 
 class DfaMachine(Region):
@@ -60,12 +66,48 @@ class DfaMachine(Region):
     def final(self, local: Local) -> bool:
         return local in self._ends
 
+    @cached_property
+    def _is_large(self) -> bool:
+        """Whether the transitions take too much memory as an array."""
+        return self.nfa.num_states * (int(self.nfa.byte_class.max()) + 1) > MOST_TABLE
+
+    def pattern(self, local: Local) -> Pattern | None:
+        if sum([high - low + 1 for low, high, _ in self.moves(local)]) < FREE or self._is_large:
+            return None
+        return Pattern(
+            self._table, local, None, -1, None, always, lambda state, letters: state, self._dead_ends
+        )
+
+    @cached_property
+    def _table(self) -> PatternTable:
+        """The transitions as an array."""
+        size, classes = self.nfa.num_states, self.nfa.byte_class
+        one_each = np.unique(classes, return_index=True)[1]  # a byte of each class
+        width = len(one_each)
+        after = np.full((size + 1, width), size, np.int32)
+        for begin in range(0, len(self._edges), EDGES):
+            source, low, high, target = self._edges[begin : begin + EDGES].T
+            first, end = np.searchsorted(one_each, low), np.searchsorted(one_each, high + 1)
+            count = end - first
+            place = np.repeat(source * width, count) + ragged_arange(first, count)
+            after.ravel()[place] = np.repeat(target, count)
+        return PatternTable(after, np.ones(size, bool), classes)
+
+    @cached_property
+    def _dead_ends(self) -> Flags | None:
+        """The final states, if no text goes on after one; otherwise ``None``."""
+        found = np.zeros(self.nfa.num_states + 1, bool)
+        found[self.nfa.accept] = True
+        return None if found[self._edges[:, 0]].any() else found
+
     def graph(self, most: int) -> Graph:
         return of_automaton(self.nfa)
 
     def completion(self, local: Local) -> bytes:
         onward, out = self.nfa.to_accept[1], bytearray()
         while local not in self._ends:
+            if not len(out) % 4096:
+                request_limits.check()
             target = int(onward[local])
             out.append(next(low for low, _, to in self.moves(local) if to == target))
             local = target
@@ -83,6 +125,11 @@ class DfaMachine(Region):
             if state not in self._ends:
                 found[state] = found[int(onward[state])] + 1
         return found
+
+
+def always(state: Numbers, letters: Numbers) -> Flags:
+    """Return True for each state."""
+    return np.ones(len(state), bool)
 
 
 def shortest_words(moves: dict[int, list[tuple[int, int, int]]], ends: frozenset[int]) -> dict[int, bytes]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TypeVar
 
-from ...errors import ConstructionStopped, UnsupportedConstraint
+from ...errors import ConstructionStopped, TooManyStates, UnsupportedConstraint
 from .. import limits
 
 T = TypeVar("T")
@@ -24,10 +24,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Limits:
-    """What the constraints of one request may take while they are built and compiled.
+    """What the constraints of one request may take while they are built, compiled and used.
 
     ``work``: units for one constraint, about a microsecond each; by default and at most what any constraint may take
-    (`constraints/limits.py`). ``seconds``: wall-clock time of one call of :meth:`run`. ``bytes``: length of the text that
+    (`constraints/limits.py`). One call of :meth:`run` may take as many again to find out what fits token budgets, in ``start``
+    and in masks. ``seconds``: wall-clock time of one call of :meth:`run`. ``bytes``: length of the text that
     describes the constraint, checked by :meth:`check_size` and in serving. The defaults are meant for constraints from
     strangers. Raises ``UnsupportedConstraint`` for limits that are not positive numbers.
 
@@ -93,14 +94,26 @@ class Limits:
             _current.reset(token)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Running:
-    """Limits in force, since when, and the limits around them."""
+    """Limits in force, since when, the limits around them, and the units of work that searches have taken."""
 
     limits: Limits
     stop: threading.Event | None
     outer: _Running | None
     began: float
+    searched: float = 0
+
+    def search(self, units: float) -> None:
+        self.searched += units
+        if self.searched > self.limits.work:
+            raise TooManyStates(
+                "whether the token budget suffices takes too much work to find out: give more tokens, bound lengths and repeats, "
+                "or allow more work",
+                limit=int(self.limits.work),
+            )
+        if self.outer is not None:
+            self.outer.search(units)
 
     def check(self) -> None:
         if self.stop is not None and self.stop.is_set():
@@ -121,6 +134,14 @@ def check() -> None:
     """Raise ``ConstructionStopped`` if a request's seconds have passed or its ``stop`` is set."""
     running = _current.get()
     if running is not None:
+        running.check()
+
+
+def search(units: float) -> None:
+    """Count work of a search for what fits a token budget. Raises ``TooManyStates`` and what :func:`check` raises."""
+    running = _current.get()
+    if running is not None:
+        running.search(units)
         running.check()
 
 

@@ -234,6 +234,8 @@ class StackAutomaton:
             s.machine is not active[0].machine or s.local != active[0].local for s in active[1:]
         ):
             return None
+        if found.letters is None and found.ends is None and any(top.parent is not None for top in active):
+            return None  # another machine may go on at any place
 
         def to(state: int, letters: int) -> Configuration:
             local = found.to(state, letters)

@@ -134,10 +134,15 @@ def spend(units: float, once: Hashable = None) -> None:
         account.paid[once] = units
     account.spent += 0 if known else units
     if account.spent > account.limit:
-        raise TooManyStates(
-            "the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives",
-            limit=limits.WORK,
-        )
+        raise too_much()
+
+
+def too_much() -> TooManyStates:
+    """Return the error of a constraint that takes too much work."""
+    return TooManyStates(
+        "the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives",
+        limit=limits.WORK,
+    )
 
 
 def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -154,14 +159,16 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
         ) -> tuple[R | TooManyStates, float, dict[Hashable, float]]:
             outer = _account.get()
             result: R | TooManyStates
-            left = math.inf if outer is None else outer.limit - outer.spent
+            allowed = request_limits.allowed_work(limits.WORK)
+            left = allowed if outer is None else outer.limit - outer.spent
             with limited_to(min(left, most), outer) as account:
                 try:
                     result = function(*args, **kwargs)
                 except TooManyStates as error:
                     result = error.with_traceback(None)
-            if account.spent > left:
-                spend(account.spent)  # which raises: what made do with less as the work ran out is not kept
+            if account.spent > left:  # what made do with less as the work ran out is not kept
+                spend(account.spent)
+                raise too_much()
             return result, account.own, account.paid
 
         @wraps(function)

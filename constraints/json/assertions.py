@@ -44,7 +44,9 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     named = [named] if isinstance(named, str) else named
     known = WITH_TUPLES if k.tuples else TYPES
     if unknown := [name for name in named if name not in known]:
-        raise UnsupportedConstraint(f"there is no type {unknown[0]!r}", path=f"{node.path}/type")
+        raise UnsupportedConstraint(
+            f"there is no type {unknown[0]!r}; there are {', '.join(known)}", path=f"{node.path}/type"
+        )
     found = join(*(known[name] for name in named))
     if sign:
         return found

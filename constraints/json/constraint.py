@@ -16,9 +16,11 @@ from ..automata.nfa import empty
 from ..automata.region import Machine
 from ..automata.work import limited
 from ..constraint import Constraint, kept
+from ..contradictions import named
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from .closed_objects import close_types
+from .conflicts import conflict
 from .document import Schema, read_schema
 from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines, stack_automaton
@@ -27,6 +29,7 @@ from .python_types import is_type
 from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators
 
 
+@named
 def json_schema(
     schema: Any,
     *,
@@ -204,7 +207,9 @@ def lazily(
     machines, narrowed = schema_machines(root, strict, options)
     machine = root_machine(machines)
     finite = partial(kept, source, partial(written, machines, machine, narrowed))
-    return LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
+    found = LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
+    found.why_empty = partial(conflict, root, options)
+    return found
 
 
 def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import FormatError
+from .type_schemas import generator
 
 ANNOTATIONS = (type, typing.NewType, getattr(typing, "TypeAliasType", type))
 
@@ -45,7 +46,7 @@ def type_schema(described: Any) -> dict[str, Any]:
     """Return the JSON Schema of a type, or of the arguments of a function. Raises ``FormatError``."""
     of = adapter(described)
     try:
-        return dict(of.json_schema())
+        return dict(of.json_schema(schema_generator=generator()))
     except Exception as error:  # PydanticUserError, by a TypeAdapter that only exists where Pydantic does
         if not type(error).__module__.startswith("pydantic"):
             raise

@@ -157,9 +157,10 @@ def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     for text in texts:
         if not all(map(ways, text)):
             continue  # it has a surrogate
-        spend(len(text) if text.isascii() else 20 * len(text))
-        node = 0
-        for char in text:
+        node, units = 0, 1 if text.isascii() else 20
+        for at, char in enumerate(text):
+            if not at % 4096:
+                spend(units * min(4096, len(text) - at))
             if (node, char) not in after:
                 after[node, char] = end = state()
                 for way in ways(char):

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 
 from .. import limits
+from ..automata import request_limits
 from ..automata.region import Local, Machine
 from .lower_bounds import Exhausted, LowerBounds
 from .text_crossings import InText
@@ -29,6 +30,8 @@ from .token_dag import TokenDag
 MOST_DEPTH = 60  # nested crossings up to which the rest of a region is a crossing of its own
 MANY_MOVES = 32  # moves of a local state: each one more counts as a position
 DEEPEST = 150  # nested crossings at which a search is given up
+POSITION_UNITS = 5  # of work
+TOGETHER = 32  # positions that are counted together
 NOTHING: list[int] = []
 Key = tuple[int, Local, int, bool]
 
@@ -37,14 +40,19 @@ class Crossings:
     """The crossings found so far, for one vocabulary; ``instead`` gives the machine to cross.
 
     A search that is given up can be taken up again: what has been found stays. ``forgets``: whether a machine crossed so far
-    forgets names, see :meth:`Machine.forgetting`. ``left``: the positions that a search may still visit.
+    forgets names, see :meth:`Machine.forgetting`. ``left``: the positions that a search may still visit; ``visited``: those that
+    are kept.
     """
 
     def __init__(self, dag: TokenDag, instead: Callable[[Machine], Machine]) -> None:
         self.dag, self.instead, self.forgets = dag, instead, False
         self.left, self.depth = 50 * limits.POSITIONS, 0
-        self.bounds = LowerBounds(self)
         self.divides = dag.trie.spells_all  # otherwise crossings may hand on to one another for ever
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all that has been found."""
+        self.bounds, self.visited = LowerBounds(self), 0
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: `_found` has their ids in its keys
 
@@ -162,7 +170,10 @@ class Crossing(InText):
         while True:
             if crossings.left < 0:
                 raise Exhausted
+            if not crossings.visited % TOGETHER:
+                request_limits.search(POSITION_UNITS * TOGETHER)
             crossings.left -= 1
+            crossings.visited += 1
             if here:
                 local, node = here.pop()
                 self._visit(local, node, cost)

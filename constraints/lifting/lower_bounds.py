@@ -87,8 +87,10 @@ class LowerBounds:
             self._parts[key] = 0, 0
             left, depth = self.crossings.left, self.crossings.depth
             self.crossings.left, self.crossings.depth = 5 * limits.POSITIONS, depth + DEEPER
-            self._parts[key] = self._across(part, bottom)
-            self.crossings.left, self.crossings.depth = left, depth
+            try:
+                self._parts[key] = self._across(part, bottom)
+            finally:
+                self.crossings.left, self.crossings.depth = left, depth
         return self._parts[key]
 
     def _across(self, part: Machine, bottom: bool) -> tuple[int, int]:

@@ -8,8 +8,10 @@ from ..automata.machines import LazyMachine
 from ..automata.region import Local, LocalBody
 from ..automata.stack import JOIN, Stack, lowest_first, stacks_of
 from .crossings import Crossings
+from .lower_bounds import Exhausted
 
 KEPT = 100_000  # cached distances of stacks
+MOST_VISITED = 1_500_000  # positions whose crossings are cached, of about 250 bytes each
 
 
 class Search:
@@ -29,7 +31,11 @@ class Search:
         """Return a lower bound of the distance of a configuration."""
         if not isinstance(configuration, Stack | frozenset):
             return self.eos
-        return min(max(self.least(stack)) for stack in stacks_of(configuration))
+        try:
+            return min([max(self.least(stack)) for stack in stacks_of(configuration)])
+        except BaseException:
+            self.crossings.clear()
+            raise
 
     def least(self, stack: Stack) -> tuple[int, int]:
         """Return lower bounds from a stack to acceptance: of tokens that end, and that begin."""
@@ -50,15 +56,23 @@ class Search:
 
         Raises :class:`Exhausted` after ``positions`` positions.
         """
+        if self.crossings.visited > MOST_VISITED:
+            self.crossings.clear()
         self.crossings.left = positions
         if len(self._values) > KEPT:
             self._values.clear()
-        if not isinstance(configuration, Stack | frozenset):
-            return self._lowest(configuration, most)
-        best = UNREACHABLE
-        for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
-            best = min(best, self._value(stack, min(most, best - 1)))
-        return best
+        try:
+            if not isinstance(configuration, Stack | frozenset):
+                return self._lowest(configuration, most)
+            best = UNREACHABLE
+            for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
+                best = min(best, self._value(stack, min(most, best - 1)))
+            return best
+        except Exhausted:
+            raise  # it goes on from there
+        except BaseException:  # the limits of a request, or an interrupt: it may have been stopped anywhere
+            self.crossings.clear()
+            raise
 
     def _lowest(self, configuration: Configuration, most: int) -> int:
         """Return the distance, as :meth:`distance`, of a configuration that is no stack."""

@@ -16,10 +16,12 @@ from numpy import ndarray
 from ...circuits.automaton import UNREACHABLE
 from ..automata.arrays import distinct
 from ..automata.lazy import Letters
+from ..automata.request_limits import search
 from ..vocabulary.trie import Trie
 from .text_steps import TextTokens
 
 MAX_TEXTS = 200  # kinds of letters kept
+UNITS_A_BYTE = 2  # of work, to split a text into tokens
 FAR = 1 << 20  # tokens: a rest that no tokens spell
 
 
@@ -168,6 +170,7 @@ class TokenDag:
         known = len(text) + 1 - len(after)
         costs = [UNREACHABLE] * known + after
         children, ends, root = self.children, self.ends, self.root
+        search(UNITS_A_BYTE * known)
         for place in range(known - 1, -1, -1):
             node, best = root, UNREACHABLE
             for end in range(place, len(text)):

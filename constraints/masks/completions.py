@@ -13,10 +13,12 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from ..automata.lazy import Numbered
+from ..automata.request_limits import search
 from ..vocabulary.vocabulary import Vocabulary
 
 NEVER = 1 << 62
 MAX_BOUNDS = 1 << 16  # states whose bound is cached
+UNITS_A_BYTE = 2  # of work, to split a text into tokens
 
 
 class Distances(Protocol):
@@ -140,6 +142,7 @@ class Completions:
         fewest, most = counts.fewest[: known + 1], counts.most[: known + 1]
         trie, size = self.vocab.trie, len(text)
         own, children = trie.views.own, trie.children
+        search(UNITS_A_BYTE * (size - known))
         for begin in range(size - known - 1, -1, -1):
             node, least, length = 0, NEVER, size - begin
             for end in range(begin, size):

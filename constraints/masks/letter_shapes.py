@@ -80,11 +80,11 @@ def own_classes(rows: Int[ndarray, "row 256"]) -> Classes:
 class Shapes:
     """The shapes of a vocabulary's tokens as a trie: level d is ``bounds[d] .. bounds[d + 1]``.
 
-    Node 0 is the root. ``of_token``: the node of each token, ``size`` for those without bytes. ``letters``: by node, how many
-    letters end on the way to it.
+    Node 0 is the root. ``of_token``: the node of each token, ``size`` for those without bytes. ``ends``: whether some token ends
+    at a node. ``letters``: by node, how many letters end on the way to it; 0 if none are counted.
     """
 
-    def __init__(self, trie: Trie, classes: Classes, letters: LetterTable) -> None:
+    def __init__(self, trie: Trie, classes: Classes, letters: LetterTable | None) -> None:
         self.trie = trie
         count = len(trie.parent)
         of_node, apart = np.zeros(count, np.int64), np.zeros(count, np.int8)
@@ -106,9 +106,11 @@ class Shapes:
         self.of_node: Int32[ndarray, " node"] = of_node.astype(np.int32)
         self.of_token = np.where(trie.node >= 0, self.of_node[trie.node], self.size)
         self.of_token = np.concatenate([self.of_token, np.full(-len(trie.node) % 32, self.size)])
+        self.ends = np.zeros(self.size + 1, bool)
+        self.ends[self.of_token] = True
         self._columns = [self.byte[a:b].astype(np.int64) for a, b in pairwise(bounds)]
         self._parents = [self.parent[a:b] for a, b in pairwise(bounds)]
-        self.letters = self._letters(letters)
+        self.letters = np.zeros(self.size, np.int64) if letters is None else self._letters(letters)
         self._with_byte: dict[int, Int[ndarray, " some"]] = {}
         self._leaving: dict[tuple[TextTokens, int], Int32[ndarray, " rank"]] = {}
 
@@ -124,12 +126,12 @@ class Shapes:
 
     def states(self, table: PatternTable, start: int) -> Int[ndarray, " shape"]:
         """Return the state of a DFA after each shape; the number of states if it cannot be read."""
-        dead = len(table.between)
+        dead, width, classes = len(table.between), table.after.shape[1], table.classes
         after = table.after.ravel()
         found = np.full(self.size + 1, dead, after.dtype)
         found[0] = start
         for low, parent, byte in zip(self.bounds[1:], self._parents[1:], self._columns[1:], strict=False):
-            some = after[found[parent].astype(np.int64) * 256 + byte]
+            some = after[found[parent].astype(np.int64) * width + classes[byte]]
             if some.min() == dead:
                 break
             found[low : low + len(some)] = some
@@ -141,6 +143,12 @@ class Shapes:
         if found is None:
             found = self._with_byte[byte] = np.flatnonzero(self.byte[1:] == byte) + 1
         return found
+
+    def nodes(self, shapes: Int[ndarray, " some"]) -> Int[ndarray, " node"]:
+        """Return the nodes of the vocabulary's trie that have one of these shapes."""
+        marked = np.zeros(self.size, bool)
+        marked[shapes] = True
+        return np.flatnonzero(marked[self.of_node])
 
     def tokens(self, shapes: Bool[ndarray, " shape"]) -> Bits:
         """Return the tokens of the marked shapes as a packed set."""

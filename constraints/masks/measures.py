@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 from ..automata.lazy import Numbered
 from ..automata.region import Machine
@@ -74,7 +74,7 @@ class Longest:
         """Return the measure of the states within free text."""
         return self.of(part.state)
 
-    def within_pattern(self, state: int) -> int:
+    def within_pattern(self, state: int, reached: Iterable[int] | None) -> int:
         """Return the measure of the states within a pattern."""
         return self.of(state)
 
@@ -104,11 +104,14 @@ class Fresh:
         new = max([self.of(part.after(k)) for k in part.counts()], default=0) + part.table.longest_rest
         return new + part.table.longest_letter if part.body.within and part.body.exceptions else new
 
-    def within_pattern(self, state: int) -> int:
-        """Return the measure of the states within a pattern."""
+    def within_pattern(self, state: int, reached: Iterable[int] | None) -> int:
+        """Return the measure of the states within a pattern; ``reached``: all of them, if they are known."""
+        if reached is not None:
+            return max(map(self.of, reached), default=0)
         automaton, configuration = self.states.automaton, self.states.configurations[state]
         assert isinstance(automaton, StackAutomaton)
-        longest = min([stack.machine.longest or NEVER for stack in automaton.active(configuration)[0]])
+        active = [stack.machine for stack in automaton.active(configuration)[0]]
+        longest = min([NEVER if each.longest is None else each.longest for each in active])
         return min(NEVER, longest + 1)
 
 

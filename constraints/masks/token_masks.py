@@ -257,20 +257,26 @@ class TokenMasks:
         pattern = self.walk.pattern(state)
         assert pattern is not None
         measure.moved({state})
-        text, _ = self.texts.below(self.texts.table(pattern.letters), trie, node)
-        part, most = self.texts.patterns.part(pattern, trie, node, text), measure.within_pattern(state)
+        number, to, text, reached = self.states.number, pattern.to, None, None
+        if pattern.letters is not None:
+            text, _ = self.texts.below(self.texts.table(pattern.letters), trie, node)
+        part = self.texts.patterns.part(pattern, trie, node, text)
+        if text is None:
+            reached = (number(to(each, 0)) for each in part.reached())
+        most = measure.within_pattern(state, reached)
         if part.ends is None:
             return part.inside, NONE, most
-        target = self.states.after(self.states.number(pattern.to(*part.ends)), pattern.leaves)
-        child = text.exits.children(0).get(pattern.leaves)
-        found = list[Ranks]()
-        if child is not None:
-            ranks, new = self._exit(target, text.exits, child, measure)
-            most = max(most, new)
-            ranks = text.exits.origin[ranks]
-            found.append(ranks[part.leaves(ranks)])
-        if part.at_once >= 0:
-            some = self._ranks(trie, [(target, part.at_once)], measure)
+        found, target = list[Ranks](), number(to(*part.ends))
+        if text is not None:
+            target = self.states.after(target, pattern.leaves)
+            child = text.exits.children(0).get(pattern.leaves)
+            if child is not None:
+                ranks, new = self._exit(target, text.exits, child, measure)
+                most = max(most, new)
+                ranks = text.exits.origin[ranks]
+                found.append(ranks[part.leaves(ranks)])
+        if part.onward:
+            some = self._ranks(trie, [(target, each) for each in part.onward], measure)
             found.append(some.ranks)
             most = max(most, some.most)
         return part.inside, np.concatenate(found) if found else NONE, most

@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from ...circuits.automaton import UNREACHABLE
 from .. import limits
+from ..automata import request_limits
 from ..automata.region import Machine
 from ..automata.stack import Stack, StackAutomaton, stacks_of
 from ..masks.lazy_tokens import LazyTokens
@@ -29,6 +30,7 @@ from .bounds import BOUNDS, Layout, Layouts, LowerBounds
 from .top_frames import Stretches
 
 MOST_STRANDS = limits.POSITIONS // 3  # strands that one search visits
+STRAND_UNITS = 200  # of work
 MOST_GIVEN_UP = 2  # abandoned searches of bounds, beyond which a search is abandoned too
 MAX_EDGES = 1 << 12  # stacks whose edges are cached
 MAX_STRANDS = 1 << 16  # strands whose answers are cached
@@ -196,6 +198,7 @@ class Strands:
         queue: list[tuple[int, int, Strand]] = [(0, 0, start)]
         order, given_up = 0, self.given_up
         while queue:
+            request_limits.search(STRAND_UNITS)
             _, _, strand = heappop(queue)
             rest = visited[strand] - 1
             for configuration, _ in self.edges(self.number(strand)):

@@ -8,11 +8,13 @@ from ...errors import UnsupportedConstraint
 from .. import validation
 from ..automata import utf8
 from ..constraint import Constraint
+from ..contradictions import named
 from .pattern import compile_pattern
 
 FLAGS = int(re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | re.VERBOSE)
 
 
+@named
 def regex(pattern: str | re.Pattern[str], flags: int = 0) -> Constraint:
     """Accept the texts that ``re.fullmatch(pattern, text, flags)`` matches.
 

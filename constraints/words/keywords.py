@@ -21,6 +21,7 @@ from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
 from ..automata.work import limited
 from ..constraint import Constraint
+from ..contradictions import named
 from ..narrowing import Narrowing
 from ..regex import anchors
 from ..regex.characters import characters, constants, matched
@@ -45,6 +46,7 @@ class Keywords(Constraint):
         return ~Constraint(self._exact())
 
 
+@named
 @as_written_without_dictionary
 @limited()
 def keywords(
@@ -147,6 +149,7 @@ def texts_with(
     return threshold(contains, needed, every)
 
 
+@named
 def forbidden_words(
     words: Sequence[str | Iterable[str]],
     *,

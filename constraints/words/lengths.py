@@ -19,12 +19,14 @@ from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..constraint import Constraint
+from ..contradictions import named
 from ..regex.characters import characters, constants
 
 ENDS = ".!?…"
 CLOSERS = "\"'”’»)]"
 
 
+@named
 def text_length(
     low: int, high: int | None = None, *, unit: Literal["characters", "words", "sentences"] = "characters"
 ) -> Constraint:

@@ -104,7 +104,7 @@ def totals(
     last = max(lengths)
     alpha = outer(semiring, chain.initial, evidence.batch)
     if 0 in lengths:
-        yield 0, dot(semiring, alpha, outer(semiring, chain.final, evidence.batch))
+        yield 0, empty(chain, semiring, evidence.batch)
     unit_final = outer(semiring, chain.unit_final, evidence.batch)
 
     def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
@@ -122,6 +122,12 @@ def totals(
         stop = min(first + width, last + 1)
         alpha, roots = checkpointed(run, alpha, first, stop) if checkpoint else run(alpha, first, stop)
         yield from roots
+
+
+def empty(chain: Chain, semiring: SR, batch: int) -> Any:
+    """Return the root over no positions, (batch,): the ⊕ of ``chain.empty``."""
+    x = outer(semiring, chain.empty, batch)
+    return semiring.reduce(x, range(semiring.ndim(x) - 1))
 
 
 def _steps(semiring: SR, *operators: Operator) -> list[Callable[[Any], Any]]:

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import future_emission
 from ...errors import MemoryTooSmall
 from .edge_labels import EdgeLabels
 from .emission_table import row_logsumexp, smallest
@@ -172,7 +171,7 @@ class BackwardRecursion:
         self, hmm: HMM, automaton: Automaton, labels: EdgeLabels | None = None, *, boolean: bool = False
     ) -> None:
         self._boolean = boolean
-        emission = future_emission(hmm)
+        emission = hmm.inputs.table()
         self._move = Transition(hmm.transition, emission.dtype)
         self.dtype, self.device, self.hidden = emission.dtype, emission.device, hmm.hidden
         self.states = automaton.num_states

@@ -26,11 +26,11 @@ from .gcd import GCDQuery
 from .guide_query import GuideQuery
 from .pgcd_query import PGCDQuery
 from .protocol import Budgets, Drafts, Tokens
-from .rows import conditionals, described, mask_logits, resume
+from .rows import Copied, conditionals, described, mask_logits, resume
 
 
 @final
-class CoarseQuery:
+class CoarseQuery(Copied):
     """A :class:`~.protocol.NextTokenQuery` with an exact mask and the lookahead of a coarser automaton.
 
     Parameters
@@ -57,8 +57,7 @@ class CoarseQuery:
     __repr__ = described
 
     def __copy__(self) -> Self:
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out = super().__copy__()
         out.exact, out.guide = copy(self.exact), copy(self.guide)
         return out
 
@@ -133,7 +132,7 @@ class CoarseQuery:
         return self._allowed(lambda: self.guide.log_weights())
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining)
+        return conditionals(self.log_weights(), self.remaining, self.semiring)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """Return log p_hmm(G | x_<t, v) in nats, −∞ where the mask is False."""

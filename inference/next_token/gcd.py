@@ -27,6 +27,7 @@ from .finite_masks import FiniteMasks
 from .lazy_masks import LazyMasks
 from .protocol import Budgets, Drafts, Tokens
 from .rows import (
+    Copied,
     buffer_of,
     check_horizon,
     check_words,
@@ -50,7 +51,7 @@ Masks = FiniteMasks | LazyMasks
 
 
 @final
-class GCDQuery:
+class GCDQuery(Copied):
     """The masks of an automaton for a batch of prefixes: a :class:`~.protocol.NextTokenQuery`.
 
     ``horizon``: the largest budget in tokens, None for no budget (LCD). ``masks``: the source of masks; by default one is made
@@ -74,6 +75,7 @@ class GCDQuery:
     """
 
     has_lookahead = False
+    _rows: list[Row]  # never written to: copies share it
     resume, apply, fork = resume, mask_logits, copy
     lookahead, log_lookahead = no_hmm, no_hmm
 
@@ -86,19 +88,12 @@ class GCDQuery:
             masks = FiniteMasks(automaton, horizon) if lazy is None else LazyMasks(lazy, horizon)
         self._masks: Masks = masks
         self._width = -(-automaton.vocab_size // 32)
-        self._rows: list[Row] = []
         self._length = 0  # calls of advance since the start
         self._buffer: Tensor | None = None  # the last buffer that `bitmask` wrote to
         self._pointer = 0  # its address
         self._lines: list[memoryview] = []  # its rows
 
     __repr__ = described
-
-    def __copy__(self) -> Self:
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
-        out._rows = list(self._rows)
-        return out
 
     @property
     def chain(self) -> Automaton:
@@ -129,14 +124,16 @@ class GCDQuery:
 
     def advance(self, tokens: Tokens) -> None:
         rows, size, step = self._rows, self.vocab_size, self._masks.step
-        if isinstance(tokens, Tensor):
-            tokens = tokens.tolist() if tokens.ndim == 1 else checked_tokens(tokens, len(rows), size)
-        if len(tokens) != len(rows):
-            checked_tokens(tokens, len(rows), size)  # raises
+        if isinstance(tokens, Tensor) and tokens.ndim == 1:
+            tokens = tokens.tolist()
+        if not isinstance(tokens, list) or len(tokens) != len(rows):
+            tokens = checked_tokens(tokens, len(rows), size).tolist()
         after: list[Row] = []
         for row, token in zip(rows, tokens, strict=True):
-            if not 0 <= token < size:
-                checked_tokens(tokens, len(rows), size)  # raises
+            if type(token) is not int or not 0 <= token < size:
+                return self.advance(
+                    checked_tokens(tokens, len(rows), size)
+                )  # integers of other types, or it raises
             state, left, _ = row
             after.append((step(state, token), left - 1, row) if left else (state, 0, row))
         self._rows = after
@@ -145,7 +142,7 @@ class GCDQuery:
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         before, moving = self._rows, moving.cpu()
         self.advance(tokens.cpu().masked_fill(~moving, 0))
-        for i in (~moving).nonzero()[:, 0].tolist():
+        for i in (~moving).nonzero()[:, 0].tolist():  # of the new list
             self._rows[i] = *before[i][:2], before[i]
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
@@ -245,7 +242,7 @@ class GCDQuery:
         return torch.zeros(len(self._rows), self.vocab_size).masked_fill(~self.mask(), -torch.inf)
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining, boolean=True)
+        return conditionals(self.log_weights(), self.remaining, self.semiring)
 
     def ended(self) -> Float[Tensor, " batch"]:
         accepted = torch.tensor([self._masks.accepting(state) for state in self.states], dtype=torch.bool)

@@ -25,7 +25,7 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import CircuitError
 from ..engine.contract import apply, observe, outer
-from ..engine.messages import Emission, backward, dot, next_token_contraction
+from ..engine.messages import Emission, backward, dot, empty, next_token_contraction
 from ..queries.evidence import Evidence
 from ..semirings.base import Boolean, Log, Semiring
 from ..semirings.scaled_real import Real
@@ -33,6 +33,7 @@ from .ahead import forced, validate
 from .history import History
 from .protocol import Budgets, Tokens
 from .rows import (
+    Copied,
     buffer_of,
     check_horizon,
     check_words,
@@ -52,7 +53,7 @@ from .shares import Shares
 
 
 @final
-class NextToken:
+class NextToken(Copied):
     """The incremental next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
 
     ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
@@ -72,6 +73,9 @@ class NextToken:
     """
 
     has_lookahead = False
+    remaining: Int[Tensor, " batch"]
+    _alpha: Any
+    _ended: Any  # the root of each row as a complete sequence
     resume, apply, fork = resume, mask_logits, copy
     validate, forced = validate, forced
     lookahead, log_lookahead = no_hmm, no_hmm
@@ -81,17 +85,18 @@ class NextToken:
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.automaton = chain if isinstance(chain, Automaton) else None
         self.device, self.vocab_size = chain.device, chain.vocab_size
-        self.remaining: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
-        self._alpha: Any = None
-        self._betas = self._sweep()
+        self._betas, self._unit_final, self._empty = (
+            self._sweep(),
+            chain.unit_final,
+            empty(chain, semiring, 1),
+        )
         self._history = History()
         self._shares = Shares(chain, self._betas) if isinstance(semiring, Real) else None
 
     __repr__ = described
 
     def __copy__(self) -> Self:
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out = super().__copy__()
         out._history, out._shares = copy(self._history), copy(self._shares)
         return out
 
@@ -125,6 +130,7 @@ class NextToken:
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
         self.remaining = budgets.to(self.device)
         self._alpha = outer(self.semiring, self.chain.initial, len(budgets))
+        self._ended = self.semiring.gather(self._empty, torch.zeros_like(self.remaining), 0)
         self._history.begin(self.remaining)
         if self._shares is not None:
             self._shares.begin(len(budgets))
@@ -145,13 +151,19 @@ class NextToken:
         if self._shares is not None:
             self._shares.advance(self._alpha)
         emitted = observe(sr, chain.inputs, apply(sr, chain.left.T, self._alpha), tokens)
-        after = apply(sr, chain.right.T, emitted)
-        if not bool(moving.all()):
-            both, row = sr.cat([after, self._alpha]), torch.arange(len(tokens), device=self.device)
-            after = sr.gather(both, torch.where(moving, row, row + len(tokens)), sr.ndim(both) - 1)
-        self._alpha = after
+        ended = dot(sr, emitted, outer(sr, self._unit_final, len(tokens)))
+        self._alpha = self._where(moving, apply(sr, chain.right.T, emitted), self._alpha)
+        self._ended = self._where(moving, ended, self._ended)
         self._history.append(tokens.masked_fill(~moving, -1))
         self.remaining = self.remaining - moving.long()
+
+    def _where(self, moving: Bool[Tensor, " batch"], after: Any, before: Any) -> Any:
+        """Return the values ``after`` in the rows where ``moving`` is True, else those ``before``."""
+        if bool(moving.all()):
+            return after
+        both, row = self.semiring.cat([after, before]), torch.arange(len(moving), device=self.device)
+        chosen = torch.where(moving, row, row + len(moving))
+        return self.semiring.gather(both, chosen, self.semiring.ndim(both) - 1)
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         indices = row_indices(indices, len(self.remaining)).to(self.device)
@@ -159,6 +171,7 @@ class NextToken:
         if self._shares is not None:
             self._shares.select(indices)
         self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
+        self._ended = self.semiring.gather(self._ended, indices, 0)
         self.remaining = self.remaining[indices]
 
     def rollback(self, n: int) -> None:
@@ -219,11 +232,19 @@ class NextToken:
         return NextToken(self.chain, self.horizon, Boolean())
 
     def ended(self) -> Float[Tensor, " batch"]:
-        final = outer(self.semiring, self.chain.final, len(self.remaining))
-        return self.semiring.log(dot(self.semiring, self._alpha, final))
+        found: Tensor = self.semiring.log(self._ended)
+        if self._shares is None:
+            return found
+        lost = self._shares.doubtful(self._alpha, torch.zeros_like(self.remaining))
+        if bool((zero := found.isneginf()).any()):
+            lost = lost | (zero & self._history.query("possible", self._in_boolean).ended().isfinite())
+        if not bool(lost.any()):
+            return found
+        exact = self._history.query("exact", self._more_exact).ended()
+        return torch.where(lost, exact.to(found.dtype), found)
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining, isinstance(self.semiring, Boolean))
+        return conditionals(self.log_weights(), self.remaining, self.semiring)
 
     def mask(self) -> Bool[Tensor, "batch vocab"]:
         return self.log_weights() > -torch.inf

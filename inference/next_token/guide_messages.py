@@ -24,7 +24,6 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import future_emission
 from .backward_table import label_emission
 from .edge_labels import EdgeLabels
 from .underflow import Times
@@ -86,7 +85,7 @@ class GuideMessages:
     def __init__(
         self, hmm: HMM, automaton: Automaton, horizon: int, labels: EdgeLabels, tolerance: float
     ) -> None:
-        emission = future_emission(hmm)
+        emission = hmm.inputs.table()
         self._move, self._hidden, self._states = Times(hmm.transition), hmm.hidden, automaton.num_states
         self._source, self._target = automaton.edge_source, automaton.edge_target
         emitted = label_emission(emission, automaton, labels)

@@ -31,7 +31,7 @@ from .gcd import GCDQuery
 from .guide_messages import FLOOR, GuideMessages, floored
 from .history import History, Trail
 from .protocol import Tokens
-from .rows import checked_rollback, row_indices
+from .rows import Copied, checked_rollback, row_indices
 from .support import SupportQuery
 from .underflow import Times, normalised
 
@@ -92,24 +92,25 @@ class GuideTables:
 
 
 @final
-class GuideQuery:
+class GuideQuery(Copied):
     """The lookahead of an HMM and a deterministic automaton on the CPU, within ``tolerance`` nats as estimated.
 
     Rows, ``lookahead``, ``log_weights`` and ``log_lookahead`` as in :class:`~.protocol.NextTokenQuery`; tokens that the
     automaton cannot take have −inf.
     """
 
+    _rows: GuideRows
+
     def __init__(self, hmm: HMM, automaton: Automaton, horizon: int, tolerance: float) -> None:
+        hmm = hmm.detached()
         self.hmm, self.automaton, self.horizon, self.semiring = hmm, automaton, horizon, Real()
         self.vocab_size, self.device = automaton.vocab_size, hmm.device
         self._tables = GuideTables(hmm, automaton, horizon, tolerance)
         self._history, self._trail = History(), Trail()
-        self._rows: GuideRows
         self._scored: Scored | None = None
 
     def __copy__(self) -> Self:
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out = super().__copy__()
         out._history, out._trail = copy(self._history), copy(self._trail)
         return out
 

@@ -49,6 +49,8 @@ def pgcd(
     A lazy automaton gives a :class:`~tractile.inference.next_token.coarse.CoarseQuery`: exact masks, and the HMM multiplied
     with a finite automaton that accepts at least the same texts.
 
+    Parameters are read as numbers: no derivative goes through the query (:class:`~.generic.NextToken` gives derivatives).
+
     Every accepted sequence counts once: an automaton that is not deterministic is determinised if that costs few states
     or if it is ambiguous. Raises :class:`VocabularyMismatch` if HMM and automaton differ in their tokens,
     :class:`TooManyStates` if an ambiguous automaton has no deterministic one of reasonable size,

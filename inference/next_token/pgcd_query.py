@@ -20,11 +20,12 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
+from ...argument_checks import whole_numbers
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import weighted_chain, weights_of
-from ...errors import CircuitError, ShapeError
+from ...circuits.weighted_hmm import own_hmm, weights_of
+from ...errors import CircuitError, ShapeError, VocabularyMismatch
 from ...fingerprints import check_vocabularies
 from ..semirings.base import Log
 from ..semirings.scaled_real import Real
@@ -40,6 +41,7 @@ from .pgcd_static import FixedShapeSteps
 from .pgcd_steps import ProductTables, RealFilter, SparseSteps
 from .protocol import Budgets, Drafts, Tokens
 from .rows import (
+    Copied,
     check_horizon,
     checked_budgets,
     checked_rollback,
@@ -55,7 +57,7 @@ from .underflow import trusted
 
 
 @final
-class PGCDQuery:
+class PGCDQuery(Copied):
     """The real query on HMM × automaton, beside the HMM's own query on the same prefix: a :class:`~.protocol.NextTokenQuery`.
 
     The automaton should be unambiguous: an ambiguous one weights each sequence by its number of accepting paths
@@ -99,7 +101,7 @@ class PGCDQuery:
         check_horizon(horizon, "pgcd")
         if automaton.device.type != "cpu":  # read on the CPU; the tables made from it are moved
             automaton = automaton.map(lambda t: t.cpu())
-        self.hmm = hmm = _one_dtype(hmm)
+        self.hmm = hmm = _one_dtype(hmm.detached())
         self.automaton, self.horizon, self.semiring = automaton, horizon, Real()
         self.vocab_size, self.device = automaton.vocab_size, hmm.device
         self.fixed_shapes, self._memory = fixed_shapes, memory
@@ -122,8 +124,7 @@ class PGCDQuery:
     __repr__ = described
 
     def __copy__(self) -> Self:
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out = super().__copy__()
         out._history, out._trail, out._steps = copy(self._history), copy(self._trail), self._steps.fork()
         return out
 
@@ -166,10 +167,10 @@ class PGCDQuery:
     def _checked(self, tokens: Tokens) -> Int[Tensor, " batch"]:
         """Return the tokens, checked; with ``fixed_shapes``, tokens on an accelerator are checked in :meth:`_score` only."""
         rows = self.remaining
-        found = torch.as_tensor(tokens)
+        found = whole_numbers(tokens, "advance: token ids", VocabularyMismatch)
         if found.device.type == "cpu" or found.shape != rows.shape or not self.fixed_shapes:
             found = checked_tokens(found, len(rows), self.vocab_size)
-        return found.long().to(rows.device)
+        return found.to(rows.device)
 
     def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         before = self._steps.state
@@ -242,7 +243,7 @@ class PGCDQuery:
         return weights if self._weights is None else weights + self._weights
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining)
+        return conditionals(self.log_weights(), self.remaining, self.semiring)
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """Return log p_hmm(C | x_<t, v) = log m(v) − log p_hmm(x_<t, v) in nats; ≤ 0 for an unambiguous automaton.
@@ -366,10 +367,8 @@ class PGCDQuery:
         """Return the log-space queries of the product and of the HMM alone, on the CPU."""
         hmm = self.hmm.to("cpu")
         return (
-            self._history.query(
-                "log", lambda: NextToken(weighted_chain(hmm) * self.automaton, self.horizon, Log())
-            ),
-            self._history.query("log prior", lambda: NextToken(hmm, None, Log())),
+            self._history.query("log", lambda: NextToken(hmm * self.automaton, self.horizon, Log())),
+            self._history.query("log prior", lambda: NextToken(own_hmm(hmm), None, Log())),
         )
 
     def _written(self) -> Float[Tensor, " batch"]:

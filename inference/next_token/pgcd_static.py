@@ -24,6 +24,7 @@ from .dfa_tables import PaddedCSR, Tables
 from .emission_table import Scores
 from .gcd import GCDQuery
 from .pgcd_steps import Messages, ProductTables, SparseState, zeros_are_exact
+from .rows import Copied
 from .underflow import Belief, Transition, doubt_of_product, least, normalised, smallest_weight
 
 CHUNK_ELEMENTS = 1 << 27  # numbers gathered at once
@@ -64,7 +65,7 @@ class DecodingState(NamedTuple):
 
 
 @final
-class FixedShapeSteps:
+class FixedShapeSteps(Copied):
     """Steps of fixed shapes, with the methods of :class:`~.pgcd_steps.SparseSteps`.
 
     In advancing and scoring, only ``doubted`` reads from the device: whether a token was outside the vocabulary, and whether a
@@ -82,16 +83,9 @@ class FixedShapeSteps:
         rare = tables.emission.smallest * smallest_weight(hmm.transition)
         narrow = rare < least(dtype) / torch.finfo(dtype).eps  # beliefs may underflow in this dtype
         self._move = Transition(hmm.transition.T, torch.float64 if narrow else dtype)
-        self._rows: DecodingState | None = None
         self._graph: Any = None  # a CUDA graph, its inputs (tokens, moving) and its output (scores)
         self._replay: Scores | None = None
         self._wrong = torch.zeros((), dtype=torch.bool, device=tables.device)
-
-    @property
-    def rows(self) -> DecodingState:
-        """The present rows."""
-        assert self._rows is not None, "start() first"
-        return self._rows
 
     @property
     def state(self) -> DecodingState | None:
@@ -100,11 +94,11 @@ class FixedShapeSteps:
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
-        return torch.zeros(0, dtype=torch.long) if self._rows is None else self._rows.left
+        return self._rows.left
 
     def masks(self) -> GCDQuery:
-        state, none = self.rows.state.tolist(), len(self._tables.final)
-        self._masks.place([(s,) if s < none else () for s in state], self.rows.left.tolist())
+        state, none = self._rows.state.tolist(), len(self._tables.final)
+        self._masks.place([(s,) if s < none else () for s in state], self._rows.left.tolist())
         return self._masks
 
     # ------------------------------------------------------------ rows
@@ -115,7 +109,7 @@ class FixedShapeSteps:
         out._masks, out._wrong = self._masks.fork(), self._wrong.clone()
         if self._graph is not None:
             out._graph = out._replay = None
-            out._rows = DecodingState(*(x.clone() for x in self.rows))
+            out._rows = DecodingState(*(x.clone() for x in self._rows))
         return out
 
     def begin(self, budgets: Int[Tensor, " batch"]) -> None:
@@ -129,7 +123,7 @@ class FixedShapeSteps:
 
     def advance(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         if self._graph is None:
-            self._rows = self.moved(self.rows, tokens, moving)
+            self._rows = self.moved(self._rows, tokens, moving)
             return
         graph, given, also, self._replay = self._graph
         given.copy_(tokens)
@@ -152,7 +146,7 @@ class FixedShapeSteps:
         return DecodingState(state, now.left - moving.long(), *belief)
 
     def select(self, rows: Int[Tensor, " rows"]) -> None:
-        self._put(self.rows.select(rows))
+        self._put(self._rows.select(rows))
 
     def restore(self, state: DecodingState, n: int) -> None:
         self._put(state)
@@ -161,7 +155,7 @@ class FixedShapeSteps:
         if self._graph is None:
             self._rows = rows
             return
-        for mine, new in zip(self.rows, rows, strict=True):
+        for mine, new in zip(self._rows, rows, strict=True):
             mine.copy_(new)
         self._replay = None
 
@@ -170,7 +164,7 @@ class FixedShapeSteps:
 
         It may be replayed on another stream, while a recorded language model works.
         """
-        now = DecodingState(*(x.clone() for x in self.rows))
+        now = DecodingState(*(x.clone() for x in self._rows))
         given, moving = torch.zeros_like(now.state), torch.ones_like(now.state, dtype=torch.bool)
         aside = recording_stream(now.state.device)
         aside.wait_stream(torch.cuda.current_stream())
@@ -188,7 +182,7 @@ class FixedShapeSteps:
     # ------------------------------------------------------------ scores
 
     def scores(self) -> Scores:
-        return self._replay or self.scored(self.rows)
+        return self._replay or self.scored(self._rows)
 
     def scored(self, now: DecodingState) -> Scores:
         """Score all tokens; ``lost`` of the result says in which rows an allowed token has no score."""
@@ -268,15 +262,15 @@ class FixedShapeSteps:
         if not lost:
             return torch.arange(0)
         rows, tables = found.lost.nonzero().squeeze(1), self._tables
-        now, left = self.rows.select(rows), self.remaining.to(tables.device)[rows]
+        now, left = self._rows.select(rows), self.remaining.to(tables.device)[rows]
         row = (now.state < len(tables.final)).nonzero().squeeze(1)
         state = SparseState(now.belief, now.belief.select(row), row, now.state[row])
         return rows[~zeros_are_exact(tables, state, Messages.of(tables, state, left))]
 
     def log_prior(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-        return self.rows.prior.sum(1).log() + self.rows.scale, self.rows.doubt
+        return self._rows.prior.sum(1).log() + self._rows.scale, self._rows.doubt
 
     def log_ended(self) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
-        now, final = self.rows, self._tables.final
+        now, final = self._rows, self._tables.final
         final = torch.cat([final, final.new_zeros(1)]).index_select(0, now.state)
         return (now.prior.sum(1) * final).log() + now.scale, now.doubt, final > 0

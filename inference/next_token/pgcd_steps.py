@@ -25,6 +25,7 @@ from ...circuits.hmm import HMM
 from .backward_table import Backward, BackwardMessage
 from .emission_table import EdgeMessages, EmissionTable, Scores, ragged_arange, row_logsumexp, score, smallest
 from .gcd import GCDQuery
+from .rows import Copied
 from .underflow import Belief, Transition, added, doubt_of_product, least, normalised
 
 SMALLEST_PRODUCT = -650.0  # log of a positive number that float64 holds with room to spare
@@ -187,7 +188,7 @@ def zeros_are_exact(tables: ProductTables, state: SparseState, messages: Message
 
 
 @final
-class SparseSteps:
+class SparseSteps(Copied):
     """Steps on live pairs and edges, with tensors of data-dependent shapes; ``move`` applies the HMM's transition."""
 
     state: SparseState

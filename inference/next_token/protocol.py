@@ -168,9 +168,10 @@ class NextTokenQuery(Protocol):
         """
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
-        """Return log p(v | prefix, accepted) in nats; in the Boolean semiring 0 if v is allowed, else −inf.
+        """Return log p(v | prefix, accepted) in nats: :meth:`log_weights` divided by its ⊕-total over v.
 
-        A row with no tokens left is −inf throughout. Raises :class:`EvidenceError` if a row has tokens left but no mass.
+        In the Boolean semiring that is 0 if v is allowed, else −inf; in MaxProduct it is 0 for the best token. A row with no
+        tokens left is −inf throughout. Raises :class:`EvidenceError` if a row has tokens left but no mass.
         """
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:

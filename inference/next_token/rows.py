@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from copy import copy
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 import torch
@@ -11,16 +12,54 @@ from jaxtyping import Bool, Float, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
-from ...errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
+from ...argument_checks import whole_numbers
+from ...errors import (
+    BudgetTooLarge,
+    BudgetTooSmall,
+    EvidenceError,
+    FormatError,
+    ShapeError,
+    VocabularyMismatch,
+)
 from ..arguments import each_whole, whole
+from ..semirings.base import Boolean, MaxProduct, Semiring
 from .protocol import Budgets, NextTokenQuery, Tokens
 
 UNLIMITED = 2**31  # tokens left if no budget applies
 Shortfall = tuple[int, int | None]  # an infeasible length, and the next feasible one (None: unknown)
 
 
+_ROWS = frozenset({"remaining", "state", "_alpha", "_ended", "_rows"})
+
+
+class Copied:
+    """What every query is: copied with rows of its own and shared tables, by ``copy``, ``deepcopy`` and ``fork``; never pickled.
+
+    The attributes that hold rows are set when rows begin. Asked for before that, they are an :class:`EvidenceError`.
+    """
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _ROWS:
+            raise EvidenceError("the query has no rows yet: call start(batch=…) first")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __copy__(self) -> Self:
+        out = object.__new__(type(self))
+        out.__dict__.update(self.__dict__)
+        return out
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return copy(self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise FormatError(
+            f"a {type(self).__name__} is not pickled: save its automaton and HMM, and make the query again where it is needed"
+        )
+
+
 def check_horizon(horizon: int | None, name: str) -> None:
-    """Raise :class:`BudgetTooSmall` for a horizon below one token."""
+    """Raise :class:`EvidenceError` for a horizon that is no whole number, :class:`BudgetTooSmall` below one token."""
+    horizon = None if horizon is None else whole(horizon, f"{name}: horizon", None)
     if horizon is not None and horizon < 1:
         raise BudgetTooSmall(
             f"{name}: the horizon must be at least one token, not {horizon}", needed=None, given=horizon
@@ -78,16 +117,14 @@ def resume(query: NextTokenQuery, prefixes: Int[Tensor, "batch length"], budgets
 
 def checked_tokens(tokens: Tokens, rows: int, vocab_size: int) -> Int[Tensor, " batch"]:
     """Return one token id per row; raise :class:`VocabularyMismatch` for anything else."""
-    found = torch.as_tensor(tokens)
-    if found.is_floating_point() and found.numel():
-        raise VocabularyMismatch(f"advance: token ids are whole numbers, not {found.dtype}")
+    found = whole_numbers(tokens, "advance: token ids", VocabularyMismatch)
     if found.shape != (rows,):
         raise VocabularyMismatch(
             f"advance: one token for each of {rows} rows, not shape {tuple(found.shape)}"
         )
     if rows and (int(found.min()) < 0 or int(found.max()) >= vocab_size):
         raise VocabularyMismatch(f"advance: a token lies outside the vocabulary of {vocab_size}")
-    return found.long()
+    return found
 
 
 def row_indices(indices: Tensor | Sequence[int] | Sequence[bool], rows: int) -> Int[Tensor, " rows"]:
@@ -124,10 +161,10 @@ def checked_rollback(n: int, length: int) -> int:
 
 
 def conditionals(
-    m: Float[Tensor, "batch vocab"], remaining: Int[Tensor, " batch"], boolean: bool = False
+    m: Float[Tensor, "batch vocab"], remaining: Int[Tensor, " batch"], semiring: Semiring[Any]
 ) -> Float[Tensor, "batch vocab"]:
     """Normalise log m(v) by each row's ⊕-total, in nats, as :meth:`NextTokenQuery.scores` returns it."""
-    total = m.amax(1) if boolean else m.logsumexp(1)
+    total = m.amax(1) if isinstance(semiring, Boolean | MaxProduct) else m.logsumexp(1)
     if bool((total.isneginf() & (remaining.to(total.device) > 0)).any()):
         raise EvidenceError(
             "the chain gives this prefix and its accepted continuations no probability at all"
@@ -202,4 +239,8 @@ def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> 
 def described(query: NextTokenQuery) -> str:
     """Return the repr of a query: its rows, horizon and vocabulary size."""
     horizon = "no horizon" if query.horizon is None else f"a horizon of {query.horizon} tokens"
-    return f"{type(query).__name__}({len(query.remaining)} rows, {horizon}, {query.vocab_size:,} tokens)"
+    try:
+        rows = f"{len(query.remaining)} rows"
+    except EvidenceError:
+        rows = "not started"
+    return f"{type(query).__name__}({rows}, {horizon}, {query.vocab_size:,} tokens)"

@@ -21,7 +21,7 @@ class Shares:
 
     def __init__(self, chain: Chain, betas: Scaled) -> None:
         layers = (chain.left, chain.inputs, chain.right)
-        weights = [t for layer in layers for t in layer.parameters() if t.is_floating_point()]
+        weights = [t.detach() for layer in layers for t in layer.parameters() if t.is_floating_point()]
         positive = [t[t > 0] for t in weights]
         self._step = sum(min(0.0, log(float(t.min()))) for t in positive if t.numel())
         self._least = max((log_least(t.dtype) for t in weights), default=-torch.inf)

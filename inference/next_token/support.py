@@ -23,11 +23,12 @@ from .edge_labels import EdgeLabels
 from .emission_table import EmissionTable
 from .gcd import GCDQuery
 from .pgcd_steps import ProductTables, SparseSteps
+from .rows import Copied
 from .underflow import Belief, Transition
 
 
 @final
-class SupportQuery:
+class SupportQuery(Copied):
     """The tokens to which an HMM and an automaton together give positive probability.
 
     ``masks`` is any mask query of the automaton, of which a fork is used, and ``betas`` its Boolean backward messages if
@@ -45,8 +46,7 @@ class SupportQuery:
         self._steps = SparseSteps(tables, masks.fork(), move)
 
     def __copy__(self) -> Self:
-        out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out = super().__copy__()
         out._steps = self._steps.fork()
         return out
 

@@ -102,6 +102,8 @@ def as_evidence(
         return evidence.to(device)
     if isinstance(evidence, Tensor):
         _must_be_real(evidence, "evidence")
+        if not holds_weights(evidence):
+            evidence = evidence.long()  # of any integer type
         return _read(evidence.to(device), vocab_sizes, device)
     return _read(evidence, vocab_sizes, device)
 
@@ -115,7 +117,8 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
     elif isinstance(evidence, Tensor) and 0 in list(vocab_sizes.values()):
         columns = zip(vocab_sizes.items(), _rows(evidence, 2, len(vocab_sizes)).unbind(1), strict=True)
         items = {v: _whole(column, v) if size else column for (v, size), column in columns}
-    elif holds_weights(evidence):
+    elif isinstance(evidence, Tensor) and holds_weights(evidence):
+        _must_be_weights(evidence, vocab_sizes)
         items = dict(zip(vocab_sizes, _rows(evidence, 3, len(vocab_sizes)).unbind(1), strict=True))
     elif isinstance(evidence, Tensor):
         rows = _rows(evidence, 2, len(vocab_sizes))
@@ -170,6 +173,21 @@ def holds_weights(evidence: EvidenceLike) -> bool:
 def _must_be_real(values: Tensor, what: str) -> None:
     if values.is_complex():
         raise EvidenceError(f"{what} must be of real numbers or integers, not of {values.dtype}")
+
+
+def _must_be_weights(evidence: Tensor, vocab_sizes: Mapping[int, int]) -> None:
+    """Refuse floats that are no weights: observed values given as floats, perhaps with nan where one is missing."""
+    size = next(iter(vocab_sizes.values()), 0)
+    if evidence.ndim not in (2, 3) or (evidence.shape[-2:] != (len(vocab_sizes), size) and size):
+        raise EvidenceError(
+            f"evidence of {evidence.dtype} holds weights, ([batch,] {len(vocab_sizes)} variables, values), not "
+            f"{tuple(evidence.shape)}; observed values are integers, ([batch,] variables), with −1 where one is missing"
+        )
+    if any_if_concrete(evidence.isnan()):
+        raise EvidenceError(
+            "evidence holds nan as a weight; give a variable that is not observed the weight one for every value, or "
+            "give integers, with −1 where a value is missing"
+        )
 
 
 def _rows(evidence: Tensor, ndim: int, variables: int) -> Tensor:
@@ -245,11 +263,12 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
                 f"variable {variable}: weights must be finite, ≥ 0 and of shape (batch, {vocab_size}), not {tuple(item.shape)}"
             )
         return weights.T
+    item = item.long()
     if item.ndim != 1 or any_if_concrete((item < -1) | (item >= vocab_size)):
         raise EvidenceError(
             f"variable {variable}: observed values must be a (batch,) tensor in 0 … {vocab_size - 1} (or −1: marginalised)"
         )
-    tokens: Tensor = item.long()
+    tokens: Tensor = item
     return tokens
 
 

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...argument_checks import whole
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from .evidence import Evidence, EvidenceLike
@@ -23,9 +24,10 @@ from .sample_mpe import best
 def k_best(
     model: Model, k: int, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> tuple[Int[Tensor, "found variables"], Float[Tensor, " found"]]:
-    """Return the k best assignments x, best first, and the log-weight of each one's best explanation in nats.
+    """Return the k best assignments x, best first, and each one's score in nats, that of its best explanation.
 
-    For deterministic models the log-weight is log p(x). Fewer than k are returned if fewer have positive weight. The search
+    The score is the logarithm of the weight of (x, its best latent states), as in :func:`.mpe`; for deterministic models it is
+    log p(x). Fewer than k are returned if fewer have positive weight. The search
     is exact (Lawler 1972). Raises :class:`EvidenceError` if the evidence has probability zero or several rows,
     :class:`CircuitError` for continuous variables.
 
@@ -34,16 +36,15 @@ def k_best(
     >>> import torch
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> values, log_p = tt.inference.k_best(one, 2, n=3)
+    >>> values, scores = tt.inference.k_best(one, 2, n=3)
     >>> values.sum(-1)
     tensor([1, 1])
     """
     known, variables = prepare(model, evidence, n)
     sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
-    if k < 1 or known.batch > 1:
-        raise EvidenceError(
-            f"k_best: asks for k ≥ 1 and evidence of one row, not k = {k} and {known.batch} rows"
-        )
+    k = whole(k, "k_best: k")
+    if known.batch > 1:
+        raise EvidenceError(f"k_best: evidence of one row, not of {known.batch}")
     if not all(sizes.values()):
         raise CircuitError("k_best: a continuous variable has no second best value")
     start = [log_weights(known, v, sizes[v])[0].double().exp() for v in variables]
@@ -76,6 +77,7 @@ def k_best(
     if not found:
         raise EvidenceError("k_best: the evidence has probability zero")
     values, scores = zip(*found, strict=True)
-    return torch.tensor(values, device=known.device), torch.tensor(
-        scores, dtype=torch.float64, device=known.device
+    return (
+        torch.tensor(values, dtype=torch.long, device=known.device),
+        torch.tensor(scores, dtype=torch.float64, device=known.device),
     )

@@ -21,10 +21,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ...argument_checks import whole, whole_numbers
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
-from ...circuits.forward import log_prob
+from ...circuits.forward import checked_lengths, log_prob
 from ...circuits.hmm import HMM
 from ...errors import CircuitError, EvidenceError
 from ...layers import Constant, InputLayer
@@ -49,7 +50,7 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
     if isinstance(model, Circuit):
         known = folded(model)
         return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
-    if n is None:
+    if (n := _length(n)) is None:
         if not isinstance(evidence, _SEQUENCES) or (isinstance(evidence, Tensor) and not evidence.ndim):
             raise EvidenceError("a chain has no length of its own: give n, or evidence for each position")
         if isinstance(evidence, Tensor):
@@ -58,6 +59,11 @@ def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Eviden
             n = len(evidence)
     sizes = dict.fromkeys(range(n), model.vocab_size)
     return as_evidence(evidence, sizes, model.device), list(sizes)
+
+
+def _length(n: int | None) -> int | None:
+    """Return the length of a chain, checked; None if the evidence has to give it."""
+    return None if n is None else whole(n, "n, the length of a chain,", 0)
 
 
 def log_root(
@@ -92,8 +98,7 @@ def root(
     if lengths is None:
         ((_, value),) = messages.totals(model, semiring, evidence, [n], checkpoint)
         return value
-    lengths = lengths.to(evidence.device)
-    _check_lengths(lengths, n, evidence.batch)
+    lengths = checked_lengths(lengths, evidence.batch, n).to(evidence.device)
     if not evidence.batch:
         return semiring.lift(torch.ones(0, device=evidence.device), batched=True)
     rows = torch.arange(evidence.batch, device=lengths.device)
@@ -103,11 +108,6 @@ def root(
         position[lengths == t] = len(roots)
         roots.append(value)
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
-
-
-def _check_lengths(lengths: Tensor, n: int, batch: int) -> None:
-    if lengths.shape != (batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
-        raise EvidenceError(f"lengths must be of shape ({batch},) with values in 0 … {n}")
 
 
 def log_marginal(
@@ -141,11 +141,13 @@ def log_marginal(
     >>> tt.log_marginal(hmm, torch.tensor([[1, -1, 0]])).exp()  # -1: not observed
     tensor([0.2279], dtype=torch.float64)
     """
-    if checkpoint is not None and checkpoint < 1:
-        raise CircuitError(f"log_marginal: checkpoint is a positive number of positions, not {checkpoint}")
+    if checkpoint is not None:
+        whole(checkpoint, "log_marginal: checkpoint", error=CircuitError)
+    n = _length(n)
     if _is_forward(model, evidence, n) and semiring is None and checkpoint is None:
-        return log_prob(model.initial_probs, model.transition, model.emission_probs, evidence, lengths)
+        return log_prob(model.initial_probs, model.transition, model.inputs.table(), evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
+    lengths = None if lengths is None else whole_numbers(lengths, "lengths")
     result = log_root(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
     lost = ~result.isfinite()
     if semiring is None and any_if_concrete(lost):
@@ -192,6 +194,7 @@ def partition(
     >>> round(tt.partition(coin * one, n=3).exp().item(), 4)  # P(exactly one 1 in three throws) = ⅜
     0.375
     """
+    n = _length(n)
     known = log_partition(model, n) if semiring is None and n and isinstance(model, Chain) else None
     return log_marginal(model, None, n=n, semiring=semiring)[0] if known is None else known
 
@@ -267,7 +270,9 @@ def conditional(
     tensor([[0.3427, 0.6573]], dtype=torch.float64)
     """
     evidence, variables = prepare(model, evidence, n)
-    asked = (variable,) if isinstance(variable, int) else variable
+    asked = (
+        tuple(variable) if isinstance(variable, Sequence) else (whole(variable, "conditional: variable", 0),)
+    )
     missing = [v for v in asked if v not in variables]
     if missing or not asked or len(set(asked)) != len(asked):
         raise EvidenceError(f"conditional: query variables {asked} must be distinct and among {variables}")

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ...argument_checks import whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
@@ -55,6 +56,7 @@ def sample(
     >>> words.sum(1)  # each has one 1
     tensor([1, 1, 1, 1])
     """
+    num_samples = whole(num_samples, "sample: num_samples", 0)
     known, variables = prepare(model, evidence, n)
 
     def choose(logits: Tensor) -> Tensor:
@@ -84,11 +86,12 @@ def sample(
 def mpe(
     model: Model, evidence: EvidenceLike = None, *, n: int | None = None
 ) -> tuple[Int[Tensor, "batch variables"], Float[Tensor, " batch"]]:
-    """Return the most probable explanation of the evidence, and its log-weight in nats.
+    """Return the most probable explanation of the evidence, and its score in nats.
 
     That is the x of argmax over (x, latent states) of their joint weight; for deterministic models (unambiguous automata),
-    argmax over x. ``n`` is the length of a chain, where the evidence does not give it. Raises :class:`EvidenceError` if
-    the evidence has probability zero.
+    argmax over x. The score is the logarithm of this joint weight: at most log p(x), which ``log_marginal(model, x)`` gives, and
+    equal to it for deterministic models. ``n`` is the length of a chain, where the evidence does not give it. Raises
+    :class:`EvidenceError` if the evidence has probability zero.
 
     Examples
     --------
@@ -97,9 +100,11 @@ def mpe(
     >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
     >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
     >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
-    >>> values, log_p = tt.mpe(hmm, [1, None, None])
+    >>> values, score = tt.mpe(hmm, [1, None, None])
     >>> values
     tensor([[1, 1, 1]])
+    >>> score, tt.log_marginal(hmm, values)  # of the best hidden path, and of all
+    (tensor([-1.7226], dtype=torch.float64), tensor([-1.4651], dtype=torch.float64))
     """
     values, score = best(model, *prepare(model, evidence, n))
     if bool((score == -torch.inf).any()):
@@ -245,7 +250,7 @@ def _in_order(
             semiring, chain.right.T, observe(semiring, layer, apply(semiring, chain.left.T, alpha), value)
         )
     if not chosen:  # the empty sequence
-        empty = semiring.log(messages.dot(semiring, alpha, outer(semiring, chain.final, evidence.batch)))
+        empty = semiring.log(messages.empty(chain, semiring, evidence.batch))
         choose(empty[:, None])
         return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)

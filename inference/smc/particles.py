@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from .resampling import Resampling
+from .resampling import Resampling, checked
 from .step import Extension, Prefixes
 
 
@@ -131,8 +131,8 @@ class Particles:
     def descendants(self, scheme: Resampling, count: int, generator: Generator) -> Particles:
         """Resample to about ``count`` particles, whose total weight is that of these in expectation."""
         total = self.log_weight.logsumexp(0)
-        drawn = scheme(self.log_weight.softmax(0), generator, count)
-        ancestors, weights = drawn if isinstance(drawn, tuple) else (drawn, None)
+        given = self.log_weight.softmax(0)
+        ancestors, weights = checked(scheme(given, generator, count), given, count, scheme)
         chosen = self.take(ancestors)
         equal = chosen.log_weight.new_full((len(chosen),), -math.log(count))
         chosen.log_weight = total + (equal if weights is None else weights.log())

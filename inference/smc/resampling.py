@@ -16,6 +16,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from ...argument_checks import whole_numbers
+from ...errors import EvidenceError
+
 Ancestors = Int[Tensor, " n"]
 Resampling = Callable[[Tensor, Generator, int], Tensor | tuple[Tensor, Tensor]]
 
@@ -89,6 +92,36 @@ SCHEMES: dict[str, Resampling] = {
     "residual": residual,
     "without-replacement": without_replacement,
 }
+
+
+def checked(
+    drawn: object, weights: Float[Tensor, " particles"], count: int, scheme: Resampling
+) -> tuple[Ancestors, Float[Tensor, " n"] | None]:
+    """Return the ancestors that a scheme returned, and their weights if it gave any.
+
+    Raises :class:`EvidenceError` unless they are ``count`` indices of particles of positive weight, or such indices, at least
+    one, with a weight for each. Whether they are unbiased cannot be seen.
+    """
+    ancestors, new = drawn if isinstance(drawn, tuple) and len(drawn) == 2 else (drawn, None)
+    name = getattr(scheme, "__name__", type(scheme).__name__)
+    found = whole_numbers(ancestors, f"resampling: the ancestors that {name} returned")
+    alive = weights > 0
+    if found.ndim != 1 or not len(found) or (new is None and len(found) != count):
+        wrong = f"a shape {tuple(found.shape)} for {count} particles"
+    elif int(found.min()) < 0 or int(found.max()) >= len(weights):
+        wrong = f"an index outside 0 … {len(weights) - 1}"
+    elif not bool(alive[found].all()):
+        wrong = "a particle of weight zero"
+    elif new is not None and not (
+        isinstance(new, Tensor) and new.shape == found.shape and bool(((new >= 0) & new.isfinite()).all())
+    ):
+        wrong = "weights that are not one finite number ≥ 0 for each index"
+    else:
+        return found, None if new is None else new.to(weights)
+    raise EvidenceError(
+        f"resampling: {name} returned {wrong}; return {count} indices of particles of positive weight, so that each has "
+        f"{count} times its weight copies on average, or a pair of indices and their new weights"
+    )
 
 
 def effective_sample_size(log_weights: Float[Tensor, " n"]) -> float:

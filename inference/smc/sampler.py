@@ -9,6 +9,7 @@ E[Ẑ] = Z. The methods of :mod:`.presets` are this loop with other settings.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -23,6 +24,7 @@ from .potentials import PrefixPotential
 from .proposals import Proposal
 from .request import requests
 from .resampling import Resampling
+from .threads import one_thread
 
 
 class Settings(TypedDict, total=False):
@@ -133,6 +135,8 @@ def smc(
     model's log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
     thousand tokens another token is drawn).
 
+    Torch uses one thread meanwhile if model and HMM are small (5 million parameters each), on the CPU, and no potential is given.
+
     The same seed gives the same result if the strength is given, or was found for the same first prompt. Raises
     :class:`BudgetTooSmall` before the language model is called if no accepted text fits the budget, :class:`VocabularyMismatch`,
     :class:`PotentialError` if a potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and
@@ -168,8 +172,13 @@ def smc(
         beam_factor=beam_factor,
         align=align,
     )
-    settle(given)
-    found = run_requests(given, trace, progress)
+    # What a potential of the user's computes keeps its threads.
+    alone = bool(given) and all(
+        one.potential is None or type(one.potential) is PrefixPotential for one in given
+    )
+    with one_thread(given[0].lm, [one.hmm for one in given]) if alone else nullcontext():
+        settle(given)
+        found = run_requests(given, trace, progress)
     return found[0] if prompt is not None else found
 
 

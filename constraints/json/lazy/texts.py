@@ -152,7 +152,7 @@ class Quoted(Region):
 
     def pattern(self, local: Local) -> Pattern | None:
         found = None if local in (0, 1) else self.inside.pattern(local[0])
-        if found is None:
+        if found is None or found.letters is None:
             return None
         inner = found.to
         return found._replace(leaves=self.quote, to=lambda state, letters: (inner(state, letters),))

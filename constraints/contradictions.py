@@ -1,0 +1,53 @@
+"""Errors of empty languages: they name the parts that contradict each other."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from ..errors import EmptyLanguage, TooManyStates
+from . import limits
+from .automata import dfa
+from .automata.work import attempt
+from .validation import short
+
+if TYPE_CHECKING:
+    from .constraint import Constraint
+
+P = ParamSpec("P")
+C = TypeVar("C", bound="Constraint")
+
+
+def named(build: Callable[P, C]) -> Callable[P, C]:
+    """Decorate a function that builds constraints: each remembers the call, for messages."""
+
+    @functools.wraps(build)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> C:
+        found = build(*args, **kwargs)
+        given = [*map(short, args[:2]), *(f"{name}={short(value)}" for name, value in kwargs.items())]
+        found.written = f"{build.__name__}({', '.join(given)})"
+        return found
+
+    return wrapper
+
+
+def empty_language(constraint: Constraint) -> EmptyLanguage:
+    """Return the error of a constraint that accepts no text."""
+    reason = constraint.why_empty() if constraint.why_empty is not None else ""
+    return EmptyLanguage(f"no text satisfies the constraint{reason or contradicting(constraint.both)}")
+
+
+def contradicting(parts: tuple[Constraint, ...]) -> str:
+    """Return the end of a message: the first part, or pair of parts, of an intersection that accepts no text."""
+    names = [part.written or f"part {i + 1} of {len(parts)}" for i, part in enumerate(parts)]
+    with suppress(TooManyStates), attempt(limits.WORK / 4):
+        for name, part in zip(names, parts, strict=True):
+            if part.is_empty():
+                return f": {name} accepts none"
+        for (one, a), (other, b) in itertools.combinations(zip(names, parts, strict=True), 2):
+            if dfa.intersect(a.finite.bytes_automaton, b.finite.bytes_automaton).is_empty:
+                return f": {one} and {other} contradict each other"
+    return f": {', '.join(names)} contradict each other" if parts else ""

@@ -1,0 +1,77 @@
+"""The keywords for which no value satisfies a schema.
+
+Keywords are left out, outer ones first, as long as the rest has no value either. Of a schema without a value each keyword that is
+then left is needed for that.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from typing import Any
+
+from ...errors import TooManyStates, TractileError
+from .. import limits
+from ..automata.work import attempt
+from ..validation import short
+from .document import Schema
+from .lazy.schema import root_machine, schema_machines
+from .vocabulary import ANNOTATIONS, KEYWORDS, subschemas
+
+MOST_TRIED = 200
+Kept = tuple[str, str, Any]
+"""The path of a schema, a keyword and its value."""
+
+
+def conflict(root: Schema, options: tuple[Any, ...]) -> str:
+    """Return the end of a message that names the keywords; empty if that takes too long to find."""
+    if not isinstance(root, dict):
+        return ": the schema is false"
+    schema, tried = copy.deepcopy(root), 0
+    queue: list[tuple[str, dict[str, Any]]] = [("", schema)]
+    left: list[Kept] = []
+    try:
+        with attempt(limits.WORK):
+            for path, inner in queue:
+                for key in [key for key in inner if key not in ANNOTATIONS]:
+                    value, tried = inner.pop(key), tried + 1
+                    if tried > MOST_TRIED:
+                        return ""
+                    if not has_no_value(schema, options):
+                        inner[key] = value
+                below = [
+                    (f"{path}/{step}", each) for step, each in subschemas(inner) if isinstance(each, dict)
+                ]
+                queue += below
+    except (TooManyStates, RecursionError):
+        return ""
+    for path, inner in queue:
+        held = {step.partition("/")[0] for step, each in subschemas(inner) if isinstance(each, dict) and each}
+        left += [(path, key, value) for key, value in inner.items() if key in KEYWORDS and key not in held]
+    return said(left)
+
+
+def has_no_value(schema: Schema, options: tuple[Any, ...]) -> bool:
+    """Return whether certainly no value satisfies a schema."""
+    with suppress(TractileError):
+        machines, _ = schema_machines(schema, False, options)
+        return root_machine(machines) is None
+    return False
+
+
+def said(left: list[Kept]) -> str:
+    """Return the end of a message: the keywords of the innermost schema if they are several, else all of them."""
+    depth = max((path.count("/") for path, _, _ in left), default=0)
+    inner = [each for each in left if each[0].count("/") == depth]
+    telling = [each for each in inner if each[1] != "type"]
+    some = telling if len(telling) > 1 else inner if len(inner) > 1 else left
+    paths = {path for path, _, _ in some}
+    if not some:
+        return ""
+    if len(paths) == 1:
+        place = f"{next(iter(paths))}: " if paths != {""} else ""
+        names = [f"{key} {short(value)}" for _, key, value in some]
+    else:
+        place, names = "", [f"{path}/{key} {short(value)}" for path, key, value in some]
+    verb = "contradict each other" if len(names) > 1 else "allows no value"
+    return f": {place}{' and '.join(names[:4])}{', among others,' if len(names) > 4 else ''} {verb}"

@@ -1,0 +1,47 @@
+"""One thread for small models: their operations take microseconds, less than waiting for a thread that has no core.
+
+Beside other busy processes each parallel operation waits for its slowest thread. The embedded model with its HMM took 34 s with
+two threads and 2 s with one, on two cores shared with eight processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from ...circuits.hmm import HMM
+
+SMALL = 5_000_000  # parameters of a language model, and of an HMM
+
+
+@contextmanager
+def one_thread(lm: Any, hmms: Iterable[HMM | None]) -> Iterator[None]:
+    """Let torch use one thread within the block if the language model and all HMMs are small and on the CPU.
+
+    The number of threads is that of the calling thread, and is restored after the block. It is never raised. Language models
+    that are not neural networks of torch are left alone.
+    """
+    before = torch.get_num_threads()
+    if before == 1 or not (_is_small(lm) and all(hmm is None or _is_small_hmm(hmm) for hmm in hmms)):
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _is_small(lm: Any) -> bool:
+    network = getattr(lm, "network", None)
+    if not isinstance(network, torch.nn.Module):
+        return False
+    parameters = list(network.parameters())
+    return sum(p.numel() for p in parameters) <= SMALL and all(p.device.type == "cpu" for p in parameters)
+
+
+def _is_small_hmm(hmm: HMM) -> bool:
+    return hmm.device.type == "cpu" and hmm.hidden * (hmm.hidden + hmm.vocab_size) <= SMALL

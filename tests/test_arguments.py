@@ -1,0 +1,278 @@
+"""What public functions do with numbers, token ids and evidence that do not fit: read as meant, or a typed error."""
+
+import copy
+import pickle
+
+import games
+import numpy as np
+import oracle
+import pytest
+import torch
+
+import tractile as tt
+from tractile.errors import EvidenceError, FormatError, ShapeError, TractileError, VocabularyMismatch
+from tractile.inference import (
+    Boolean,
+    Log,
+    MaxProduct,
+    MinPlus,
+    cross_entropy,
+    expectation,
+    k_best,
+    marginals,
+)
+from tractile.layers import Categorical
+
+HMM = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+ONE = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+ANY = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
+NO_NUMBERS = [2.0, 1.5, "3", True, torch.tensor(2.0), None, [2]]
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64]
+NO_TOKENS = [[0.5, 1], [1.0, 0.0], [True, False], torch.tensor([0.5, 1.0]), ["a", "b"], None, 0, [[0], [1]]]
+
+every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
+
+
+def problem():
+    rng = np.random.default_rng(0)
+    edges = [(0, 0, 0), (0, 1, 1), (1, 0, 0), (1, 1, 1)]
+    return games.Problem(oracle.random_hmm(rng, 3, 2), oracle.OracleFSA(edges, [0], [0, 1], 2), 3)
+
+
+# ------------------------------------------------------------------------------------------------ whole numbers
+
+
+@pytest.mark.parametrize("wrong", [-1, *NO_NUMBERS], ids=repr)
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda n: tt.sample(HMM, n, n=3),
+        lambda n: k_best(HMM, n, n=3),
+        lambda n: tt.conditional(HMM, [1, None], n),
+        lambda n: HMM.unroll(n),
+        lambda n: tt.NextToken(HMM, 3, Log()).start(n),
+        lambda n: tt.gcd(ONE, n),
+        lambda n: tt.inference.GCDQuery(ONE, horizon=n).start().mask() if n is not None else tt.gcd(ONE, n),
+        lambda n: tt.gcd(ONE, 3).start(1).forced(n),
+        lambda n: tt.gcd(ONE, 3).start(1).rollback(n),
+        lambda n: tt.Automaton.from_edges([(0, 1, 0)], 0, [0], n),
+        lambda n: tt.Automaton.from_edges([(0, 1, n)], 0, [0], 2) if n != [2] else tt.gcd(ONE, n),
+        lambda n: tt.Automaton.from_edges([(0, 1, 0)], 0, [n], 2),
+    ],
+)
+def test_what_is_no_whole_number_is_refused(ask, wrong):
+    with pytest.raises(TractileError):
+        ask(wrong)
+
+
+@pytest.mark.parametrize("wrong", [-1, 2.0, 1.5, "3", True, torch.tensor(2.0), [2]], ids=repr)
+@pytest.mark.parametrize(
+    "query", ["partition", "log_marginal", "support", "sample", "mpe", "entropy", "marginals"]
+)
+def test_the_length_of_a_chain_is_a_whole_number(query, wrong):
+    ask = getattr(tt, query, None) or getattr(tt.inference, query)
+    with pytest.raises(EvidenceError, match="n, the length of a chain, must be a whole number, 0 or more"):
+        ask(ONE, n=wrong)
+
+
+def test_integers_of_other_kinds_are_numbers():
+    expected = tt.partition(HMM * ONE, n=3)
+    for n in (np.int32(3), torch.tensor(3), torch.tensor(3, dtype=torch.uint8)):
+        assert tt.partition(HMM * ONE, n=n) == expected
+        assert tt.sample(HMM, n, n=n).shape == (3, 3)
+
+
+# ------------------------------------------------------------------------------------------------ token ids
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_token_ids_may_be_of_any_integer_type(dtype):
+    x, lengths = torch.tensor([[1, 0, 1], [0, 1, 0]]), torch.tensor([3, 2])
+    y = x.to(dtype)
+    for ask in (
+        lambda x, n: HMM.log_prob(x),
+        lambda x, n: HMM.log_prob(x, n),
+        lambda x, n: tt.log_marginal(HMM * ANY, x, lengths=n),
+        lambda x, n: tt.log_marginal(HMM.unroll(3), x),
+        lambda x, n: marginals(HMM, x)[1],
+        lambda x, n: tt.log_marginal(HMM, {0: x[:, 0], 2: x[:, 1]}, n=3),
+        lambda x, n: torch.tensor(ONE.accepts(x[0])),
+    ):
+        assert torch.equal(ask(y, lengths.to(dtype)), ask(x, lengths))
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_queries_read_token_ids_of_any_integer_type(kind, dtype):
+    query, other = (kind.make(problem()).start(2, 3) for _ in range(2))
+    query.advance(torch.tensor([1, 0]).to(dtype))
+    other.advance([1, 0])
+    assert torch.equal(query.log_weights(), other.log_weights())
+
+
+@every_kind
+@pytest.mark.parametrize("wrong", [*NO_TOKENS, [1, 2], [-1, 0], [0]], ids=repr)
+def test_queries_refuse_what_is_no_token(kind, wrong):
+    query = kind.make(problem()).start(2, 3)
+    before = query.log_weights()
+    with pytest.raises(VocabularyMismatch, match="advance"):
+        query.advance(wrong)
+    assert torch.equal(query.log_weights(), before)
+
+
+@pytest.mark.parametrize("wrong", [[1.5], ["a"], [True], [2], [-1], 1], ids=repr)
+def test_an_automaton_refuses_what_is_no_token(wrong):
+    with pytest.raises(VocabularyMismatch, match="accepts"):
+        ONE.accepts(wrong)
+
+
+@pytest.mark.parametrize(
+    "lm", [tt.CircuitLM(HMM), tt.TableLM({(): [-0.6931471805599453] * 2})], ids=["hmm", "table"]
+)
+def test_an_exact_language_model_refuses_what_is_no_token(lm):
+    for wrong in ([2], [-1], [0.5], [True]):
+        with pytest.raises(VocabularyMismatch, match="the prompt"):
+            lm.start([wrong])
+    lm.start([[], [1]])
+    for tokens in ([0, 2], [0, -2], [0], [0.5, 1.0]):
+        with pytest.raises(VocabularyMismatch, match="advance"):
+            lm.advance(torch.tensor(tokens))
+    before = lm.log_probs()
+    lm.advance(torch.tensor([-1, -1]))  # both rows wait
+    assert torch.equal(lm.log_probs(), before)
+
+
+# ------------------------------------------------------------------------------------------------ edges
+
+
+@pytest.mark.parametrize(
+    ("edges", "start", "accept", "said"),
+    [
+        ([(0, 0)], 0, [0], "an edge is"),
+        ([0], 0, [0], "an edge is"),
+        ([(0, 1.5, 1)], 0, [1], "a token must be a whole number"),
+        ([(0, torch.tensor([0.5]), 1)], 0, [1], "a token must be a whole number"),
+        ([(0, "a", 1)], 0, [1], "a token must be a whole number"),
+        ([(0, 1, 1.5)], 0, [1], "a state must be a whole number"),
+        ([(0, 1, -1)], 0, [0], "a state must be a whole number, 0 or more"),
+        ([(0, 1, 0)], 0.5, [0], "a state must be a whole number"),
+        ([(0, 2, 0)], 0, [0], "a token lies outside"),
+    ],
+)
+def test_edges_are_whole_numbers(edges, start, accept, said):
+    with pytest.raises(ShapeError, match=said):
+        tt.Automaton.from_edges(edges, start, accept, vocab_size=2)
+
+
+def test_one_accepting_state_needs_no_list():
+    made = tt.Automaton.from_edges([(0, torch.tensor([0, 1]), 1)], start=0, accept=1, vocab_size=2)
+    assert made.edges() == [(0, 1, [0, 1])]
+    assert made.accept_states == [1]
+    assert made.accepts(torch.tensor([1]))
+
+
+# ------------------------------------------------------------------------------------------------ evidence
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4), (3, 4)])
+def test_values_given_as_floats_are_refused_by_their_shape(shape):
+    coins = tt.circuits.builders.factorised([Categorical(torch.full((1, 3), 1 / 3))] * 4)
+    values = torch.zeros(shape)
+    for wrong in (values, values.masked_fill(torch.arange(4) == 2, torch.nan)):
+        with pytest.raises(EvidenceError) as raised:
+            tt.log_marginal(coins, wrong)
+        assert f"not {shape}" in str(raised.value)
+        assert "−1 where one is missing" in str(raised.value)
+
+
+def test_a_weight_that_is_nan_is_refused():
+    coins = tt.circuits.builders.factorised([Categorical(torch.full((1, 3), 1 / 3))] * 4)
+    with pytest.raises(EvidenceError, match="nan as a weight"):
+        tt.log_marginal(coins, torch.full((4, 3), torch.nan))
+    assert tt.log_marginal(coins, torch.ones(4, 3)).abs() < 1e-6
+
+
+# ------------------------------------------------------------------------------------------------ no tokens at all
+
+BOTH_ENDS = tt.Automaton.from_edges([(0, 0, 1), (1, 1, 0)], start=[0, 1], accept=[0, 1], vocab_size=2)
+
+
+@pytest.mark.parametrize(
+    "model", [HMM, ANY, HMM * ANY, HMM.unroll(0), ANY.unroll(0), (HMM * ANY).unroll(0)], ids=repr
+)
+def test_every_query_is_certain_of_the_empty_sequence(model):
+    """An HMM chooses no hidden state where there is no token: the best explanation has weight one, as the only one."""
+    n = None if isinstance(model, tt.Circuit) else 0
+    for semiring in (None, Boolean(), Log(), MaxProduct(), MinPlus()):
+        assert tt.partition(model, n=n, semiring=semiring).abs() < 1e-6
+    for values, score in (tt.mpe(model, n=n), k_best(model, 3, n=n)):
+        assert (values.shape, values.dtype, score.abs().max() < 1e-6) == ((1, 0), torch.long, True)
+    assert tt.sample(model, 2, n=n).shape == (2, 0)
+    assert tt.entropy(model, n=n, joint=True) == 0
+    assert tt.count(model, n=n, paths=True) == 1
+    assert marginals(model, n=n) == {}
+
+
+def test_the_empty_sequence_where_it_is_not_accepted_or_in_two_ways():
+    assert tt.partition(ONE, n=0) == -torch.inf
+    with pytest.raises(EvidenceError, match="probability zero"):
+        tt.mpe(ONE, n=0)
+    with pytest.raises(tt.errors.CircuitError, match="no sequence"):
+        tt.entropy(ONE, n=0)
+    assert (tt.count(BOTH_ENDS, n=0), tt.count(BOTH_ENDS, n=0, paths=True)) == (1, 2)
+    assert tt.mpe(BOTH_ENDS, n=0)[1] == tt.mpe(BOTH_ENDS.unroll(0))[1] == 0
+    assert tt.entropy(ANY, n=0) == cross_entropy(ANY, ANY, n=0) == 0
+    assert expectation(HMM, ANY, n=0) == 1
+
+
+# ------------------------------------------------------------------------------------------------ queries
+
+
+def answer(query, name):
+    found = getattr(query, name)
+    return found() if callable(found) else found
+
+
+@every_kind
+def test_a_query_without_rows_says_so(kind):
+    query = kind.make(problem())
+    assert "not started" in repr(query)
+    for ask in (
+        "mask", "scores", "log_weights", "words", "bitmask", "ended", "forced", "remaining",
+        *(("lookahead", "log_lookahead") if query.has_lookahead else ()),
+    ):  # fmt: skip
+        with pytest.raises(EvidenceError, match=r"no rows yet: call start"):
+            answer(query, ask)
+    for move in (lambda: query.advance([0]), lambda: query.select([0]), lambda: query.validate([[0]])):
+        with pytest.raises(EvidenceError, match=r"no rows yet: call start"):
+            move()
+    assert query.fork().start(1, 3).mask().any()
+    with pytest.raises(EvidenceError):
+        query.mask()
+
+
+@every_kind
+def test_a_deep_copy_goes_its_own_way(kind):
+    query = kind.make(problem()).start(2, 3)
+    query.advance([0, 1])
+    other = copy.deepcopy({"query": query})["query"]
+    before = query.log_weights()
+    other.advance([1, 1])
+    other.select([0])
+    assert torch.equal(query.log_weights(), before)
+    query.advance([1, 1])
+    assert torch.equal(other.log_weights(), query.log_weights()[:1])
+
+
+@every_kind
+def test_a_query_is_not_pickled(kind):
+    with pytest.raises(FormatError, match="not pickled"):
+        pickle.dumps(kind.make(problem()).start(2, 3))
+
+
+def test_scores_are_divided_by_the_total_of_the_semiring():
+    best = tt.NextToken(HMM, 4, MaxProduct()).start(1)
+    assert best.scores().max() == 0
+    best.advance([1])
+    best.advance([0])
+    assert best.ended() == tt.mpe(HMM, [1, 0])[1]

@@ -1,0 +1,45 @@
+"""Errors of constraints without a text name what contradicts."""
+
+import pytest
+
+import tractile as tt
+
+C = tt.constraints
+VOCAB = tt.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_token_id=256)
+
+
+def a(value, **more):
+    return {"type": "object", "required": ["a"], "properties": {"a": value, "b": {"type": "string"}}, **more}
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda: C.keywords(["dog"]) & C.forbidden_words(["dog"]), "keywords(['dog']) and forbidden_words(['dog'])"),
+        (lambda: C.keywords(["dog"]) & C.text_length(0, 50) & C.forbidden_words(["dog"]), "keywords(['dog']) and forbidden"),
+        (lambda: C.text_length(0, 9) & (C.regex("a+") & C.literal("b")), "regex('a+') and literal('b') contradict"),
+        (lambda: C.json_schema({"type": "string"}) & C.regex("[0-9]+"), "json_schema({'type': 'string'}) and regex('[0-9]+')"),
+        (lambda: C.json_schema({"type": "integer", "minimum": 5, "maximum": 4}), ": minimum 5 and maximum 4 contradict"),
+        (lambda: C.json_schema(a({"type": "integer", "minimum": 5, "maximum": 4})), "/properties/a: minimum 5 and maximum 4"),
+        (lambda: C.json_schema({"allOf": [{"type": "number", "minimum": 5}, {"maximum": 4}]}),
+         "/allOf/0/minimum 5 and /allOf/1/maximum 4"),
+        (lambda: C.json_schema({"type": "string", "enum": [1, 2]}), "type 'string' and enum [1, 2] contradict"),
+        (lambda: C.json_schema({"$ref": "#/$defs/x", "$defs": {"x": {"const": "b", "pattern": "^a"}}}),
+         "/$defs/x: const 'b' and pattern '^a'"),
+        (lambda: C.json_schema(False), "the schema is false"),
+    ],
+)  # fmt: skip
+def test_the_parts_that_contradict_are_named(make, parts):
+    constraint = make()
+    for asked in (constraint.shortest, lambda: constraint.compile(VOCAB)):
+        with pytest.raises(tt.EmptyLanguage, match="no text satisfies the constraint") as caught:
+            asked()
+        assert parts in str(caught.value)
+
+
+def test_constraints_that_contradict_only_together_are_all_named():
+    found = C.regex("[ab]") & C.regex("[bc]") & C.regex("[ac]")
+    with pytest.raises(
+        tt.EmptyLanguage, match=r"regex\('\[ab\]'\), regex\('\[bc\]'\), regex\('\[ac\]'\) contradict"
+    ):
+        found.compile(VOCAB)

@@ -1,0 +1,44 @@
+"""JSON Schemas as the output of ``tt.generate``: integers are integers, mistakes named, what Python cannot read is refused."""
+
+import pytest
+
+import tractile as tt
+
+INTEGERS = {"type": "array", "items": {"type": "integer"}, "minItems": 3, "maxItems": 3}
+
+
+def test_integers_of_a_schema_have_no_point():
+    found = tt.constraints.output_type(INTEGERS)
+    assert found.constraint.accepts("[10, 3, -100]")
+    for text in ("[10, 3, 1.0]", "[10, 3, -0]", "[10, 3.00, 1]"):
+        assert not found.constraint.accepts(text)
+    assert tt.constraints.output_type({"type": "number"}).constraint.accepts("2.5")
+
+
+def test_generated_integers_are_ints():
+    model, tokenizer = tt.embedded.load_lm()
+    for seed in range(2):
+        values = tt.generate(
+            model, tokenizer, "Numbers: ", INTEGERS, max_new_tokens=30, samples=4, particles=4, seed=seed
+        )
+        assert all(len(value) == 3 and all(type(each) is int for each in value) for value in values)
+
+
+def test_strict_refuses_keywords_that_no_draft_has():
+    misspelt = {"type": "object", "propertys": {"a": {"type": "integer"}}}
+    assert tt.constraints.output_type(misspelt).constraint.accepts("{}")
+    model, tokenizer = tt.embedded.load_lm()
+    for call in (
+        tt.constraints.output_type,
+        lambda output, **how: tt.generate(model, tokenizer, "x", output, **how),
+    ):
+        with pytest.raises(tt.UnsupportedConstraint, match="propertys"):
+            call(misspelt, strict=True)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "1" * 5_000])
+def test_a_text_that_python_cannot_read_is_refused(text):
+    found = tt.constraints.output_type({})
+    assert not found.accepts(text)
+    with pytest.raises(tt.errors.FormatError, match="cannot read"):
+        found.parse(text)

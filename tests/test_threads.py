@@ -1,0 +1,125 @@
+"""Small models use one thread of torch: parallel operations of microseconds wait for threads that have no core."""
+
+import threading
+from contextlib import contextmanager
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import tractile as tt
+from tractile.inference.smc import LookaheadProposal, importance_sampling, threads
+
+VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
+FA = tt.constraints.regex("[ab]{1,4}").compile(VOCAB)
+HMM = tt.HMM.random(3, 4, seed=0)
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    assert torch.get_num_threads() == 2, "the number of threads is restored"
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def network():
+    """A model whose operations are too small to be shared out, whatever the number of threads."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=4, **sizes))
+
+
+@contextmanager
+def threads_of(network):
+    """Collect the numbers of threads with which the network is evaluated."""
+    seen = set()
+    hook = network.register_forward_hook(lambda *_: seen.add(torch.get_num_threads()))
+    yield seen
+    hook.remove()
+
+
+def ask(network, **settings):
+    lm = tt.TransformersLM(network, None, eos_token_id=0)
+    return tt.smc(lm, [1], FA, particles=2, max_new_tokens=4, **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"hmm": HMM, "proposal": LookaheadProposal(1.0)}, {"hmm": HMM}],
+    ids=["gcd", "pgcd", "pilot"],
+)
+def test_small_models_use_one_thread(network, settings):
+    with threads_of(network) as seen:
+        ask(network, **settings)
+    assert seen == {1}
+
+
+def test_generate_and_importance_sampling(network):
+    lm = tt.TransformersLM(network, None, eos_token_id=0)
+    constraint = tt.constraints.regex("[ab]{1,4}")
+    constraint = tt.constraints.OutputType(constraint, str)
+    with threads_of(network) as seen:
+        for method in ("gcd", "full-is", "awrs"):
+            tt.generate(lm, VOCAB, [1], constraint, particles=2, max_new_tokens=6, method=method)
+        importance_sampling(lm, [1], FA, particles=2, max_new_tokens=4)
+    assert seen == {1}
+
+
+def test_larger_models_and_hmms_keep_the_threads(network, monkeypatch):
+    monkeypatch.setattr(threads, "SMALL", HMM.hidden * (HMM.hidden + HMM.vocab_size))
+    with threads_of(network) as seen:  # of some hundred parameters
+        ask(network)
+    assert seen == {2}
+    count = sum(p.numel() for p in network.parameters())
+    monkeypatch.setattr(threads, "SMALL", count)
+    for hidden, used in ((3, 1), (40, 2)):
+        with threads_of(network) as seen:
+            ask(network, hmm=tt.HMM.random(hidden, 4, seed=0), proposal=LookaheadProposal(1.0))
+        assert seen == {used}
+
+
+def test_a_potential_of_the_user_keeps_the_threads(network):
+    seen = set()
+    ask(network, potential=lambda text: seen.add(torch.get_num_threads()) or 1.0)
+    assert seen == {2}
+
+
+def test_the_number_is_restored_after_an_error_and_never_raised(network):
+    with pytest.raises(tt.BudgetTooSmall):
+        tt.smc(tt.TransformersLM(network, None, eos_token_id=0), [1], FA, max_new_tokens=1)
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    with threads_of(network) as seen:
+        ask(network)
+    assert seen == {1} == {torch.get_num_threads()}
+    torch.set_num_threads(2)
+
+
+def test_other_threads_keep_theirs(network):
+    """The number belongs to the calling thread: calls that overlap restore what each of them found."""
+    found, inside, leave = {}, threading.Event(), threading.Event()
+
+    def run(name, number):
+        torch.set_num_threads(number)
+
+        def wait(*_):
+            inside.set()
+            leave.wait(30)
+
+        hook = network.register_forward_hook(wait)
+        try:
+            ask(network)
+        finally:
+            hook.remove()
+        found[name] = torch.get_num_threads()
+
+    worker = threading.Thread(target=run, args=("worker", 2))
+    worker.start()
+    assert inside.wait(30)
+    assert torch.get_num_threads() == 2
+    leave.set()
+    worker.join()
+    assert found == {"worker": 2}

@@ -1,0 +1,188 @@
+"""Weights that are no weights are refused where a layer or model is made, and where a caller's function returns them."""
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile.circuits import mixture
+from tractile.circuits.builders import factorised
+from tractile.circuits.chain import Chain
+from tractile.circuits.weighted_hmm import WeightedHMM
+from tractile.errors import EvidenceError, FormatError, ShapeError
+from tractile.inference import Log, Trainable
+from tractile.inference.smc import importance_sampling, multinomial, without_replacement
+from tractile.layers import Categorical, Dense, Diagonal, Gaussian, Identity, Monarch
+from tractile.layers.dense_tensor import DenseTensor
+
+NAN, INF = float("nan"), float("inf")
+
+
+def logs(*p):
+    return torch.tensor(p, dtype=torch.float64).log()
+
+
+# ------------------------------------------------------------------------------------------------ layers
+
+COIN = factorised([Categorical(torch.tensor([[0.5, 0.5]]))])
+MAKERS = {
+    "Categorical": lambda w: Categorical(torch.tensor([[0.5, w]])),
+    "Dense": lambda w: Dense(torch.tensor([[0.5, w]])),
+    "Diagonal": lambda w: Diagonal(torch.tensor([0.5, w])),
+    "DenseTensor": lambda w: DenseTensor(torch.tensor([[0.5, w]]), 1),
+    "Monarch": lambda w: Monarch([torch.tensor([[[0.5, w], [0.5, 0.5]]]), torch.ones(1, 2, 1)]),
+    "mixture": lambda w: mixture([0.5, w], [COIN, COIN]),
+    "cp": lambda w: tt.circuits.builders.cp([Categorical(torch.ones(2, 2))], torch.tensor([0.5, w])),
+    "HMM: initial": lambda w: tt.HMM([1 - w, w], torch.eye(2), torch.ones(2, 1)),
+    "HMM: transition": lambda w: tt.HMM([0.5, 0.5], [[1 - w, w], [0.5, 0.5]], torch.ones(2, 1)),
+    "HMM: emission": lambda w: tt.HMM([1.0], [[1.0]], [[1 - w, w]]),
+    "Chain: final": lambda w: Chain(
+        (torch.ones(1),), Identity(1), Categorical(torch.ones(1, 2)), Identity(1), (torch.tensor([w]),)
+    ),
+    "map": lambda w: COIN.map(lambda t: t * w),
+}
+
+
+@pytest.mark.parametrize("weight", [-0.5, NAN, INF])
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_weight_that_is_negative_or_no_number_is_refused(name, weight):
+    with pytest.raises(ShapeError):
+        MAKERS[name](weight)
+    if not name.startswith("HMM"):
+        MAKERS[name](0.0)
+
+
+@pytest.mark.parametrize(("mean", "variance"), [(NAN, 1.0), (INF, 1.0), (0.0, NAN), (0.0, INF), (0.0, -1.0)])
+def test_a_gaussian_of_no_numbers_is_refused(mean, variance):
+    with pytest.raises(ShapeError, match="Gaussian"):
+        Gaussian(torch.tensor([mean]), torch.tensor([variance]))
+
+
+def test_a_transpose_is_the_operator_of_the_same_weights():
+    for one in (Dense(torch.rand(2, 3)), Monarch([torch.rand(2, 3, 3), torch.rand(2, 3, 2)])):
+        assert torch.equal(one.T.dense(), one.dense().T)
+        assert one.T.shape == one.shape[::-1]
+        assert torch.equal(one.T.T.dense(), one.dense())
+
+
+# ------------------------------------------------------------------------------------------------ an HMM with weights
+
+
+def test_the_weights_of_an_hmm_count_in_every_query():
+    hmm, weights = tt.HMM.random(3, 4, seed=1, dtype=torch.float64), logs(0.2, 0.5, 1.0, 0.7)
+    weighted, x = WeightedHMM(hmm, weights), torch.tensor([[0, 3, 2], [1, 1, -1]])
+    soft = weights.exp().expand(1, 3, 4)
+    expected = hmm.log_prob(x[:1]) + weights[x[0]].sum()
+    assert torch.allclose(tt.log_marginal(weighted, x[:1]), expected)
+    assert torch.allclose(tt.log_marginal(weighted, x[:1], semiring=Log()), expected)
+    assert torch.allclose(weighted.log_prob(x[:1]), expected)
+    assert torch.allclose(tt.partition(weighted, n=3), tt.log_marginal(hmm, soft)[0])
+    assert torch.equal(weighted.emission_probs, hmm.emission_probs)
+
+
+def test_a_weighted_hmm_moves_as_a_whole_and_is_not_saved_in_part(tmp_path):
+    weighted = WeightedHMM(tt.HMM.random(3, 4, seed=1, dtype=torch.float64), logs(0.2, 0.5, 1.0, 0.7))
+    moved = weighted.to(dtype=torch.float32)
+    assert moved.base.emission_probs.dtype == moved.emission_probs.dtype == torch.float32
+    assert torch.allclose(tt.partition(moved, n=2), tt.partition(weighted, n=2), atol=1e-6)
+    for save in (weighted.save, weighted.save_pretrained):
+        with pytest.raises(FormatError, match="save its `base`"):
+            save(tmp_path / "hmm")
+
+
+# ------------------------------------------------------------------------------------------------ resampling
+
+LM = tt.TableLM({(): logs(0.6, 0.4), (0,): logs(0.1, 0.9), (1,): logs(0.7, 0.3)})
+FA = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2), (2, [0, 1], 3)], 0, 3, 2)
+NONSENSE = {
+    "too few": lambda w, g, n: multinomial(w, g, n)[1:],
+    "none": lambda w, g, n: multinomial(w, g, n)[:0],
+    "a table": lambda w, g, n: multinomial(w, g, n)[None],
+    "out of range": lambda w, g, n: multinomial(w, g, n) + len(w),
+    "negative": lambda w, g, n: multinomial(w, g, n) - len(w),
+    "no indices": lambda w, g, n: w,
+    "nothing": lambda w, g, n: None,
+    "the dead": lambda w, g, n: torch.full((n,), int(w.argmin())),
+    "too few weights": lambda w, g, n: (multinomial(w, g, n), torch.ones(n - 1)),
+    "negative weights": lambda w, g, n: (multinomial(w, g, n), torch.full((n,), -1.0)),
+    "no weights": lambda w, g, n: (multinomial(w, g, n), torch.full((n,), NAN)),
+}
+
+
+def run(scheme):
+    return tt.smc(
+        LM, [], FA, "lcd", particles=20, max_new_tokens=3, ess_threshold=INF, resampling=scheme, seed=0
+    )
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_a_scheme_that_returns_nonsense_is_refused(name):
+    kills = tt.smc(LM, [], FA, "lm", particles=20, max_new_tokens=3, seed=0)
+    assert any(p.log_weight == -INF for p in kills.particles)  # so that there are dead particles to choose
+    with pytest.raises(EvidenceError, match="resampling"):
+        tt.smc(
+            LM,
+            [],
+            FA,
+            "lm",
+            particles=20,
+            max_new_tokens=3,
+            ess_threshold=INF,
+            resampling=NONSENSE[name],
+            seed=0,
+        )
+
+
+@pytest.mark.parametrize("scheme", [multinomial, without_replacement])
+def test_a_scheme_of_ones_own_is_used_as_it_is(scheme):
+    assert run(lambda w, g, n: scheme(w, g, n)).log_evidence == run(scheme).log_evidence
+
+
+# ------------------------------------------------------------------------------------------------ speculative sampling
+
+
+@pytest.mark.parametrize("proposal", ["gcd", "pgcd", "pgcd-mixture"])
+def test_a_draft_that_the_model_cannot_continue_has_failed(proposal):
+    """After 0 the constraint wants a 2, to which the model gives zero."""
+    lm = tt.TableLM({(): logs(0.5, 0.5, 0, 0), (0,): logs(0, 0, 0, 1.0), (1,): logs(0, 0, 1.0, 0)})
+    fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 2, 2)], 0, 2, 4)
+    hmm = tt.HMM.random(2, 4, seed=0, dtype=torch.float64)
+    found = tt.speculative(lm, [], fa, hmm, proposal, particles=400, max_new_tokens=2, seed=0).posterior
+    assert not found.failed
+    assert abs(found.log_evidence - logs(0.5)) < 0.15
+    assert {p.token_ids for p in found.particles if p.weight > 0} == {(1, 2)}
+    assert all(p.log_weight == -INF for p in found.particles if p.token_ids != (1, 2))
+    never = tt.TableLM({(): logs(0, 0, 0.5, 0.5)})
+    failed = tt.speculative(never, [], fa, hmm, proposal, particles=4, max_new_tokens=2)
+    assert failed.posterior.failed
+    assert failed.posterior.log_evidence == -INF
+    assert failed.passes_saved <= 0
+
+
+# ------------------------------------------------------------------------------------------------ parameters in training
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_an_hmm_in_training_guides_as_its_numbers_do(tolerance):
+    hmm = tt.HMM.random(3, 2, seed=0, dtype=torch.float64)
+    learned = Trainable(hmm)()
+    assert learned.emission_probs.requires_grad
+    for fa in (FA, tt.Automaton.from_edges([(0, [0, 1], 1), (0, 1, 2), (1, 1, 2), (2, [0, 1], 3)], 0, 3, 2)):
+        query, other = (tt.pgcd(m, fa, 3, tolerance=tolerance).start(2) for m in (learned, hmm))
+        for one in (query, other):
+            one.advance([0, 1])
+            one.rollback(1)
+            one.advance([1, 0])
+        assert torch.allclose(query.scores(), other.scores())
+        assert torch.allclose(query.log_lookahead(), other.log_lookahead())
+        assert not query.scores().requires_grad
+
+
+@pytest.mark.parametrize("proposal", ["gcd", "pgcd", "pgcd-mixture"])
+@pytest.mark.parametrize("sample", [tt.smc, importance_sampling])
+def test_samplers_take_an_hmm_in_training(sample, proposal):
+    hmm = tt.HMM.random(3, 2, seed=0, dtype=torch.float64)
+    found = [
+        sample(LM, [], FA, proposal, one, particles=8, max_new_tokens=3, seed=0).log_evidence
+        for one in (Trainable(hmm)(), hmm)
+    ]
+    assert found[0] == pytest.approx(found[1])
