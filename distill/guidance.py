@@ -56,7 +56,7 @@ def guidance(
 ) -> dict[str, Guidance]:
     """Compare guides: sample texts that ``fa`` accepts by P-GCD with each HMM, and by GCD for None.
 
-    A guide may be a function of the prompt, such as an HMM that begins where a :class:`ContextHead` says. Raises as
+    A guide may be a function of the prompt, such as an HMM that has read it. Raises as
     :func:`tractile.smc` does.
 
     Examples

@@ -57,18 +57,10 @@ class LanguageModel(Protocol):
 
 @runtime_checkable
 class Forking(LanguageModel, Protocol):
-    """A language model that can be copied, so that potentials can look ahead."""
+    """A language model that can be copied."""
 
     def fork(self) -> LanguageModel:
         """Return an independent copy with the same rows."""
-
-
-@runtime_checkable
-class Hidden(LanguageModel, Protocol):
-    """A language model that exposes its hidden states."""
-
-    def hidden(self) -> Float[Tensor, "batch dim"]:
-        """Return the hidden state of each row from which the next token's probabilities are computed."""
 
 
 @runtime_checkable

@@ -106,10 +106,6 @@ class CircuitLM(ExactLM):
         self._hidden = torch.cat(hidden)
         self._finished = torch.zeros(len(hidden), dtype=torch.bool)
 
-    def hidden(self) -> Float[Tensor, "batch dim"]:
-        """Return p(z_t | x_<t), the distribution of the hidden state that emits the next token."""
-        return self._hidden
-
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
         return _pin((self._hidden @ self._emission).log(), self._finished, self.eos_token_id)
 

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """The result of evaluating a prompt: its keys and values, the next token's log p, the last token's hidden state."""
+    """The result of evaluating a prompt: its keys and values, and the next token's log p."""
 
     layers: Layers
     log_probs: Float[Tensor, "1 vocab"]
-    hidden: Float[Tensor, "1 dim"] | None
 
 
 @final
@@ -44,7 +43,7 @@ class TransformersLM(Multiplies):
 
     If the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is the
     tokenizer's and p_lm is normalised without the other outputs. The model is put into evaluation mode. ``tokenizer`` may be
-    None if prompts are token ids. ``keep_hidden`` keeps the last hidden states, for twists on them.
+    None if prompts are token ids.
 
     Raises :class:`EvidenceError` for an encoder–decoder, for a model without a cache or without logits of the next token, and
     for prompts of unequal length if the model takes no position ids and misreads padding; :class:`ContextTooLong` past the
@@ -66,7 +65,6 @@ class TransformersLM(Multiplies):
         temperature: float = 1.0,
         *,
         eos_token_id: int | None = None,
-        keep_hidden: bool = False,
         share_prompts: bool = True,
         keep_prompts: int = 0,
     ) -> None:
@@ -74,7 +72,7 @@ class TransformersLM(Multiplies):
             raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
         self._cache_argument = cache_argument(model)
         self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
-        self._keep_hidden, self._keep_prompts = keep_hidden, keep_prompts
+        self._keep_prompts = keep_prompts
         outputs = model.config.vocab_size
         self.vocab_size: int = outputs if tokenizer is None else min(outputs, len(tokenizer))
         self.eos_token_id: int | None = eos_token_id
@@ -86,7 +84,6 @@ class TransformersLM(Multiplies):
         self._texts = TokenizerTexts(tokenizer, self.eos_token_id)
         self._log_probs: Float[Tensor, "batch vocab"]
         self._selected: Int[Tensor, " rows"] | None = None  # rows of _log_probs still to be selected
-        self._hidden: Float[Tensor, "batch dim"] | None = None
         self._mask: Int[Tensor, "batch length"] | None = None
         self._finished: Bool[Tensor, " batch"]
         self._lengths: Int[Tensor, " batch"]  # in tokens, on the CPU
@@ -180,7 +177,7 @@ class TransformersLM(Multiplies):
             if one is None:
                 self._begin([row])
                 log_probs = self._forward(torch.tensor([row]))
-                one = Read(layers_of(self._cache), log_probs, self._hidden)
+                one = Read(layers_of(self._cache), log_probs)
             self._read[tuple(row)] = one
             read.append(one)
         for old in list(self._read)[: -self._keep_prompts or None]:
@@ -188,8 +185,6 @@ class TransformersLM(Multiplies):
         self._begin(rows)
         self._shared = SharedPrompts([one.layers for one in read])
         self._log_probs = torch.cat([one.log_probs for one in read])
-        if self._keep_hidden:
-            self._hidden = torch.cat([one.hidden for one in read if one.hidden is not None])
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
         if self._selected is not None:
@@ -215,19 +210,12 @@ class TransformersLM(Multiplies):
         fork._shared = None if self._shared is None else self._shared.fork()
         return fork
 
-    def hidden(self) -> Float[Tensor, "batch dim"]:
-        """Return the last layer's output at the last token of each row. Raises :class:`EvidenceError` unless kept."""
-        if self._hidden is None:
-            raise EvidenceError("TransformersLM: hidden states are not kept; give keep_hidden=True")
-        return self._hidden
-
     def _advance_some(self, tokens: Int[Tensor, " batch"]) -> None:
         """Append tokens to some rows; waiting rows (−1) are not evaluated."""
         moving, waiting = (tokens >= 0).nonzero()[:, 0], (tokens < 0).nonzero()[:, 0]
         if not len(moving):
             return
         finished, log_probs, lengths = self._finished, self.log_probs(), self._lengths
-        hidden = self._hidden
         if self._shared is not None:
             shared = copy(self._shared)
             self.select(moving)
@@ -239,8 +227,6 @@ class TransformersLM(Multiplies):
         self._finished = finished.index_copy(0, moving.to(finished.device), self._finished)
         self._log_probs = log_probs.index_copy(0, moving.to(finished.device), self._log_probs)
         self._lengths = lengths.index_copy(0, moving, self._lengths)
-        if hidden is not None and self._hidden is not None:
-            self._hidden = hidden.index_copy(0, moving.to(finished.device), self._hidden)
 
     def _advance_padded(
         self, tokens: Int[Tensor, " batch"], moving: Int[Tensor, " some"], waiting: Int[Tensor, " others"]
@@ -270,8 +256,6 @@ class TransformersLM(Multiplies):
         self._finished = self._finished[indices]
         # log_probs is wide and often not read before the next token: its rows are selected when it is read.
         self._selected = indices if self._selected is None else self._selected[indices]
-        if self._hidden is not None:
-            self._hidden = self._hidden[indices]
         if self._mask is not None:
             self._mask = self._mask[indices]
 
@@ -297,12 +281,11 @@ class TransformersLM(Multiplies):
         """Append tokens to each row in one pass; return log p_lm(next token) after each. −1 at the end of a row is padding.
 
         :meth:`keep` must follow. From here on rows do not share their prompt's keys and values. Raises :class:`EvidenceError`
-        with ``keep_hidden``, and for a model that takes no position ids or whose cache is not of keys and values.
+        for a model that takes no position ids or whose cache is not of keys and values.
         """
-        if "position_ids" not in self._accepts or self._cache_argument == "cache_params" or self._keep_hidden:
+        if "position_ids" not in self._accepts or self._cache_argument == "cache_params":
             raise EvidenceError(
-                "TransformersLM: drafted tokens need a model that takes position_ids and keeps keys and values, and "
-                "keep_hidden=False"
+                "TransformersLM: drafted tokens need a model that takes position_ids and keeps keys and values"
             )
         if self._shared is not None:
             (self._cache, self._mask), self._shared = self._shared.unshared(), None
@@ -352,8 +335,6 @@ class TransformersLM(Multiplies):
         elif self._mask is not None:
             options["position_ids"] = (self._mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         options = {name: value for name, value in options.items() if name in self._accepts}
-        if self._keep_hidden:
-            options["output_hidden_states"] = True
         options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
         # States have absorbed the padding in the first pass, so a model of states alone gets no mask after it.
         masked = self._cache is None or self._cache_argument == "past_key_values" or attends(self._cache)
@@ -363,8 +344,6 @@ class TransformersLM(Multiplies):
             )
         if self._shared is None:
             self._cache = cache_of(self._model, output, self._cache_argument)
-        if self._keep_hidden:
-            self._hidden = output.hidden_states[-1][:, -1]
         self._selected = None
         logits = logits_of(self._model, output)[:, -last:, : self.vocab_size].flatten(0, 1).float()
         logits = logits if self._temperature == 1.0 else logits / self._temperature

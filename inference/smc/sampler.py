@@ -3,7 +3,7 @@
 Each of K particles draws a token from a proposal; its weight is multiplied by the proposal's weight and by the ratio of
 potentials; if the effective sample size falls below a threshold, K ancestors are drawn and all weights become equal.
 The estimate of Z = Σ_x p_lm(x) 1[x ∈ C] Ψ(x) is the product of the mean weights at each resampling and at the end:
-E[Ẑ] = Z. The methods of :mod:`.presets` are this loop with other settings.
+E[Ẑ] = Z.
 """
 
 from __future__ import annotations
