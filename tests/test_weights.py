@@ -10,7 +10,8 @@ from tractile.circuits.chain import Chain
 from tractile.circuits.weighted_hmm import WeightedHMM
 from tractile.errors import EvidenceError, FormatError, ShapeError
 from tractile.inference import Log, Trainable
-from tractile.inference.smc import importance_sampling, multinomial, without_replacement
+from tractile.inference.smc import importance_sampling
+from tractile.inference.smc.resampling import multinomial, without_replacement
 from tractile.layers import Categorical, Dense, Diagonal, Gaussian, Identity, Monarch
 from tractile.layers.dense_tensor import DenseTensor
 
