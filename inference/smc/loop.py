@@ -62,9 +62,8 @@ class Run:
         self.recorder: Recorder | None = None
         # Log-weights of particles that hit the token budget before the constraint was satisfied.
         self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
-        self.refused: list[
-            str
-        ] = []  # complete texts that satisfy the constraint and to which the potential gave zero
+        # Complete texts that satisfy the constraint and to which the potential gave zero.
+        self.refused: list[str] = []
         self._replay, self._undisturbed, self._steps = replay, undisturbed, 0
 
     def resumed(self, particles: Particles, steps: int) -> Run:
