@@ -20,12 +20,13 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import NoParticleSurvived
-from ..inference.arguments import whole
-from ..inference.smc.arguments import ConstraintLike, check_normalised
+from ..inference.arguments import an_hmm, whole
+from ..inference.smc.arguments import ConstraintLike, a_language_model, check_normalised
 from ..inference.smc.potentials import PrefixPotential
 from ..inference.smc.proposals import GCDProposal, LookaheadProposal
-from ..inference.smc.settings import settings_of_one
+from ..inference.smc.settings import SamplerSettings, settings_of_one
 from ..inference.smc.step import Step
+from ..inference.threads import one_thread
 from ..lm.base import LanguageModel, Prompt
 
 
@@ -75,19 +76,19 @@ def beam_search(
     """
     who, beams = "beam_search", whole(beams, "beam_search: beams")
     proposal = GCDProposal() if hmm is None else LookaheadProposal()
-    settings, prompt = settings_of_one(
-        who,
-        lm,
-        prompt,
-        fa,
-        proposal,
-        hmm,
-        PrefixPotential(),
-        tokenizer=tokenizer,
-        max_new_tokens=max_new_tokens,
-    )
-    lm, eos = settings.lm, settings.eos
-    check_normalised(lm, who)
+    lm = a_language_model(lm, tokenizer, who)
+    hmm = None if hmm is None else an_hmm(hmm, f"{who}: hmm")
+    with one_thread(lm, hmm):
+        settings, prompt = settings_of_one(
+            who, lm, prompt, fa, proposal, hmm, PrefixPotential(), tokenizer=tokenizer, max_new_tokens=max_new_tokens,
+        )  # fmt: skip
+        check_normalised(lm, who)
+        return search(settings, prompt, beams, guided=hmm is not None)
+
+
+def search(settings: SamplerSettings, prompt: Prompt, beams: int, guided: bool) -> list[Beam]:
+    """Run the search; ``guided``: whether beams are ranked with the HMM's lookahead."""
+    lm, eos, max_new_tokens = settings.lm, settings.eos, settings.max_new_tokens
     query = settings.query.start(1)
     lm.start([prompt])
     prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)
@@ -96,7 +97,7 @@ def beam_search(
         last = t + 1 == max_new_tokens
         step = Step(lm.log_probs(), query, prefixes, eos_token_id=eos, last=last)
         total = log_p[:, None] + step.log_probs.masked_fill(~step.mask, -torch.inf).double().cpu()
-        rank = total if hmm is None or last else total + step.lookahead.cpu()
+        rank = total + step.lookahead.cpu() if guided and not last else total
         complete = torch.full_like(total, -torch.inf)
         if last:
             complete = total

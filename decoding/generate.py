@@ -17,8 +17,8 @@ from ..inference.smc.presets import PRESETS, Preset
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.sampler import smc
 from ..inference.smc.settings import PROPOSALS
-from ..inference.smc.threads import one_thread
 from ..inference.smc.user_potential import FunctionPotential
+from ..inference.threads import one_thread
 from ..lm.base import Prompt
 
 T = TypeVar("T")
@@ -158,7 +158,7 @@ def generate(
             "generate: the preset uses no constraint, so its texts have no value; choose another method"
         )
     hmm = None if hmm is None else an_hmm(hmm, f"{who}: hmm")
-    with one_thread(lm, [hmm]):
+    with one_thread(lm, hmm):
         if isinstance(used, Preset):
             budgets = broadcast(max_new_tokens, len(prompts), "max_new_tokens", who)
             runs = [

@@ -16,6 +16,7 @@ from typing import Any, overload
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import not_negative, whole
+from ..threads import one_thread
 from .arguments import ConstraintLike, PotentialLike, a_potential, broadcast, check_seed, read
 from .attribute import looking_ahead
 from .batch import Request, Resampled, run_requests
@@ -27,7 +28,6 @@ from .potentials import Potential, PrefixPotential
 from .proposals import Proposal
 from .resampling import Resampling
 from .settings import a_proposal, a_scheme, unconstrained
-from .threads import one_thread
 
 
 @overload
@@ -185,7 +185,7 @@ def smc(
     resampled = Resampled(a_scheme(resampling), ess_threshold, beam_factor)
     # What a potential of the user's computes keeps its threads.
     alone = all(one is None or type(one) is PrefixPotential for one in own)
-    with one_thread(lm, given) if alone else nullcontext():
+    with one_thread(lm, *given) if alone else nullcontext():
         settle(lm, requests, resampled)
         found = run_requests(lm, requests, resampled, trace, progress)
     return found[0] if prompt is not None else found

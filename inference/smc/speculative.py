@@ -23,9 +23,10 @@ from ...circuits.hmm import HMM
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
 from ...lm.drafts import Extending, StepByStep
-from ..arguments import whole
+from ..arguments import an_hmm, whole
 from ..next_token.protocol import NextTokenQuery
-from .arguments import ConstraintLike, check_seed
+from ..threads import one_thread
+from .arguments import ConstraintLike, a_language_model, check_seed
 from .posterior import Posterior
 from .potentials import PrefixPotential
 from .proposals import LookaheadProposal, Proposal, Tabular, draw_tokens, is_table
@@ -117,22 +118,17 @@ def speculative(
             f"speculative: {type(wanted).__name__} gives no probabilities within the budget's mask; choose "
             '"gcd", "pgcd" or "pgcd-mixture"'
         )
-    settings, prompt = settings_of_one(
-        who,
-        lm,
-        prompt,
-        fa,
-        wanted,
-        hmm,
-        PrefixPotential(),
-        tokenizer=tokenizer,
-        max_new_tokens=max_new_tokens,
-        needs=Knowledge.HMM,
-    )
-    run = _Run(settings, wanted, prompt, particles, draft, generator)
-    while len(run.live):
-        run.round()
-    return run.result()
+    lm = a_language_model(lm, tokenizer, who)
+    hmm = an_hmm(hmm, f"{who}: hmm")
+    with one_thread(lm, hmm):
+        settings, prompt = settings_of_one(
+            who, lm, prompt, fa, wanted, hmm, PrefixPotential(), tokenizer=tokenizer,
+            max_new_tokens=max_new_tokens, needs=Knowledge.HMM,
+        )  # fmt: skip
+        run = _Run(settings, wanted, prompt, particles, draft, generator)
+        while len(run.live):
+            run.round()
+        return run.result()
 
 
 def acceptance(q: Table, d: Table) -> Table:
