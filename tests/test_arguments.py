@@ -153,6 +153,13 @@ def test_an_exact_language_model_refuses_what_is_no_token(lm):
     assert torch.equal(lm.log_probs(), before)
 
 
+def test_a_transformer_refuses_prompts_of_another_vocabulary():
+    lm = tt.TransformersLM(*tt.embedded.load_lm())
+    for wrong in ([lm.vocab_size + 10**6], [-1], [0.5]):
+        with pytest.raises(VocabularyMismatch, match="prompt"):
+            lm.start([[1], wrong])
+
+
 # ------------------------------------------------------------------------------------------------ edges
 
 
