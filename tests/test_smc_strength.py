@@ -277,7 +277,7 @@ def test_a_posterior_says_what_its_guide_did():
 def test_where_nothing_finds_it_that_is_an_error():
     lm, fsa = CASES["ended"]
     with pytest.raises(tt.errors.EvidenceError, match="hmm="):
-        tt.smc(lm, [], as_automaton(fsa), max_new_tokens=N)
+        tt.smc(lm, [], as_automaton(fsa), "pgcd", max_new_tokens=N)
     with pytest.raises(tt.errors.EvidenceError, match="give a number"):
         tt.smc(
             lm,
