@@ -27,7 +27,6 @@ from .parts.automaton import Part, Twins
 from .parts.tokens import LimitedTokens
 from .vocabulary.vocabulary import Vocabulary
 
-
 MOST_STATES = 1 << 14  # met by texts that are checked, beyond which they are met anew
 
 
