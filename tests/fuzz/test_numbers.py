@@ -37,7 +37,7 @@ def numbers(draw):
     texts = []
     for _ in range(2):
         places = draw(st.integers(0, 4))
-        zeros = draw(st.integers(0, 3))
+        zeros = draw(st.integers(0, 3)) if mantissa else 0
         digits = (str(mantissa) + "0" * zeros).rjust(places + 1, "0")
         whole, fraction = digits[: len(digits) - places], digits[len(digits) - places :]
         written = whole + ("." + fraction if places else "")
