@@ -142,6 +142,10 @@ class Automaton(Chain, LanguageMixin):
         graph, token_class = convert.from_edges(edges, start, accept, vocab_size)
         return cls(graph.transitions, token_class, graph.start, graph.accept, graph.num_states, eos_token_id)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the queries kept with the automaton: another process makes its own."""
+        return {name: value for name, value in vars(self).items() if name not in ("_guided", "_masking")}
+
     @property
     def num_states(self) -> int:
         """S, the number of states."""
@@ -175,6 +179,7 @@ class Automaton(Chain, LanguageMixin):
 
     def determinize(self, limit: int = DETERMINIZE_LIMIT) -> Automaton:
         """Return a deterministic automaton of the same language. Raises :class:`TooManyStates` past ``limit`` states."""
+        limit = whole(limit, "determinize: limit", 0, ShapeError)
         return self._same_language(
             algorithms.determinize(self.partitioned.graph, limit), self.partitioned.labels.tokens
         )
@@ -194,6 +199,7 @@ class Automaton(Chain, LanguageMixin):
         >>> nfa.is_unambiguous, nfa.is_deterministic
         (True, False)
         """
+        limit = whole(limit, "minimize: limit", 0, ShapeError)
         graph = algorithms.trim(algorithms.determinize(self.partitioned.graph, limit))
         return self._same_language(algorithms.minimize(graph), self.partitioned.labels.tokens)
 

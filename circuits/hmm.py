@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
+from ..argument_checks import whole
 from ..errors import FormatError, ShapeError
 from ..layers import Categorical, Dense, Identity, Monarch, Operator
 from ..layers.functorch_utils import any_if_concrete
@@ -96,7 +97,7 @@ class HMM(Chain):
     ) -> HMM:
         """Make an HMM with random parameters; ``transition`` is "dense" or "monarch" (two factors, as square as H allows).
 
-        Raises :class:`ShapeError` for another kind of transition.
+        Raises :class:`ShapeError` for another kind of transition, and for sizes that are not whole numbers of at least 1.
 
         Examples
         --------
@@ -107,7 +108,11 @@ class HMM(Chain):
         >>> sum(p.numel() for p in hmm.transition.parameters())  # 6 · 2 + 6 · 3, where a dense matrix has 36
         30
         """
-        generator = torch.Generator().manual_seed(seed)
+        hidden, vocab_size = (
+            whole(size, f"HMM.random: {name}", 1, ShapeError)
+            for size, name in ((hidden, "hidden"), (vocab_size, "vocab_size"))
+        )
+        generator = torch.Generator().manual_seed(whole(seed, "HMM.random: seed", None, ShapeError))
 
         def rows(*shape: int) -> Tensor:
             return torch.softmax(1.5 * torch.randn(*shape, generator=generator, dtype=torch.float64), -1).to(

@@ -35,7 +35,7 @@ class ConstraintAutomaton(Automaton):
         finite: Callable[[], Automaton],
         guide: Callable[[int], Automaton],
     ) -> None:
-        self.lazy: RecordingTokens | LimitedTokens = lazy
+        self._lazy: RecordingTokens | LimitedTokens = lazy
         self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
@@ -61,6 +61,14 @@ class ConstraintAutomaton(Automaton):
         if name not in WRITTEN_OUT or "_make_finite" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return getattr(self.finite, name)
+
+    @property
+    def lazy(self) -> RecordingTokens | LimitedTokens:  # type: ignore[override]
+        """The automaton with states created on demand. A new one takes over when many states have been met: what holds states
+        keeps theirs."""
+        if self._lazy.full:
+            self._lazy = self._lazy.renewed()
+        return self._lazy
 
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:
@@ -99,19 +107,21 @@ class ConstraintAutomaton(Automaton):
         return torch.device("cpu")
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
-        state = self._after(tokens)
-        return UNREACHABLE if state == -1 else self.lazy.fewest(state)
+        lazy, state = self._after(tokens)
+        return UNREACHABLE if state == -1 else lazy.fewest(state)
 
     def accepts_tokens(self, tokens: Sequence[int]) -> bool:
-        return self.lazy.accepting(self._after(tokens))
+        lazy, state = self._after(tokens)
+        return lazy.accepting(state)
 
-    def _after(self, tokens: Sequence[int]) -> int:
-        state = self.lazy.start_state
+    def _after(self, tokens: Sequence[int]) -> tuple[RecordingTokens | LimitedTokens, int]:
+        lazy = self.lazy
+        state = lazy.start_state
         for token in tokens:
             if state == -1:
                 break
-            state = self.lazy.step(state, token)
-        return state
+            state = lazy.step(state, token)
+        return lazy, state
 
 
 def compiled_again(make: Callable[[], Automaton]) -> Automaton:

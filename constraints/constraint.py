@@ -205,6 +205,8 @@ class Constraint:
         ``vocab`` is a :class:`Vocabulary`, or a tokenizer that :meth:`Vocabulary.from_tokenizer` reads. ``eos_token_id`` is
         the end token (EOS) if that is not the vocabulary's own. With ``require_eos=False`` a sequence that ends in an
         accepted text without EOS is accepted too. Special tokens are never allowed; EOS only where the text is complete.
+        Of a lazy constraint, a vocabulary in which some byte of UTF-8 is no token by itself gets the automaton of ``finite``;
+        ``narrowed`` of the result says what that leaves out.
 
         With ``cache=True`` the result is kept on disk and read from there the next time, by other processes too
         (``TRACTILE_CACHE`` names the directory); a cached ``json_schema`` is not even built. With ``canonical=True`` each

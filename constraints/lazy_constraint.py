@@ -27,6 +27,8 @@ from .parts.automaton import Part, Twins
 from .parts.tokens import LimitedTokens
 from .vocabulary.vocabulary import Vocabulary
 
+MOST_STATES = 1 << 14  # met by texts that are checked, beyond which they are met anew
+
 
 class LazyConstraint(Constraint):
     """A language given by a stack automaton; ``finite`` is the largest regular subset that fits.
@@ -104,6 +106,8 @@ class LazyConstraint(Constraint):
 
     def accepts(self, text: str | bytes) -> bool:
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        if len(self._states.configurations) > MOST_STATES:
+            self._states = Numbered(RecordingAutomaton(self.automaton.renewed()))
         return self._states.accepts(data)
 
     def is_empty(self) -> bool:

@@ -23,8 +23,9 @@ from ..errors import NoParticleSurvived
 from ..inference.arguments import whole
 from ..inference.smc.arguments import ConstraintLike, check_normalised
 from ..inference.smc.proposals import GCDProposal, LookaheadProposal
-from ..inference.smc.request import requests
+from ..inference.smc.request import Request, requests
 from ..inference.smc.step import Step
+from ..inference.threads import one_thread
 from ..lm.base import LanguageModel, Prompt
 
 
@@ -77,9 +78,15 @@ def beam_search(
     (request,) = requests(
         who, lm, prompt, None, fa, proposal, hmm, tokenizer=tokenizer, max_new_tokens=max_new_tokens
     )
-    lm, eos = request.lm, request.eos
-    check_normalised(lm, who)
-    query = request.prepare().query.start(1)
+    check_normalised(request.lm, who)
+    with one_thread(request.lm, request.hmm):
+        return search(request.prepare(), beams)
+
+
+def search(request: Request, beams: int) -> list[Beam]:
+    """Run the search; beams are ranked with the HMM's lookahead if the request has an HMM."""
+    lm, eos, max_new_tokens, guided = request.lm, request.eos, request.max_new_tokens, request.hmm is not None
+    query = request.query.start(1)
     lm.start([request.prompt])
     prefixes, log_p = torch.zeros(1, 0, dtype=torch.long), torch.zeros(1, dtype=torch.float64)
     done: list[tuple[float, tuple[int, ...]]] = []  # a heap, the worst first
@@ -87,7 +94,7 @@ def beam_search(
         last = t + 1 == max_new_tokens
         step = Step(lm.log_probs(), query, prefixes, eos_token_id=eos, last=last)
         total = log_p[:, None] + step.log_probs.masked_fill(~step.mask, -torch.inf).double().cpu()
-        rank = total if hmm is None or last else total + step.lookahead.cpu()
+        rank = total + step.lookahead.cpu() if guided and not last else total
         complete = torch.full_like(total, -torch.inf)
         if last:
             complete = total

@@ -15,8 +15,8 @@ from ..inference.smc.boundaries import at_end
 from ..inference.smc.posterior import Posterior
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.sampler import smc
-from ..inference.smc.threads import one_thread
 from ..inference.smc.user_potential import FunctionPotential
+from ..inference.threads import one_thread
 from ..lm.base import Prompt
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ def generate(
     valid = [checks[id(kind)] for kind in kinds]
     used = None if method is None else a_proposal(method, name=f"{who}: method")
     hmm = None if hmm is None else an_hmm(hmm, f"{who}: hmm")
-    with one_thread(lm, [hmm]):
+    with one_thread(lm, hmm):
         runs = smc(
             lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles,
             max_new_tokens=max_new_tokens, seed=seed, potential=valid,

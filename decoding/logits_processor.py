@@ -11,6 +11,7 @@ dropped, and assisted generation appends several tokens and takes some back.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, final
 
@@ -26,6 +27,7 @@ from ..inference.arguments import Compilable, an_automaton, an_hmm, whole
 from ..inference.next_token.gcd import gcd
 from ..inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ..inference.smc.arguments import ConstraintLike
+from ..inference.threads import one_thread
 from ..token_bytes import tokenizer_fingerprint
 from .constrained_rows import ConstrainedRows, GroupedRows, check_weights
 
@@ -87,16 +89,20 @@ class ConstraintLogitsProcessor:
         numbers = {id(one): number for number, one in enumerate(distinct)}
         self._part_of = [numbers[id(one)] for one in fas]
         horizon = max(self._budgets) + max(self._prefixes)
-        self._rows = GroupedRows(
-            [
-                ConstrainedRows(
-                    gcd(one, horizon) if hmm is None else pgcd(hmm, one, horizon, tolerance=GUIDE_TOLERANCE),
-                    strength=strength,
-                    mixture=mixture,
-                )
-                for one in distinct
-            ]
-        )
+        self._hmm = hmm
+        with self._few_threads():
+            self._rows = GroupedRows(
+                [
+                    ConstrainedRows(
+                        gcd(one, horizon)
+                        if hmm is None
+                        else pgcd(hmm, one, horizon, tolerance=GUIDE_TOLERANCE),
+                        strength=strength,
+                        mixture=mixture,
+                    )
+                    for one in distinct
+                ]
+            )
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
         self._copies = 1  # rows of each prompt
@@ -109,8 +115,12 @@ class ConstraintLogitsProcessor:
         self, input_ids: Int[Tensor, "rows length"], scores: Float[Tensor, "rows vocab"]
     ) -> Float[Tensor, "rows vocab"]:
         """Return the scores weighed by the HMM, if there is one, and −∞ for every token that the constraint forbids."""
-        self._follow(input_ids.cpu())
-        return self._rows.apply(scores)
+        with self._few_threads():
+            self._follow(input_ids.cpu())
+            return self._rows.apply(scores)
+
+    def _few_threads(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._hmm is None else one_thread(self._hmm)
 
     def _follow(self, ids: Int[Tensor, "rows length"]) -> None:
         """Take back, reorder and append tokens so that the rows hold these ids; begin anew for other prompts."""

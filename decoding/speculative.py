@@ -29,6 +29,7 @@ from ..inference.smc.potentials import LookaheadPotential
 from ..inference.smc.proposals import LookaheadProposal, Proposal, Tabular, draw_tokens, is_table
 from ..inference.smc.request import Request, requests
 from ..inference.smc.step import Knowledge, Step
+from ..inference.threads import one_thread
 from ..lm.base import LanguageModel, Prompt
 from ..lm.drafts import Extending, StepByStep
 
@@ -129,10 +130,11 @@ def speculative(
         max_new_tokens=max_new_tokens,
         seed=seed,
     )
-    run = _Run(request.prepare(LookaheadPotential()), wanted, draft)
-    while len(run.live):
-        run.round()
-    return run.result()
+    with one_thread(request.lm, request.hmm):
+        run = _Run(request.prepare(LookaheadPotential()), wanted, draft)
+        while len(run.live):
+            run.round()
+        return run.result()
 
 
 def acceptance(q: Table, d: Table) -> Table:

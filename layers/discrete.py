@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
+from ..argument_checks import whole
 from ..errors import CircuitError, ShapeError
 from .functorch_utils import any_if_concrete
 from .incidence import Incidence
@@ -78,8 +79,7 @@ class Coins(Table):
 
     def __init__(self, probs: Float[Tensor, " units"], trials: int) -> None:
         name = type(self).__name__
-        if trials < 1:
-            raise ShapeError(f"{name}: the number of trials must be positive, not {trials}")
+        trials = whole(trials, f"{name}: the number of trials", 1, ShapeError)
         if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
             raise ShapeError(
                 f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}"
@@ -164,8 +164,7 @@ class Indicator(InputLayer):
     """
 
     def __init__(self, vocab_size: int) -> None:
-        if vocab_size < 1:
-            raise ShapeError(f"Indicator: the number of values must be positive, not {vocab_size}")
+        vocab_size = whole(vocab_size, "Indicator: the number of values", 1, ShapeError)
         self.unit_dims, self.vocab_size = (vocab_size,), vocab_size
         self.identity = Incidence(
             torch.arange(vocab_size), torch.arange(vocab_size), (vocab_size, vocab_size)

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..argument_checks import whole_numbers
+from ..argument_checks import whole, whole_numbers
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError, VocabularyMismatch
 from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
@@ -21,6 +21,8 @@ class ExactLM(Multiplies):
     """The end token and the vocabulary of a language model over token ids; abstract."""
 
     def __init__(self, vocab_size: int, eos_token_id: int | None, vocabulary: TokenBytes | None) -> None:
+        if eos_token_id is not None:
+            eos_token_id = whole(eos_token_id, "the end-of-sequence token", None, VocabularyMismatch)
         if eos_token_id is not None and not 0 <= eos_token_id < vocab_size:
             raise VocabularyMismatch(
                 f"the end-of-sequence token {eos_token_id} is not among the {vocab_size} tokens"

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..errors import ContextTooLong, EvidenceError
+from ..errors import ContextTooLong, EvidenceError, VocabularyMismatch
 from .architectures import cache_argument, cache_of, logits_of
 from .base import LanguageModel, Prompt, _pin
 from .padding import beside, check_layers, check_padding
@@ -81,7 +81,7 @@ class TransformersLM(Multiplies):
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
         self._pads = False  # whether the model's treatment of padding has been checked
         self._accepts = inspect.signature(model.forward).parameters
-        self._texts = TokenizerTexts(tokenizer, self.eos_token_id)
+        self._texts, self._inputs = TokenizerTexts(tokenizer, self.eos_token_id), int(outputs)
         self._log_probs: Float[Tensor, "batch vocab"]
         self._selected: Int[Tensor, " rows"] | None = None  # rows of _log_probs still to be selected
         self._mask: Int[Tensor, "batch length"] | None = None
@@ -130,6 +130,11 @@ class TransformersLM(Multiplies):
 
     def start(self, prompts: Sequence[Prompt]) -> None:
         rows = [self._texts.encode(prompt) for prompt in prompts]
+        if wrong := [token for row in rows for token in row if not 0 <= token < self._inputs]:
+            raise VocabularyMismatch(
+                f"TransformersLM: a prompt has the token {wrong[0]}, which lies outside the model's {self._inputs:,}; was it "
+                "encoded by another tokenizer?"
+            )
         self._begin(rows)
         if self._sharing():
             self._start_shared(rows)

@@ -20,6 +20,8 @@ from tractile.inference import (
     expectation,
     k_best,
     marginals,
+    renyi_divergence,
+    renyi_entropy,
 )
 from tractile.layers import Categorical
 
@@ -50,6 +52,15 @@ def problem():
         lambda n: k_best(HMM, n, n=3),
         lambda n: tt.conditional(HMM, [1, None], n),
         lambda n: HMM.unroll(n),
+        lambda n: tt.HMM.random(n, 3),
+        lambda n: tt.HMM.random(2, n),
+        lambda n: tt.HMM.random(2, 3, seed=n) if n != -1 else HMM.unroll(n),
+        lambda n: tt.layers.Indicator(n),
+        lambda n: tt.layers.Binomial(torch.tensor([0.5]), n),
+        lambda n: tt.CircuitLM(HMM, eos_token_id=n) if n is not None else HMM.unroll(n),
+        lambda n: ONE.determinize(limit=n),
+        lambda n: ONE.minimize(limit=n),
+        lambda n: tt.pgcd(HMM, ONE, 3, memory=n) if n is not None else HMM.unroll(n),
         lambda n: tt.NextToken(HMM, 3, Log()).start(n),
         lambda n: tt.gcd(ONE, n),
         lambda n: tt.inference.GCDQuery(ONE, horizon=n).start().mask() if n is not None else tt.gcd(ONE, n),
@@ -142,6 +153,13 @@ def test_an_exact_language_model_refuses_what_is_no_token(lm):
     assert torch.equal(lm.log_probs(), before)
 
 
+def test_a_transformer_refuses_prompts_of_another_vocabulary():
+    lm = tt.TransformersLM(*tt.embedded.load_lm())
+    for wrong in ([lm.vocab_size + 10**6], [-1], [0.5]):
+        with pytest.raises(VocabularyMismatch, match="prompt"):
+            lm.start([[1], wrong])
+
+
 # ------------------------------------------------------------------------------------------------ edges
 
 
@@ -217,8 +235,14 @@ def test_the_empty_sequence_where_it_is_not_accepted_or_in_two_ways():
     assert tt.partition(ONE, n=0) == -torch.inf
     with pytest.raises(EvidenceError, match="probability zero"):
         tt.mpe(ONE, n=0)
-    with pytest.raises(tt.errors.CircuitError, match="no sequence"):
-        tt.entropy(ONE, n=0)
+    for entropy in (
+        tt.entropy,
+        lambda model, n: renyi_entropy(model, 2, n=n),
+        lambda model, n: renyi_divergence(model, ANY, 2, n=n),
+        lambda model, n: renyi_divergence(model, ANY, 0.5, n=n),
+    ):
+        with pytest.raises(tt.errors.CircuitError, match="no sequence"):
+            entropy(ONE, n=0)
     assert (tt.count(BOTH_ENDS, n=0), tt.count(BOTH_ENDS, n=0, paths=True)) == (1, 2)
     assert tt.mpe(BOTH_ENDS, n=0)[1] == tt.mpe(BOTH_ENDS.unroll(0))[1] == 0
     assert tt.entropy(ANY, n=0) == cross_entropy(ANY, ANY, n=0) == 0
@@ -268,6 +292,14 @@ def test_a_deep_copy_goes_its_own_way(kind):
 def test_a_query_is_not_pickled(kind):
     with pytest.raises(FormatError, match="not pickled"):
         pickle.dumps(kind.make(problem()).start(2, 3))
+
+
+def test_an_automaton_is_pickled_without_its_queries():
+    one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, 1, 2)
+    tt.smc(tt.CircuitLM(HMM), [], one, "pgcd", HMM, particles=4, max_new_tokens=3, seed=0)
+    for again in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one)):
+        assert again.edges() == one.edges()
+        assert tt.gcd(again, 3).start(1).mask().tolist() == tt.gcd(one, 3).start(1).mask().tolist()
 
 
 def test_scores_are_divided_by_the_total_of_the_semiring():

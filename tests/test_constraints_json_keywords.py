@@ -268,7 +268,7 @@ def test_many_alternatives_that_say_the_same():
 def test_compilations_leave_nothing_behind():
     """What is compiled before a schema, in whatever order, changes nothing of it."""
     rng = random.Random(1)
-    schemas = [schema for schema, _, _ in CASES]
+    schemas = [schema for schema, _, _ in CASES[::3]]
 
     def sizes(order):
         found = {}
@@ -306,7 +306,7 @@ def test_orders():
     many = {"properties": {f"k{i}": {} for i in range(30)}}
     assert json_schema(many, order="any").accepts('{"k29": 0, "k1": 0}')
     with pytest.raises(tt.TooManyStates):
-        finite_json(many, order="any")
+        tt.Limits(work=200_000).run(lambda: finite_json(many, order="any"))
     auto = finite_json({**many, "required": ["k9"]}, order="auto")
     assert auto.accepts('{"k1": 0, "k9": 0}')
     assert not any(auto.accepts(t) for t in ('{"k9": 0, "k1": 0}', '{"k9": 0, "k11": 0, "k11": 0}'))

@@ -306,7 +306,7 @@ def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) ->
             raise AssertionError(f"{name} gave {ask()}")
 
 
-def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens() -> None:
+def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens(tmp_path: Path) -> None:
     """Nobody compiled anything here: the cure is the tokenizer or the model."""
     fast = tokenizer()
     few = network(len(fast) - 1)
@@ -322,6 +322,10 @@ def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens() -> None:
             ask()
         for number in (len(fast), len(fast) - 1):
             assert str(number) in str(said.value)
+    few.save_pretrained(tmp_path)
+    fast.save_pretrained(tmp_path)
+    asked = ["generate", "--prompt", "yes", "--regex", "yes", "--max-new-tokens", 8, "--proposal", "gcd"]
+    assert_refused(run(*asked, "--model", tmp_path), 1, "tokens that the model cannot write")
     other = regex("yes").compile(Vocabulary([b"y", b"es", None], 2))
     with pytest.raises(tt.VocabularyMismatch, match="compile the constraint with"):
         tt.smc(few, "yes", other, "gcd", tokenizer=fast)

@@ -8,7 +8,9 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import tractile as tt
-from tractile.inference.smc import LookaheadProposal, importance_sampling, threads
+from tractile.inference import threads
+from tractile.inference.next_token.guide_query import GuideQuery
+from tractile.inference.smc import LookaheadProposal, importance_sampling
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
 FA = tt.constraints.regex("[ab]{1,4}").compile(VOCAB)
@@ -66,6 +68,31 @@ def test_generate_and_importance_sampling(network):
             tt.generate(lm, VOCAB, [1], constraint, particles=2, max_new_tokens=6, method=method)
         importance_sampling(lm, [1], FA, particles=2, max_new_tokens=4)
     assert seen == {1}
+
+
+def test_beams_and_speculation(network):
+    lm = tt.TransformersLM(network, None, eos_token_id=0)
+    with threads_of(network) as seen:
+        tt.beam_search(lm, [1], FA, 4, beams=2, hmm=HMM)
+        tt.beam_search(lm, [1], FA, 4, beams=2)
+        tt.speculative(lm, [1], FA, HMM, particles=2, max_new_tokens=4)
+    assert seen == {1}
+
+
+def test_the_logits_processor_reads_a_small_hmm_with_one_thread(network, monkeypatch):
+    """The model's own threads are not its business."""
+    seen = set()
+    advance = GuideQuery.log_lookahead
+    monkeypatch.setattr(
+        GuideQuery, "log_lookahead", lambda self: (seen.add(torch.get_num_threads()), advance(self))[1]
+    )
+    processor = tt.ConstraintLogitsProcessor(FA, HMM, max_new_tokens=4)
+    processor(torch.tensor([[1]]), torch.zeros(1, 4))
+    assert seen == {1}
+    monkeypatch.setattr(threads, "SMALL", 10)
+    processor.reset()
+    processor(torch.tensor([[1]]), torch.zeros(1, 4))
+    assert seen == {1, 2}
 
 
 def test_larger_models_and_hmms_keep_the_threads(network, monkeypatch):

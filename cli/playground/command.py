@@ -8,7 +8,7 @@ import typer
 from ...circuits.hmm import HMM
 from ...constraints import Vocabulary
 from ...embedded import load_hmm
-from ...inference.smc.threads import one_thread
+from ...inference.threads import one_thread
 from ...lm import TransformersLM
 from ..common import Hmm, Model, check_guide, console, language_model
 from .server import PlaygroundServer
@@ -34,7 +34,7 @@ def playground(
         if browser:
             webbrowser.open(server.url)
         try:
-            with one_thread(lm, [guide]):  # the threads that answer requests begin within
+            with one_thread(lm, guide):  # the threads that answer requests begin within
                 server.serve_forever()
         except KeyboardInterrupt:
             console.print("stopped")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Self
 
 from ...errors import UnsupportedConstraint
 from .. import limits
@@ -94,6 +95,12 @@ class StackAutomaton:
         self.compares = False  # whether a machine that compares has been met: see `comparing_stack.py`
         self.may_compare = False  # whether there are such machines
         self.needs_distinct = False  # whether one of them may need several items
+
+    def renewed(self) -> Self:
+        """Return the automaton without the stacks that it has met."""
+        found = type(self)(self.root)
+        found.may_compare, found.needs_distinct = self.may_compare, self.needs_distinct
+        return found
 
     # ------------------------------------------------------------ the stacks
 

@@ -70,7 +70,11 @@ class TokenDfa(Automaton):
     @property
     def lazy(self) -> LazyTokens | None:
         """The automaton with states created on demand, for masks; ``None`` on an accelerator."""
-        return self._lazy if self.device.type == "cpu" else None
+        if self.device.type != "cpu":
+            return None
+        if self._lazy.full:  # rows keep theirs
+            del self.__dict__["_lazy"]
+        return self._lazy
 
     @cached_property
     def _lazy(self) -> LazyTokens:
@@ -126,10 +130,11 @@ class TokenDfa(Automaton):
         return () if after < 0 else (after,)
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
-        state = self._lazy.start_state
+        lazy = self._lazy
+        state = lazy.start_state
         for token in tokens:
-            state = self._lazy.step(state, token)
-        return self._lazy.fewest(state)
+            state = lazy.step(state, token)
+        return lazy.fewest(state)
 
     # ------------------------------------------------------------ written out
 

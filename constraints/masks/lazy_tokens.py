@@ -62,6 +62,10 @@ class LazyTokens(Steps):
         put(self._only_eos.view(np.uint8), np.array([vocab.eos_token_id]), True)
         self._nothing = np.zeros_like(self._only_eos)
 
+    @property
+    def full(self) -> bool:
+        return len(self.states.configurations) > self.most_states
+
     # ------------------------------------------------------------ steps
 
     def _step(self, state: int, token: int) -> int:

@@ -75,6 +75,14 @@ class RecordingTokens(Steps):
         self.start_state = -1 if start is None else self.state(start)
 
     @property
+    def full(self) -> bool:
+        return self.base.full
+
+    def renewed(self) -> RecordingTokens:
+        """Return the automaton without the states that it has met."""
+        return RecordingTokens(self.plain.renewed(), self.vocab, self.require_eos)
+
+    @property
     def distances(self) -> Distances:
         """The distances of the stacks."""
         return self.base.distances

@@ -8,6 +8,12 @@ class Steps:
 
     vocab_size: int
     most_steps = 1 << 17  # cached pairs (state, token)
+    most_states = 1 << 14  # numbered states, of a few kB each, beyond which new rows begin in a new table
+
+    @property
+    def full(self) -> bool:
+        """Whether so many states have been met that a new table should take over."""
+        raise NotImplementedError(f"{type(self).__name__} has no states: it must count them")
 
     def __init__(self) -> None:
         self._steps: dict[int, int] = {}

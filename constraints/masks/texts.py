@@ -17,6 +17,7 @@ MAX_LETTERS = 64  # kinds of letters cached for a vocabulary
 MAX_TEXTS = 1024  # nodes whose text tokens are cached
 SET_BYTES = 1 << 25  # of cached token sets
 MASK_BYTES = 1 << 26  # of cached masks
+ENTRY_BYTES = 1 << 11  # of an entry beside the mask: its place in a table, the keys
 MAX_EXITS = 1 << 13  # cached sets of tokens that leave free text
 STRAYS = object()
 
@@ -68,7 +69,7 @@ class Texts:
         self._kinds: OrderedDict[tuple[TextTokens, int, int, int], Bits] = OrderedDict()
         self._most_sets = max(16, SET_BYTES // max(1, trie.num_bytes))
         self.patterns = PatternTokens(trie)
-        self.masks = ByFrames(max(16, MASK_BYTES // max(1, trie.num_bytes)))
+        self.masks = ByFrames(max(16, MASK_BYTES // (trie.num_bytes + ENTRY_BYTES)))
         self.exits = ByFrames(MAX_EXITS)
 
     def table(self, letters: Letters) -> LetterTable:

@@ -40,6 +40,7 @@ class LimitedTokens(Steps):
 
     def __init__(self, root: Machine, vocab: Vocabulary, require_eos: bool = True) -> None:
         super().__init__()
+        self._root = root
         self.strands = Strands(root, vocab, require_eos)
         self.vocab, self.require_eos, self.vocab_size = vocab, require_eos, len(vocab)
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
@@ -51,6 +52,14 @@ class LimitedTokens(Steps):
         if not self.strands.starts_within(UNREACHABLE):
             raise EmptyLanguage(self._reason(root))
         self.start_state = self._numbered(frozenset([start]))
+
+    @property
+    def full(self) -> bool:
+        return len(self._states) > self.most_states or self.strands.tokens.full
+
+    def renewed(self) -> LimitedTokens:
+        """Return the automaton without the states that it has met."""
+        return LimitedTokens(self._root, self.vocab, self.require_eos)
 
     @property
     def given_up(self) -> int:

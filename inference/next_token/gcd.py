@@ -111,6 +111,8 @@ class GCDQuery(Copied):
     # ------------------------------------------------------------ rows
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
+        if isinstance(self._masks, LazyMasks):
+            self._masks = self._masks.of(self.automaton.lazy)
         self.take_up(checked_budgets(self, batch, budgets, self._masks.shortfall))
         return self
 

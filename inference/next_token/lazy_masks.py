@@ -60,7 +60,16 @@ class LazyMasks:
         self.start_state, self.step, self.accepting = tokens.start_state, tokens.step, tokens.accepting
         self.kept: dict[int, tuple[memoryview, int]] = {}
         self._near: dict[tuple[int, int], memoryview] = {}  # by state and tokens left
+        self._newer: LazyMasks | None = None
         self._most_kept = max(16, KEPT_BYTES // (4 * -(-tokens.vocab_size // 32) + ENTRY_BYTES))
+
+    def of(self, tokens: TokenStates) -> LazyMasks:
+        """Return the masks of an automaton that has taken over from this one, or is this one."""
+        if tokens is self.tokens:
+            return self
+        if self._newer is None or self._newer.tokens is not tokens:
+            self._newer = LazyMasks(tokens, self.horizon)
+        return self._newer
 
     def mask(self, state: int, budget: int) -> memoryview:
         """Return as int32 words the tokens after which acceptance is reachable within ``budget`` − 1 more."""

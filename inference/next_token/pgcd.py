@@ -68,6 +68,7 @@ def pgcd(
     """
     hmm, horizon = an_hmm(hmm, "pgcd: hmm"), whole(horizon, "pgcd: horizon", None)
     tolerance = not_negative(tolerance, "pgcd: tolerance")
+    memory = None if memory is None else whole(memory, "pgcd: memory", 0)
     check_guide(hmm, an_automaton(automaton, "pgcd: automaton"))
     if (coarse := automaton.guide()) is not automaton:
         query = pgcd(hmm, coarse, horizon, dtype, memory, tolerance)

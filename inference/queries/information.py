@@ -148,7 +148,7 @@ def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[
     if alpha == 1:
         return entropy(model, n=n)
     circuit = _circuit(model, n)
-    return (partition(power(circuit, alpha)) - alpha * partition(circuit)) / (1 - alpha)
+    return (partition(power(circuit, alpha)) - alpha * _total(circuit, "renyi_entropy")) / (1 - alpha)
 
 
 def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
@@ -173,8 +173,9 @@ def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) 
     _same_variables(p, q, "renyi_divergence")
     if alpha > 1 and bool(cross_entropy(p, q).isinf()):
         return torch.tensor(torch.inf, dtype=torch.float64)
+    log_p, log_q = (_total(circuit, "renyi_divergence") for circuit in (p, q))
     log_sum = partition(multiply(power(p, alpha), power(q, 1 - alpha)))
-    return (log_sum - alpha * partition(p) - (1 - alpha) * partition(q)) / (alpha - 1)
+    return (log_sum - alpha * log_p - (1 - alpha) * log_q) / (alpha - 1)
 
 
 def expectation(
@@ -248,6 +249,14 @@ def _same_variables(p: Circuit, q: Circuit, operation: str) -> None:
         )
 
 
+def _total(circuit: Circuit, operation: str) -> Tensor:
+    """Return log Σ_x p(x) in nats; raise :class:`CircuitError` if it is −inf."""
+    log_total = partition(circuit)
+    if log_total == -torch.inf:
+        raise CircuitError(f"{operation}: the model gives weight to no sequence, so there is no distribution")
+    return log_total
+
+
 def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor]:
     """Return log of the total weight, and Σ_θ E[uses of θ] log θ over the weights θ of q.
 
@@ -264,11 +273,7 @@ def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor
         relaxed = q.map_layers(lambda layer: free_weights(layer, operation))
         watched = relaxed.map(watch)
         whole = watched if p is None else multiply(p.map(torch.Tensor.detach), watched)
-        log_total = partition(whole)
-        if log_total == -torch.inf:
-            raise CircuitError(
-                f"{operation}: the model gives weight to no sequence, so there is no distribution"
-            )
+        log_total = _total(whole, operation)
         weights, places = zip(*leaves.values(), strict=True) if leaves else ((), ())
         grads: Any = torch.autograd.grad(log_total, places, allow_unused=True) if leaves else ()
     terms = [

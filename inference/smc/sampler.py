@@ -15,6 +15,7 @@ from typing import Any, TypedDict, Unpack, overload
 
 from ...circuits.hmm import HMM
 from ...lm.base import LanguageModel, Prompt
+from ..threads import one_thread
 from .arguments import ConstraintLike, PotentialLike, a_potential
 from .boundaries import Boundary
 from .calibration import settle
@@ -24,7 +25,6 @@ from .potentials import PrefixPotential
 from .proposals import Proposal
 from .request import requests
 from .resampling import Resampling
-from .threads import one_thread
 
 
 class Settings(TypedDict, total=False):
@@ -176,7 +176,7 @@ def smc(
     alone = bool(given) and all(
         one.potential is None or type(one.potential) is PrefixPotential for one in given
     )
-    with one_thread(given[0].lm, [one.hmm for one in given]) if alone else nullcontext():
+    with one_thread(given[0].lm, *(one.hmm for one in given)) if alone else nullcontext():
         settle(given)
         found = run_requests(given, trace, progress)
     return found[0] if prompt is not None else found

@@ -6,26 +6,26 @@ two threads and 2 s with one, on two cores shared with eight processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from ...circuits.hmm import HMM
+from ..circuits.hmm import HMM
 
 SMALL = 5_000_000  # parameters of a language model, and of an HMM
 
 
 @contextmanager
-def one_thread(lm: Any, hmms: Iterable[HMM | None]) -> Iterator[None]:
-    """Let torch use one thread within the block if the language model and all HMMs are small and on the CPU.
+def one_thread(*parts: Any) -> Iterator[None]:
+    """Let torch use one thread within the block if all parts, language models and HMMs (None: none), are small and on the CPU.
 
     The number of threads is that of the calling thread, and is restored after the block. It is never raised. Language models
     that are not neural networks of torch are left alone.
     """
     before = torch.get_num_threads()
-    if before == 1 or not (_is_small(lm) and all(hmm is None or _is_small_hmm(hmm) for hmm in hmms)):
+    if before == 1 or not all(map(_is_small, parts)):
         yield
         return
     torch.set_num_threads(1)
@@ -35,13 +35,13 @@ def one_thread(lm: Any, hmms: Iterable[HMM | None]) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _is_small(lm: Any) -> bool:
-    network = getattr(lm, "network", None)
+def _is_small(part: Any) -> bool:
+    if part is None:
+        return True
+    if isinstance(part, HMM):
+        return part.device.type == "cpu" and part.hidden * (part.hidden + part.vocab_size) <= SMALL
+    network = getattr(part, "network", None)
     if not isinstance(network, torch.nn.Module):
         return False
     parameters = list(network.parameters())
     return sum(p.numel() for p in parameters) <= SMALL and all(p.device.type == "cpu" for p in parameters)
-
-
-def _is_small_hmm(hmm: HMM) -> bool:
-    return hmm.device.type == "cpu" and hmm.hidden * (hmm.hidden + hmm.vocab_size) <= SMALL
