@@ -21,7 +21,7 @@ from ..argument_checks import whole_numbers
 from ..errors import EvidenceError
 from ..layers import Dense, Operator
 from ..layers.functorch_utils import any_if_concrete, is_abstract, is_plain
-from ..layers.log_product import log_product
+from ..layers.log_product import log_product, smallest_weight
 
 GATHERED_ELEMENTS = 1 << 17  # emission probabilities gathered at once
 
@@ -174,8 +174,9 @@ def _in_log_space(
 ) -> Float[Tensor, " batch"]:
     """Compute log p of each row with the logarithms of α in float64, right over any range."""
     matrix, ends = transition.dense().double(), list[Tensor]()
+    smallest = smallest_weight(matrix)
     for column in _columns(emission, tokens, 1.0):
-        ahead = log_product(alpha, matrix) if ends else initial.double().log()
+        ahead = log_product(alpha, matrix, smallest) if ends else initial.double().log()
         alpha = ahead + column.double().log()
         ends.append(alpha.logsumexp(1))
     if lengths is None:

@@ -17,23 +17,35 @@ from torch import Tensor
 
 
 def log_product(
-    x: Float[Tensor, "rows states"], matrix: Float[Tensor, "states columns"]
+    x: Float[Tensor, "rows states"], matrix: Float[Tensor, "states columns"], smallest: float | None = None
 ) -> Float[Tensor, "rows columns"]:
-    """Compute log(exp(x) @ matrix) for logarithms x in float64 and non-negative weights, to rounding error."""
+    """Compute log(exp(x) @ matrix) for logarithms x in float64 and non-negative weights, to rounding error.
+
+    ``smallest``: the smallest positive weight, if known.
+    """
     matrix = matrix.to(x)
     top = x.amax(1, keepdim=True)
-    top = torch.where(top.isfinite(), top, 0)
-    found = ((x - top).exp() @ matrix).log() + top
+    x, top = x - finite(top), finite(top)
+    found = (x.exp() @ matrix).log()
     info = torch.finfo(x.dtype)
     least = log(info.tiny / info.eps)
-    if bool((found - top >= least).all()):
-        return found
-    positive = matrix[matrix > 0]
-    width = max(1.0, (log(float(positive.min())) if len(positive) else 0.0) - least)
-    below = (x - top < -width) & (x > -inf)
-    rows = below.any(1).nonzero()[:, 0]
+    if bool((found >= least).all()):
+        return found + top
+    smallest = smallest_weight(matrix) if smallest is None else smallest
+    near = x >= min(-1.0, least - log(min(1.0, smallest)))
+    (rows,) = (~near & (x > -inf)).any(1).nonzero(as_tuple=True)
     if len(rows):
-        some, apart, height = x[rows], below[rows], top[rows]
-        near = ((some - height).masked_fill(apart, -inf).exp() @ matrix).log() + height
-        found[rows] = torch.logaddexp(near, log_product(some.masked_fill(~apart, -inf), matrix))
-    return found
+        some, near = x[rows], near[rows]
+        above = (some.masked_fill(~near, -inf).exp() @ matrix).log()
+        found[rows] = torch.logaddexp(above, log_product(some.masked_fill(near, -inf), matrix, smallest))
+    return found + top
+
+
+def smallest_weight(matrix: Tensor) -> float:
+    """Return the smallest positive weight; infinity if there is none."""
+    return float(matrix.masked_fill(matrix <= 0, inf).amin())
+
+
+def finite(x: Tensor) -> Tensor:
+    """Return x with zero in place of infinite values and NaN."""
+    return torch.where(x.isfinite(), x, 0)

@@ -30,12 +30,12 @@ from ...circuits.hmm import HMM
 from ...errors import CircuitError, EvidenceError
 from ...layers import Constant, InputLayer
 from ...layers.functorch_utils import any_if_concrete, is_abstract, transformed
+from ...layers.log_product import finite
 from ..engine import messages, passes
 from ..engine.folding import folded
 from ..engine.inputs import open_values
 from ..engine.partition import log_partition
 from ..semirings.base import Boolean, Counting, Semiring
-from ..semirings.labelled_tensor import finite
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
 from .exact import Model, Rows, within_range
 

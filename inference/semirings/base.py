@@ -28,7 +28,8 @@ from torch import Tensor
 
 from ...layers import Incidence
 from ...layers.functorch_utils import is_abstract, transformed, version
-from .labelled_tensor import Labels, align, einsum, finite, kept, safe_log, segments, top_along, unflatten
+from ...layers.log_product import finite
+from .labelled_tensor import Labels, align, einsum, kept, safe_log, segments, top_along, unflatten
 
 Value = TypeVar("Value")
 

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from ...layers import Incidence
 from ...layers.functorch_utils import is_abstract, shape_only, transformed
+from ...layers.log_product import finite
 from .base import Semiring
-from .labelled_tensor import Labels, along, applied, einsum, finite, kept, safe_log, segments, unflatten
+from .labelled_tensor import Labels, along, applied, einsum, kept, safe_log, segments, unflatten
 
 MAX_PENDING = 64
 _TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
@@ -72,7 +73,7 @@ class Scaled:
         return self.mantissa.device
 
     def contracted(self, mantissa: Tensor, lost: Tensor | None = None) -> Scaled:
-        """Return the result of a contraction, ``mantissa``, with the scales of this value; NaN in columns that ``lost`` entries."""
+        """Return the result of a contraction, with the scales of this value; NaN in the columns that ``lost`` entries."""
         return Scaled(mantissa, _marked(self._exponent, lost), self.ops_since_rescale + 1, self._pending)
 
     def divided(
