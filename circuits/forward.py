@@ -107,7 +107,9 @@ def _scaled(
     emission, initial = emission.to(dtype), initial.to(dtype)
     info = torch.finfo(dtype)
     size = 2.0 ** int(log2(info.max) / 2)
-    least = max(4 * len(initial) / info.eps, size) * info.tiny  # of α within four steps; so scales are in range, too
+    least = (
+        max(4 * len(initial) / info.eps, size) * info.tiny
+    )  # of α within four steps; so scales are in range, too
     if lengths is None and not is_abstract(tokens):
         scales, lows = _sweep(initial * size, transition, emission, tokens, size, every=4, whole=least)
         found, sure = scales.double().log().sum(0), (lows >= least).all(0)
@@ -126,11 +128,19 @@ def _scaled(
         logs, kept = logs.where(inside, 0.0), kept | ~inside
     total, kept = logs.sum(0), (kept.all(0) & (_smallest(initial * size) >= needed)) | is_abstract(tokens)
     total = total.where(~total.isnan(), -torch.inf)
-    return (total, kept) if found is None else (found.index_put((rows,), total), sure.index_put((rows,), kept))
+    return (
+        (total, kept) if found is None else (found.index_put((rows,), total), sure.index_put((rows,), kept))
+    )
 
 
 def _sweep(
-    alpha: Tensor, transition: Operator, emission: Tensor, tokens: Tensor, size: float, every: int, whole: float = 0
+    alpha: Tensor,
+    transition: Operator,
+    emission: Tensor,
+    tokens: Tensor,
+    size: float,
+    every: int,
+    whole: float = 0,
 ) -> tuple[Float[Tensor, "scales batch"], Float[Tensor, "scales batch"]]:
     """Return the scales of the recursion, and the smallest entry of α before each division.
 

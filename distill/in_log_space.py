@@ -20,7 +20,10 @@ from .sharding import ShardedHMM
 
 
 def counts_in_log_space(
-    hmm: ShardedHMM, tokens: Int[Tensor, "batch length"], missing: Float[Tensor, " hidden"] | None, rows: Tensor
+    hmm: ShardedHMM,
+    tokens: Int[Tensor, "batch length"],
+    missing: Float[Tensor, " hidden"] | None,
+    rows: Tensor,
 ) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
     """Compute the expected counts of initial, transition and emission, as derivatives of log p, and log p of all, in nats.
 

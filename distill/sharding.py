@@ -119,7 +119,10 @@ class ShardedHMM:
             normalise("transition", w, c, axis == 0)
             for w, c, axis in zip(self.weights, transition, self.axes or (0,), strict=True)
         ]
-        first, last = normalise("initial", self.initial, initial, True), normalise("emission", self.emission, emission, False)
+        first, last = (
+            normalise("initial", self.initial, initial, True),
+            normalise("emission", self.emission, emission, False),
+        )
         return ShardedHMM(first, tuple(weights), self.axes, last, self.team)
 
     def blend(self, new: ShardedHMM, step: float) -> ShardedHMM:

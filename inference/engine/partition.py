@@ -44,8 +44,13 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     if not 0 < largest < inf:
         return None
     b, u, tops, total = b / largest, b.new_empty(b.shape), list[Tensor](), n * log(largest)
-    info, weights = torch.finfo(dtype), [b, *(leaf.matrix() for _, leaf in (*right, *left)), *chain.unit_final]
-    least = min(info.max / 2, info.tiny / info.eps / float(torch.stack([_smallest(w) for w in weights]).prod()))
+    info, weights = (
+        torch.finfo(dtype),
+        [b, *(leaf.matrix() for _, leaf in (*right, *left)), *chain.unit_final],
+    )
+    least = min(
+        info.max / 2, info.tiny / info.eps / float(torch.stack([_smallest(w) for w in weights]).prod())
+    )
     start = _scaled(reduce(torch.mul, _on_axes(chain.initial)).to(dtype), tops)
     lows = [_smallest(v) for v in chain.initial] if len(chain.initial) > 1 else []
     lows.append(_smallest(start))

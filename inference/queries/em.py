@@ -134,7 +134,9 @@ def expected_counts(
 
     kept: list[InputLayer] = []  # keeps the freed tensors alive: an id is unique among living objects only
 
-    def differentiate(semiring: Semiring[Any] | None, wider: Callable[[Tensor], Tensor]) -> tuple[Tensor, Any]:
+    def differentiate(
+        semiring: Semiring[Any] | None, wider: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Any]:
         with torch.enable_grad():
             freed = _freed(model, relax, leaf).map(wider)
             rows = log_marginal(freed, evidence, lengths=lengths, semiring=semiring, checkpoint=checkpoint)
@@ -145,7 +147,9 @@ def expected_counts(
 
     kept: list[InputLayer] = []  # keeps the freed tensors alive: an id is unique among living objects only
     rows, gradients = differentiate(None, lambda t: t)
-    if not all(g is None or bool(g.isfinite().all()) for g in gradients):  # by a weight of zero; in Log it is zero
+    if not all(
+        g is None or bool(g.isfinite().all()) for g in gradients
+    ):  # by a weight of zero; in Log it is zero
         rows, gradients = differentiate(Log(), lambda t: t.double())
     by_key = {
         key: torch.zeros_like(value) if gradient is None else gradient

@@ -434,7 +434,11 @@ class Log(_LogDomain):
         near = einsum((a[0] - a[2]).exp(), a[1], (b[0] - b[2]).masked_fill(far, -torch.inf).exp(), b[1], out)
         found = safe_log(near) + kept(a[2], a[1], out) + kept(b[2], b[1], out)
         rest = b[0].masked_fill(~far, -torch.inf)
-        return self.add(found, self.einsum(a[0], a[1], rest, b[1], out)) if bool((rest > -torch.inf).any()) else found
+        return (
+            self.add(found, self.einsum(a[0], a[1], rest, b[1], out))
+            if bool((rest > -torch.inf).any())
+            else found
+        )
 
     def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
         shape = list(x.shape)

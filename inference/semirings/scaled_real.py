@@ -16,7 +16,9 @@ from .labelled_tensor import Labels, along, applied, einsum, kept, safe_log, seg
 
 MAX_PENDING = 64
 _TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
-_LEAST = {t: tiny / torch.finfo(t).eps for t, tiny in _TINY.items()}  # the smallest accurate result of a sum of products
+_LEAST = {
+    t: tiny / torch.finfo(t).eps for t, tiny in _TINY.items()
+}  # the smallest accurate result of a sum of products
 
 
 class Scaled:
@@ -77,7 +79,12 @@ class Scaled:
         return Scaled(mantissa, _marked(self._exponent, lost), self.ops_since_rescale + 1, self._pending)
 
     def divided(
-        self, mantissa: Tensor, other: Scaled | None = None, *, lost: Tensor | None = None, owned: bool = False
+        self,
+        mantissa: Tensor,
+        other: Scaled | None = None,
+        *,
+        lost: Tensor | None = None,
+        owned: bool = False,
     ) -> Scaled:
         """Return ``mantissa`` with the scales of this value (times those of ``other``), rescaled to column maxima of one.
 
@@ -214,7 +221,9 @@ class Real(Semiring[Scaled]):
         mantissa = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
         exponent = kept(a.exponent, a_labels, out) + kept(b.exponent, b_labels, out)
         lost = self._lost(
-            mantissa, exponent.shape, lambda: einsum(_ones(whole[0]), a_labels, _ones(whole[1]), b_labels, out) > 0
+            mantissa,
+            exponent.shape,
+            lambda: einsum(_ones(whole[0]), a_labels, _ones(whole[1]), b_labels, out) > 0,
         )
         return Scaled(mantissa, _marked(exponent, lost), ops_since_rescale=1)
 
