@@ -146,27 +146,7 @@ def log_marginal(
     if _is_forward(model, evidence, n) and semiring is None and checkpoint is None:
         return log_prob(model.initial_probs, model.transition, model.inputs.table(), evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
-<<<<<<< HEAD
     lengths = None if lengths is None else whole_numbers(lengths, "lengths")
-    result = log_root(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
-    lost = ~result.isfinite()
-    if semiring is None and any_if_concrete(lost):
-        rows = lost.nonzero().squeeze(1)
-        some = None if lengths is None else lengths[rows]
-        possible = log_root(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
-        if bool(possible.any()):
-            rows = rows[possible]
-            exact = log_root(
-                model,
-                Log(),
-                evidence.repeat(rows),
-                len(variables),
-                None if lengths is None else lengths[rows],
-                checkpoint,
-            )
-            result = result.index_put((rows,), exact.to(result.dtype))
-    return result
-=======
     if semiring is not None:
         return log_root(model, semiring, evidence, len(variables), lengths, checkpoint)
 
@@ -176,7 +156,6 @@ def log_marginal(
         return [log_root(model, semiring, known, len(variables), some, checkpoint)]
 
     return within_range(model, compute)[0]
->>>>>>> 1f6a749 (Real marks columns that lost a positive entry; one wrapper computes their rows again in a wider range)
 
 
 def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
