@@ -110,6 +110,7 @@ def _scaled(
     least = (
         max(4 * len(initial) / info.eps, size) * info.tiny
     )  # of α within four steps; so scales are in range, too
+    rows, found = None, None
     if lengths is None and not is_abstract(tokens):
         scales, lows = _sweep(initial * size, transition, emission, tokens, size, every=4, whole=least)
         found, sure = scales.double().log().sum(0), (lows >= least).all(0)
@@ -117,8 +118,6 @@ def _scaled(
             return found, sure
         (rows,) = (~sure).nonzero(as_tuple=True)
         tokens = tokens[rows]
-    else:
-        rows = found = None
     scales, lows = _sweep(initial * size, transition, emission, tokens, size, every=1)
     weights = torch.stack([_smallest(w.flatten()) for w in (*transition.parameters(), emission)])
     needed = (least / weights.double().clamp(max=1).prod()).clamp(max=info.max / 2)
@@ -183,11 +182,10 @@ def _in_log_space(
     initial: Tensor, transition: Operator, emission: Tensor, tokens: Tensor, lengths: Tensor | None
 ) -> Float[Tensor, " batch"]:
     """Compute log p of each row with the logarithms of α in float64, right over any range."""
-    matrix, ends = transition.dense().double(), list[Tensor]()
+    matrix, ends, alpha = transition.dense().double(), list[Tensor](), initial.double().log()
     smallest = smallest_weight(matrix)
     for column in _columns(emission, tokens, 1.0):
-        ahead = log_product(alpha, matrix, smallest) if ends else initial.double().log()
-        alpha = ahead + column.double().log()
+        alpha = (log_product(alpha, matrix, smallest) if ends else alpha) + column.double().log()
         ends.append(alpha.logsumexp(1))
     if lengths is None:
         return ends[-1]

@@ -112,8 +112,8 @@ class ShardedHMM:
                     f"m_step: the counts of {what} row {row} are not finite numbers; find the sequence by expected_counts of "
                     "each alone, and check the parameters of the HMM"
                 )
-            normal = (count / total.clamp(min=torch.finfo(total.dtype).tiny)).to(weight.dtype)
-            return torch.where(total > 0, normal, weight)
+            tiny = torch.finfo(total.dtype).tiny  # smaller sums are not accurate, and count for nothing
+            return torch.where(total >= tiny, (count / total.clamp(min=tiny)).to(weight.dtype), weight)
 
         weights = [
             normalise("transition", w, c, axis == 0)

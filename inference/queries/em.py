@@ -145,7 +145,6 @@ def expected_counts(
                 raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
             return rows, torch.autograd.grad(rows.sum(), list(leaves.values()), allow_unused=True)
 
-    kept: list[InputLayer] = []  # keeps the freed tensors alive: an id is unique among living objects only
     rows, gradients = differentiate(None, lambda t: t)
     if not all(
         g is None or bool(g.isfinite().all()) for g in gradients
