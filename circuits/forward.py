@@ -109,7 +109,7 @@ def _scaled(
     size = 2.0 ** int(log2(info.max) / 2)
     least = (
         max(4 * len(initial) / info.eps, size) * info.tiny
-    )  # of α within four steps; so scales are in range, too
+    )  # of α within four steps; scales are in range, too
     rows, found = None, None
     if lengths is None and not is_abstract(tokens):
         scales, lows = _sweep(initial * size, transition, emission, tokens, size, every=4, whole=least)
@@ -127,9 +127,9 @@ def _scaled(
         logs, kept = logs.where(inside, 0.0), kept | ~inside
     total, kept = logs.sum(0), (kept.all(0) & (_smallest(initial * size) >= needed)) | is_abstract(tokens)
     total = total.where(~total.isnan(), -torch.inf)
-    return (
-        (total, kept) if found is None else (found.index_put((rows,), total), sure.index_put((rows,), kept))
-    )
+    if found is None or rows is None:
+        return total, kept
+    return found.index_put((rows,), total), sure.index_put((rows,), kept)
 
 
 def _sweep(
