@@ -11,6 +11,7 @@ from .checks import (
 )
 from .circuit import Circuit
 from .hmm import HMM
+from .intersection import intersect
 from .io.draw import to_dot, to_svg
 from .io.hmmlearn import from_hmmlearn, to_hmmlearn
 from .io.openfst import from_openfst, to_openfst
@@ -37,6 +38,7 @@ __all__ = [
     "differentiate",
     "from_hmmlearn",
     "from_openfst",
+    "intersect",
     "is_compatible",
     "is_decomposable",
     "is_omni_compatible",

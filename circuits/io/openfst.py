@@ -51,8 +51,8 @@ def from_openfst(text: str, vocab_size: int) -> Automaton:
     --------
     >>> from tractile.circuits import from_openfst
     >>> one = from_openfst("0 0 1\n0 1 2\n1 1 1\n1\n", vocab_size=2)  # label 1 is token 0, label 2 is token 1
-    >>> list(one.words(max_tokens=2))
-    [(1,), (0, 1), (1, 0)]
+    >>> one.accepts([0, 1]), one.accepts([1, 1])
+    (True, False)
     """
     arcs: list[tuple[int, int, int]] = []
     accepts: set[int] = set()
