@@ -11,9 +11,9 @@ from .checks import (
 )
 from .circuit import Circuit
 from .hmm import HMM
+from .intersection import intersect
 from .io.draw import to_dot, to_svg
 from .io.hmmlearn import from_hmmlearn, to_hmmlearn
-from .io.openfst import from_openfst, to_openfst
 from .io.serialize import load, save
 from .io.summary import summary
 from .operations import differentiate, is_compatible, marginalise, mixture, multiply
@@ -36,7 +36,7 @@ __all__ = [
     "check_structured_decomposable",
     "differentiate",
     "from_hmmlearn",
-    "from_openfst",
+    "intersect",
     "is_compatible",
     "is_decomposable",
     "is_omni_compatible",
@@ -50,6 +50,5 @@ __all__ = [
     "summary",
     "to_dot",
     "to_hmmlearn",
-    "to_openfst",
     "to_svg",
 ]

@@ -31,7 +31,6 @@ from .io import convert
 from .io.convert import Edge
 from .io.draw import Node, Picture, token_label
 from .io.file_format import register
-from .language import LanguageMixin
 from .narrowing import Narrowing
 from .transitions import Ints, indicator, ints, numbers, rows
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 STEP_CACHE_ENTRIES = 1 << 18  # entries (state, token) → states in the cache of step()
 
 
-class Automaton(Chain, LanguageMixin):
+class Automaton(Chain):
     """A finite automaton over token ids, deterministic or not, without epsilon transitions.
 
     ``transitions``: a row (state, token class, state) for each transition; ``tokens``: the class of each token, −1 for tokens
@@ -210,15 +209,9 @@ class Automaton(Chain, LanguageMixin):
 
     def _same_language(self, graph: StateGraph, tokens: Ints | Incidence) -> Automaton:
         """Make an automaton from a graph with the same language; fingerprint, end token and ``narrowed`` are kept."""
-        made = self._over(graph, tokens, self.eos_token_id)
+        start, accept, eos = graph.start, graph.accept, self.eos_token_id
+        made = Automaton(graph.transitions, tokens, start, accept, graph.num_states, eos, trusted=True)
         made.narrowed = self.narrowed
-        return made
-
-    def _over(self, graph: StateGraph, tokens: Ints | Incidence, eos_token_id: int | None) -> Automaton:
-        start, accept = graph.start, graph.accept
-        made = Automaton(
-            graph.transitions, tokens, start, accept, graph.num_states, eos_token_id, trusted=True
-        )
         return made.for_vocabulary(self.vocabulary_fingerprint)
 
     def accepts(self, tokens: Sequence[int]) -> bool:

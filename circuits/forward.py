@@ -21,8 +21,8 @@ from ..argument_checks import whole_numbers
 from ..errors import EvidenceError
 from ..layers import Dense, Operator
 from ..layers.functorch_utils import any_if_concrete, is_abstract, is_plain
+from ..layers.log_product import log_product, smallest_weight
 
-BLOCK_ELEMENTS = 1 << 24  # elements of one step in log space
 GATHERED_ELEMENTS = 1 << 17  # emission probabilities gathered at once
 
 
@@ -35,8 +35,8 @@ def log_prob(
 ) -> Float[Tensor, " batch"]:
     """Compute log p(x_1 … x_n) of each row in nats, in float64; −1 marginalises a position.
 
-    With ``lengths`` only the first ``lengths[i]`` tokens of row i count. Rows that underflow in scaled arithmetic, because the
-    hidden states differ too much in probability, are computed again in log space, so a result is −inf only if p is zero.
+    With ``lengths`` only the first ``lengths[i]`` tokens of row i count. Rows in which a hidden state may have been lost to
+    underflow, because the states differ too much in probability, are computed again in log space.
     Raises :class:`EvidenceError` for tokens or lengths out of range.
     """
     tokens = _checked(tokens, emission.shape[1]).to(emission.device)
@@ -44,19 +44,12 @@ def log_prob(
     lengths = None if lengths is None else checked_lengths(lengths, batch, n).to(tokens.device)
     if not batch or not n:
         return torch.zeros(batch, dtype=torch.float64, device=tokens.device)
-    result = _scaled(initial, transition, emission, tokens, lengths)
-    lost = result == -torch.inf
-    if any_if_concrete(lost):
-        rows = lost.nonzero()[:, 0]
-        some = None if lengths is None else lengths[rows]
-        parts = [initial, transition.dense(), emission]
-        pi, matrix, table = ((x > 0).float() for x in parts)
-        possible = _reachable(pi, matrix, table, tokens[rows], some)
-        if bool(possible.any()):
-            rows, some = rows[possible], None if some is None else some[possible]
-            pi, matrix, table = (x.double().log() for x in parts)
-            result = result.index_put((rows,), _in_log_space(pi, matrix, table, tokens[rows], some))
-    return result
+    found, sure = _scaled(initial, transition, emission, tokens, lengths)
+    if not any_if_concrete(~sure):
+        return found
+    rows = (~sure).nonzero()[:, 0]
+    some = None if lengths is None else lengths[rows]
+    return found.index_put((rows,), _in_log_space(initial, transition, emission, tokens[rows], some))
 
 
 def checked_lengths(lengths: Any, batch: int, n: int) -> Int[Tensor, " batch"]:
@@ -103,28 +96,64 @@ def _columns(emission: Tensor, tokens: Tensor, missing: float) -> Iterator[Float
 
 
 def _scaled(
-    initial: Tensor,
+    initial: Tensor, transition: Operator, emission: Tensor, tokens: Tensor, lengths: Tensor | None
+) -> tuple[Float[Tensor, " batch"], Bool[Tensor, " batch"]]:
+    """Run the recursion in scaled arithmetic; return log p of each row, and whether it kept every positive entry of α.
+
+    A row whose α has no entry near the end of the range lost none. The others are computed again with a scale for each step
+    and a bound: positive entries of at least ``low`` make those of the next α at least low · min A · min B.
+    """
+    dtype = reduce(torch.promote_types, (t.dtype for t in transition.parameters()), emission.dtype)
+    emission, initial = emission.to(dtype), initial.to(dtype)
+    info = torch.finfo(dtype)
+    size = 2.0 ** int(log2(info.max) / 2)
+    least = (
+        max(4 * len(initial) / info.eps, size) * info.tiny
+    )  # of α within four steps; scales are in range, too
+    rows, found = None, None
+    if lengths is None and not is_abstract(tokens):
+        scales, lows = _sweep(initial * size, transition, emission, tokens, size, every=4, whole=least)
+        found, sure = scales.double().log().sum(0), (lows >= least).all(0)
+        if bool(sure.all()):
+            return found, sure
+        (rows,) = (~sure).nonzero(as_tuple=True)
+        tokens = tokens[rows]
+    scales, lows = _sweep(initial * size, transition, emission, tokens, size, every=1)
+    weights = torch.stack([_smallest(w.flatten()) for w in (*transition.parameters(), emission)])
+    needed = (least / weights.double().clamp(max=1).prod()).clamp(max=info.max / 2)
+    logs, kept = scales.double().log(), (lows >= needed) | lows.isnan()  # NaN: the row is zero
+    if lengths is not None:
+        inside = _inside(lengths, len(logs)).T
+        logs, kept = logs.where(inside, 0.0), kept | ~inside
+    total, kept = logs.sum(0), (kept.all(0) & (_smallest(initial * size) >= needed)) | is_abstract(tokens)
+    total = total.where(~total.isnan(), -torch.inf)
+    if found is None or rows is None:
+        return total, kept
+    return found.index_put((rows,), total), sure.index_put((rows,), kept)
+
+
+def _sweep(
+    alpha: Tensor,
     transition: Operator,
     emission: Tensor,
     tokens: Tensor,
-    lengths: Tensor | None,
-    every: int = 4,
-) -> Float[Tensor, " batch"]:
-    """Run the recursion, bringing the sum of α to ``size`` after ``every`` steps, and after each in rows that shrink too much.
+    size: float,
+    every: int,
+    whole: float = 0,
+) -> tuple[Float[Tensor, "scales batch"], Float[Tensor, "scales batch"]]:
+    """Return the scales of the recursion, and the smallest entry of α before each division.
 
-    ``size`` is large: sums only shrink, so that nothing overflows, and α keeps its precision while its sum is at least ε.
+    The sum of α is brought to ``size`` after ``every`` steps; it only shrinks between, so that nothing overflows. With ``whole``
+    zeros are entries, and the sweep ends if at the first scale no row has all entries above ``whole``; otherwise only positive
+    entries count.
     """
     n = tokens.shape[1]
-    every = 1 if lengths is not None or is_abstract(tokens) else every
     (backwards,) = transition.T.leaves()
-    dtype = reduce(torch.promote_types, (t.dtype for t in transition.parameters()), emission.dtype)
-    emission, initial = emission.to(dtype), initial.to(dtype)
-    matrix = transition.weight.to(emission.device, dtype) if isinstance(transition, Dense) else None
-    size = 2.0 ** int(log2(torch.finfo(dtype).max) / 2)
-    shares, scales = initial.new_full((len(initial), 1), 1 / size), list[Tensor]()
+    matrix = transition.weight.to(emission) if isinstance(transition, Dense) else None
+    shares, scales, lows = alpha.new_full((len(alpha), 1), 1 / size), list[Tensor](), list[Tensor]()
     for t, column in enumerate(_columns(emission, tokens, 1.0)):
         if not t:
-            alpha = initial * size * column
+            alpha = alpha * column
             in_place = matrix is not None and is_plain((alpha, matrix))
             spare = torch.empty_like(alpha) if in_place else None
         elif matrix is None:
@@ -132,47 +161,31 @@ def _scaled(
         else:
             alpha, spare = torch.mm(alpha, matrix, out=spare).mul_(column), alpha if in_place else None
         if t % every == every - 1 or t == n - 1:
+            lows.append(alpha.amin(1) if whole else _smallest(alpha))
             scales.append(alpha @ shares)
+            if whole and len(lows) == 1 and not bool((lows[0] >= whole).any()):
+                break  # the parameters have zeros
             alpha.div_(scales[-1])  # NaN from the step on at which a row is zero
-    found = torch.stack(scales)[..., 0]
-    logs = found.double().log()
-    total = (logs if lengths is None else logs.where(_inside(lengths, n).T, 0.0)).sum(0)
-    total = total.where(~total.isnan(), -torch.inf)
-    info = torch.finfo(dtype)
-    kept = found >= max(info.eps / size, info.tiny)
-    if every == 1 or bool(kept.all()):
-        return total
-    (rows,) = (~kept.all(0)).nonzero(as_tuple=True)
-    return total.index_put((rows,), _scaled(initial, transition, emission, tokens[rows], None, every=1))
+    return torch.stack(scales)[..., 0], torch.stack(lows)
+
+
+def _smallest(x: Tensor) -> Tensor:
+    """Return the smallest positive entry along the last axis; infinity where there is none."""
+    return x.masked_fill(x <= 0, torch.inf).amin(-1)
 
 
 def _inside(lengths: Int[Tensor, " batch"], n: int) -> Bool[Tensor, "batch length"]:
     return torch.arange(n, device=lengths.device) < lengths[:, None]
 
 
-def _reachable(
-    initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor, lengths: Tensor | None
-) -> Tensor:
-    """Return which rows have a hidden path of positive probability; the parameters are zeros and ones."""
-    states, found = initial, torch.ones(len(tokens), dtype=torch.bool, device=tokens.device)
-    inside = None if lengths is None else _inside(lengths, tokens.shape[1])
-    for t, column in enumerate(_columns(emission, tokens, 1.0)):
-        states = ((states @ transition if t else states) * column > 0).float()
-        alive = (states > 0).any(1)
-        found &= alive if inside is None else alive | ~inside[:, t]
-    return found
-
-
 def _in_log_space(
-    initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor, lengths: Tensor | None
+    initial: Tensor, transition: Operator, emission: Tensor, tokens: Tensor, lengths: Tensor | None
 ) -> Float[Tensor, " batch"]:
-    """Compute log p of each row in log space; the parameters are logarithms."""
-    rows, alpha, ends = max(1, BLOCK_ELEMENTS // transition.numel()), initial, list[Tensor]()
-    for column in _columns(emission, tokens, 0.0):
-        if ends:
-            parts = [(part[:, :, None] + transition).logsumexp(1) for part in alpha.split(rows)]
-            alpha = torch.cat(parts)
-        alpha = alpha + column
+    """Compute log p of each row with the logarithms of α in float64, right over any range."""
+    matrix, ends, alpha = transition.dense().double(), list[Tensor](), initial.double().log()
+    smallest = smallest_weight(matrix)
+    for column in _columns(emission, tokens, 1.0):
+        alpha = (log_product(alpha, matrix, smallest) if ends else alpha) + column.double().log()
         ends.append(alpha.logsumexp(1))
     if lengths is None:
         return ends[-1]

@@ -56,7 +56,7 @@ DEPTH = 1_000
 POSITIONS = 1_000
 """Unit of the limits on searches for a distance to acceptance, in positions visited.
 
-A mask's search for one token may take four units; searches for the minimum budget, or where no token would be left, more. If
+A mask's search for one token may take eight units; searches for the minimum budget, or where no token would be left, more. If
 a search exceeds its limit, an upper bound of the distance is used, so a budget that is just enough may be refused.
 """
 

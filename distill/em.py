@@ -15,15 +15,19 @@ Axes: (time, batch, state).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..circuits.forward import log_prob
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
+from ..layers.log_product import smallest_weight
 from .distributed import Ranks
+from .in_log_space import counts_in_log_space, posteriors_in_log_space
 from .sharding import Factor, ShardedHMM, factors_of
 
 
@@ -102,7 +106,39 @@ def expected_counts(
     if messages is torch.float16:
         raise ShapeError("expected_counts: float16 loses small probabilities; take bfloat16")
     part = hmm if isinstance(hmm, ShardedHMM) else ShardedHMM.of(hmm)
+    return _counted(part, tokens, missing, messages, torch.arange(len(tokens), device=tokens.device))
+
+
+def _counted(
+    part: ShardedHMM, tokens: Tensor, missing: Tensor | None, messages: torch.dtype | None, rows: Tensor
+) -> Counts:
+    """Count in sequences, whose numbers are ``rows``; those that lose something to underflow again in a wider range."""
     sweep = _forward_backward(part, tokens, missing, messages)
+    if not bool(sweep.lost.any()):
+        return _summed(part, sweep)
+    (lost,), (kept,) = sweep.lost.nonzero(as_tuple=True), (~sweep.lost).nonzero(as_tuple=True)
+    if part.emission.dtype != torch.float64:
+        wide = None if missing is None else missing.double()
+        found = _counted(part.map(torch.Tensor.double), tokens[lost], wide, None, rows[lost])
+    elif part.team.size == 1:
+        found = Counts(*counts_in_log_space(part, tokens[lost], missing, rows[lost]))
+    else:
+        raise EvidenceError(
+            f"expected_counts: in sequence {int(rows[lost[0]])} the hidden states differ by more than float64 holds; "
+            "leave the sequence out, or do not share the states among ranks"
+        )
+    if len(kept):
+        found.add_(_summed(part, _forward_backward(part, tokens[kept], missing, messages)))
+    own = part.emission.dtype
+    return Counts(
+        found.initial.to(own),
+        [w.to(own) for w in found.transition],
+        found.emission.to(own),
+        found.log_likelihood.to(own),
+    )
+
+
+def _summed(part: ShardedHMM, sweep: _Sweep) -> Counts:
     own = part.emission.dtype
     transition = [
         weight * f.counts(b, a).to(own)
@@ -130,23 +166,44 @@ def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "
             [0.7992, 0.2008],
             [0.1907, 0.8093]])
     """
-    return _forward_backward(ShardedHMM.of(hmm), tokens, None, None).posterior.transpose(0, 1)
+    sweep = _forward_backward(ShardedHMM.of(hmm), tokens, None, None)
+    found = sweep.posterior.transpose(0, 1)
+    (rows,) = sweep.lost.nonzero(as_tuple=True)
+    if len(rows):
+        found[rows] = posteriors_in_log_space(hmm, tokens[rows], rows).to(found.dtype)
+    return found
 
 
 @torch.no_grad()
 def log_likelihood(hmm: ShardedHMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, " batch"]:
-    """Compute log p of each sequence, in nats, in float64; −inf if it is impossible."""
-    factors = hmm.factors(hmm.emission.dtype)
-    found = hmm.emission.new_zeros(len(tokens), dtype=torch.float64)
+    """Compute log p of each sequence, in nats, in float64; −inf if it is impossible.
+
+    Raises :class:`EvidenceError` if the states are shared among ranks and one may be lost to underflow in float64.
+    """
+    if hmm.team.size == 1:
+        return log_prob(hmm.initial, hmm.operator, hmm.emission, tokens)
+    hmm = hmm.map(torch.Tensor.double)
+    factors = hmm.factors(torch.float64)
+    found = hmm.emission.new_zeros(len(tokens))
     message = hmm.initial.expand(len(tokens), -1)
+    weakest = prod(min(1.0, smallest_weight(w)) for w in (*hmm.weights, hmm.emission))
+    lost = torch.zeros(len(tokens), 1, device=found.device)
     for t in range(tokens.shape[1]):
         for factor in factors if t else []:
             message = factor.forward(message)
+        low = message.masked_fill(message <= 0, torch.inf).amin(1, keepdim=True)
+        lost += low * weakest < torch.finfo(torch.float64).tiny / torch.finfo(torch.float64).eps
         message = message * hmm.emission.T[tokens[:, t]]
         scale = message.sum(1, keepdim=True)
         hmm.team.sum([scale])
         found += scale[:, 0].log()
         message = message / scale.clamp(min=torch.finfo(scale.dtype).tiny)
+    hmm.team.sum([lost])
+    if bool(lost.any()):
+        raise EvidenceError(
+            f"log_likelihood: in sequence {int(lost[:, 0].nonzero()[0])} the hidden states differ by more than float64 holds; "
+            "leave the sequence out, or do not share the states among ranks"
+        )
     return found
 
 
@@ -160,6 +217,7 @@ class _Sweep(NamedTuple):
     after: list[Tensor]
     posterior: Tensor
     log_likelihood: Tensor
+    lost: Tensor  # sequences of which underflow may have taken something that counts: (batch,)
 
 
 def _forward_backward(
@@ -184,20 +242,18 @@ def _forward_backward(
     before = [emitted.new_empty(n - 1, batch, len(part.initial)) for _ in factors]
     after = [torch.empty_like(f) for f in before]
     log_likelihood = emitted.new_zeros(batch, dtype=own)
+    peak, slightest = (torch.ones(batch, 1, dtype=own, device=emitted.device) for _ in range(2))
 
     message = part.initial.to(dtype).expand(batch, -1)
     for t in range(n):
         message = message * emitted[t]
         scale = total(message)
         log_likelihood += scale[:, 0].log()
+        slightest = torch.minimum(slightest, scale)
         message /= scale
         for s, factor in enumerate(factors if t + 1 < n else []):
             before[s][t] = message
             message = factor.forward(message)
-    if not bool(log_likelihood.isfinite().all()):
-        row = int((~log_likelihood.isfinite()).nonzero()[0])
-        raise EvidenceError(f"expected_counts: sequence {row} has probability zero under the HMM")
-
     beta = torch.ones_like(emitted[0])
     last = message
     for t in range(n - 2, -1, -1):
@@ -210,10 +266,16 @@ def _forward_backward(
         # Divided by this sum, the posterior of each step sums to one, for any scale of the message.
         scale = total(before[0][t] * message)
         beta = (message / scale).to(dtype)
+        peak = torch.maximum(peak, beta.amax(1, keepdim=True))
         for each in after:
             each[t] /= scale
     emitted[0] = (last if n == 1 else before[0][0]) * beta
-    return _Sweep(factors, rows, index, before, after, emitted, log_likelihood)
+    # What underflows in α at one step is at most tiny · H² / scale, and counts β times that, where Σ α β = 1.
+    info = torch.finfo(dtype)
+    sure = peak * (n * len(part.initial) ** 2 * info.tiny / info.eps) < slightest
+    lost = (~sure).to(own)
+    part.team.sum([lost])
+    return _Sweep(factors, rows, index, before, after, emitted, log_likelihood, lost[:, 0] > 0)
 
 
 def m_step(hmm: HMM, counts: Counts, pseudocount: float = 0.0) -> HMM:

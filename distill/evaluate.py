@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from jaxtyping import Float, Int
@@ -11,9 +12,11 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
+from ..layers.log_product import smallest_weight
 from .corpus import Corpus
 from .distributed import Ranks
 from .em import log_likelihood, state_marginals
+from .in_log_space import predictions_in_log_space
 from .latent import has_end_state
 from .sharding import ShardedHMM, factors_of
 
@@ -133,14 +136,24 @@ def predictions(
     log_probs = torch.empty(tokens.shape, dtype=rows.dtype, device=rows.device)
     best = torch.empty_like(tokens)
     message = hmm.initial_probs.expand(len(tokens), -1)
+    info = torch.finfo(rows.dtype)
+    weakest = prod(min(1.0, smallest_weight(w)) for w in (*hmm.transition.parameters(), rows))
+    lost = torch.zeros(len(tokens), dtype=torch.bool, device=rows.device)
     for t in range(tokens.shape[1]):
+        # Positive entries of at least `low` make those of the next message at least low · the smallest weights.
+        low = message.masked_fill(message <= 0, torch.inf).amin(1)
+        lost |= ~(low.double() * weakest >= info.tiny / info.eps)
         best[:, t] = (message @ hmm.emission_probs).argmax(1)
         message = message * rows[tokens[:, t]]
         scale = message.sum(1, keepdim=True)
         log_probs[:, t] = scale[:, 0].log()
-        message = message / scale.clamp(min=torch.finfo(rows.dtype).tiny)
+        message = message / scale.clamp(min=info.tiny)
         for factor in factors:
             message = factor.forward(message)
+    (some,) = lost.nonzero(as_tuple=True)
+    if len(some):
+        exact, best[some] = predictions_in_log_space(hmm, tokens[some])
+        log_probs[some] = exact.to(rows.dtype)
     return log_probs, best
 
 

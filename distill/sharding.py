@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import CircuitError, ShapeError
+from ..errors import CircuitError, EvidenceError, ShapeError
 from ..layers import Dense, Monarch, Operator
 from .distributed import Ranks
 
@@ -75,6 +75,11 @@ class ShardedHMM:
         operator: Operator = Dense(weights[0]) if self.axes is None else Monarch(weights, self.axes)
         return HMM(self.team.join(self.initial, 0), operator, self.team.join(self.emission, 0))
 
+    @property
+    def operator(self) -> Operator:
+        """The transition of this rank's hidden states."""
+        return Dense(self.weights[0]) if self.axes is None else Monarch(self.weights, self.axes)
+
     def factors(self, dtype: torch.dtype) -> list[Factor]:
         """Return the factors of the transition, in the given dtype."""
         return [
@@ -91,21 +96,33 @@ class ShardedHMM:
     def m_step(
         self, initial: Tensor, transition: Sequence[Tensor], emission: Tensor, pseudocount: float
     ) -> ShardedHMM:
-        """Normalise counts, with ``pseudocount`` added where a parameter is not zero; unused rows stay."""
+        """Normalise counts, with ``pseudocount`` added where a parameter is not zero; unused rows stay.
 
-        def normalise(weight: Tensor, count: Tensor, split: bool) -> Tensor:
+        Raises :class:`EvidenceError` if a count is not a finite number.
+        """
+
+        def normalise(what: str, weight: Tensor, count: Tensor, split: bool) -> Tensor:
             count = count + pseudocount * (weight > 0)
             total = count.sum(-1, keepdim=True)
             if split:  # other ranks hold further parts of the row
                 self.team.sum([total])
-            normal = (count / total.clamp(min=torch.finfo(total.dtype).tiny)).to(weight.dtype)
-            return torch.where(total > 0, normal, weight)
+            if not bool(total.isfinite().all()):
+                row = int((~total.isfinite()).flatten().nonzero()[0])
+                raise EvidenceError(
+                    f"m_step: the counts of {what} row {row} are not finite numbers; find the sequence by expected_counts of "
+                    "each alone, and check the parameters of the HMM"
+                )
+            tiny = torch.finfo(total.dtype).tiny  # smaller sums are not accurate, and count for nothing
+            return torch.where(total >= tiny, (count / total.clamp(min=tiny)).to(weight.dtype), weight)
 
         weights = [
-            normalise(w, c, axis == 0)
+            normalise("transition", w, c, axis == 0)
             for w, c, axis in zip(self.weights, transition, self.axes or (0,), strict=True)
         ]
-        first, last = normalise(self.initial, initial, True), normalise(self.emission, emission, False)
+        first, last = (
+            normalise("initial", self.initial, initial, True),
+            normalise("emission", self.emission, emission, False),
+        )
         return ShardedHMM(first, tuple(weights), self.axes, last, self.team)
 
     def blend(self, new: ShardedHMM, step: float) -> ShardedHMM:

@@ -13,6 +13,7 @@ from torch import Tensor
 from ..argument_checks import whole, whole_numbers
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError, VocabularyMismatch
+from ..layers.log_product import finite, log_product, smallest_weight
 from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
 from .products import Multiplies, as_language_model
 
@@ -64,6 +65,8 @@ class ExactLM(Multiplies):
 class CircuitLM(ExactLM):
     """A hidden Markov model as a language model: p(x_t | x_<t) = Σ_z p(z_t = z | x_<t) B[z, x_t], exactly, in float64.
 
+    The distribution of the hidden state is kept by its logarithms, so that no state is lost to underflow.
+
     Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted this
     token repeats it with certainty, whatever the HMM's probabilities. ``vocabulary`` (anything with ``token_bytes``) is used
     by ``decode``; a :class:`~tractile.Vocabulary` also allows constraints that are not compiled.
@@ -90,9 +93,10 @@ class CircuitLM(ExactLM):
     ) -> None:
         super().__init__(hmm.vocab_size, eos_token_id, vocabulary)
         self.vocabulary_fingerprint = hmm.vocabulary_fingerprint
-        self._initial = hmm.initial_probs.detach().double()
+        self._initial = hmm.initial_probs.detach().double().log()
         self._transition = hmm.transition.dense().detach().double()
         self._emission = hmm.emission_probs.detach().double()
+        self._smallest = smallest_weight(self._transition), smallest_weight(self._emission)
 
     def __repr__(self) -> str:
         return f"CircuitLM(HMM of {len(self._initial)} hidden states, {self.vocab_size:,} tokens)"
@@ -109,18 +113,19 @@ class CircuitLM(ExactLM):
         self._finished = torch.zeros(len(hidden), dtype=torch.bool)
 
     def log_probs(self) -> Float[Tensor, "batch vocab"]:
-        return _pin((self._hidden @ self._emission).log(), self._finished, self.eos_token_id)
+        log_probs = log_product(self._hidden, self._emission, self._smallest[1])
+        return _pin(log_probs, self._finished, self.eos_token_id)
 
     def advance(self, tokens: Int[Tensor, " batch"]) -> None:
         tokens = self._tokens(tokens, len(self._hidden), -1, "advance")
         if self.eos_token_id is not None:
             self._finished = self._finished | (tokens == self.eos_token_id)
         stays = self._finished | (tokens < 0)
-        seen = self._hidden * self._emission[:, tokens.clamp(min=0)].T
-        total = seen.sum(dim=1, keepdim=True)
-        if bool((total[:, 0] <= 0).masked_fill(stays, False).any()):
+        seen = self._hidden + self._emission[:, tokens.clamp(min=0)].T.log()
+        total = seen.logsumexp(1, keepdim=True)
+        if bool(total[:, 0].isneginf().masked_fill(stays, False).any()):
             raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
-        moved = (seen / total) @ self._transition
+        moved = log_product(seen - finite(total), self._transition, self._smallest[0])
         self._hidden = torch.where(stays[:, None], self._hidden, moved)
 
     def select(self, indices: Int[Tensor, " rows"]) -> None:

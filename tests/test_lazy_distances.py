@@ -482,5 +482,6 @@ def test_a_search_that_was_given_up_at_the_end_of_a_region_goes_on(positions):
     distances, start = Distances(states, vocab, False, positions), states.start()
     for left in range(5, 10):
         distances.within(start, left)
-    assert distances.searched(start, 14, 300_000)
-    assert distances.fewest(start) == 5
+    with distances.up_to(300_000):
+        assert distances.within(start, 14)
+        assert distances.fewest(start) == 5

@@ -109,36 +109,38 @@ def test_tokens_within_a_budget_are_those_with_near_targets(schema, style):
     assert tokens.distances.exact
 
 
-def test_a_search_that_was_given_up_is_taken_up_again():
+@pytest.mark.parametrize("positions", [30, 100, 300, 1000])
+def test_whether_a_search_is_given_up_does_not_depend_on_those_before(positions):
     vocab = vocabulary(random.Random(2), True)
-    states = Numbered(lazy(SCHEMAS["nested"]))
-    expected = Distances(states, vocab).fewest(states.start())
-    distances = Distances(states, vocab, most_positions=100)
-    for _ in range(1_000):
-        if distances.fewest(states.start()) == expected and states.start() in distances._known:
-            break
-    else:
-        raise AssertionError("the search does not come to an end")
-    assert not distances.exact
-    assert distances.within(states.start(), expected)
-    assert not distances.within(states.start(), expected - 1)
+    automaton, asked = lazy(SCHEMAS["nested"]), list[tuple[int, int]]()
+    states = Numbered(automaton)
+    for text in (b'{"a":{"', b'{"b":1,"', b"{"):
+        state = states.run(states.start(), text)
+        asked += [(state, left) for left in range(4, 14) if state >= 0]
+    alone = {each: Distances(states, vocab, most_positions=positions).within(*each) for each in asked}
+    for seed in range(3):
+        order, distances = (
+            random.Random(seed).sample(asked, len(asked)),
+            Distances(states, vocab, most_positions=positions),
+        )
+        assert {each: distances.within(*each) for each in order} == alone
+        assert {each: distances.within(*each) for each in asked} == alone
 
 
 @pytest.mark.parametrize("name", ["any order", "nested", "readings", "counted"])
 def test_the_least_budget_is_known_at_once(monkeypatch, name):
-    """The search from the start goes on where it was given up, until the distance is known."""
+    """The search from the start has a limit of its own, larger than that of other searches."""
     vocab = vocabulary(random.Random(2), True)
     automaton = lazy(SCHEMAS[name])
     states = Numbered(automaton)
     exact = Distances(states, vocab).fewest(states.start())
     monkeypatch.setattr(limits, "POSITIONS", 1)
-    monkeypatch.setattr(lazy_tokens, "START_SEARCHES", 10_000)
+    monkeypatch.setattr(lazy_tokens, "START_POSITIONS", 100_000)
     for left, within in ((exact, True), (exact - 1, False)):
         tokens = LazyTokens(automaton, vocab)
         assert tokens.within(tokens.start_state, left) == within
     tokens = LazyTokens(automaton, vocab)
     assert tokens.fewest(tokens.start_state) == exact
-    assert tokens.start_state in tokens.distances._known
 
 
 def test_long_arrays_and_deep_objects():

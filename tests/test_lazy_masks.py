@@ -192,13 +192,13 @@ def test_rows_are_chosen_copied_and_end(query):
     assert bool(logits[:, len(VOCAB) :].isinf().all())
 
 
-def test_a_budget_never_runs_dry_where_searches_are_given_up(monkeypatch):
+def test_a_budget_never_runs_dry_where_searches_are_given_up():
     """The completion is not the text of the fewest tokens, and no mask searches: the tightest budget still ends in a text."""
     vocab = Vocabulary([*[bytes([b]) for b in range(256)], b"longtext", None], 257)
     tokens = LazyTokens(StackAutomaton(DfaMachine(regex("abcd(abc|longtext)").bytes_automaton)), vocab)
     assert tokens.fewest(tokens.start_state) == 6
     tokens = LazyTokens(StackAutomaton(DfaMachine(regex("abcd(abc|longtext)").bytes_automaton)), vocab)
-    monkeypatch.setattr(lazy_tokens, "MOST_GIVEN_UP", 0)
+    tokens.distances.most_positions = 0
     query = lazy_query(tokens, 6).start()
     for token in (*b"abcd", 256, 257):
         assert query.mask()[0].nonzero().flatten().tolist() == [token]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -91,14 +93,26 @@ def test_any_size_of_weights(what, factor):
             torch.testing.assert_close(tt.partition(twice, n=n), exact(twice, n), rtol=1e-5, atol=1e-4)
 
 
-def test_a_step_that_nearly_loses_everything_is_the_general_query_s():
-    swap = torch.tensor([[1e-9, 1.0], [1.0, 1e-9]], dtype=torch.float64)
+def test_steps_that_nearly_lose_everything():
+    swap = torch.tensor([[1e-30, 1.0], [1.0, 1e-30]], dtype=torch.float64)
     model = tt.HMM([1.0, 0.0], swap / swap.sum(1, keepdim=True), torch.eye(2, dtype=torch.float64)).to(
         dtype=torch.float32
     )
     stays = tt.HMM([1.0, 0.0], [[1.0, 0.0], [0.0, 1.0]], torch.eye(2))
-    assert log_partition(model * stays, 8) is None
     torch.testing.assert_close(tt.partition(model * stays, n=8), exact(model * stays, 8), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_state_that_falls_behind_for_long_and_counts_at_the_end(dtype):
+    """Two states apart, of weights 1 and ½ a step; the end favours the second by 1e30, or allows it alone."""
+    right, both = Dense(torch.tensor([[1.0, 0.0], [0.0, 0.5]])), Categorical(torch.ones(2, 1))
+    ends = (torch.ones(2), torch.tensor([1e-30, 1.0]))
+    chain = tt.Chain((ends[0],), Identity(2), both, right, (ends[1],)).to(dtype=dtype)
+    for n in (50, 100, 2000):
+        expected = math.log(1e-30 + 0.5**n) if n < 1000 else math.log(1e-30)
+        torch.testing.assert_close(tt.partition(chain, n=n).item(), expected, rtol=1e-6, atol=0)
+    only = tt.Chain((ends[0],), Identity(2), both, right, (torch.tensor([0.0, 1.0]),)).to(dtype=dtype)
+    assert tt.partition(only, n=2000).item() == pytest.approx(2000 * math.log(0.5), rel=1e-6)
 
 
 def test_what_has_no_sequence_is_minus_infinity():

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.engine.contract import contract
-from tractile.inference.semirings.scaled_real import Scaled, log_spread
+from tractile.inference.semirings.scaled_real import Scaled
 from tractile.layers import Incidence
 from tractile.layers.operator import Delta
 
@@ -283,18 +283,6 @@ def test_what_the_oracle_calls_close_is_close():
             assert_log_close(actual, expected)
     assert oracle.bits(np.array([[True, False, True]])).tolist() == [[5]]
     assert oracle.OracleFSA([(0, 0, 0), (0, 1, 0)], [0], [0], 2).total(3).sum() == 8
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_spread_of_scaled_numbers_is_that_of_their_shares(dtype):
-    """The smallest positive entry over the largest of its column, whether columns are scaled to one or not."""
-    mantissa = torch.tensor(
-        [[[0.5, 0.1], [0.0, 4.0]], [[2.0, 0.2], [8.0, 0.0]]], dtype=dtype
-    )  # (2, 2, batch 2)
-    for factor in (1.0, 0.25, 2.0**20):
-        spread = log_spread(Scaled(mantissa * factor, torch.zeros(1, 1, 2, dtype=torch.float64)))
-        expected = [math.log(0.5 / 8), math.log(0.1 / 4)]
-        assert spread.tolist() == pytest.approx(expected, rel=1e-6)
 
 
 class Operations(TorchDispatchMode):

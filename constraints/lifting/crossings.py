@@ -19,17 +19,18 @@ calls. The search leaves out
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 from .. import limits
 from ..automata import request_limits
 from ..automata.region import Local, Machine
-from .lower_bounds import Exhausted, LowerBounds
+from .lower_bounds import Exhausted, LowerBounds, TooDeep
 from .text_crossings import InText
 from .token_dag import TokenDag
 
 MOST_DEPTH = 60  # nested crossings up to which the rest of a region is a crossing of its own
 MANY_MOVES = 32  # moves of a local state: each one more counts as a position
-DEEPEST = 150  # nested crossings at which a search is given up
+DEEPEST = 150  # nested crossings at which the innermost is found first, apart
 POSITION_UNITS = 5  # of work
 TOGETHER = 32  # positions that are counted together
 NOTHING: list[int] = []
@@ -41,20 +42,23 @@ class Crossings:
 
     A search that is given up can be taken up again: what has been found stays. ``forgets``: whether a machine crossed so far
     forgets names, see :meth:`Machine.forgetting`. ``left``: the positions that a search may still visit; ``visited``: those that
-    are kept.
+    are kept. Lower bounds have crossings of their own, unless ``bounds`` are given.
     """
 
-    def __init__(self, dag: TokenDag, instead: Callable[[Machine], Machine]) -> None:
+    def __init__(
+        self, dag: TokenDag, instead: Callable[[Machine], Machine], bounds: LowerBounds | None = None
+    ) -> None:
         self.dag, self.instead, self.forgets = dag, instead, False
-        self.left, self.depth = 50 * limits.POSITIONS, 0
+        self.left = 50 * limits.POSITIONS
+        self.bounds = LowerBounds(self) if bounds is None else bounds
         self.divides = dag.trie.spells_all  # otherwise crossings may hand on to one another for ever
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all that has been found."""
-        self.bounds, self.visited = LowerBounds(self), 0
+        self.visited = 0
         self._found: dict[Key, Crossing] = {}
         self._machines: dict[int, Machine] = {}  # kept alive: `_found` has their ids in its keys
+
+    def fresh(self) -> Crossings:
+        """Return the same crossings with nothing found yet but lower bounds."""
+        return Crossings(self.dag, self.instead, self.bounds)
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Crossing:
         """Return the crossing of a machine from a local state to its end, entered at a node.
@@ -133,9 +137,12 @@ class Crossing(InText):
         if self._exit is not None and cost > self._exit and cost + 1 >= self._exit + self.most_rest:
             self.closed = True
             return
-        if self._busy or self.crossings.depth >= DEEPEST:  # busy: for a lower bound within itself
+        bounds = self.crossings.bounds
+        if self._busy:  # for a lower bound within itself
             raise Exhausted
-        self.crossings.depth += 1
+        if bounds.depth >= DEEPEST:
+            raise TooDeep(partial(self.level, cost))
+        bounds.depth += 1
         self._busy = True
         try:
             if cost:
@@ -145,7 +152,7 @@ class Crossing(InText):
                 self.levels.append(self._ends)
                 self._ends = []
         finally:
-            self.crossings.depth -= 1
+            bounds.depth -= 1
             self._busy = False
 
     def _finish(self, cost: int) -> None:
@@ -205,7 +212,7 @@ class Crossing(InText):
             return
         dag = self.dag
         calls = machine.calls(local)
-        if calls and key != self.begin and crossings.divides and crossings.depth < MOST_DEPTH:
+        if calls and key != self.begin and crossings.divides and crossings.bounds.depth < MOST_DEPTH:
             self._go_on(local, node, cost)
             return
         self._seen.add(key)
@@ -279,7 +286,7 @@ class Crossing(InText):
     def _arrive(self, after: Local, node: int, cost: int, level: int, nothing_read: bool) -> None:
         """Go on after a called region; ``cost`` is that up to here, ``level`` the one being found."""
         crossings = self.crossings
-        if cost == level and (nothing_read or not crossings.divides or crossings.depth >= MOST_DEPTH):
+        if cost == level and (nothing_read or not crossings.divides or crossings.bounds.depth >= MOST_DEPTH):
             self._here.append((after, node))
         else:
             self._go_on(after, node, cost)

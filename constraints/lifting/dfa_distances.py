@@ -51,10 +51,10 @@ class DfaDistances(Distances):
         """See :meth:`Distances.fewest`."""
         return super().fewest(state) if self._all_known is None else self._distance(state, self._all_known)
 
-    def _exhausted(self, state: int, most: int) -> int:
+    def _exhausted(self, state: int, most: int) -> tuple[int, bool]:
         if self._all_known is None:
             self._all_known = self._written().tolist()
-        return self._distance(state, self._all_known)
+        return self._distance(state, self._all_known), False
 
     def _distance(self, state: int, known: list[int]) -> int:
         configuration = self.states.configurations[state]

@@ -8,7 +8,7 @@ A bound comes first: the tokens that write one completion. Where that does not a
 
 where a node says how far a token has been read (``token_dag.py``) and crossings are shared by all stacks (``crossings.py``).
 A search is given up after ``most_positions`` positions. Then an upper bound stands (see :class:`Distances`): the best of the
-completion and of texts whose members come in one order. Asked again, a search goes on where it stopped. Lower bounds keep
+completion and of texts whose members come in one order. What was asked before changes no answer. Lower bounds keep
 searches short (``lower_bounds.py``): nearly always they are the distance of an object or one less. Searches are given up for
 objects with a dozen or more required members, if the bounds differ, since they visit all sets of seen members; and for texts
 that registers follow byte by byte, such as patterns with counters and names that must differ.
@@ -18,10 +18,11 @@ A vocabulary need not have every byte as a token: then bounds may be ``UNREACHAB
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ...circuits.automaton import UNREACHABLE
 from .. import limits
 from ..automata.lazy import Numbered
 from ..automata.region import Machine
@@ -34,12 +35,14 @@ from .stack_search import Search
 if TYPE_CHECKING:
     from ..vocabulary.vocabulary import Vocabulary
 
+KEPT = 1 << 16  # answers kept
+
 
 def short_search(vocab: Vocabulary) -> int:
     """Return the most positions of a search for one token of a mask.
     They are enough to read the longest token several times."""
     longest = len(vocab.trie.bounds) - 2  # bytes
-    return max(4 * limits.POSITIONS, 8 * longest)
+    return max(8 * limits.POSITIONS, 8 * longest)
 
 
 class Distances:
@@ -71,9 +74,10 @@ class Distances:
         self._lower = search(lambda machine: machine.forgetting(repeats=True))
         self._upper = search(lambda machine: machine.forgetting(repeats=False))
         self._bounds: list[int] = []
-        self._bound_sought: dict[int, int] = {}  # state -> tokens within which a lower bound has been sought
-        self._known: dict[int, int] = {}  # state -> distance
-        self._more_than: dict[int, int] = {}  # state -> tokens with which acceptance is out of reach
+        self._found: dict[
+            tuple[int, ...], tuple[int, bool]
+        ] = {}  # answers of searches; whether they were given up
+        self._lowered: dict[tuple[int, ...], int] = {}
 
     @property
     def exact(self) -> bool:
@@ -98,14 +102,7 @@ class Distances:
     def within(self, state: int, left: int) -> bool:
         """Return whether acceptance can be reached with at most ``left`` tokens.
         After a search that was given up, False may be wrong."""
-        known = self._known.get(state)
-        if known is not None:
-            return known <= left
-        if self.bound(state) <= left:
-            return True
-        if left <= self._more_than.get(state, self.eos - 1):
-            return False
-        return self._search(state, left, left) <= left
+        return self.bound(state) <= left or self._search(state, left, left) <= left
 
     def depends_on_names(self, state: int, left: int) -> bool:
         """Return whether :meth:`within` has to go through the texts of names.
@@ -142,76 +139,87 @@ class Distances:
 
     def fewest(self, state: int) -> int:
         """Return the fewest tokens to acceptance, ``UNREACHABLE`` if none lead there."""
-        known = self._known.get(state)
-        if known is not None:
-            return known
-        return self._search(state, self.lowered_bound(state, self.bound(state) - 1))
+        bound = self.lowered_bound(state, self.bound(state) - 1)
+        return min(bound, self._search(state, bound - 1))
+
+    @contextmanager
+    def up_to(self, positions: int) -> Iterator[None]:
+        """Let each search visit up to ``positions`` positions."""
+        before, self.most_positions = self.most_positions, positions
+        try:
+            yield
+        finally:
+            self.most_positions = before
 
     def searched(self, state: int, left: int, positions: int) -> bool:
         """Call :meth:`within` with a search of up to ``positions`` positions."""
-        before = self.most_positions
-        self.most_positions = positions
-        try:
+        with self.up_to(positions):
             return self.lowered_bound(state, left) <= left or self.within(state, left)
-        finally:
-            self.most_positions = before
 
     def lowered_bound(self, state: int, left: int) -> int:
         """Return :meth:`bound`, or a lower one, sought if a distance up to ``left`` is possible."""
         bound = self.bound(state)
-        if bound <= left or left <= self._bound_sought.get(state, -1) or self.lower_bound(state) > left:
+        if bound <= left or self.lower_bound(state) > left:
             return bound
+        key = state, left, self.most_positions
+        if key not in self._lowered:
+            if len(self._lowered) >= KEPT:
+                self._lowered.clear()
+            self._lowered[key] = min(bound, self._other_texts(state, left))
+        return self._lowered[key]
+
+    def _other_texts(self, state: int, left: int) -> int:
+        """Return a bound as :meth:`lowered_bound`, from texts whose new names begin differently and from short ones."""
         configuration = self.states.configurations[state]
+        with suppress(Exhausted):
+            found = self._lower.distance(configuration, left, self.most_positions)
+            if found > left or not self._lower.crossings.forgets:
+                return found
         if self._lower.crossings.forgets:
             with suppress(Exhausted):
-                if self._lower.distance(configuration, left, self.most_positions) > left:
-                    self._bound_sought[state] = left
-                    return bound
-            with suppress(Exhausted):
-                bound = self._without_names(state, left)
+                if (found := self._without_names(state, left)) <= left:
+                    return found
         with suppress(Exhausted):
-            if bound > left:
-                found = self._some.distance(configuration, left, self.most_positions)
-                bound = self._bounds[state] = min(bound, found)
-            self._bound_sought[state] = left
-        return bound
+            return self._some.distance(configuration, left, self.most_positions)
+        return UNREACHABLE
 
     def _without_names(self, state: int, left: int) -> int:
-        """Lower the bound of a state by texts whose new names begin differently, and return it.
-
-        These are sought up to ``left`` tokens. Raises :class:`Exhausted`.
-        """
-        found = self._upper.distance(self.states.configurations[state], left, self.most_positions)
-        bound = self._bounds[state] = min(self.bound(state), found)
-        return bound
+        """Return a bound of at most ``left`` from texts whose new names begin differently, ``UNREACHABLE`` if there is none.
+        Raises :class:`Exhausted`."""
+        return self._upper.distance(self.states.configurations[state], left, self.most_positions)
 
     def _search(self, state: int, most: int, enough: int = 0) -> int:
         """Return the distance if it is at most ``most``, otherwise something larger.
 
         An upper bound of at most ``enough`` may stand for the distance.
         """
+        key = state, most, enough, self.most_positions
+        found = self._found.get(key)
+        if found is None:
+            if len(self._found) >= KEPT:
+                self._found.clear()
+            try:
+                found = self._exact(state, most, enough), False
+            except Exhausted:
+                found = self._exhausted(state, most)
+            self._found[key] = found
+        self.given_up += found[1]
+        return found[0]
+
+    def _exact(self, state: int, most: int, enough: int) -> int:
+        """Compute :meth:`_search`. Raises :class:`Exhausted`."""
         configuration, bound = self.states.configurations[state], self.bound(state)
         most = min(most, bound - 1)
-        try:
-            found = self._lower.distance(configuration, most, self.most_positions)
-            if found <= most and self._lower.crossings.forgets:
-                bound = self._without_names(state, most)
-                if found < bound <= enough:
-                    return bound
-                if found < bound:
-                    most = min(most, bound - 1)
-                    found = self._all.distance(configuration, most, self.most_positions)
-        except Exhausted:
-            return self._exhausted(state, most)
-        if found <= most:
-            self._known[state] = found
-        elif most == bound - 1:
-            found = self._known[state] = bound
-        else:
-            self._more_than[state] = most
-        return found
+        found = self._lower.distance(configuration, most, self.most_positions)
+        if found <= most and self._lower.crossings.forgets:
+            other = self._without_names(state, most)
+            if found < other and other > enough:
+                most = min(most, other - 1)
+                found = min(other, self._all.distance(configuration, most, self.most_positions))
+            else:
+                found = other
+        return min(found, bound)
 
-    def _exhausted(self, state: int, most: int) -> int:
-        """Return the bound that stands for the distance after a search is given up."""
-        self.given_up += 1
-        return self.lowered_bound(state, most)
+    def _exhausted(self, state: int, most: int) -> tuple[int, bool]:
+        """Return what stands for the distance after a search is given up, and whether it is only a bound."""
+        return self.lowered_bound(state, most), True

@@ -9,7 +9,7 @@ have. The costs are those of crossings of the parts, from each node at which the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -23,6 +23,14 @@ DEEPER = 4  # nested crossings that a lower bound counts as, by the Python calls
 
 class Exhausted(Exception):
     """The search has visited as many positions as it may."""
+
+
+class TooDeep(Exhausted):
+    """Too many crossings are nested. ``go_on`` finds what the innermost one was asked for, and then the search can go on."""
+
+    def __init__(self, go_on: Callable[[], object]) -> None:
+        super().__init__()
+        self.go_on = go_on
 
 
 class Ways(Protocol):
@@ -40,7 +48,7 @@ class Regions(Protocol):
 
     dag: TokenDag
     left: int
-    depth: int
+    visited: int
 
     def of(self, machine: Machine, local: Local, node: int, bottom: bool = False) -> Ways:
         """Return the crossing from a local state to the end of a machine's region.
@@ -48,10 +56,14 @@ class Regions(Protocol):
 
 
 class LowerBounds:
-    """Lower bounds of crossings, from the texts that must still be read in a region."""
+    """Lower bounds of crossings, from the texts that must still be read in a region.
+
+    ``crossings`` are those of such texts, apart from those of a search. ``depth``: how many crossings are nested now.
+    """
 
     def __init__(self, crossings: Regions) -> None:
-        self.crossings = crossings
+        self.crossings, self.depth = crossings, 0
+        self._machines: dict[int, Machine] = {}  # kept alive: their ids are in keys
         self._of: dict[tuple[int, Local, bool], tuple[int, int]] = {}
         self._parts: dict[tuple[Machine, bool], tuple[int, int]] = {}
         self._first: dict[tuple[int, Local], frozenset[int] | None] = {}
@@ -62,6 +74,7 @@ class LowerBounds:
         key = (id(machine), local, bottom)
         found = self._of.get(key)
         if found is None:
+            self._machines[id(machine)] = machine
             self._of[key] = 0, 0  # the answer to a recursive call
             sums = [self._together(each, bottom) for each in machine.to_come(local)]
             found = self._of[key] = tuple(map(min, zip(*sums, strict=True))) if sums else (0, 0)
@@ -85,12 +98,12 @@ class LowerBounds:
         key = (part, bottom)
         if key not in self._parts:
             self._parts[key] = 0, 0
-            left, depth = self.crossings.left, self.crossings.depth
-            self.crossings.left, self.crossings.depth = 5 * limits.POSITIONS, depth + DEEPER
+            left, depth = self.crossings.left, self.depth
+            self.crossings.left, self.depth = 5 * limits.POSITIONS, depth + DEEPER
             try:
                 self._parts[key] = self._across(part, bottom)
             finally:
-                self.crossings.left, self.crossings.depth = left, depth
+                self.crossings.left, self.depth = left, depth
         return self._parts[key]
 
     def _across(self, part: Machine, bottom: bool) -> tuple[int, int]:
@@ -125,6 +138,7 @@ class LowerBounds:
         machine = machine.divided()
         key = (id(machine), local)
         if key not in self._first:
+            self._machines[id(machine)] = machine
             self._first[key] = None
             self._first[key] = self._bytes(machine, local)
         return self._first[key]

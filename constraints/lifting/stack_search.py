@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import cast
+
 from ...circuits.automaton import UNREACHABLE
 from ..automata.lazy import Body, Configuration, LazyAutomaton
 from ..automata.machines import LazyMachine
 from ..automata.region import Local, LocalBody
 from ..automata.stack import JOIN, Stack, lowest_first, stacks_of
 from .crossings import Crossings
-from .lower_bounds import Exhausted
+from .lower_bounds import Exhausted, TooDeep
 
-KEPT = 100_000  # cached distances of stacks
-MOST_VISITED = 1_500_000  # positions whose crossings are cached, of about 250 bytes each
+MOST_VISITED = 1_500_000  # positions whose crossings are cached for lower bounds, of about 250 bytes each
 
 
 class Search:
     """Distances of stacks to acceptance: frames are crossed from the top down.
-    Results are cached by stack and node."""
+
+    Results are cached by stack and node. Whether a search is given up does not depend on those before it: what they have found
+    is used only if all of that took less than half of the positions that this one may visit; otherwise it begins anew.
+    """
 
     ends_with_token = True  # whether the last token ends where the text does
 
     def __init__(self, automaton: LazyAutomaton, crossings: Crossings, eos: int) -> None:
-        self.crossings, self.eos = crossings, eos
+        self.crossings, self.eos, self._spent = (
+            crossings.fresh(),
+            eos,
+            0,
+        )  # positions visited in these crossings
         self.root = crossings.dag.root
         self.whole = Whole(automaton)
         self._values: dict[tuple[Stack, int], tuple[int, int]] = {}
         self._least: dict[Stack, tuple[int, int]] = {}
+        self._given_up: tuple[Configuration, int, int] | None = (
+            None  # what the last search was asked that was given up
+        )
 
     def lower(self, configuration: Configuration) -> int:
         """Return a lower bound of the distance of a configuration."""
@@ -34,7 +48,7 @@ class Search:
         try:
             return min([max(self.least(stack)) for stack in stacks_of(configuration)])
         except BaseException:
-            self.crossings.clear()
+            self._forget(Crossings(self.crossings.dag, self.crossings.instead))
             raise
 
     def least(self, stack: Stack) -> tuple[int, int]:
@@ -56,23 +70,60 @@ class Search:
 
         Raises :class:`Exhausted` after ``positions`` positions.
         """
-        if self.crossings.visited > MOST_VISITED:
-            self.crossings.clear()
-        self.crossings.left = positions
-        if len(self._values) > KEPT:
-            self._values.clear()
+        key = configuration, most, positions
+        if key == self._given_up:
+            raise Exhausted
+        if 0 < self._spent < positions // 2:
+            with suppress(Exhausted):
+                return self._found(configuration, most, positions // 2 - self._spent)
+        if self.crossings.bounds.crossings.visited > MOST_VISITED:
+            self._forget(Crossings(self.crossings.dag, self.crossings.instead))
+        elif self._spent:
+            self._forget(self.crossings)
         try:
-            if not isinstance(configuration, Stack | frozenset):
-                return self._lowest(configuration, most)
-            best = UNREACHABLE
-            for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
-                best = min(best, self._value(stack, min(most, best - 1)))
-            return best
+            return self._found(configuration, most, positions)
         except Exhausted:
-            raise  # it goes on from there
-        except BaseException:  # the limits of a request, or an interrupt: it may have been stopped anywhere
-            self.crossings.clear()
+            self._given_up = key
             raise
+
+    def _forget(self, crossings: Crossings) -> None:
+        """Forget what has been found, but for the lower bounds of ``crossings``."""
+        if crossings.bounds is not self.crossings.bounds:
+            self._least.clear()
+        self.crossings, self._spent = crossings.fresh(), 0
+        self._values.clear()
+
+    def _found(self, configuration: Configuration, most: int, positions: int) -> int:
+        """Compute :meth:`distance` with what is known already."""
+        crossings = self.crossings
+        crossings.left = positions
+        todo: list[Callable[[], object]] = [partial(self._distance, configuration, most)]
+        try:
+            while True:
+                try:
+                    found = todo[-1]()
+                except TooDeep as inner:
+                    todo.append(inner.go_on)
+                    continue
+                todo.pop()
+                if not todo:
+                    return cast(int, found)
+        except Exhausted:
+            raise
+        except BaseException:  # the limits of a request, or an interrupt: it may have been stopped anywhere
+            self._forget(Crossings(crossings.dag, crossings.instead))
+            raise
+        finally:
+            if crossings is self.crossings:
+                self._spent += positions - crossings.left
+
+    def _distance(self, configuration: Configuration, most: int) -> int:
+        if not isinstance(configuration, Stack | frozenset):
+            return self._lowest(configuration, most)
+        best = UNREACHABLE
+        for stack in sorted(stacks_of(configuration), key=lambda stack: max(self.least(stack))):
+            best = min(best, self._value(stack, min(most, best - 1)))
+        return best
 
     def _lowest(self, configuration: Configuration, most: int) -> int:
         """Return the distance, as :meth:`distance`, of a configuration that is no stack."""

@@ -10,6 +10,7 @@ tokens away from there.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, Protocol
 
 from ..automata.lazy import Numbered
@@ -31,6 +32,12 @@ class Distances(Protocol):
 
     def bound(self, state: int) -> int:
         """Return an upper bound of the distance."""
+
+    def lower_bound(self, state: int) -> int:
+        """Return a lower bound of the distance."""
+
+    def up_to(self, positions: int) -> AbstractContextManager[None]:
+        """Let each search visit up to ``positions`` positions."""
 
     def lowered_bound(self, state: int, left: int) -> int:
         """Return an upper bound, lowered by a short search if a distance up to ``left`` is possible."""
@@ -75,6 +82,14 @@ class Completions:
     def bound(self, state: int) -> int:
         """Return the fewest tokens that write a completion of a state, EOS included if required."""
         return self._both(state)[0]
+
+    def lower_bound(self, state: int) -> int:
+        """Return what EOS takes."""
+        return self.eos
+
+    def up_to(self, positions: int) -> AbstractContextManager[None]:
+        """Change nothing: nothing is searched."""
+        return nullcontext()
 
     def lowered_bound(self, state: int, left: int) -> int:
         """Return the bound: nothing is searched."""

@@ -23,10 +23,19 @@ from .token_masks import WORD, TokenMasks, Words
 from .within import Wanted, tokens_to
 
 MOST_NAMES = 500  # searches of one mask from names that must differ from others
-MOST_GIVEN_UP = 1  # searches of one mask given up, after which upper bounds stand
-START_SEARCHES = 12  # for the least budget of a constraint; each goes on where the last was given up
+BOUND_POSITIONS = (
+    2  # times ``limits.POSITIONS``: of a search for an upper bound, where another has been given up
+)
+START_POSITIONS = 100  # times ``limits.POSITIONS``: of a search for the least budget of a constraint
+LAST_POSITIONS = (
+    10**7
+)  # of a search for a token where no other is left: there is one unless the budget was passed by
 MAX_PROMISES = 1 << 12  # texts to acceptance that are remembered
 NO_STATE, SINK = -1, -2  # after a token that is not allowed; after EOS
+
+
+class GivenUp(Exception):
+    """A distance that a mask needs takes too long to find."""
 
 
 class LazyTokens(Steps):
@@ -153,68 +162,77 @@ class LazyTokens(Steps):
         """Return the fewest tokens from a state to acceptance."""
         if state < 0:
             return 0 if state == SINK else NEVER
-        for _ in range(START_SEARCHES if state == self.start_state else 0):
-            given_up = self.distances.given_up
-            bound = self.distances.lowered_bound(state, self.bound(state) - 1)
-            self.distances.searched(state, bound - 1, 100 * limits.POSITIONS)
-            found = self.distances.fewest(state)
-            if self.distances.given_up == given_up:
-                return found
-        return self.distances.fewest(state)
+        if state != self.start_state:
+            return self.distances.fewest(state)
+        with self.distances.up_to(START_POSITIONS * limits.POSITIONS):
+            return self.distances.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
         if state < 0:
             return state == SINK and left >= 0
-        for _ in range(START_SEARCHES if state == self.start_state else 0):
-            given_up = self.distances.given_up
-            if self.distances.searched(state, left, 100 * limits.POSITIONS):
-                return True
-            if self.distances.given_up == given_up:
-                break
-        return self.distances.within(state, left)
+        if state != self.start_state:
+            return self.distances.within(state, left)
+        bounds = self.distances.lower_bound(state), self.distances.bound(state)
+        return bounds[1] <= left or (bounds[0] <= left and self.fewest(state) <= left)
 
     def words_within(self, state: int, left: int) -> Words:
         """Return the tokens of the mask after which ``left`` tokens reach acceptance. Read-only."""
         if left >= self.enough(state) or left >= self.ample(state) or left >= self.ample_in_tokens(state):
             return self.words_from(state)
-        given_up, searches = self.distances.given_up + MOST_GIVEN_UP, MOST_NAMES
-
-        def near(target: int) -> bool:
-            nonlocal searches
-            # states that differ in names are many
-            if target >= 0 and self.masks.walk.forgetful(target) != target:
-                if self.bound(target) <= left:
-                    return True
-                searches -= self.distances.depends_on_names(target, left)
-                if searches == 0:
-                    self.distances.given_up += MOST_GIVEN_UP
-                if self.distances.given_up >= given_up:
-                    return False
-            if self.distances.given_up < given_up:
-                return self.within(target, left)
-            return target >= 0 and self.distances.lowered_bound(target, left) <= left
-
-        out = np.zeros(self.vocab.trie.num_bytes, np.uint8)
+        out, exact = np.zeros(self.vocab.trie.num_bytes, np.uint8), True
         if state >= 0:
-            found = self._for_any_names(state, left, near, given_up)
-            out = tokens_to(self.masks, state, near) if found is None else found
+            try:
+                out = self._near(state, left, search=True)
+            except GivenUp:
+                with self.distances.up_to(BOUND_POSITIONS * limits.POSITIONS):
+                    out, exact = self._near(state, left, search=False), False
         if state == SINK or (state >= 0 and self.states.accepting(state)):
             put(out, np.array([self.eos_token_id]), True)
         if state < 0 or out.any():
             return out.view(WORD)
         if (token := self._promised(state, left)) is not None:
             put(out, np.array([token]), True)
-        elif self.distances.given_up >= given_up:
-            edges = sorted(self.masks.edges(state).items(), key=lambda edge: self.bound(edge[0]))
-            most_positions = [30 * limits.POSITIONS, 300 * limits.POSITIONS]
-            if self.distances.within(state, left + 1):  # then there is one
-                most_positions.append(NEVER)
-            for positions in most_positions:
+        elif not exact:
+            edges = sorted(
+                self.masks.edges(state).items(), key=lambda edge: (self.bound(edge[0]), edge[1].min())
+            )
+            for positions in (30 * limits.POSITIONS, 300 * limits.POSITIONS, LAST_POSITIONS):
                 for target, tokens in edges:
                     if not out.any() and self.distances.searched(target, left, positions):
                         put(out, tokens, True)
         return out.view(WORD)
+
+    def _near(self, state: int, left: int, search: bool) -> Bits:
+        """Return the tokens of :meth:`words_within`, EOS apart.
+
+        With ``search`` all distances are exact; raises :class:`GivenUp` where that takes too long, whatever was searched before.
+        Without, upper bounds stand for them.
+        """
+        distances, searches = self.distances, MOST_NAMES
+
+        def near(target: int) -> bool:
+            nonlocal searches
+            if target < 0:
+                return False
+            # states that differ in names are many
+            if self.masks.walk.forgetful(target) != target:
+                if self.bound(target) <= left or not search:
+                    return self.bound(target) <= left
+                searches -= distances.depends_on_names(target, left)
+                if searches <= 0:
+                    distances.given_up += 1
+                    raise GivenUp
+            if not search:
+                return distances.lowered_bound(target, left) <= left
+            given_up = distances.given_up
+            found = self.within(target, left)
+            if not found and distances.given_up > given_up:
+                raise GivenUp
+            return found
+
+        found = self._for_any_names(state, left, near, search)
+        return tokens_to(self.masks, state, near) if found is None else found
 
     def _promised(self, state: int, left: int) -> int | None:
         """Return the first token of a completion that takes ``left`` tokens after it; ``None`` if it takes more.
@@ -231,12 +249,11 @@ class LazyTokens(Steps):
                 return token
         return None
 
-    def _for_any_names(self, state: int, left: int, near: Wanted, given_up: int) -> Bits | None:
+    def _for_any_names(self, state: int, left: int, near: Wanted, search: bool) -> Bits | None:
         """Compute the tokens of :meth:`words_within` without the texts of names, each of which makes a state of its own.
 
         Of a name, a class of its first byte is kept. Tokens for which that does not decide are judged one by one, by ``near``.
-        Return ``None`` if they are many, or if the automaton compares no names here. No search is begun once ``given_up``
-        searches have been given up.
+        Return ``None`` if they are many, or if the automaton compares no names here. Raises :class:`GivenUp` in a ``search``.
         """
         states, trie = self.states, self.vocab.trie
         automaton = states.automaton
@@ -249,8 +266,10 @@ class LazyTokens(Steps):
 
         def near_any(target: int) -> bool:
             if forgets_names(states.configurations[target]):
-                search = self.distances.given_up < given_up
+                given_up = self.distances.given_up
                 judged[target] = self.distances.within_for_any_names(target, left, search)
+                if self.distances.given_up > given_up:
+                    raise GivenUp
             else:
                 judged[target] = near(target)
             return bool(judged[target])

@@ -29,8 +29,8 @@ BLOCK_STEPS = 1024
 def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     """Compute log Σ_x p(x) over sequences of n ≥ 1 tokens, in nats and float64.
 
-    Return None if the general query is needed: for structured operators, continuous inputs and derivatives, and if a step
-    changes the maximum of u by more than 1/ε, so that scaled arithmetic might lose entries that the general query keeps.
+    Return None if the general query is needed: for structured operators, continuous inputs and derivatives, and if an entry of u
+    may be lost to underflow: positive entries of at least ``low`` make those of the next u at least low · the smallest weights.
     """
     parameters = chain.parameters()
     if isinstance(chain.inputs, Continuous) or not is_plain(parameters):
@@ -44,7 +44,16 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     if not 0 < largest < inf:
         return None
     b, u, tops, total = b / largest, b.new_empty(b.shape), list[Tensor](), n * log(largest)
+    info, weights = (
+        torch.finfo(dtype),
+        [b, *(leaf.matrix() for _, leaf in (*right, *left)), *chain.unit_final],
+    )
+    least = min(
+        info.max / 2, info.tiny / info.eps / float(torch.stack([_smallest(w) for w in weights]).prod())
+    )
     start = _scaled(reduce(torch.mul, _on_axes(chain.initial)).to(dtype), tops)
+    lows = [_smallest(v) for v in chain.initial] if len(chain.initial) > 1 else []
+    lows.append(_smallest(start))
     products, last = _planned(left, start.contiguous())
     for t in range(n):
         for product in products:
@@ -52,16 +61,17 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
         torch.mul(last, b, out=u)
         tops.append(u.max())
         u.div_(tops[-1])
+        lows.append(_smallest(u))
         if not t:
             products, last = _planned([*right, *left], u)
-        if len(tops) == BLOCK_STEPS:
-            if (found := _log_product(tops)) is None:
+        if len(tops) >= BLOCK_STEPS:
+            if (found := _log_product(tops, lows, least)) is None:
                 return None
-            total, tops = total + found, []
+            total, tops, lows = total + found, [], []
     last, *others = (vector.to(dtype) for vector in chain.unit_final)
     for vector in reversed(others):
         u = _scaled(u @ vector, tops)
-    found = _log_product([*tops, u @ last])
+    found = _log_product([*tops, u @ last], lows, least)
     return None if found is None else torch.tensor(total + found, dtype=torch.float64, device=b.device)
 
 
@@ -71,13 +81,17 @@ def _scaled(x: Tensor, tops: list[Tensor]) -> Tensor:
     return x / tops[-1]
 
 
-def _log_product(scales: Sequence[Tensor]) -> float | None:
-    """Return the logarithm of the product of all scales; None if one is not between ε and 1/ε (nan: after a scale of zero)."""
+def _log_product(scales: Sequence[Tensor], lows: Sequence[Tensor], least: float) -> float | None:
+    """Return the logarithm of the product of all scales; None if one is zero or infinite, or an entry below ``least``."""
     values = torch.stack(list(scales))
-    epsilon, (least, most) = torch.finfo(values.dtype).eps, torch.aminmax(values)
-    return (
-        float(values.double().log().sum()) if epsilon <= float(least) <= float(most) <= 1 / epsilon else None
-    )
+    smallest, largest = torch.aminmax(values)
+    kept = not lows or float(torch.stack(list(lows)).amin()) >= least
+    return float(values.double().log().sum()) if kept and 0 < smallest <= largest < inf else None
+
+
+def _smallest(x: Tensor) -> Tensor:
+    """Return the smallest positive entry of x in float64, at most one; NaN stays."""
+    return x.masked_fill(x <= 0, 1).amin().double().clamp(max=1)
 
 
 def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:

@@ -12,9 +12,9 @@ serves every prompt, row and budget up to the horizon.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Self, final
+from typing import Any, Self, cast, final
 
 import torch
 from jaxtyping import Bool, Float, Int, Int32
@@ -27,7 +27,8 @@ from ...errors import CircuitError
 from ..engine.contract import apply, observe, outer
 from ..engine.messages import Emission, backward, dot, empty, next_token_contraction
 from ..queries.evidence import Evidence
-from ..semirings.base import Boolean, Log, Semiring
+from ..queries.exact import arithmetics
+from ..semirings.base import Boolean, Semiring
 from ..semirings.scaled_real import Real
 from .ahead import forced, validate
 from .history import History
@@ -49,7 +50,6 @@ from .rows import (
     row_indices,
     shortfall_of,
 )
-from .shares import Shares
 
 
 @final
@@ -59,8 +59,8 @@ class NextToken(Copied):
     ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
     any length; in another semiring ``final`` must be its own backward message (an HMM's ones), else :class:`CircuitError`.
 
-    In Real, rows that lost a possible token to underflow, or may have lost a hidden state, are recomputed in float64 and then
-    in log space (see :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
+    In Real, rows that lost something to underflow are computed again in float64, then in log space (see
+    :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
 
     Examples
     --------
@@ -91,13 +91,12 @@ class NextToken(Copied):
             empty(chain, semiring, 1),
         )
         self._history = History()
-        self._shares = Shares(chain, self._betas) if isinstance(semiring, Real) else None
 
     __repr__ = described
 
     def __copy__(self) -> Self:
         out = super().__copy__()
-        out._history, out._shares = copy(self._history), copy(self._shares)
+        out._history = copy(self._history)
         return out
 
     def _sweep(self) -> Any:
@@ -132,8 +131,6 @@ class NextToken(Copied):
         self._alpha = outer(self.semiring, self.chain.initial, len(budgets))
         self._ended = self.semiring.gather(self._empty, torch.zeros_like(self.remaining), 0)
         self._history.begin(self.remaining)
-        if self._shares is not None:
-            self._shares.begin(len(budgets))
 
     def advance(self, tokens: Tokens) -> None:
         tokens = checked_tokens(tokens, len(self.remaining), self.vocab_size)
@@ -148,8 +145,6 @@ class NextToken(Copied):
 
     def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         sr, chain = self.semiring, self.chain
-        if self._shares is not None:
-            self._shares.advance(self._alpha)
         emitted = observe(sr, chain.inputs, apply(sr, chain.left.T, self._alpha), tokens)
         ended = dot(sr, emitted, outer(sr, self._unit_final, len(tokens)))
         self._alpha = self._where(moving, apply(sr, chain.right.T, emitted), self._alpha)
@@ -168,8 +163,6 @@ class NextToken(Copied):
     def select(self, indices: Tensor | Sequence[int]) -> None:
         indices = row_indices(indices, len(self.remaining)).to(self.device)
         self._history.select(indices)
-        if self._shares is not None:
-            self._shares.select(indices)
         self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
         self._ended = self.semiring.gather(self._ended, indices, 0)
         self.remaining = self.remaining[indices]
@@ -189,10 +182,10 @@ class NextToken(Copied):
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         count = self.semiring.shape(self._betas)[-1]
         initial = outer(self.semiring, self.chain.initial, count)
-        feasible = self.semiring.log(dot(self.semiring, initial, self._betas)) > -torch.inf
-        if self._shares is not None and not bool(feasible.all()):  # infeasible, or underflow
+        logs = self.semiring.log(dot(self.semiring, initial, self._betas))
+        if bool(logs.isnan().any()):
             return self._history.made("possible", self._in_boolean).feasible_lengths()
-        return feasible
+        return logs > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         beta = self.semiring.gather(self._betas, self._left(), self.semiring.ndim(self._betas) - 1)
@@ -201,47 +194,29 @@ class NextToken(Copied):
             next_token_contraction(self.chain, self.semiring, self._alpha, beta, last)
         ).T
         weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
-        return weights if self._shares is None else self._recovered(weights, self._shares)
+        return self._within_range(weights, NextToken.log_weights)
 
     def _left(self) -> Int[Tensor, " batch"]:
         """Return each row's column of β after the next token."""
         return torch.zeros_like(self.remaining) if self.horizon is None else (self.remaining - 1).clamp(min=0)
 
-    def _recovered(
-        self, weights: Float[Tensor, "batch vocab"], shares: Shares
-    ) -> Float[Tensor, "batch vocab"]:
-        """Recompute the rows that may have lost a hidden state or lost a token that the Boolean query allows."""
-        zero = weights.isneginf() & self.remaining.ne(0)[:, None]
-        lost = shares.doubtful(self._alpha, self._left()) & self.remaining.ne(0)
-        if bool(zero.any()):
-            lost = lost | (zero & self._history.query("possible", self._in_boolean).mask()).any(1)
-        if not bool(lost.any()):
-            return weights
-        exact = self._history.query("exact", self._more_exact).log_weights()
-        return torch.where(lost[:, None], exact.to(weights.dtype), weights)
+    def _within_range(self, found: Tensor, ask: Callable[[NextToken], Tensor]) -> Tensor:
+        """Compute again the rows that are NaN, because scaled arithmetic lost something to underflow."""
+        lost = found.isnan()
+        if not bool(lost.any()) or not isinstance(self.semiring, Real):
+            return found
+        return torch.where(lost, ask(self._history.query("exact", self._more_exact)).to(found.dtype), found)
 
     def _more_exact(self) -> NextToken:
         """Return this query in float64, or in log space if its parameters are float64 already."""
-        if self.chain.parameters() and all(t.dtype == torch.float64 for t in self.chain.parameters()):
-            return NextToken(self.chain, self.horizon, Log())
-        finer = NextToken(self.chain.map(lambda t: t.double()), self.horizon, Real())
-        finer._history.share(self._history, "possible")
-        return finer
+        _, (chain, semiring), *_ = arithmetics(self.chain)
+        return NextToken(cast(Chain, chain), self.horizon, semiring)
 
     def _in_boolean(self) -> NextToken:
         return NextToken(self.chain, self.horizon, Boolean())
 
     def ended(self) -> Float[Tensor, " batch"]:
-        found: Tensor = self.semiring.log(self._ended)
-        if self._shares is None:
-            return found
-        lost = self._shares.doubtful(self._alpha, torch.zeros_like(self.remaining))
-        if bool((zero := found.isneginf()).any()):
-            lost = lost | (zero & self._history.query("possible", self._in_boolean).ended().isfinite())
-        if not bool(lost.any()):
-            return found
-        exact = self._history.query("exact", self._more_exact).ended()
-        return torch.where(lost, exact.to(found.dtype), found)
+        return self._within_range(self.semiring.log(self._ended), NextToken.ended)
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining, self.semiring)

@@ -271,9 +271,9 @@ class PGCDQuery(Copied):
         return self._exactly(found, lost, PGCDQuery.log_prior, lambda: self._in_log_space()[1].ended())
 
     def ended(self) -> Float[Tensor, " batch"]:
-        """Return log p_hmm(prefix, accepted as it is) in nats, −inf if it is not; exact in rows without tokens left."""
+        """Return log p_hmm(prefix, accepted as it is) in nats, −inf if it is not."""
         found, doubt, accepted = self._steps.log_ended()
-        doubted = self._doubted(found, doubt) & accepted & (self.remaining.to(self.device) == 0)
+        doubted = self._doubted(found, doubt) & accepted
         if not bool(doubted.any()):
             return found
         lost = doubted & (~found.isneginf() | self._support().ends())

@@ -10,7 +10,7 @@ doubt is below its rounding error.
 from __future__ import annotations
 
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -132,13 +132,20 @@ class Transition:
         return self._reach((rows > 0).float())[0] > 0
 
 
+class _Unmarked(Real):
+    """Real without marks of underflow, which is accounted for here by doubts."""
+
+    def _lost(self, *args: Any) -> None:
+        return None
+
+
 class Times:
     """The product M x of an operator and rows x (maximum one each), and the logarithms (nats) of the rows' scales."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self._by_weight = product(operator.weight.T) if isinstance(operator, Dense) else None
-        self._semiring = Real()
+        self._semiring = _Unmarked()
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         if self._by_weight is not None:

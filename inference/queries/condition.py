@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from math import ceil, log, log2
+
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from ...circuits.checks import check_decomposable, check_smooth
 from ...circuits.circuit import Circuit, check_circuit
 from ...circuits.graph_transforms import constant, rewrite
 from ...errors import EvidenceError
-from ...layers import Continuous, InputLayer
+from ...layers import Continuous, Hadamard, InputLayer
 from .evidence import EvidenceLike, as_evidence
 
 
@@ -45,7 +49,7 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
             return None
         if variable in known.tokens and isinstance(layer, Continuous):
             value = known.tokens[variable]
-            return None if bool(value.isnan()) else constant(out, layer.log_density(value)[..., 0].exp())
+            return None if bool(value.isnan()) else _constant_of_logs(out, layer.log_density(value)[..., 0])
         if variable in known.tokens:
             onehot = torch.nn.functional.one_hot(known.tokens[variable][0], layer.vocab_size)
             return constant(out, layer.value(onehot.to(torch.get_default_dtype())))
@@ -57,3 +61,18 @@ def condition(circuit: Circuit, evidence: EvidenceLike) -> Circuit:
         return None
 
     return rewrite(circuit, change)
+
+
+def _constant_of_logs(out: Circuit, log_weight: Float[Tensor, "*units"]) -> int:
+    """Add a node over no variable whose units have these weights, given by logarithms of any size.
+
+    It is a root of the weights, in the range of floating point, that is squared as often as needed.
+    """
+    finite = log_weight.detach()[log_weight.isfinite()]
+    most = log(torch.finfo(log_weight.dtype).max) / 2
+    depth = float(finite.abs().amax()) / most if len(finite) else 0.0
+    squares = max(0, ceil(log2(depth))) if depth else 0
+    node = constant(out, (log_weight / 2**squares).exp())
+    for _ in range(squares):
+        node = out.product(Hadamard(), node, node)
+    return node

@@ -14,7 +14,7 @@ For gradients, :class:`Trainable` holds unconstrained parameters and gives the c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -28,6 +28,7 @@ from ...circuits.parameters import Block, blocks, replace
 from ...errors import CircuitError, EvidenceError, ShapeError
 from ...layers import InnerLayer, InputLayer
 from ...layers.input import normalised_counts
+from ..semirings.base import Log, Semiring
 from .evidence import EvidenceLike
 from .marginal import log_marginal
 
@@ -132,12 +133,23 @@ def expected_counts(
         return leaves[key]
 
     kept: list[InputLayer] = []  # keeps the freed tensors alive: an id is unique among living objects only
-    with torch.enable_grad():
-        rows = log_marginal(_freed(model, relax, leaf), evidence, lengths=lengths, checkpoint=checkpoint)
-        if bool((rows == -torch.inf).any()):
-            row = int((rows == -torch.inf).nonzero()[0])
-            raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
-        gradients = torch.autograd.grad(rows.sum(), list(leaves.values()), allow_unused=True)
+
+    def differentiate(
+        semiring: Semiring[Any] | None, wider: Callable[[Tensor], Tensor]
+    ) -> tuple[Tensor, Any]:
+        with torch.enable_grad():
+            freed = _freed(model, relax, leaf).map(wider)
+            rows = log_marginal(freed, evidence, lengths=lengths, semiring=semiring, checkpoint=checkpoint)
+            if bool((rows == -torch.inf).any()):
+                row = int((rows == -torch.inf).nonzero()[0])
+                raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
+            return rows, torch.autograd.grad(rows.sum(), list(leaves.values()), allow_unused=True)
+
+    rows, gradients = differentiate(None, lambda t: t)
+    if not all(
+        g is None or bool(g.isfinite().all()) for g in gradients
+    ):  # by a weight of zero; in Log it is zero
+        rows, gradients = differentiate(Log(), lambda t: t.double())
     by_key = {
         key: torch.zeros_like(value) if gradient is None else gradient
         for (key, value), gradient in zip(leaves.items(), gradients, strict=True)

@@ -32,7 +32,8 @@ from ...errors import CircuitError, EvidenceError
 from ..semirings.base import Counting, Residue, Semiring
 from .determinism import check_deterministic
 from .evidence import EvidenceLike
-from .marginal import Model, log_marginal, marginals, partition, prepare, root
+from .exact import Model
+from .marginal import log_marginal, marginals, partition, prepare, root
 from .power import power
 
 PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)  # moduli for comparing counts

@@ -17,7 +17,8 @@ from ...argument_checks import whole
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from .evidence import Evidence, EvidenceLike
-from .marginal import Model, log_weights, prepare
+from .exact import Model
+from .marginal import log_weights, prepare
 from .sample_mpe import best
 
 

@@ -14,7 +14,7 @@ batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -30,16 +30,15 @@ from ...circuits.hmm import HMM
 from ...errors import CircuitError, EvidenceError
 from ...layers import Constant, InputLayer
 from ...layers.functorch_utils import any_if_concrete, is_abstract, transformed
+from ...layers.log_product import finite
 from ..engine import messages, passes
 from ..engine.folding import folded
 from ..engine.inputs import open_values
 from ..engine.partition import log_partition
-from ..semirings.base import Boolean, Counting, Log, Semiring
-from ..semirings.labelled_tensor import finite
-from ..semirings.scaled_real import Real
+from ..semirings.base import Boolean, Counting, Semiring
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
+from .exact import Model, Rows, within_range
 
-Model = Chain | Circuit
 Lengths = Int[Tensor, " batch"] | None
 _SEQUENCES = (Tensor, Sequence)  # a tuple, since torch.compile reads no union before torch 2.7
 MARGINAL_ELEMENTS = 1 << 24  # entries of the tables of log-weights computed in one block
@@ -125,9 +124,9 @@ def log_marginal(
     of row i count. ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint``
     positions (√n is a good number), a circuit the values of its layers, and what lies between is computed a second time.
 
-    Tokens under an HMM take a faster forward algorithm on arrays, unless derivatives are needed. Rows that under- or overflow in
-    scaled arithmetic, because hidden states differ too much in probability, are recomputed in log space, so the result is
-    −inf only if the true value is zero. Raises :class:`EvidenceError` if the evidence does not fit.
+    Tokens under an HMM take a faster forward algorithm on arrays, unless derivatives are needed. Rows that lose something to
+    underflow in scaled arithmetic, because hidden states differ too much in probability, are computed again in a wider range.
+    Raises :class:`EvidenceError` if the evidence does not fit.
 
     Examples
     --------
@@ -148,24 +147,15 @@ def log_marginal(
         return log_prob(model.initial_probs, model.transition, model.inputs.table(), evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
     lengths = None if lengths is None else whole_numbers(lengths, "lengths")
-    result = log_root(model, semiring or Real(), evidence, len(variables), lengths, checkpoint)
-    lost = ~result.isfinite()
-    if semiring is None and any_if_concrete(lost):
-        rows = lost.nonzero().squeeze(1)
-        some = None if lengths is None else lengths[rows]
-        possible = log_root(model, Boolean(), evidence.repeat(rows), len(variables), some) == 0
-        if bool(possible.any()):
-            rows = rows[possible]
-            exact = log_root(
-                model,
-                Log(),
-                evidence.repeat(rows),
-                len(variables),
-                None if lengths is None else lengths[rows],
-                checkpoint,
-            )
-            result = result.index_put((rows,), exact.to(result.dtype))
-    return result
+    if semiring is not None:
+        return log_root(model, semiring, evidence, len(variables), lengths, checkpoint)
+
+    def compute(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+        known = evidence if rows is None else evidence.repeat(rows)
+        some = lengths if lengths is None or rows is None else lengths.to(rows.device)[rows]
+        return [log_root(model, semiring, known, len(variables), some, checkpoint)]
+
+    return within_range(model, compute)[0]
 
 
 def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
@@ -280,24 +270,18 @@ def conditional(
         raise EvidenceError(
             f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
         )
-    (table,) = _exact(lambda semiring: [_joint(model, semiring, evidence, asked, len(variables))])
+
+    def compute(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+        known = evidence if rows is None else evidence.repeat(rows)
+        return [_joint(model, semiring, known, asked, len(variables))]
+
+    (table,) = within_range(model, compute)
     total = table.flatten(1).logsumexp(1)
     if any_if_concrete(total.isneginf()):
         raise EvidenceError(
             "conditional: the evidence has probability zero, so there is no conditional distribution"
         )
     return table - finite(total).view(-1, *[1] * (table.ndim - 1))
-
-
-def _exact(tables: Callable[[Semiring[Any]], list[Tensor]]) -> list[Tensor]:
-    """Return tables of log-weights from Real, or from Log if an entry that is possible (Boolean) underflowed to −inf."""
-    found = tables(Real())
-    if not any(any_if_concrete(table.isneginf()) for table in found):
-        return found
-    possible = tables(Boolean())
-    if any(any_if_concrete(t.isneginf() & (p == 0)) for t, p in zip(found, possible, strict=True)):
-        return [t.to(old.dtype) for t, old in zip(tables(Log()), found, strict=True)]
-    return found
 
 
 def _joint(
@@ -351,13 +335,14 @@ def marginals(
     if not all(_vocab_size(model, v) for v in variables):
         raise CircuitError("marginals: the model has a continuous variable, which has no table of values")
 
-    def tables(semiring: Semiring[Any]) -> list[Tensor]:
+    def compute(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         """Return log p(x_v, evidence) for each variable v."""
+        some = known if rows is None else known.repeat(rows)
         if isinstance(model, Circuit):
-            return _of_circuit(model, semiring, known)
-        return _of_chain(model, semiring, known, len(variables))
+            return _of_circuit(model, semiring, some)
+        return _of_chain(model, semiring, some, len(variables))
 
-    found = _exact(tables)
+    found = within_range(model, compute) if variables else []
     totals = [table.logsumexp(1, keepdim=True) for table in found]
     if any(any_if_concrete(z == -torch.inf) for z in totals):
         raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")

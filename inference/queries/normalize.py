@@ -10,7 +10,7 @@ With z_u = Σ_x u(x) for every unit u, the weights of input layers and sums chan
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Float
@@ -22,8 +22,8 @@ from ...errors import CircuitError
 from ...layers import Categorical, Constant, Continuous, Dense, InputLayer, Operator, Sum
 from ...layers.dense_tensor import DenseTensor
 from ..engine import passes
-from ..semirings.scaled_real import Real
 from .evidence import Evidence
+from .exact import Model, Rows, within_range
 
 
 def normalise(circuit: Circuit) -> Circuit:
@@ -44,9 +44,13 @@ def normalise(circuit: Circuit) -> Circuit:
     tensor([0.5625], dtype=torch.float64)
     """
     check_circuit(circuit, "normalise")
-    semiring: Any = Real()
-    values = passes.upward(circuit, semiring, Evidence(1, circuit.device))
-    log_z = {n: semiring.log(v)[..., 0].expand(circuit.unit_dims(n)) for n, v in values.items()}
+
+    def totals(model: Model, semiring: Any, rows: Rows) -> list[Tensor]:
+        values = passes.upward(cast(Circuit, model), semiring, Evidence(1, circuit.device))
+        return [semiring.log(values[n])[..., 0].expand(circuit.unit_dims(n))[None] for n in nodes]
+
+    nodes = list(circuit.nodes())
+    log_z = {n: z[0] for n, z in zip(nodes, within_range(circuit, totals), strict=True)}
     if bool((log_z[circuit.root] == -torch.inf).any()):
         raise CircuitError("normalise: the circuit is zero everywhere, so there is no distribution")
 

@@ -24,10 +24,10 @@ from ...errors import CircuitError, EvidenceError
 from ...layers import Constant, Continuous, InputLayer, Operator, Product, Sum
 from ..engine import messages, passes
 from ..engine.contract import apply, observe, outer
-from ..semirings.base import Boolean, Log, MaxProduct, Semiring
-from ..semirings.scaled_real import Real
+from ..semirings.base import MaxProduct, Semiring
 from .evidence import Evidence, EvidenceLike
-from .marginal import Model, log_root, log_weights, prepare
+from .exact import Model, arithmetics
+from .marginal import log_root, log_weights, prepare
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
@@ -60,7 +60,10 @@ def sample(
     known, variables = prepare(model, evidence, n)
 
     def choose(logits: Tensor) -> Tensor:
-        if bool((logits.amax(1) == -torch.inf).any()):
+        top = logits.amax(1)
+        if not bool((top < torch.inf).all()):
+            raise _OutOfRange
+        if bool((top == -torch.inf).any()):
             raise EvidenceError("sample: the evidence has probability zero")
         return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
 
@@ -69,18 +72,31 @@ def sample(
 
     rows = torch.arange(known.batch, device=known.device).repeat(num_samples)
 
-    def draw(semiring: Semiring[Any]) -> Tensor:
+    def draw(model: Model, semiring: Semiring[Any]) -> Tensor:
         if isinstance(model, Circuit):
             return _top_down(model, semiring, known, rows, choose, place)[0]
         return _in_order(model, semiring, known, rows, variables, choose, place)[0]
 
-    try:
-        values = draw(Real())
-    except EvidenceError:  # the probability is zero, or it underflowed in Real: Boolean tells
-        if not bool((log_root(model, Boolean(), known, len(variables), None) == 0).all()):
-            raise
-        values = draw(Log())
+    source = generator or _default_generator(known.device)
+    state = source.get_state()
+    for wider, semiring in arithmetics(model):
+        try:
+            values = draw(wider, semiring)
+            break
+        except _OutOfRange:  # draw all again from the same random numbers, so that no sequence is preferred
+            source.set_state(state)
     return values if known.batch == 1 else values.view(num_samples, known.batch, values.shape[-1])
+
+
+class _OutOfRange(ArithmeticError):
+    """The weights to choose by are NaN: scaled arithmetic lost something to underflow."""
+
+
+def _default_generator(device: torch.device) -> torch.Generator:
+    if device.type == "cuda":
+        index = torch.cuda.current_device() if device.index is None else device.index
+        return torch.cuda.default_generators[index]
+    return torch.default_generator
 
 
 def mpe(

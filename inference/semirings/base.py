@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from math import prod
+from math import log, prod
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -28,7 +28,8 @@ from torch import Tensor
 
 from ...layers import Incidence
 from ...layers.functorch_utils import is_abstract, transformed, version
-from .labelled_tensor import Labels, align, einsum, finite, kept, safe_log, segments, top_along, unflatten
+from ...layers.log_product import finite
+from .labelled_tensor import Labels, align, einsum, kept, safe_log, segments, top_along, unflatten
 
 Value = TypeVar("Value")
 
@@ -370,6 +371,14 @@ class MinPlus(MaxProduct):
         return x.amin(axes)
 
 
+Operand = tuple[Tensor, Labels, Tensor]  # logarithms, their labels, and the largest of each sum
+
+
+def _depth(x: Tensor) -> float:
+    """Return the smallest finite entry of x, at most zero."""
+    return float(x.detach().masked_fill(x == -torch.inf, 0).amin().clamp(max=0)) if x.numel() else 0.0
+
+
 class Log(_LogDomain):
     """Log-space sums, exact over any dynamic range: the reference that Real is tested against.
 
@@ -384,8 +393,8 @@ class Log(_LogDomain):
     >>> hmm, tokens = tt.HMM([0.5, 0.5], stay, sure), torch.tensor([[0, 0, 1, 1]])
     >>> tt.log_marginal(hmm, tokens, semiring=Log())  # log 1e-70: either state was surprised twice
     tensor([-161.1810])
-    >>> tt.log_marginal(hmm, tokens, semiring=Real())  # in float32 one of them is lost along the way
-    tensor([-161.8741], dtype=torch.float64)
+    >>> tt.log_marginal(hmm, tokens, semiring=Real())  # in float32 one of them is lost along the way: no answer
+    tensor([nan], dtype=torch.float64)
     """
 
     def _reduce(self, x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -393,7 +402,10 @@ class Log(_LogDomain):
         return safe_log((x - top).exp().sum(axes)) + top.squeeze(axes)
 
     def einsum(self, a: Tensor, a_labels: Labels, b: Tensor, b_labels: Labels, out: Labels) -> Tensor:
-        """Contract by max-shift and one matrix product, or by broadcasting if the product may have underflowed."""
+        """Contract by max-shift and a matrix product; entries of b too far below its largest ones in a product of their own.
+
+        If neither operand has a narrow range, contract by broadcasting.
+        """
         summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
         if not summed:
             return super().einsum(a, a_labels, b, b_labels, out)
@@ -402,9 +414,31 @@ class Log(_LogDomain):
         shift = kept(top_a, a_labels, out) + kept(top_b, b_labels, out)
         info = torch.finfo(result.dtype)
         lost = result < info.tiny / info.eps**2
-        if is_abstract(lost) or bool(lost.any()):
+        if is_abstract(lost):
             return super().einsum(a, a_labels, b, b_labels, out)
+        if bool(lost.any()):
+            ones = [(x.detach() > -torch.inf).to(x.dtype) for x in (a, b)]
+            lost = lost & (einsum(ones[0], a_labels, ones[1], b_labels, out) > 0)
+            if bool(lost.any()):
+                return self._in_bands((a, a_labels, top_a), (b, b_labels, top_b), out)
         return safe_log(result) + shift
+
+    def _in_bands(self, a: Operand, b: Operand, out: Labels) -> Tensor:
+        """Contract a with the entries of b near the largest ones, then with the others; a is that of the narrower range."""
+        (a, low), (b, _) = sorted(((x, _depth(x[0] - x[2])) for x in (a, b)), key=lambda pair: -pair[1])
+        info = torch.finfo(a[0].dtype)
+        least = log(info.tiny / info.eps)
+        if low < least / 2:
+            return super().einsum(a[0], a[1], b[0], b[1], out)
+        far = (b[0] - b[2]).detach() < least - low
+        near = einsum((a[0] - a[2]).exp(), a[1], (b[0] - b[2]).masked_fill(far, -torch.inf).exp(), b[1], out)
+        found = safe_log(near) + kept(a[2], a[1], out) + kept(b[2], b[1], out)
+        rest = b[0].masked_fill(~far, -torch.inf)
+        return (
+            self.add(found, self.einsum(a[0], a[1], rest, b[1], out))
+            if bool((rest > -torch.inf).any())
+            else found
+        )
 
     def segment_sum(self, x: Tensor, index: Tensor, size: int, axis: int) -> Tensor:
         shape = list(x.shape)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ...layers.functorch_utils import transformed
+from ...layers.log_product import finite
 
 Labels = Sequence[int]
 
@@ -93,11 +94,6 @@ def top_along(x: Tensor, labels: Labels, summed: Labels) -> Tensor:
     """Return the maximum over the summed labels, which keep size one; zero where it is infinite."""
     axes = [i for i, label in enumerate(labels) if label in summed]
     return finite(x.detach().amax(axes, keepdim=True)) if axes else x.new_zeros([1] * x.ndim)
-
-
-def finite(x: Tensor) -> Tensor:
-    """Return x with zero in place of infinite values and NaN."""
-    return torch.where(x.isfinite(), x, 0)
 
 
 def kept(x: Tensor, labels: Labels, out: Labels) -> Tensor:

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import log
 
 import torch
 from torch import Tensor
 
 from ...layers import Incidence
-from ...layers.functorch_utils import shape_only, transformed
+from ...layers.functorch_utils import is_abstract, shape_only, transformed
+from ...layers.log_product import finite
 from .base import Semiring
-from .labelled_tensor import Labels, along, applied, einsum, finite, kept, safe_log, segments, unflatten
+from .labelled_tensor import Labels, along, applied, einsum, kept, safe_log, segments, unflatten
 
 MAX_PENDING = 64
 _TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
+_LEAST = {
+    t: tiny / torch.finfo(t).eps for t, tiny in _TINY.items()
+}  # the smallest accurate result of a sum of products
 
 
 class Scaled:
     """The value mantissa · 2^exponent; the exponent (float64) has as many axes and broadcasts, −inf for a column of zeros.
+
+    The exponent is NaN for a column that lost a positive entry to underflow, and so for every value computed from it. In other
+    columns an entry of the mantissa is zero only if the number is.
 
     ``ops_since_rescale``: the number of contractions since every mantissa column had a maximum of one (up to rounding), at most
     two. The divisors of rescaling are kept in ``pending`` as (divisor, exponent); their logarithms are added to the exponent,
@@ -67,14 +74,21 @@ class Scaled:
         """The device of the mantissa."""
         return self.mantissa.device
 
-    def contracted(self, mantissa: Tensor) -> Scaled:
-        """Return the result of a contraction, ``mantissa``, with the scales of this value."""
-        return Scaled(mantissa, self._exponent, self.ops_since_rescale + 1, self._pending)
+    def contracted(self, mantissa: Tensor, lost: Tensor | None = None) -> Scaled:
+        """Return the result of a contraction, with the scales of this value; NaN in the columns that ``lost`` entries."""
+        return Scaled(mantissa, _marked(self._exponent, lost), self.ops_since_rescale + 1, self._pending)
 
-    def divided(self, mantissa: Tensor, other: Scaled | None = None, *, owned: bool = False) -> Scaled:
+    def divided(
+        self,
+        mantissa: Tensor,
+        other: Scaled | None = None,
+        *,
+        lost: Tensor | None = None,
+        owned: bool = False,
+    ) -> Scaled:
         """Return ``mantissa`` with the scales of this value (times those of ``other``), rescaled to column maxima of one.
 
-        ``owned``: nothing else refers to the mantissa, so it may be changed in place.
+        ``owned``: nothing else refers to the mantissa, so it may be changed in place. ``lost``: as in :meth:`contracted`.
         """
         top = _top(mantissa, self._exponent.shape)
         owned = (
@@ -90,17 +104,16 @@ class Scaled:
             pending = (*self._pending, (top, None))
         else:
             pending = (*self._pending, (top, other._exponent), *other._pending)
-        return Scaled(mantissa, self._exponent, 0, pending)
+        return Scaled(mantissa, _marked(self._exponent, lost), 0, pending)
 
 
 class Real(Semiring[Scaled]):
     """Sums and products of non-negative reals; each column has its own scale, so columns neither under- nor overflow.
 
     Columns (rows of a batch, automaton states) may differ by any factor. Within a column (over hidden states) an entry is
-    accurate down to tiny / ε of the largest one: 1e-31 in float32, 1e-292 in float64. Smaller entries may be lost, which
-    matters only if later weights favour their hidden states by as much.
-    :class:`~tractile.inference.next_token.generic.NextToken` and P-GCD detect rows in which that may happen and recompute them;
-    elsewhere give float64 parameters or the semiring :class:`~tractile.inference.semirings.base.Log`, which has no such limit.
+    accurate down to tiny / ε of the largest one: 1e-31 in float32, 1e-292 in float64. A column that loses a smaller entry, which
+    may count later, is marked, and what depends on it is NaN: a finite result is right. Queries without a semiring of their own
+    compute such rows again in float64 and in :class:`~tractile.inference.semirings.base.Log`, which has no such limit.
 
     The derivative with respect to a weight of zero is right unless the weight makes a whole column zero, which has no scale.
 
@@ -117,6 +130,7 @@ class Real(Semiring[Scaled]):
 
     def __init__(self) -> None:
         self._zeros: dict[tuple[int, torch.device], Tensor] = {}
+        self._weights: dict[int, tuple[Tensor, float]] = {}  # holds the tensors, so that no id is used again
 
     def _zero(self, ndim: int, device: torch.device) -> Tensor:
         """Return an exponent of zero with ``ndim`` axes of size one."""
@@ -128,12 +142,17 @@ class Real(Semiring[Scaled]):
         if not batched:
             return Scaled(weight, self._zero(weight.ndim, weight.device))
         zero, batch = self._zero(weight.ndim, weight.device), weight.shape[-1]
-        return _normalise(weight, zero if batch == 1 else zero.expand(*zero.shape[:-1], batch))
+        zero = zero if batch == 1 else zero.expand(*zero.shape[:-1], batch)
+        x = _normalise(weight, zero)
+        lost = self._lost(x.mantissa, zero.shape, lambda: weight > 0, _TINY)
+        return x if lost is None else Scaled(x.mantissa, _marked(x.exponent, lost))
 
     def lift_log(self, log_weight: Tensor) -> Scaled:
         top = log_weight.detach().amax(list(range(log_weight.ndim - 1)), keepdim=True)
         exponent = (finite(top).double() / log(2)).floor()
-        return _normalise((log_weight - exponent * log(2)).exp().to(log_weight.dtype), exponent)
+        mantissa = (log_weight - exponent * log(2)).exp().to(log_weight.dtype)
+        lost = self._lost(mantissa, exponent.shape, lambda: log_weight > -torch.inf)
+        return _normalise(mantissa, _marked(exponent, lost))
 
     def log(self, x: Scaled) -> Tensor:
         return safe_log(x.mantissa) + x.exponent * log(2)
@@ -142,7 +161,50 @@ class Real(Semiring[Scaled]):
         if x.columns[axis] != 1:
             return super().along(matrix, x, axis)
         x = x if x.ops_since_rescale < 2 else _rescale(x)
-        return x.contracted(along(matrix, x.mantissa, axis))
+        return self._applied(matrix, x, axis)
+
+    def _applied(self, matrix: Tensor, x: Scaled, axis: int) -> Scaled:
+        """Multiply x by a matrix along an axis on which it has one exponent."""
+        m = x.mantissa
+        out = along(matrix, m, axis)
+
+        def positive() -> Tensor | None:
+            if not is_abstract(out) and self._smallest(matrix) * float(_smallest(m)) >= _LEAST[out.dtype]:
+                return None
+            return along(_ones(matrix), _ones(m), axis) > 0
+
+        return x.contracted(out, self._lost(out, x.columns, positive))
+
+    def _lost(
+        self,
+        out: Tensor,
+        columns: torch.Size,
+        positive: Callable[[], Tensor | None],
+        least: dict[torch.dtype, float] = _LEAST,
+    ) -> Tensor | None:
+        """Return which columns have an entry that is positive in truth and below ``least`` in ``out``; None if there is none.
+
+        ``positive()`` tells which entries are positive in truth, or None if all of these are sure to be in range.
+        """
+        out, limit = out.detach(), least[out.dtype]
+        abstract = is_abstract(out)
+        if not abstract and (not out.numel() or float(out.amin()) >= limit):
+            return None
+        truth = positive()
+        if truth is None:
+            return None
+        lost = (out < limit) & truth
+        if not abstract and not bool(lost.any()):
+            return None
+        axes = _scaled_axes(out.shape, columns)
+        return lost.any(axes, keepdim=True) if axes else lost
+
+    def _smallest(self, matrix: Tensor) -> float:
+        """Return the smallest positive entry of a matrix of weights, which is looked for once."""
+        base = matrix if matrix._base is None else matrix._base
+        if id(base) not in self._weights:
+            self._weights[id(base)] = base, float(_smallest(base))
+        return self._weights[id(base)][1]
 
     def einsum(self, a: Scaled, a_labels: Labels, b: Scaled, b_labels: Labels, out: Labels) -> Scaled:
         axis = applied(a_labels, b_labels, out) if a.exponent is self._zero(2, a.device) else None
@@ -151,26 +213,41 @@ class Real(Semiring[Scaled]):
         ):  # a matrix times a message: what a chain spends its time on
             b = b if b.ops_since_rescale < 2 else _rescale(b)
             matrix = a.mantissa if a_labels[1] == b_labels[axis] else a.mantissa.T
-            return b.contracted(along(matrix, b.mantissa, axis))
+            return self._applied(matrix, b, axis)
         summed = {label for label in (*a_labels, *b_labels) if label not in out}
+        whole = [a.mantissa, b.mantissa]
         a = _collapse(_rescale(a), [i for i, label in enumerate(a_labels) if label in summed])
         b = _collapse(_rescale(b), [i for i, label in enumerate(b_labels) if label in summed])
         mantissa = einsum(a.mantissa, a_labels, b.mantissa, b_labels, out)
         exponent = kept(a.exponent, a_labels, out) + kept(b.exponent, b_labels, out)
-        return Scaled(mantissa, exponent, ops_since_rescale=1)
+        lost = self._lost(
+            mantissa,
+            exponent.shape,
+            lambda: einsum(_ones(whole[0]), a_labels, _ones(whole[1]), b_labels, out) > 0,
+        )
+        return Scaled(mantissa, _marked(exponent, lost), ops_since_rescale=1)
 
     def reduce(self, x: Scaled, axes: Sequence[int]) -> Scaled:
         if not axes:
             return x
-        x = _collapse(_rescale(x), axes)
-        return Scaled(x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes)), ops_since_rescale=1)
+        whole, x = x.mantissa, _collapse(_rescale(x), axes)
+        mantissa, exponent = x.mantissa.sum(tuple(axes)), x.exponent.squeeze(tuple(axes))
+        lost = self._lost(mantissa, exponent.shape, lambda: (whole > 0).sum(tuple(axes)) > 0)
+        return Scaled(mantissa, _marked(exponent, lost), ops_since_rescale=1)
 
     def mul(self, a: Scaled, b: Scaled) -> Scaled:
         if a.ops_since_rescale and b.ops_since_rescale:
             a = _rescale(a)
+        product = a.mantissa * b.mantissa
+
+        def positive() -> Tensor:
+            return (a.mantissa > 0) & (b.mantissa > 0)
+
         if a._exponent.shape == b._exponent.shape:
-            return a.divided(a.mantissa * b.mantissa, b, owned=True)
-        return _normalise(a.mantissa * b.mantissa, a.exponent + b.exponent)
+            lost = self._lost(product, a._exponent.shape, positive)
+            return a.divided(product, b, lost=lost, owned=True)
+        exponent = a.exponent + b.exponent
+        return _normalise(product, _marked(exponent, self._lost(product, exponent.shape, positive)))
 
     def rescaled(self, x: Scaled) -> Scaled:
         return _rescale(x)
@@ -179,9 +256,9 @@ class Real(Semiring[Scaled]):
         a, b = _rescale(a), _rescale(b)
         top = torch.maximum(a.exponent, b.exponent)
         floor = finite(top)
-        return _normalise(
-            _shrink(a.mantissa, a.exponent - floor) + _shrink(b.mantissa, b.exponent - floor), top
-        )
+        mantissa = _shrink(a.mantissa, a.exponent - floor) + _shrink(b.mantissa, b.exponent - floor)
+        lost = self._lost(mantissa, top.shape, lambda: (a.mantissa > 0) | (b.mantissa > 0))
+        return _normalise(mantissa, _marked(top, lost))
 
     def segment_sum(self, x: Scaled, index: Tensor, size: int, axis: int) -> Scaled:
         x = _rescale(x)
@@ -191,8 +268,12 @@ class Real(Semiring[Scaled]):
         if e.shape[axis] == 1 and m.shape[axis] != 1:
             e = e.expand(*e.shape[:axis], m.shape[axis], *e.shape[axis + 1 :])
         top = e.new_full(exponents, -torch.inf).scatter_reduce(axis, segments(index, e, axis), e, "amax")
-        m = _shrink(m, e - finite(top).index_select(axis, index))
-        return _normalise(m.new_zeros(shape).index_add(axis, index, m), top)
+        shrunk = _shrink(m, e - finite(top).index_select(axis, index))
+        out = m.new_zeros(shape).index_add(axis, index, shrunk)
+        lost = self._lost(
+            out, top.shape, lambda: m.detach().new_zeros(shape).index_add(axis, index, _ones(m)) > 0
+        )
+        return _normalise(out, _marked(top, lost))
 
     def gather(self, x: Scaled, index: Tensor, axis: int) -> Scaled:
         e = x.exponent if x.columns[axis] == 1 else _gather(x.exponent, index, axis)
@@ -269,6 +350,22 @@ def _rescale(x: Scaled) -> Scaled:
     return x.divided(x.mantissa) if x.ops_since_rescale else x
 
 
+def _marked(exponent: Tensor, lost: Tensor | None) -> Tensor:
+    """Return the exponent with NaN in the columns that lost an entry."""
+    return exponent if lost is None else torch.where(lost, torch.nan, exponent)
+
+
+def _ones(x: Tensor) -> Tensor:
+    """Return one where x is positive, else zero."""
+    return (x.detach() > 0).to(x.dtype)
+
+
+def _smallest(x: Tensor) -> Tensor:
+    """Return the smallest positive entry; infinity if there is none."""
+    x = x.detach()
+    return x.masked_fill(x <= 0, torch.inf).amin() if x.numel() else x.new_full((), torch.inf)
+
+
 def _gather(x: Tensor, index: Tensor, axis: int) -> Tensor:
     """Return slices of x along ``axis``; along the last one, the batch, the result's rows stay contiguous in memory."""
     if axis != x.ndim - 1:
@@ -289,16 +386,3 @@ def _shrink(mantissa: Tensor, exponent: Tensor) -> Tensor:
     """Return mantissa · 2^exponent; factors near the subnormal range, in which arithmetic is slow, become zero."""
     floor = -1000.0 if mantissa.dtype == torch.float64 else -110.0
     return mantissa * torch.where(exponent > floor, exponent, -torch.inf).exp2().to(mantissa.dtype)
-
-
-def log_spread(x: Scaled) -> Tensor:
-    """Return log (smallest positive entry / largest entry of its column) in nats, the smallest in each batch row."""
-    top, axes = _top(x.mantissa, x.columns), tuple(range(x.mantissa.ndim - 1))
-    share = x.mantissa.detach() / top.clamp(min=_TINY[top.dtype])
-    return share.masked_fill(share <= 0, torch.inf).double().amin(axes).log().clamp(max=0)
-
-
-def log_least(dtype: torch.dtype) -> float:
-    """Return the log (nats) of the smallest accurate entry of a column, as a share of the largest."""
-    info = torch.finfo(dtype)
-    return log(info.tiny / info.eps)
