@@ -14,7 +14,6 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile.circuits import Chain, is_compatible, properties
 from tractile.circuits import operations as ops
-from tractile.circuits.graph_transforms import rewrite
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import condition, normalise, power, prune, quotient
 from tractile.inference.queries import determinism
@@ -267,48 +266,6 @@ def test_condition_takes_one_row():
         condition(circuit, torch.tensor([[0], [1]]))
 
 
-@given(data=st.data())
-@FEW
-def test_differentiate(data):
-    """c = Σ_u node_u ∂c/∂node_u + the rest: shift one unit of the node by one and the circuit moves by its derivative."""
-    plan = data.draw(oracle.plans())
-    circuit = plan.build()
-    node = data.draw(st.sampled_from(list(circuit.nodes())))
-    derivative = ops.differentiate(circuit, node)
-    assert derivative.unit_dims(derivative.root) == circuit.unit_dims(node)
-    assert properties.is_smooth(derivative)
-    assert properties.is_decomposable(derivative)
-    scope = sorted(circuit.scope(node))
-    assert sorted(derivative.variables) == [v for v in sorted(plan.sizes) if v not in scope]
-    variables = sorted(plan.sizes)
-    every = itertools.product(*(range(plan.sizes[v]) for v in variables))
-    values = [dict(zip(variables, x, strict=True)) for x in every]
-    for unit in range(math.prod(circuit.unit_dims(node))):
-        dims = circuit.unit_dims(node)
-        picked = rewrite(derivative, lambda *_: None)
-        row = torch.zeros(1, *dims, dtype=torch.float64).view(1, -1).index_fill(1, torch.tensor(unit), 1.0)
-        picked.sum(Sum(Dense(row)), picked.root)
-        for x in values[:4]:
-            expected = _shifted(plan, node, unit, x) - plan.value(len(plan.nodes) - 1, x).item()
-            rest = {v: x[v] for v in picked.variables}
-            assert tt.log_marginal(picked, rest).exp().item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-def _shifted(plan, node, unit, x):
-    """The root at x with one unit of a node one larger."""
-    original = oracle.Plan.value
-
-    class Shifted(oracle.Plan):
-        def value(self, n, x, *args):
-            value = original(self, n, x, *args)
-            if n == node:
-                value = value.copy()
-                value.reshape(-1)[unit] += 1
-            return value
-
-    return Shifted(plan.nodes, plan.sizes).value(len(plan.nodes) - 1, x).item()
-
-
 @pytest.mark.parametrize("exponent", [0.5, -1.0, 2])
 def test_the_power_of_a_deterministic_chain_is_a_chain(exponent):
     """State and value decide where to go on, so every sequence has one path at most, of weighted steps."""
@@ -425,15 +382,6 @@ def test_operations_on_products_of_chains(seed):
     assert_same(ops.marginalise(circuit, [0, 1]), total.sum((0, 1)))
     assert_same(circuit * ops.marginalise(circuit, [1]), total * total.sum(1)[:, None, :])
     assert_same(ops.mixture([0.5, 2.0], [circuit, circuit]), 2.5 * total)
-    inputs = [n for n in circuit.nodes() if circuit.scope(n) == {1} and not circuit.children(n)]
-    context = ops.differentiate(circuit, inputs[0])
-    assert context.unit_dims(context.root) == circuit.unit_dims(inputs[0])
-    again = tt.Circuit()
-    outside = rewrite(context, lambda *_: None, again).root
-    whole = again.product(Hadamard(), outside, again.input(circuit.layer(inputs[0]), 1))
-    units = math.prod(circuit.unit_dims(inputs[0]))
-    again.sum(Sum(Dense(torch.ones(1, units, dtype=torch.float64))), whole)
-    assert_same(again, total)  # every path passes through the input: c = Σ_u node_u ∂c/∂node_u
 
 
 def test_chains_have_no_variables_by_number():
@@ -442,7 +390,6 @@ def test_chains_have_no_variables_by_number():
         lambda: ops.marginalise(hmm, [0]),
         lambda: condition(hmm, {0: 1}),
         lambda: ops.mixture([0.5, 0.5], [hmm, hmm]),
-        lambda: ops.differentiate(hmm, 0),
         lambda: normalise(hmm),
         lambda: prune(hmm),
     ):
@@ -507,20 +454,3 @@ def test_only_two_of_a_kind_are_multiplied():
             match=f"both must be chains or both circuits, not {one} and {other}; unroll the chain",
         ):
             tt.multiply(kinds[one], kinds[other])
-
-
-def test_only_nodes_below_the_root_are_differentiated():
-    c = tt.Circuit()
-    used, unused = (c.input(Categorical(torch.rand(1, 2)), v) for v in range(2))
-    root = c.sum(Sum(Dense(torch.rand(1, 1))), used)
-    assert c.root == root
-    for node in (unused, 17):
-        with pytest.raises(
-            CircuitError, match=f"differentiate: node {node} is not below the root, node {root}"
-        ):
-            ops.differentiate(c, node)
-    twice = tt.Circuit()
-    inputs = [twice.input(Categorical(torch.rand(1, 2)), 0) for _ in range(2)]
-    twice.product(Hadamard(), *inputs)
-    with pytest.raises(CircuitError, match="decomposable"):
-        ops.differentiate(twice, inputs[0])
