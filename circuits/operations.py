@@ -5,7 +5,7 @@
     marginalise(c, vs)         x ↦ Σ_vs c(x, vs)                smooth, decomposable
 
 Results share parameter tensors with the operands where values are equal. Chains have no numbered variables: unroll them first.
-Operations that contract a circuit (condition, normalise, prune, power, quotient) are in :mod:`tractile.inference`.
+Operations that contract a circuit (condition, normalise, prune) are in :mod:`tractile.inference`.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
@@ -15,7 +15,7 @@ import tractile as tt
 from tractile.circuits import Chain, is_compatible, properties
 from tractile.circuits import operations as ops
 from tractile.errors import CircuitError, EvidenceError, ShapeError
-from tractile.inference import condition, normalise, power, prune, quotient
+from tractile.inference import condition, normalise, prune
 from tractile.inference.queries import determinism
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Kronecker, Monarch, Sum
 
@@ -125,67 +125,17 @@ def test_incompatible_circuits_are_refused():
         left.build() * right.build()
 
 
-# -------------------------------------------------------------------------------------------------- power, quotient
-
-
-@given(data=st.data())
-@FEW
-def test_whole_powers(data):
-    plan = data.draw(oracle.plans(max_variables=3))
-    circuit = plan.build()
-    assume(properties.is_structured_decomposable(circuit))
-    assert_same(power(circuit, 2), plan.total() ** 2)
-
-
-@pytest.mark.parametrize("exponent", [-1.5, 0.0, 0.5, 3.0])
-def test_real_powers_of_deterministic_circuits(exponent):
-    for seed in range(5):
-        circuit = markov(np.random.default_rng(seed))
-        before = table(circuit)
-        expected = np.where(before > 0, np.where(before > 0, before, 1) ** exponent, 0)
-        assert_same(power(circuit, exponent), expected)
-
-
-def test_power_of_chains():
-    rng = np.random.default_rng(1)
-    hmm, fsa = oracle.random_hmm(rng, 2, 3), oracle.random_fsa(rng, 3, 3, True)
-    assert_same(power(hmm.build(), 3).unroll(3), hmm.total(3) ** 3)
-    assert_same(power(fsa.build(), 0.5).unroll(3), fsa.total(3))
-    with pytest.raises(CircuitError, match="deterministic"):
-        power(hmm.build(), 0.5)
-
-
-def test_power_refuses_what_it_cannot_raise():
-    observed = tt.HMM(torch.tensor([0.5, 0.5]), torch.tensor([[0.3, 0.7], [0.6, 0.4]]), torch.eye(2))
-    with pytest.raises(CircuitError, match="unroll"):
-        power(observed, 0.5)
-    expected = np.sqrt(table(observed.unroll(3)))
-    assert_log_close(log(table(power(observed.unroll(3), 0.5))), log(expected), 1e-6)
-
-
 def test_operators_whose_entries_are_sums_are_written_out():
     thrice = Monarch([torch.rand(2, 2, 2, dtype=torch.float64) for _ in range(3)], axes=[0, 1, 0])
     circuit = tt.Circuit()
     rows = circuit.sum(Sum(thrice), circuit.input(Categorical(torch.eye(4, dtype=torch.float64)), 0))
     circuit.sum(Sum(Dense(torch.tensor([[1.0, 0, 0, 0]], dtype=torch.float64))), rows)
     assert determinism.is_deterministic(circuit)
-    assert_same(power(circuit, 0.5), np.sqrt(table(circuit)))
     p = table(circuit) / table(circuit).sum()
     assert tt.entropy(circuit).item() == pytest.approx(-(p * np.log(p)).sum())
 
 
-def test_quotient():
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        below = markov(rng)
-        above = oracle.random_plan(rng, nested([0, 1, 2], "right"), dict.fromkeys(range(3), 3))
-        b = table(below)
-        assert_same(quotient(above.build(), below), np.where(b > 0, above.total() / np.where(b > 0, b, 1), 0))
-    with pytest.raises(CircuitError, match="deterministic"):
-        quotient(below, above.build())
-
-
-# ------------------------------------------------------------------------- mixture, marginalise, condition, derivative
+# ------------------------------------------------------------------------------------ mixture, marginalise, condition
 
 
 @given(data=st.data())
@@ -264,28 +214,6 @@ def test_condition_takes_one_row():
     circuit = oracle.random_plan(np.random.default_rng(0), 0, {0: 2}).build()
     with pytest.raises(EvidenceError, match="one row"):
         condition(circuit, torch.tensor([[0], [1]]))
-
-
-@pytest.mark.parametrize("exponent", [0.5, -1.0, 2])
-def test_the_power_of_a_deterministic_chain_is_a_chain(exponent):
-    """State and value decide where to go on, so every sequence has one path at most, of weighted steps."""
-    weights = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.0, 0.7]], dtype=torch.float64)
-    left = torch.zeros(2, 6, dtype=torch.float64)  # unit 3 s + v: value v in state s
-    left[0, :3], left[1, 3:] = weights[0], weights[1]
-    values = torch.eye(3, dtype=torch.float64).repeat(2, 1)
-    right = torch.zeros(6, 2, dtype=torch.float64)
-    right[range(6), [0, 1, 0, 1, 1, 0]] = torch.tensor([1.0, 2.0, 1.0, 0.5, 1.0, 3.0], dtype=torch.float64)
-    start, final = (
-        torch.tensor([1.0, 0.0], dtype=torch.float64),
-        torch.tensor([0.9, 0.3], dtype=torch.float64),
-    )
-    chain = tt.Chain((start,), Dense(left), Categorical(values), Dense(right), (final,))
-    expected = table(chain.unroll(3))
-    assert 0 < (expected > 0).sum() < expected.size
-    raised = np.where(expected > 0, np.where(expected > 0, expected, 1.0) ** exponent, 0.0)
-    found = power(chain, exponent)
-    assert isinstance(found, tt.Chain)
-    assert_same(found.unroll(3), raised)
 
 
 # ----------------------------------------------------------------------------------------------------- normalise, prune
@@ -411,9 +339,6 @@ def test_queries_and_operations_name_what_they_cannot_take():
     ):
         with pytest.raises(CircuitError, match=r"units \(2,\)"):
             call()
-    for exponent in (math.nan, math.inf):
-        with pytest.raises(CircuitError, match="finite"):
-            power(two, exponent)
     nothing = ops.marginalise(tt.HMM.random(2, 2).unroll(2), [0, 1])
     assert tt.sample(nothing, 3).shape == (3, 0)
     assert tt.inference.expectation(tt.HMM.random(2, 2), {}, torch.tensor([[0, 1], [1, 1]])).tolist() == [
