@@ -16,7 +16,7 @@ from .io.draw import to_dot, to_svg
 from .io.hmmlearn import from_hmmlearn, to_hmmlearn
 from .io.serialize import load, save
 from .io.summary import summary
-from .operations import differentiate, is_compatible, marginalise, mixture, multiply
+from .operations import is_compatible, marginalise, mixture, multiply
 from .properties import (
     is_decomposable,
     is_omni_compatible,
@@ -34,7 +34,6 @@ __all__ = [
     "check_omni_compatible",
     "check_smooth",
     "check_structured_decomposable",
-    "differentiate",
     "from_hmmlearn",
     "intersect",
     "is_compatible",

@@ -125,8 +125,10 @@ def _scaled(
     if lengths is not None:
         inside = _inside(lengths, len(logs)).T
         logs, kept = logs.where(inside, 0.0), kept | ~inside
-    total, kept = logs.sum(0), (kept.all(0) & (_smallest(initial * size) >= needed)) | is_abstract(tokens)
+    total, kept = logs.sum(0), kept.all(0) & (_smallest(initial * size) >= needed)
     total = total.where(~total.isnan(), -torch.inf)
+    if is_abstract(tokens):  # no row can be computed again: a finite answer is right, or it is not given
+        return total.where(kept, torch.nan), torch.ones_like(kept)
     if found is None or rows is None:
         return total, kept
     return found.index_put((rows,), total), sure.index_put((rows,), kept)

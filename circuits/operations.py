@@ -3,16 +3,14 @@
     multiply(a, b)             x ↦ a(x) b(x)                    compatible                    (circuits/product.py)
     mixture(w, [c_1 …])        x ↦ Σ_k w_k c_k(x)               one scope
     marginalise(c, vs)         x ↦ Σ_vs c(x, vs)                smooth, decomposable
-    differentiate(c, node)     x ↦ ∂ c(x) / ∂ node              smooth, decomposable
 
 Results share parameter tensors with the operands where values are equal. Chains have no numbered variables: unroll them first.
-Operations that contract a circuit (condition, normalise, prune, power, quotient) are in :mod:`tractile.inference`.
+Operations that contract a circuit (condition, normalise, prune) are in :mod:`tractile.inference`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
 from typing import TypeVar
 
 import torch
@@ -20,21 +18,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError, TractileError
-from ..layers import Identity, Incidence, InputLayer, Operator, Sum
+from ..layers import InputLayer, Operator, Sum
 from ..layers.dense_tensor import DenseTensor
 from ..layers.weights import check_weights
 from .chain import Chain
 from .checks import check_decomposable, check_smooth
 from .circuit import Circuit, check_circuit
-from .graph_transforms import (
-    LabelledNode,
-    constant,
-    copy_node,
-    kron,
-    read_product,
-    rewrite,
-    write_product,
-)
+from .graph_transforms import constant, rewrite
 
 Model = TypeVar("Model", Chain, Circuit)
 
@@ -163,75 +153,3 @@ def _check_variables(circuit: Circuit, variables: frozenset[int], operation: str
         raise CircuitError(
             f"{operation}: the circuit has no variables {unknown}; it has {list(circuit.variables)}"
         )
-
-
-def differentiate(circuit: Circuit, node: int) -> Circuit:
-    """Differentiate by a node: x ↦ ∂ c(x) / ∂ node, a circuit over the variables outside the node.
-
-    The root has one unit for each unit of the node. A smooth and decomposable circuit is linear in each node, so
-    c = Σ_u node_u · (∂ c / ∂ node_u) plus the terms that do not contain the node (Darwiche 2003). Raises
-    :class:`CircuitError` for a node that is not below the root.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> from tractile.layers import Bernoulli, Dense, Hadamard, Sum
-    >>> c = tt.Circuit()
-    >>> first, second = (c.input(Bernoulli(torch.tensor([p])), v) for v, p in enumerate([0.5, 0.9]))
-    >>> root = c.sum(Sum(Dense(torch.tensor([[2.0]]))), c.product(Hadamard(), first, second))
-    >>> context = tt.circuits.differentiate(c, first)  # ∂ (2 a b) / ∂ a = 2 b
-    >>> context.variables
-    (1,)
-    >>> tt.log_marginal(context, {1: 1}).exp()
-    tensor([1.8000], dtype=torch.float64)
-    """
-    import networkx as nx
-
-    check_circuit(circuit, "differentiate")
-    check_smooth(circuit)
-    check_decomposable(circuit)
-    above = nx.ancestors(circuit.graph, node) & set(circuit.nodes()) if node in circuit.graph else set()
-    if node != circuit.root and not above:
-        raise CircuitError(f"differentiate: node {node} is not below the root, node {circuit.root}")
-    out, copies = Circuit(), dict[int, int]()
-    for below in circuit.nodes():
-        if below not in above:
-            copies[below] = copy_node(circuit, below, out, copies)
-    terms: dict[int, list[tuple[Operator, int]]] = {below: [] for below in (*above, node)}
-    dims = circuit.unit_dims(circuit.root)
-    terms[circuit.root] = [(kron([Identity(d) for d in dims]), constant(out, torch.ones(dims)))]
-    for parent in sorted(terms, reverse=True):
-        operators, nodes = zip(*terms[parent], strict=True)
-        context = out.sum(Sum(*operators), *nodes)
-        if parent == node:
-            break
-        for k, child in enumerate(circuit.children(parent)):
-            if child in terms:
-                terms[child].append(_context(circuit, parent, k, context, out, copies))
-    out.root = context
-    return out
-
-
-def _context(
-    circuit: Circuit, parent: int, k: int, context: int, out: Circuit, copies: dict[int, int]
-) -> tuple[Operator, int]:
-    """Return a term (operator, node) of the derivative by child k; ``context`` is the node of the derivative by the parent."""
-    layer, child = circuit.layer(parent), circuit.children(parent)[k]
-    if isinstance(layer, Sum):
-        op, dims = layer.operators[k], circuit.unit_dims(child)
-        if op.col_dims != dims:
-            op = DenseTensor(op.dense().view(*op.row_dims, *dims), len(op.row_dims))
-        return op.T, context
-    factors, labels = read_product(circuit, parent)
-    siblings = [(n, names) for i, (n, names) in enumerate(factors) if i != k]
-    if any(n not in copies for n, _ in siblings):
-        raise CircuitError(f"differentiate: node {parent} ({layer!r}) has the node in two of its factors")
-    others: list[LabelledNode] = [(copies[n], names) for n, names in siblings]
-    own = factors[k][1]
-    gone = [label for label in labels if label not in own]
-    product = write_product(out, [(context, labels), *others], [*own, *gone])
-    size = dict(zip(labels, circuit.unit_dims(parent), strict=True))
-    first, last, m = [Identity(size[label]) for label in own[:-1]], size[own[-1]], prod(size[g] for g in gone)
-    sums = Incidence(torch.arange(last).repeat_interleave(m), torch.arange(last * m), (last, last * m))
-    return kron([*first, sums if gone else Identity(last)]), product

@@ -63,7 +63,7 @@ class ConstraintAutomaton(Automaton):
         return getattr(self.finite, name)
 
     @property
-    def lazy(self) -> RecordingTokens | LimitedTokens:  # type: ignore[override]
+    def lazy(self) -> RecordingTokens | LimitedTokens:
         """The automaton with states created on demand. A new one takes over when many states have been met: what holds states
         keeps theirs."""
         if self._lazy.full:

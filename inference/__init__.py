@@ -10,18 +10,10 @@ from .queries.condition import condition
 from .queries.determinism import check_deterministic, is_deterministic
 from .queries.em import Counts, Fit, Trainable, em, em_step, expected_counts
 from .queries.evidence import Evidence
-from .queries.information import (
-    cross_entropy,
-    entropy,
-    expectation,
-    kl_divergence,
-    renyi_divergence,
-    renyi_entropy,
-)
+from .queries.information import cross_entropy, entropy, expectation, kl_divergence
 from .queries.k_best import k_best
 from .queries.marginal import conditional, count, log_marginal, marginals, partition, support
 from .queries.normalize import normalise
-from .queries.power import power, quotient
 from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample
 from .semirings.base import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
@@ -65,11 +57,7 @@ __all__ = [
     "pack_bits",
     "partition",
     "pgcd",
-    "power",
     "prune",
-    "quotient",
-    "renyi_divergence",
-    "renyi_entropy",
     "sample",
     "support",
 ]

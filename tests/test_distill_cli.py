@@ -8,6 +8,7 @@ from test_cli import assert_refused, last_json, run
 
 import tractile as tt
 from tractile import distill
+from tractile.distill.manifest import Manifest, begin
 
 
 @pytest.fixture(scope="module")
@@ -123,8 +124,8 @@ def test_prompts_from_a_file_and_existing_text(tmp_path):
 
 def test_another_tokenizer_is_refused(corpus, tmp_path):
     manifest = json.loads((corpus / "manifest.json").read_text()) | {"vocabulary_fingerprint": "0" * 64}
-    other = distill.corpus.Manifest(**manifest)
-    distill.corpus.begin(tmp_path, other)
+    other = Manifest(**manifest)
+    begin(tmp_path, other)
     for i in range(3):
         shard = distill.Corpus.load(corpus).shards[i]
         distill.corpus.write_shard(tmp_path, i, other, dict(shard))

@@ -347,9 +347,6 @@ def test_operations_and_files(tmp_path):
     )
     c.save(tmp_path)
     same(tt.load(tmp_path), table)
-    for node in (0, 1, 3, 6):  # through each of the new layers
-        outside = tt.circuits.differentiate(c, node)
-        assert outside.unit_dims(outside.root) == c.unit_dims(node)
 
 
 def test_gradients_and_learning():
@@ -360,7 +357,10 @@ def test_gradients_and_learning():
         known = dict(zip(map(id, old), new, strict=True))
         return tt.log_marginal(c.map(lambda t: known.get(id(t), t)), torch.tensor([[1, 0, 2], [3, -1, -1]]))
 
-    assert torch.autograd.gradcheck(log_p, [p.clone().requires_grad_() for p in old], fast_mode=True)
+    positive = [
+        (p + 0.01).requires_grad_() for p in old
+    ]  # finite differences at zero would ask for a negative weight
+    assert torch.autograd.gradcheck(log_p, positive, fast_mode=True)
     data = torch.tensor([[0, 1, 2], [1, 1, 2], [0, 1, 1], [0, 0, 2]])
     trainable = tt.inference.Trainable(c)
     optimiser = torch.optim.Adam(trainable.parameters(), lr=0.05)
@@ -400,7 +400,7 @@ def test_an_hmm_with_a_transition_of_your_own(tmp_path):
 
 
 def test_a_deterministic_circuit_with_sums_in_an_operator():
-    """Its entropy is that of x, not of x and the units between, and its powers are those of x."""
+    """Its entropy is that of x, not of x and the units between."""
     c = tt.Circuit()
     v = tensor([[0.4, 0.0, 0.6, 0.0], [0.1, 0.2, 0.3, 0.4]])
     values = c.sum(Sum(LowRank(tensor([[0.5, 0.5]]), v)), c.input(Indicator(4), 0))
@@ -408,7 +408,6 @@ def test_a_deterministic_circuit_with_sums_in_an_operator():
     p = (v.sum(0) / 2).numpy()
     assert is_deterministic(c)
     assert_log_close(tt.entropy(c), -(p * np.log(p)).sum())
-    assert_log_close(tt.partition(tt.inference.power(c, 0.5)), log(np.sqrt(p).sum()))
     assert_log_close(tt.inference.kl_divergence(c, c), 0.0)
 
 
@@ -432,7 +431,7 @@ def test_a_density_of_your_own(tmp_path):
     assert values[0].tolist() == [0.0, 1.0]
     assert_log_close(score[0], log(w[1] * 3 * 0.8))
     with pytest.raises(CircuitError, match=r"Exponential.*times\(\)"):
-        tt.inference.power(c, 2)
+        tt.multiply(c, c)
 
 
 # ------------------------------------------------------------------------------------------- the semiring, the queries

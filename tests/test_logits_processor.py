@@ -1,5 +1,6 @@
 """`ConstraintLogitsProcessor` in `model.generate`: sampling, beams and batches always satisfy the constraint."""
 
+import functools
 import itertools
 import math
 from typing import Literal
@@ -137,9 +138,15 @@ def test_a_processor_can_be_used_again(model):
     assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
 
 
+@functools.cache
+def reference(budget, hmm):
+    """It keeps what it has enumerated."""
+    return ReferenceNextToken(FSA, budget, hmm)
+
+
 def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
     """The formula of the module, by enumeration."""
-    query = ReferenceNextToken(FSA, budget, hmm).start(1)
+    query = reference(budget, hmm).start(1)
     for token in prefix:
         query.advance(torch.tensor([token]))
     if mixture is not None:

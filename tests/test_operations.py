@@ -7,16 +7,15 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
 from tractile.circuits import Chain, is_compatible, properties
 from tractile.circuits import operations as ops
-from tractile.circuits.graph_transforms import rewrite
 from tractile.errors import CircuitError, EvidenceError, ShapeError
-from tractile.inference import condition, normalise, power, prune, quotient
+from tractile.inference import condition, normalise, prune
 from tractile.inference.queries import determinism
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Kronecker, Monarch, Sum
 
@@ -126,67 +125,17 @@ def test_incompatible_circuits_are_refused():
         left.build() * right.build()
 
 
-# -------------------------------------------------------------------------------------------------- power, quotient
-
-
-@given(data=st.data())
-@FEW
-def test_whole_powers(data):
-    plan = data.draw(oracle.plans(max_variables=3))
-    circuit = plan.build()
-    assume(properties.is_structured_decomposable(circuit))
-    assert_same(power(circuit, 2), plan.total() ** 2)
-
-
-@pytest.mark.parametrize("exponent", [-1.5, 0.0, 0.5, 3.0])
-def test_real_powers_of_deterministic_circuits(exponent):
-    for seed in range(5):
-        circuit = markov(np.random.default_rng(seed))
-        before = table(circuit)
-        expected = np.where(before > 0, np.where(before > 0, before, 1) ** exponent, 0)
-        assert_same(power(circuit, exponent), expected)
-
-
-def test_power_of_chains():
-    rng = np.random.default_rng(1)
-    hmm, fsa = oracle.random_hmm(rng, 2, 3), oracle.random_fsa(rng, 3, 3, True)
-    assert_same(power(hmm.build(), 3).unroll(3), hmm.total(3) ** 3)
-    assert_same(power(fsa.build(), 0.5).unroll(3), fsa.total(3))
-    with pytest.raises(CircuitError, match="deterministic"):
-        power(hmm.build(), 0.5)
-
-
-def test_power_refuses_what_it_cannot_raise():
-    observed = tt.HMM(torch.tensor([0.5, 0.5]), torch.tensor([[0.3, 0.7], [0.6, 0.4]]), torch.eye(2))
-    with pytest.raises(CircuitError, match="unroll"):
-        power(observed, 0.5)
-    expected = np.sqrt(table(observed.unroll(3)))
-    assert_log_close(log(table(power(observed.unroll(3), 0.5))), log(expected), 1e-6)
-
-
 def test_operators_whose_entries_are_sums_are_written_out():
     thrice = Monarch([torch.rand(2, 2, 2, dtype=torch.float64) for _ in range(3)], axes=[0, 1, 0])
     circuit = tt.Circuit()
     rows = circuit.sum(Sum(thrice), circuit.input(Categorical(torch.eye(4, dtype=torch.float64)), 0))
     circuit.sum(Sum(Dense(torch.tensor([[1.0, 0, 0, 0]], dtype=torch.float64))), rows)
     assert determinism.is_deterministic(circuit)
-    assert_same(power(circuit, 0.5), np.sqrt(table(circuit)))
     p = table(circuit) / table(circuit).sum()
     assert tt.entropy(circuit).item() == pytest.approx(-(p * np.log(p)).sum())
 
 
-def test_quotient():
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        below = markov(rng)
-        above = oracle.random_plan(rng, nested([0, 1, 2], "right"), dict.fromkeys(range(3), 3))
-        b = table(below)
-        assert_same(quotient(above.build(), below), np.where(b > 0, above.total() / np.where(b > 0, b, 1), 0))
-    with pytest.raises(CircuitError, match="deterministic"):
-        quotient(below, above.build())
-
-
-# ------------------------------------------------------------------------- mixture, marginalise, condition, derivative
+# ------------------------------------------------------------------------------------ mixture, marginalise, condition
 
 
 @given(data=st.data())
@@ -265,70 +214,6 @@ def test_condition_takes_one_row():
     circuit = oracle.random_plan(np.random.default_rng(0), 0, {0: 2}).build()
     with pytest.raises(EvidenceError, match="one row"):
         condition(circuit, torch.tensor([[0], [1]]))
-
-
-@given(data=st.data())
-@FEW
-def test_differentiate(data):
-    """c = Σ_u node_u ∂c/∂node_u + the rest: shift one unit of the node by one and the circuit moves by its derivative."""
-    plan = data.draw(oracle.plans())
-    circuit = plan.build()
-    node = data.draw(st.sampled_from(list(circuit.nodes())))
-    derivative = ops.differentiate(circuit, node)
-    assert derivative.unit_dims(derivative.root) == circuit.unit_dims(node)
-    assert properties.is_smooth(derivative)
-    assert properties.is_decomposable(derivative)
-    scope = sorted(circuit.scope(node))
-    assert sorted(derivative.variables) == [v for v in sorted(plan.sizes) if v not in scope]
-    variables = sorted(plan.sizes)
-    every = itertools.product(*(range(plan.sizes[v]) for v in variables))
-    values = [dict(zip(variables, x, strict=True)) for x in every]
-    for unit in range(math.prod(circuit.unit_dims(node))):
-        dims = circuit.unit_dims(node)
-        picked = rewrite(derivative, lambda *_: None)
-        row = torch.zeros(1, *dims, dtype=torch.float64).view(1, -1).index_fill(1, torch.tensor(unit), 1.0)
-        picked.sum(Sum(Dense(row)), picked.root)
-        for x in values[:4]:
-            expected = _shifted(plan, node, unit, x) - plan.value(len(plan.nodes) - 1, x).item()
-            rest = {v: x[v] for v in picked.variables}
-            assert tt.log_marginal(picked, rest).exp().item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-def _shifted(plan, node, unit, x):
-    """The root at x with one unit of a node one larger."""
-    original = oracle.Plan.value
-
-    class Shifted(oracle.Plan):
-        def value(self, n, x, *args):
-            value = original(self, n, x, *args)
-            if n == node:
-                value = value.copy()
-                value.reshape(-1)[unit] += 1
-            return value
-
-    return Shifted(plan.nodes, plan.sizes).value(len(plan.nodes) - 1, x).item()
-
-
-@pytest.mark.parametrize("exponent", [0.5, -1.0, 2])
-def test_the_power_of_a_deterministic_chain_is_a_chain(exponent):
-    """State and value decide where to go on, so every sequence has one path at most, of weighted steps."""
-    weights = torch.tensor([[0.2, 0.8, 0.0], [0.5, 0.0, 0.7]], dtype=torch.float64)
-    left = torch.zeros(2, 6, dtype=torch.float64)  # unit 3 s + v: value v in state s
-    left[0, :3], left[1, 3:] = weights[0], weights[1]
-    values = torch.eye(3, dtype=torch.float64).repeat(2, 1)
-    right = torch.zeros(6, 2, dtype=torch.float64)
-    right[range(6), [0, 1, 0, 1, 1, 0]] = torch.tensor([1.0, 2.0, 1.0, 0.5, 1.0, 3.0], dtype=torch.float64)
-    start, final = (
-        torch.tensor([1.0, 0.0], dtype=torch.float64),
-        torch.tensor([0.9, 0.3], dtype=torch.float64),
-    )
-    chain = tt.Chain((start,), Dense(left), Categorical(values), Dense(right), (final,))
-    expected = table(chain.unroll(3))
-    assert 0 < (expected > 0).sum() < expected.size
-    raised = np.where(expected > 0, np.where(expected > 0, expected, 1.0) ** exponent, 0.0)
-    found = power(chain, exponent)
-    assert isinstance(found, tt.Chain)
-    assert_same(found.unroll(3), raised)
 
 
 # ----------------------------------------------------------------------------------------------------- normalise, prune
@@ -425,15 +310,6 @@ def test_operations_on_products_of_chains(seed):
     assert_same(ops.marginalise(circuit, [0, 1]), total.sum((0, 1)))
     assert_same(circuit * ops.marginalise(circuit, [1]), total * total.sum(1)[:, None, :])
     assert_same(ops.mixture([0.5, 2.0], [circuit, circuit]), 2.5 * total)
-    inputs = [n for n in circuit.nodes() if circuit.scope(n) == {1} and not circuit.children(n)]
-    context = ops.differentiate(circuit, inputs[0])
-    assert context.unit_dims(context.root) == circuit.unit_dims(inputs[0])
-    again = tt.Circuit()
-    outside = rewrite(context, lambda *_: None, again).root
-    whole = again.product(Hadamard(), outside, again.input(circuit.layer(inputs[0]), 1))
-    units = math.prod(circuit.unit_dims(inputs[0]))
-    again.sum(Sum(Dense(torch.ones(1, units, dtype=torch.float64))), whole)
-    assert_same(again, total)  # every path passes through the input: c = Σ_u node_u ∂c/∂node_u
 
 
 def test_chains_have_no_variables_by_number():
@@ -442,7 +318,6 @@ def test_chains_have_no_variables_by_number():
         lambda: ops.marginalise(hmm, [0]),
         lambda: condition(hmm, {0: 1}),
         lambda: ops.mixture([0.5, 0.5], [hmm, hmm]),
-        lambda: ops.differentiate(hmm, 0),
         lambda: normalise(hmm),
         lambda: prune(hmm),
     ):
@@ -464,9 +339,6 @@ def test_queries_and_operations_name_what_they_cannot_take():
     ):
         with pytest.raises(CircuitError, match=r"units \(2,\)"):
             call()
-    for exponent in (math.nan, math.inf):
-        with pytest.raises(CircuitError, match="finite"):
-            power(two, exponent)
     nothing = ops.marginalise(tt.HMM.random(2, 2).unroll(2), [0, 1])
     assert tt.sample(nothing, 3).shape == (3, 0)
     assert tt.inference.expectation(tt.HMM.random(2, 2), {}, torch.tensor([[0, 1], [1, 1]])).tolist() == [
@@ -507,20 +379,3 @@ def test_only_two_of_a_kind_are_multiplied():
             match=f"both must be chains or both circuits, not {one} and {other}; unroll the chain",
         ):
             tt.multiply(kinds[one], kinds[other])
-
-
-def test_only_nodes_below_the_root_are_differentiated():
-    c = tt.Circuit()
-    used, unused = (c.input(Categorical(torch.rand(1, 2)), v) for v in range(2))
-    root = c.sum(Sum(Dense(torch.rand(1, 1))), used)
-    assert c.root == root
-    for node in (unused, 17):
-        with pytest.raises(
-            CircuitError, match=f"differentiate: node {node} is not below the root, node {root}"
-        ):
-            ops.differentiate(c, node)
-    twice = tt.Circuit()
-    inputs = [twice.input(Categorical(torch.rand(1, 2)), 0) for _ in range(2)]
-    twice.product(Hadamard(), *inputs)
-    with pytest.raises(CircuitError, match="decomposable"):
-        ops.differentiate(twice, inputs[0])

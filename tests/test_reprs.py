@@ -33,7 +33,8 @@ def test_reprs(thing, words):
 
 def test_queries_can_be_printed_before_they_start():
     for query in (tt.gcd(FINITE, 5), tt.pgcd(HMM, FINITE, 5)):
-        assert "0 rows" in repr(query)
+        assert "not started" in repr(query)
+        assert "2 rows" in repr(query.start(2))
 
 
 def test_printing_a_lazy_automaton_does_not_write_it_out():

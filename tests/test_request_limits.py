@@ -236,6 +236,14 @@ def test_a_search_for_what_fits_a_budget_is_within_the_limits(schema, budget):
             Limits(work=50_000).run(search)
 
 
+def test_what_a_finite_automaton_needs_is_within_the_limits():
+    """A count and a word that may come at any place: states are many, and so are the ways through them."""
+    fa = constraints.regex(r"<t>[\s\S]{0,200}?</thought>\s*(yes|no)").compile(BYTES)
+    for _ in range(2):
+        with pytest.raises(tt.TooManyStates, match="budget"):
+            Limits(work=300).run(lambda: tt.gcd(fa, 900).start(budgets=15))
+
+
 def test_a_search_that_limits_stop_changes_no_later_answer():
     schema = {"type": "object", "properties": {name: {"type": "boolean"} for name in "abcdef"}}
     schema |= {"required": list("abcdef"), "additionalProperties": False}

@@ -14,9 +14,10 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from counting import HANGS
 from test_cli import assert_refused, run
 from test_distill_corpus import EOS, source
-from test_distill_faults import draw, kill_when, start
+from test_distill_faults import Gate, draw, finish, start
 
 import tractile as tt
 from tractile import distill
@@ -76,13 +77,13 @@ def test_a_folder_in_use_is_refused_by_name(corpus: distill.Corpus, tmp_path: Pa
 
 def test_a_lock_goes_with_its_process(tmp_path: Path) -> None:
     """Two processes with one folder: the second says which the first is, and spoils nothing; killed, the first blocks nobody."""
-    first = start(draw, tmp_path, slow=0.1)
-    while not (tmp_path / "manifest.json").exists():
-        assert first.is_alive()
+    gate = Gate((tmp_path / "shard-00000.safetensors").exists)
+    first = start(draw, tmp_path, gate=gate)
+    assert gate.arrived.poll(HANGS)
     with pytest.raises(FolderInUse, match=f"process {first.pid} "):
         draw(tmp_path)
-    kill_when((tmp_path / "shard-00000.safetensors").exists, first)
-    assert first.exitcode == -signal.SIGKILL
+    os.kill(first.pid, signal.SIGKILL)
+    assert finish(first) == [-signal.SIGKILL]
     assert len(draw(tmp_path)) == 610
     assert not list(tmp_path.glob(".*"))
 

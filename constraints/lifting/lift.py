@@ -21,6 +21,7 @@ from numpy import ndarray
 
 from ...errors import EmptyLanguage
 from .. import limits
+from ..automata import request_limits
 from ..automata.arrays import ragged_arange, reachable, unique_rows
 from ..automata.nfa import Nfa, check_limit
 from ..vocabulary.vocabulary import Vocabulary
@@ -111,6 +112,7 @@ class Relations:
 
     def compose(self, relation: Int[ndarray, " n"], klass: Int[ndarray, " n"]) -> None:
         """Fill ``after`` at the given distinct (relation, class)."""
+        request_limits.check()
         owner, source, middle = self.pairs(relation)
         want = middle * self.classes + klass[owner]
         low = self.pointer[want]

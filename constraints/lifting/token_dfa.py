@@ -13,9 +13,12 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from jaxtyping import Int
+from numpy import ndarray
 
 from ...circuits.automaton import Automaton
 from ...layers.operator import TensorMap
+from ..automata import request_limits
 from ..automata.dfa_table import Dfa
 from ..automata.lazy import Numbered
 from ..automata.machines import DfaMachine
@@ -26,6 +29,7 @@ from ..vocabulary.vocabulary import Vocabulary
 from .dfa_distances import DfaDistances
 from .lift import lift
 
+UNITS_A_STATE = 100  # of work, to write out the transitions of a state
 WRITTEN = {
     "initial",
     "left",
@@ -79,10 +83,14 @@ class TokenDfa(Automaton):
     @cached_property
     def _lazy(self) -> LazyTokens:
         def distances(states: Numbered) -> DfaDistances:
-            return DfaDistances(states, self.vocab, self.require_eos, lambda: self.distances)
+            return DfaDistances(states, self.vocab, self.require_eos, self._all_distances)
 
         automaton = StackAutomaton(DfaMachine(self.nfa))
         return LazyTokens(automaton, self.vocab, self.require_eos, distances)
+
+    def _all_distances(self) -> Int[ndarray, " states"]:
+        request_limits.search(UNITS_A_STATE * self.num_states)
+        return np.asarray(self.distances)
 
     @property
     def sink(self) -> int:

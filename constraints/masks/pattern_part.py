@@ -73,8 +73,8 @@ class PatternTokens:
 
     def part(self, pattern: Pattern, trie: Trie, node: int, text: TextTokens | None) -> PatternPart:
         """Read all tokens below a node; ``text`` are its tokens in free text, ``None`` if no letters are counted."""
-        letters = None if text is None else text.table
-        if trie is self.trie and node == 0 and (shapes := self.shapes(pattern, letters)) is not None:
+        table = None if text is None else text.table
+        if trie is self.trie and node == 0 and (shapes := self.shapes(pattern, table)) is not None:
             return self.by_shapes(pattern, shapes, text)
         read = self.read(pattern, trie, node)
         inside = read.ranks

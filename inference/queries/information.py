@@ -3,8 +3,6 @@
     entropy             −Σ p log p                        p deterministic
     cross_entropy       −Σ p log q                        q deterministic, compatible with p
     kl_divergence       Σ p log (p / q)                   both deterministic, compatible
-    renyi_entropy       log(Σ p^α) / (1 − α)              p deterministic; or α = 2, 3, … and p structured-decomposable
-    renyi_divergence    log(Σ p^α q^(1−α)) / (α − 1)      q deterministic, p as for renyi_entropy, compatible
     expectation         E_p[f]                            f a compatible circuit, or a sum of functions of one variable
 
 A deterministic circuit multiplies the weights on one path, so log q(x) = Σ_θ log θ · [x uses θ], and how often θ is used
@@ -34,7 +32,6 @@ from .determinism import check_deterministic
 from .evidence import EvidenceLike
 from .exact import Model
 from .marginal import log_marginal, marginals, partition, prepare, root
-from .power import power
 
 PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)  # moduli for comparing counts
 
@@ -129,56 +126,6 @@ def kl_divergence(p: Model, q: Model, *, n: int | None = None) -> Float[Tensor, 
     return cross_entropy(p, q, n=n) - entropy(p, n=n)
 
 
-def renyi_entropy(model: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
-    """Return log(Σ p^α) / (1 − α) in nats: the entropy if α = 1, the logarithm of the support's size if α = 0.
-
-    Raises :class:`CircuitError` for a negative α, and unless the model is deterministic, or structured-decomposable and α a whole
-    number.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> [round(tt.inference.renyi_entropy(one, alpha, n=3).item(), 4) for alpha in (0, 1, 2)]  # uniform: log 3 at every order
-    [1.0986, 1.0986, 1.0986]
-    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> round((-tt.inference.renyi_entropy(hmm, 2, n=3)).exp().item(), 4)  # the probability that two samples are equal
-    0.1406
-    """
-    _check_order(alpha, "renyi_entropy")
-    if alpha == 1:
-        return entropy(model, n=n)
-    circuit = _circuit(model, n)
-    return (partition(power(circuit, alpha)) - alpha * _total(circuit, "renyi_entropy")) / (1 - alpha)
-
-
-def renyi_divergence(p: Model, q: Model, alpha: float, *, n: int | None = None) -> Float[Tensor, ""]:
-    """Return log(Σ p^α q^(1−α)) / (α − 1) in nats: the KL divergence if α = 1.
-
-    Raises :class:`CircuitError` for a negative α, unless q is deterministic and compatible with p, and unless p is
-    deterministic, or structured-decomposable and α a whole number.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> p, q = (tt.circuits.builders.factorised([tt.layers.Categorical(torch.tensor([[1 - x, x]]))]) for x in (0.5, 0.9))
-    >>> [round(tt.inference.renyi_divergence(p, q, alpha).item(), 4) for alpha in (0.5, 1, 2)]
-    [0.2231, 0.5108, 1.0217]
-    """
-    _check_order(alpha, "renyi_divergence")
-    if alpha == 1:
-        return kl_divergence(p, q, n=n)
-    p, q = _circuit(p, n), _circuit(q, n)
-    _check(q, "renyi_divergence", "q")
-    _same_variables(p, q, "renyi_divergence")
-    if alpha > 1 and bool(cross_entropy(p, q).isinf()):
-        return torch.tensor(torch.inf, dtype=torch.float64)
-    log_p, log_q = (_total(circuit, "renyi_divergence") for circuit in (p, q))
-    log_sum = partition(multiply(power(p, alpha), power(q, 1 - alpha)))
-    return (log_sum - alpha * log_p - (1 - alpha) * log_q) / (alpha - 1)
-
-
 def expectation(
     model: Model,
     f: Model | Mapping[int, Float[Tensor, " vocab"]],
@@ -236,11 +183,6 @@ def _check(circuit: Circuit, operation: str, name: str) -> None:
         check_deterministic(circuit)
     except CircuitError as error:
         raise CircuitError(f"{operation}: {name} must be deterministic; {error}") from error
-
-
-def _check_order(alpha: float, operation: str) -> None:
-    if not 0 <= alpha < torch.inf:
-        raise CircuitError(f"{operation}: the order α must be finite and not negative, not {alpha}")
 
 
 def _same_variables(p: Circuit, q: Circuit, operation: str) -> None:

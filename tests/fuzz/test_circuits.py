@@ -118,7 +118,7 @@ def squared(case, rng):
     if len(nodes) > 25 or weights > 150:
         return case
     try:
-        return Case(tt.inference.power(case.circuit, 2), case.sizes, case.table**2)
+        return Case(case.circuit * case.circuit, case.sizes, case.table**2)
     except CircuitError:  # not compatible with itself
         return case
 
@@ -251,16 +251,14 @@ def deterministic(draw):
     return Case(fsa.build().unroll(n) * plain, dict.fromkeys(range(n), vocab_size), table)
 
 
-@given(p=deterministic(), q=deterministic(), alpha=st.sampled_from([0.5, 2.0, -1.0, 3.0]))
-def test_information(p, q, alpha):
+@given(p=deterministic(), q=deterministic())
+def test_information(p, q):
     assume(p.table.sum() and q.table.sum())
     x, y = p.table / p.table.sum(), q.table
     with np.errstate(divide="ignore", invalid="ignore"):
         entropy = -np.where(x > 0, x * np.log(x), 0).sum()
-        power = np.where(p.table > 0, p.table**alpha, 0)
     assert float(tt.entropy(tt.inference.normalise(p.circuit))) == pytest.approx(entropy, abs=1e-9)
     assert float(tt.entropy(p.circuit)) == pytest.approx(entropy, abs=1e-9)
-    assert_log_close(tt.partition(tt.inference.power(p.circuit, alpha)), log(power.sum()), 1e-9)
     if p.sizes != q.sizes:
         return
     y = y / y.sum()

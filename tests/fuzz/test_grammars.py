@@ -297,3 +297,41 @@ def test_lazy_bnf_grammars_against_a_recogniser(syntax, rules, words, rng):
     for word in [*words, *(random_text(states, rng, text) for _ in range(3))]:
         if len(word) <= 30:
             assert states.accepts(word.encode()) == accepts(word), (text, word)
+
+
+# ---------------------------------------------------------------- walks within budgets
+
+
+PIECES = st.lists(st.text(st.sampled_from("ab é"), min_size=2, max_size=3), max_size=8, unique=True)
+
+
+@given(st.tuples(*[expressions()] * 3), PIECES, st.integers(0, 120), st.randoms(use_true_random=False))
+def test_walks_from_the_least_budget_on_end_in_time(rules, pieces, more, rng):
+    """Random tokens of the masks, which straddle rules; where several readings call one rule, too."""
+    text = "\n".join(f"r{i} ::= {gbnf(rule)}" for i, rule in enumerate(rules))
+    words = [*(bytes([byte]) for byte in range(256)), *(piece.encode() for piece in pieces)]
+    words = list(dict.fromkeys(words))
+    vocab = tt.Vocabulary([*words, None], eos_token_id=len(words))
+    try:
+        constraint = tt.grammar(text, syntax="gbnf", start="r0", on_narrowed="ignore")
+        automaton = constraint.compile(vocab)
+    except tt.TractileError:
+        return
+    try:
+        query = tt.gcd(automaton, horizon=400)
+        least = int(query.feasible_lengths().nonzero()[0, 0])
+        budget = least + more
+        query.start(budgets=budget)
+        written = b""
+        for left in range(budget, 0, -1):
+            allowed = query.mask()[0].nonzero()[:, 0].tolist()
+            assert allowed, (text, pieces, written, left)
+            token = rng.choice(allowed)
+            query.advance([token])
+            if token == vocab.eos_token_id:
+                break
+            written += words[token]
+        assert token == vocab.eos_token_id, (text, pieces, written)
+    except tt.TooManyStates:  # an ambiguous text
+        return
+    assert constraint.accepts(written.decode()), (text, pieces, written)
