@@ -106,7 +106,7 @@ def _side_by_side(operators: Sequence[Operator]) -> Block:
         if not operator.entrywise:
             raise CircuitError(
                 f"the rows of {operator!r} in a sum of {list(operators)} are no weights that can be fitted on their own; "
-                "use Dense or Diagonal operators, or a sum of its own below this one"
+                "use Dense operators, or a sum of its own below this one"
             )
     row_axes = {axes for op in operators for axes in op.parameter_rows()}
     if len(row_axes) > 1:

@@ -4,24 +4,21 @@ Inside the engine the unit axes of a message come first and the batch last, so t
 contiguous. In arguments and results of public functions the batch comes first.
 """
 
-from .discrete import Bernoulli, Binomial, Embedding, Indicator, Table
+from .discrete import Bernoulli, Indicator, Table
 from .gaussian import Continuous, Gaussian
 from .incidence import Identity, Incidence
 from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
 from .input import Categorical, Constant, InputLayer, KhatriRao
 from .monarch import Monarch
-from .operator import AxisOperator, Dense, Diagonal, Kron, Leaf, Operator
+from .operator import AxisOperator, Dense, Kron, Leaf, Operator
 from .token_sets import TokenSets
 
 __all__ = [
     "Bernoulli",
-    "Binomial",
     "Categorical",
     "Constant",
     "Continuous",
     "Dense",
-    "Diagonal",
-    "Embedding",
     "Gaussian",
     "Hadamard",
     "Identity",

@@ -1,11 +1,7 @@
 """Input layers whose table B (J, V) is a function of other parameters, or has none.
 
-    Bernoulli(p)       B[j, 1] = p_j                              V = 2
-    Binomial(p, n)     B[j, v] = C(n, v) p_jᵛ (1 − p_j)ⁿ⁻ᵛ        V = n + 1
-    Indicator(V)       B[j, v] = [j = v]                          one unit for each value
-    Embedding(w, f)    B[j, v] = f(w[j, v]) ≥ 0                   any real w; not normalised
-
-Weights below the smallest float of their precision become zero: use float64 for a binomial of many trials.
+Bernoulli(p)       B[j, 1] = p_j            V = 2
+Indicator(V)       B[j, v] = [j = v]        one unit for each value
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from torch.distributions import constraints
 from torch.distributions.constraints import Constraint
 
 from ..argument_checks import whole
-from ..errors import CircuitError, ShapeError
+from ..errors import ShapeError
 from .functorch_utils import any_if_concrete
 from .incidence import Incidence
 from .input import Categorical, InputLayer
@@ -71,39 +67,7 @@ class Table(InputLayer):
         return Categorical(self.weight)
 
 
-class Coins(Table):
-    """J coins of probability p (J,), each tossed ``trials`` times: a value is the number of ones; abstract.
-
-    Raises :class:`ShapeError` for anything but a vector in [0, 1] and a positive number of trials.
-    """
-
-    def __init__(self, probs: Float[Tensor, " units"], trials: int) -> None:
-        name = type(self).__name__
-        trials = whole(trials, f"{name}: the number of trials", 1, ShapeError)
-        if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
-            raise ShapeError(
-                f"{name}: the probabilities must be a non-empty vector, not {tuple(probs.shape)}"
-            )
-        if any_if_concrete(~((probs >= 0) & (probs <= 1))):
-            raise ShapeError(f"{name}: the probabilities must lie in [0, 1]")
-        self.probs, self.trials = probs, trials
-        self.unit_dims, self.vocab_size = (len(probs),), trials + 1
-
-    def parameters(self) -> list[Tensor]:
-        return [self.probs]
-
-    def constraints(self) -> list[Constraint]:
-        return [constraints.unit_interval]
-
-    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
-        counts = self.weight * derivatives[0] + pseudocount
-        ones = counts @ torch.arange(self.vocab_size, dtype=counts.dtype, device=counts.device)
-        tosses = counts.sum(1) * self.trials
-        share = ones / tosses.clamp(min=torch.finfo(tosses.dtype).tiny)
-        return [torch.where(tosses > 0, share, self.probs)]
-
-
-class Bernoulli(Coins):
+class Bernoulli(Table):
     """J coins: p (J,) is the probability of 1. Raises :class:`ShapeError` for anything but a vector in [0, 1].
 
     Examples
@@ -116,7 +80,13 @@ class Bernoulli(Coins):
     """
 
     def __init__(self, probs: Float[Tensor, " units"]) -> None:
-        super().__init__(probs, 1)
+        if probs.ndim != 1 or not len(probs) or not probs.is_floating_point():
+            raise ShapeError(
+                f"Bernoulli: the probabilities must be a non-empty vector, not {tuple(probs.shape)}"
+            )
+        if any_if_concrete(~((probs >= 0) & (probs <= 1))):
+            raise ShapeError("Bernoulli: the probabilities must lie in [0, 1]")
+        self.probs, self.unit_dims, self.vocab_size = probs, (len(probs),), 2
 
     @property
     def weight(self) -> Float[Tensor, "units vocab"]:
@@ -125,31 +95,17 @@ class Bernoulli(Coins):
     def map(self, fn: TensorMap) -> Bernoulli:
         return Bernoulli(fn(self.probs))
 
+    def parameters(self) -> list[Tensor]:
+        return [self.probs]
 
-class Binomial(Coins):
-    """J binomial distributions: the number of successes in ``trials`` tosses of a coin with p (J,).
+    def constraints(self) -> list[Constraint]:
+        return [constraints.unit_interval]
 
-    Raises :class:`ShapeError` for anything but a vector in [0, 1] and a positive number of trials.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.layers import Binomial
-    >>> Binomial(torch.tensor([0.5]), trials=2).dense()
-    tensor([[0.2500, 0.5000, 0.2500]])
-    """
-
-    @property
-    def weight(self) -> Float[Tensor, "units vocab"]:
-        n = torch.tensor(float(self.trials), dtype=self.probs.dtype, device=self.probs.device)
-        v = torch.arange(self.trials + 1, dtype=n.dtype, device=n.device)
-        log_choose = torch.lgamma(n + 1) - torch.lgamma(v + 1) - torch.lgamma(n - v + 1)
-        p = self.probs[:, None]
-        log_weight: Tensor = log_choose + torch.special.xlogy(v, p) + torch.special.xlog1py(n - v, -p)
-        return log_weight.exp()
-
-    def map(self, fn: TensorMap) -> Binomial:
-        return Binomial(fn(self.probs), self.trials)
+    def maximise(self, derivatives: Sequence[Tensor], pseudocount: float) -> list[Tensor]:
+        counts = self.weight * derivatives[0] + pseudocount
+        total = counts.sum(1)
+        share = counts[:, 1] / total.clamp(min=torch.finfo(total.dtype).tiny)
+        return [torch.where(total > 0, share, self.probs)]
 
 
 class Indicator(InputLayer):
@@ -181,46 +137,3 @@ class Indicator(InputLayer):
 
     def parameters(self) -> list[Tensor]:
         return []
-
-
-class Embedding(Table):
-    """J × V weights f(w) ≥ 0 of real parameters w; ``transform`` f is elementwise (``torch.exp``, ``torch.square``, …).
-
-    Not normalised: subtract :func:`~tractile.partition`. Raises :class:`CircuitError` where f gives a negative weight.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.layers import Embedding
-    >>> layer = Embedding(torch.tensor([[-1.0, 2.0]]), torch.square)
-    >>> layer.dense()
-    tensor([[1., 4.]])
-    >>> layer.value()  # not normalised
-    tensor([5.])
-    """
-
-    def __init__(self, values: Float[Tensor, "units vocab"], transform: TensorMap = torch.exp) -> None:
-        if values.ndim != 2 or 0 in values.shape or not values.is_floating_point():
-            raise ShapeError(
-                f"Embedding: the values must be a non-empty (units, vocab) matrix, not {tuple(values.shape)}"
-            )
-        self.values, self.transform = values, transform
-        self.unit_dims, self.vocab_size = (values.shape[0],), values.shape[1]
-
-    @property
-    def weight(self) -> Float[Tensor, "units vocab"]:
-        weight: Tensor = self.transform(self.values)
-        if any_if_concrete(~(weight >= 0)):
-            raise CircuitError(
-                "Embedding: the transform must give weights ≥ 0; use torch.exp, torch.square or softplus"
-            )
-        return weight
-
-    def map(self, fn: TensorMap) -> Embedding:
-        return Embedding(fn(self.values), self.transform)
-
-    def parameters(self) -> list[Tensor]:
-        return [self.values]
-
-    def constraints(self) -> list[Constraint]:
-        return [constraints.real]

@@ -128,13 +128,13 @@ class Leaf(Operator):
     Examples
     --------
     >>> import torch
-    >>> from tractile.layers import Diagonal
-    >>> leaf = Diagonal(torch.tensor([2.0, 3.0]))
+    >>> from tractile.layers import Incidence
+    >>> leaf = Incidence(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))  # swap
     >>> leaf.times(torch.tensor([1.0, 10.0]))
-    tensor([ 2., 30.])
+    tensor([10.,  1.])
     >>> leaf.matrix()
-    tensor([[2., 0.],
-            [0., 3.]])
+    tensor([[0., 1.],
+            [1., 0.]], dtype=torch.float64)
     """
 
     monomial: bool = False
@@ -241,53 +241,6 @@ class Dense(Leaf):
 
     def matrix(self) -> Float[Tensor, "rows cols"]:
         return self.weight
-
-
-class Diagonal(Leaf):
-    """diag(weight): one non-negative weight for each unit.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from tractile.layers import Diagonal
-    >>> Diagonal(torch.tensor([0.5, 2.0])).times(torch.tensor([4.0, 4.0]))
-    tensor([2., 8.])
-    """
-
-    monomial = entrywise = True
-
-    def __init__(self, weight: Float[Tensor, " size"]) -> None:
-        if weight.ndim != 1 or not len(weight):
-            raise ShapeError(
-                f"Diagonal: the weight must be a non-empty vector, not of shape {tuple(weight.shape)}"
-            )
-        if not weight.is_floating_point():
-            raise ShapeError(f"Diagonal: the weight must be floating point, not {weight.dtype}")
-        check_weights(weight, "Diagonal")
-        self.weight = weight
-        self.row_dims = self.col_dims = (len(weight),)
-
-    @property
-    def T(self) -> Diagonal:
-        return self
-
-    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
-        return [(Delta(), (row[0], col[0])), (self.weight, (row[0],))]
-
-    def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Leaf:
-        return Diagonal(self.weight[row]) if torch.equal(row, col) else super()._take(row, col)
-
-    def map(self, fn: TensorMap) -> Diagonal:
-        return Diagonal(fn(self.weight))
-
-    def parameters(self) -> list[Tensor]:
-        return [self.weight]
-
-    def parameter_rows(self) -> list[int]:
-        return [1]
-
-    def matrix(self) -> Float[Tensor, "size size"]:
-        return torch.diag(self.weight)
 
 
 class Kron(Operator):

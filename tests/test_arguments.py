@@ -54,7 +54,6 @@ def problem():
         lambda n: tt.HMM.random(2, n),
         lambda n: tt.HMM.random(2, 3, seed=n) if n != -1 else HMM.unroll(n),
         lambda n: tt.layers.Indicator(n),
-        lambda n: tt.layers.Binomial(torch.tensor([0.5]), n),
         lambda n: tt.CircuitLM(HMM, eos_token_id=n) if n is not None else HMM.unroll(n),
         lambda n: ONE.determinize(limit=n),
         lambda n: ONE.minimize(limit=n),

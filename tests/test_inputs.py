@@ -17,10 +17,8 @@ from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.layers import (
     Bernoulli,
-    Binomial,
     Categorical,
     Dense,
-    Embedding,
     Gaussian,
     Hadamard,
     Identity,
@@ -47,19 +45,7 @@ def tensor(*values):
 # each layer with its table (units, values), written down from the definition
 TABLES = {
     "bernoulli": (Bernoulli(tensor(0.2, 1.0)), np.array([[0.8, 0.2], [0.0, 1.0]])),
-    "binomial": (
-        Binomial(tensor(0.3, 0.0), 3),
-        np.array([stats.binom.pmf(range(4), 3, 0.3), stats.binom.pmf(range(4), 3, 0.0)]),
-    ),
     "indicator": (Indicator(2), np.eye(2)),
-    "embedding": (
-        Embedding(torch.tensor([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]], dtype=F64)),
-        np.exp([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]]),
-    ),
-    "squares": (
-        Embedding(torch.tensor([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]], dtype=F64), torch.square),
-        np.square([[0.5, -1.0, 0.0], [2.0, 0.1, -3.0]]),
-    ),
     "product": (
         KhatriRao(Bernoulli(tensor(0.2)), Bernoulli(tensor(0.6, 0.5))),
         np.array([[0.8 * 0.4, 0.2 * 0.6], [0.8 * 0.5, 0.2 * 0.5]]),
@@ -145,7 +131,7 @@ def test_categorical_with_several_unit_axes():
 
 
 def test_entropy_of_tables_is_that_of_their_weights():
-    circuit, paths = pair("binomial")
+    circuit, paths = pair("bernoulli")
     p = paths / paths.sum()
     expected = -(p[p > 0] * np.log(p[p > 0])).sum()
     assert_log_close(tt.entropy(circuit, joint=True), expected)
@@ -366,10 +352,8 @@ def test_one_variable_has_one_set_of_values():
     [
         lambda: Bernoulli(tensor(0.5, 1.5)),
         lambda: Bernoulli(torch.rand(2, 2)),
-        lambda: Binomial(tensor(0.5), 0),
-        lambda: Binomial(torch.tensor([1]), 2),
+        lambda: Bernoulli(torch.tensor([1])),
         lambda: Indicator(0),
-        lambda: Embedding(torch.rand(3)),
         lambda: Gaussian(tensor(0.0), tensor(0.0)),
         lambda: Gaussian(tensor(0.0), tensor(1.0, 2.0)),
         lambda: Gaussian(tensor(0.0), tensor(1.0), tensor(0.0, 0.0)),
@@ -378,8 +362,3 @@ def test_one_variable_has_one_set_of_values():
 def test_bad_parameters(make):
     with pytest.raises(ShapeError):
         make()
-
-
-def test_an_embedding_must_map_to_weights():
-    with pytest.raises(CircuitError, match="weights ≥ 0"):
-        Embedding(-torch.ones(1, 2), torch.sin).dense()

@@ -20,8 +20,6 @@ from tractile.layers import (
     Categorical,
     Constant,
     Dense,
-    Diagonal,
-    Embedding,
     Gaussian,
     Hadamard,
     Identity,
@@ -45,15 +43,12 @@ def tensor(array):
 def random_leaf(rng, rows=None):
     """(operator, its matrix by definition), with ``rows`` rows if given."""
     rows = int(rng.integers(1, 5)) if rows is None else rows
-    kind = rng.choice(["dense", "identity", "diagonal", "incidence", "monarch"])
+    kind = rng.choice(["dense", "identity", "incidence", "monarch"])
     if kind == "dense":
         m = rng.random((rows, int(rng.integers(1, 5)))) * (rng.random() < 0.8)
         return Dense(tensor(m)), m
     if kind == "identity":
         return Identity(rows), np.eye(rows)
-    if kind == "diagonal":
-        d = rng.random(rows)
-        return Diagonal(tensor(d)), np.diag(d)
     if kind == "incidence":
         m = (rng.random((rows, int(rng.integers(1, 5)))) < 0.5) * 1.0
         row, col = np.nonzero(m)
@@ -253,7 +248,6 @@ BAD = {
     "Dense of nothing": (lambda: Dense(torch.ones(0, 3)), "Dense"),
     "Dense of integers": (lambda: Dense(torch.ones(2, 2, dtype=torch.long)), "Dense"),
     "Identity of size zero": (lambda: Identity(0), "Identity"),
-    "Diagonal of a matrix": (lambda: Diagonal(ONES), "Diagonal"),
     "Incidence of unequal vectors": (lambda: Incidence(INDEX, torch.tensor([0]), (2, 2)), "Incidence"),
     "Incidence outside": (lambda: Incidence(INDEX, torch.tensor([0, 5]), (2, 2)), "Incidence"),
     "Incidence below zero": (lambda: Incidence(INDEX, torch.tensor([0, -1]), (2, 2)), "Incidence"),
@@ -359,10 +353,9 @@ def test_monarch_that_rewrites_an_index_twice_is_its_matrix(axes, semiring):
 
 
 def test_vmap_over_parameters_that_are_checked():
-    """Bernoulli, Gaussian and Embedding layers made of mapped tensors, whose values cannot be read."""
+    """Bernoulli and Gaussian layers made of mapped tensors, whose values cannot be read."""
     made = {
         Bernoulli: (torch.rand(3, 2),),
-        Embedding: (torch.randn(3, 2, 4),),
         Gaussian: (torch.randn(3, 2), torch.rand(3, 2) + 0.1),
     }
     for cls, parameters in made.items():

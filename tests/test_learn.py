@@ -22,11 +22,8 @@ from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import Evidence, Real, Trainable, em, em_step, expected_counts
 from tractile.layers import (
     Bernoulli,
-    Binomial,
     Categorical,
     Dense,
-    Diagonal,
-    Embedding,
     Gaussian,
     Hadamard,
     Identity,
@@ -57,8 +54,8 @@ def models(random):
     cp = builders.cp([inputs(v, 4) for v in range(5)], random.rows(4))
     latent = builders.latent_tree(builders.random_tree(5, seed=1), 3, inputs, random)
     tables = [
-        *(Binomial(random.rows(3, 2)[:, 0], 2), Indicator(3)),
-        *(inputs(0, 3) for _ in range(3)),
+        Indicator(3),
+        *(inputs(0, 3) for _ in range(4)),
     ]
     return {
         "regions, cp": builders.regions(builders.random_regions(5), inputs, random.rows, 3),
@@ -217,9 +214,9 @@ def test_counts_on_random_circuits_are_derivatives(data):
 
 
 def test_counts_of_a_table_from_fewer_parameters(random):
-    layers = [Bernoulli(random.rows(2, 2)[:, 1]), Binomial(random.rows(2, 2)[:, 1], 2)]
+    layers = [Bernoulli(random.rows(2, 2)[:, 1]), Bernoulli(random.rows(2, 2)[:, 1])]
     circuit = builders.cp(layers, random.rows(2))
-    data = torch.tensor([[0, 2], [1, 1], [1, 0]])
+    data = torch.tensor([[0, 1], [1, 1], [1, 0]])
     counts, same = (
         expected_counts(circuit, data),
         builders.cp([Categorical(la.weight) for la in layers], circuit.layer(3).operators[0].weight[0]),
@@ -229,8 +226,8 @@ def test_counts_of_a_table_from_fewer_parameters(random):
         torch.testing.assert_close(counts.of(layer.probs), expected.of(same.layer(i).weight))
     new, _ = em_step(circuit, data)
     c = [counts.of(layer.probs) for layer in layers]
-    torch.testing.assert_close(new.layer(0).probs, c[0][:, 1] / c[0].sum(1))
-    torch.testing.assert_close(new.layer(1).probs, (c[1] @ torch.arange(3, dtype=F64)) / (2 * c[1].sum(1)))
+    for i in range(2):
+        torch.testing.assert_close(new.layer(i).probs, c[i][:, 1] / c[i].sum(1))
     with pytest.raises(CircuitError, match="no parameter"):
         counts.of(torch.ones(1))
 
@@ -250,10 +247,10 @@ def test_a_sum_over_several_children_is_normalised_jointly(random):
     )
     mixed = tt.Circuit()
     nodes = [mixed.input(random.categorical(3)(0, 2), 0) for _ in range(2)]
-    mixed.sum(Sum(Dense(random.rows(1, 2))), mixed.sum(Sum(Diagonal(w), Diagonal(1 - w)), *nodes))
+    mixed.sum(Sum(Dense(random.rows(1, 2))), mixed.sum(Sum(Dense(w.diag()), Dense((1 - w).diag())), *nodes))
     new = em_step(mixed, data)[0]
     first, second = (op.weight for op in new.layer(2).operators)
-    torch.testing.assert_close(first + second, torch.ones(2, dtype=F64))
+    torch.testing.assert_close(first + second, torch.eye(2, dtype=F64))
     assert_log_close(tt.partition(new), 0.0)
 
 
@@ -338,9 +335,6 @@ def test_what_em_cannot_fit_says_so(random):
     impossible = builders.factorised([Categorical(torch.tensor([[1.0, 0.0]]))])
     with pytest.raises(EvidenceError, match="row 1"):
         em_step(impossible, torch.tensor([[0], [1]]))
-    embedding = builders.factorised([Embedding(torch.zeros(1, 2))])
-    with pytest.raises(CircuitError, match="no closed-form"):
-        em_step(embedding, torch.tensor([[0]]))
     one, other = (models(random)["cp"] for _ in range(2))
     with pytest.raises(CircuitError, match="no closed-form"):
         em_step(one * other, tokens(2, 5, 3))
@@ -417,23 +411,6 @@ def test_weights_that_are_not_normalised(rows, random):
         optimiser.step()
     assert loss() < start - 0.1
     assert all(bool((p >= 0).all()) for p in trainable().parameters())
-
-
-def test_embeddings_by_gradients():
-    values = torch.zeros(2, 3, dtype=F64)
-    trainable = Trainable(
-        builders.cp([Embedding(values), Embedding(values)], torch.tensor([0.5, 0.5], dtype=F64))
-    )
-    assert [tuple(raw.shape) for raw in trainable.raw] == [(2, 3), (1, 2)]
-    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.2)
-    data = torch.tensor([[0, 0], [2, 2], [0, 0]])
-    for _ in range(60):
-        model = trainable()
-        loss = tt.partition(model) - tt.log_marginal(model, data).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    assert loss < 2.0  # uniform: log 9 = 2.20
 
 
 def test_em_and_gradients_take_turns(random):

@@ -444,7 +444,9 @@ def test_recovering_a_row_at_every_step_sweeps_once(name, monkeypatch):
         if step == 2:
             query.select([0, 0, 1])
             query.select([0, 2])
-    assert len(made) == (1 if name == "real" else 2)  # one that is exact; for P-GCD one that tells what is possible
+    assert len(made) == (
+        1 if name == "real" else 2
+    )  # one that is exact; for P-GCD one that tells what is possible
 
 
 def betas_of(automaton, horizon):

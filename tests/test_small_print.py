@@ -17,7 +17,7 @@ from tractile.constraints import json_schema, regex
 from tractile.constraints.automata.lazy import Numbered
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import smc as sampling
-from tractile.layers import Categorical, Dense, Diagonal, Identity, Incidence, Monarch
+from tractile.layers import Categorical, Dense, Identity, Incidence, Monarch
 
 PIECES = [
     "x",
@@ -147,7 +147,6 @@ def test_a_transposed_monarch_has_no_rows_of_its_weights():
 
 OPERATORS = {
     "dense": Dense(torch.rand(3, 4)),
-    "diagonal": Diagonal(torch.rand(4)),
     "identity": Identity(4),
     "incidence": Incidence(torch.tensor([0, 2, 2]), torch.tensor([0, 1, 3]), (3, 4)),
     "monarch": Monarch([torch.rand(2, 2, 2), torch.rand(2, 2, 2)]),

@@ -12,7 +12,7 @@ from tractile.errors import EvidenceError, FormatError, ShapeError
 from tractile.inference import Log, Trainable
 from tractile.inference.smc import importance_sampling
 from tractile.inference.smc.resampling import multinomial, without_replacement
-from tractile.layers import Categorical, Dense, Diagonal, Gaussian, Identity, Monarch
+from tractile.layers import Categorical, Dense, Gaussian, Identity, Monarch
 from tractile.layers.dense_tensor import DenseTensor
 
 NAN, INF = float("nan"), float("inf")
@@ -28,7 +28,6 @@ COIN = factorised([Categorical(torch.tensor([[0.5, 0.5]]))])
 MAKERS = {
     "Categorical": lambda w: Categorical(torch.tensor([[0.5, w]])),
     "Dense": lambda w: Dense(torch.tensor([[0.5, w]])),
-    "Diagonal": lambda w: Diagonal(torch.tensor([0.5, w])),
     "DenseTensor": lambda w: DenseTensor(torch.tensor([[0.5, w]]), 1),
     "Monarch": lambda w: Monarch([torch.tensor([[[0.5, w], [0.5, 0.5]]]), torch.ones(1, 2, 1)]),
     "mixture": lambda w: mixture([0.5, w], [COIN, COIN]),

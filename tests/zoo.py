@@ -18,12 +18,9 @@ from scipy import stats
 import tractile as tt
 from tractile.layers import (
     Bernoulli,
-    Binomial,
     Categorical,
     Constant,
     Dense,
-    Diagonal,
-    Embedding,
     Gaussian,
     Hadamard,
     Identity,
@@ -61,11 +58,6 @@ def identity(rng, rows, cols, zeros):
     return Identity(cols), np.eye(cols)
 
 
-def diagonal(rng, rows, cols, zeros):
-    d = weights(rng, cols, zeros=zeros)
-    return Diagonal(tensor(d)), np.diag(d)
-
-
 def incidence(rng, rows, cols, zeros):
     m = (rng.random((rows, cols)) < 0.6) * 1.0
     m[rng.integers(rows), rng.integers(cols)] = 1
@@ -81,8 +73,8 @@ def monarch(rng, rows, cols, zeros):
     return (operator.T, m.T) if rng.random() < 0.5 else (operator, m)
 
 
-LEAVES = {f.__name__: f for f in (dense, identity, diagonal, incidence, monarch)}
-SQUARE = {"identity", "diagonal", "monarch"}
+LEAVES = {f.__name__: f for f in (dense, identity, incidence, monarch)}
+SQUARE = {"identity", "monarch"}
 OPERATORS = (*LEAVES, "kron", "joint")
 
 
@@ -118,23 +110,8 @@ def bernoulli(rng, size, zeros):
     return Bernoulli(tensor(p)), np.stack([1 - p, p], 1)
 
 
-def binomial(rng, size, zeros):
-    p = np.where(rng.random(2) < zeros, 0.0, rng.random(2))
-    return Binomial(tensor(p), size - 1), stats.binom.pmf(np.arange(size), size - 1, p[:, None])
-
-
 def indicator(rng, size, zeros):
     return Indicator(size), np.eye(size)
-
-
-def embedding(rng, size, zeros):
-    w = rng.normal(size=(2, size))
-    return Embedding(tensor(w)), np.exp(w)
-
-
-def squares(rng, size, zeros):
-    w = rng.normal(size=(2, size)) * (rng.random((2, size)) >= zeros)
-    return Embedding(tensor(w), torch.square), w**2
 
 
 def gaussian(rng, size, zeros, mass=None):
@@ -162,10 +139,7 @@ def gaussian_product(rng, size, zeros):
     }
 
 
-DISCRETE = {
-    f.__name__: f
-    for f in (categorical, grid, labels, row_kron, bernoulli, binomial, indicator, embedding, squares)
-}
+DISCRETE = {f.__name__: f for f in (categorical, grid, labels, row_kron, bernoulli, indicator)}
 CONTINUOUS = {f.__name__: f for f in (gaussian, heavy_gaussian, gaussian_product)}
 INPUTS = {**DISCRETE, **CONTINUOUS}
 

@@ -21,21 +21,13 @@ from torch import Tensor
 from ... import layers
 from ...errors import FormatError
 from ...layers.dense_tensor import DenseTensor
-from ...layers.operator import TensorMap
 from ...storage import make_directory, write_atomically
 
 FORMAT = "tractile-circuit-1"
 VOCABULARY = "vocabulary_fingerprint"  # in config.json
-TRANSFORMS: dict[str, TensorMap] = {
-    "exp": torch.exp,
-    "square": torch.square,
-    "softplus": torch.nn.functional.softplus,
-    "sigmoid": torch.sigmoid,
-}
 
 WEIGHTED = (
     layers.Dense,
-    layers.Diagonal,
     layers.Monarch,
     layers.Categorical,
     DenseTensor,
@@ -55,22 +47,8 @@ class Type(NamedTuple):
     subclasses: bool = False
 
 
-def _embedding(values: Tensor, name: str) -> layers.Embedding:
-    return layers.Embedding(values, TRANSFORMS[name])
-
-
-def _name(transform: Any) -> str:
-    for name, known in TRANSFORMS.items():
-        if known is transform:
-            return name
-    raise FormatError(
-        f"save: the transform {transform!r} of an Embedding has no file format; use one of {list(TRANSFORMS)}"
-    )
-
-
 TYPES: dict[type, Type] = {
     layers.Dense: Type(lambda o: (o.weight,), layers.Dense),
-    layers.Diagonal: Type(lambda o: (o.weight,), layers.Diagonal),
     layers.Identity: Type(lambda o: o.row_dims, layers.Identity),
     layers.Incidence: Type(
         lambda o: (o.row, o.col, o.shape), lambda r, c, s: layers.Incidence(r, c, tuple(s))
@@ -90,9 +68,7 @@ TYPES: dict[type, Type] = {
     ),
     layers.KhatriRao: Type(lambda o: (o.a, o.b), layers.KhatriRao, "RowKron"),
     layers.Bernoulli: Type(lambda o: (o.probs,), layers.Bernoulli),
-    layers.Binomial: Type(lambda o: (o.probs, o.trials), layers.Binomial),
     layers.Indicator: Type(lambda o: (o.vocab_size,), layers.Indicator),
-    layers.Embedding: Type(lambda o: (o.values, _name(o.transform)), _embedding),
     layers.Gaussian: Type(
         lambda o: (
             o.mean,

@@ -60,7 +60,7 @@ class Counts(NamedTuple):
     def of(self, weight: Tensor) -> Tensor:
         """Return the expected counts θ · ∂ log p/∂θ of a parameter tensor, which must be the model's own tensor.
 
-        For a layer with fewer parameters than weights (Bernoulli, Binomial): the counts of its table (units, values). Raises
+        For a layer with fewer parameters than weights (Bernoulli): the counts of its table (units, values). Raises
         :class:`CircuitError` for a tensor that is no parameter.
         """
         for block, derivatives in zip(self.blocks, self.derivatives, strict=True):
