@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 import tractile as tt
-from tractile_bench.cars import CARSProposal
+from tractile_bench.cars import CARS
 from tractile_bench.rejection import rejection_sampling
 
 V, N, WORD = 3, 6, (0, 1, 1)
@@ -99,10 +99,10 @@ def particles(proposal: Any, **options: Any) -> Callable[[Any, int, int], Law]:
 
 def cars(lm: Any, calls: int, seed: int) -> Law:
     """Constrained adaptive rejection sampling until the calls are used."""
-    proposal, found, tries = CARSProposal(), Counter[tuple[int, ...]](), 0
+    learned, found, tries = CARS(), Counter[tuple[int, ...]](), 0
     while lm.calls < calls:
         seed_of_try, tries = 10_000 * seed + tries, tries + 1
-        post = rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1, proposal=proposal).posterior
+        post = rejection_sampling(lm, [], FA, 1, N, seed_of_try, 1, cars=learned).posterior
         found.update(post.token_ids)
     return {x: n / found.total() for x, n in found.items()}
 

@@ -19,7 +19,7 @@ from smc_reference import (
 )
 
 import tractile as tt
-from tractile_bench.cars import CARSProposal
+from tractile_bench.cars import CARS
 from tractile_bench.rejection import rejection_sampling
 
 ONE_ONE = Fsa([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], 2)
@@ -27,7 +27,7 @@ ONE_ONE = Fsa([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], 2)
 
 def accepted(case, samples, seed, proposal=None):
     return rejection_sampling(CASES[case][0], [], COMPILED[case], samples, N, seed,
-                                 proposal=proposal or CARSProposal())  # fmt: skip
+                                 cars=proposal or CARS())  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -50,12 +50,12 @@ def test_the_chance_of_acceptance_is_z_over_the_bound(case):
     z = sum(enumerate_target(*CASES[case], N).values())
     surplus = []
     for seed in range(12):
-        proposal, bound = CARSProposal(), 0.0
+        proposal, bound = CARS(), 0.0
         for t in range(8):
             assert proposal.log_bound <= bound + 1e-9
             bound = proposal.log_bound
             found = rejection_sampling(CASES[case][0], [], COMPILED[case], 1, N, 100 * seed + t, max_tries=1,
-                                          proposal=proposal)  # fmt: skip
+                                          cars=proposal)  # fmt: skip
             assert bound >= math.log(z) - 1e-6
             if found.accepted:
                 assert found.posterior.log_evidence == pytest.approx(bound, abs=1e-6)
@@ -65,10 +65,10 @@ def test_the_chance_of_acceptance_is_z_over_the_bound(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_proper_weights_in_smc_while_it_learns(case):
-    target, proposal = enumerate_target(*CASES[case], N), CARSProposal()
+    target, proposal = enumerate_target(*CASES[case], N), CARS()
     z = against_enumeration(
         lambda seed: tt.smc(
-            CASES[case][0], [], COMPILED[case], proposal, None, 4, N, seed, ess_threshold=0.9
+            CASES[case][0], [], COMPILED[case], proposal.proposal, None, 4, N, seed, ess_threshold=0.9
         ),
         target,
     )
@@ -77,7 +77,7 @@ def test_proper_weights_in_smc_while_it_learns(case):
 
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_is_rejected_once_all_is_known(case):
-    proposal = CARSProposal()
+    proposal = CARS()
     accepted(case, 250, 0, proposal)
     found = accepted(case, 60, 1, proposal)
     z = sum(enumerate_target(*CASES[case], N).values())
@@ -88,7 +88,7 @@ def test_nothing_is_rejected_once_all_is_known(case):
 
 def test_it_stops_learning_where_it_is_full_and_stays_exact():
     target = enumerate_target(*CASES["ended"], N)
-    z, proposal = sum(target.values()), CARSProposal(max_prefixes=2)
+    z, proposal = sum(target.values()), CARS(max_prefixes=2)
     found = accepted("ended", 400, 0, proposal)
     drawn = [padded(ids, N, EOS) for ids in found.posterior.token_ids]
     for x, p in target.items():
@@ -98,21 +98,27 @@ def test_it_stops_learning_where_it_is_full_and_stays_exact():
 
 
 def test_another_proposal_is_refused():
-    with pytest.raises(tt.errors.EvidenceError, match="CARSProposal"):
+    with pytest.raises(tt.errors.EvidenceError, match="must be None or a CARS"):
         rejection_sampling(
-            CASES["ended"][0], [], COMPILED["ended"], 1, N, proposal=tt.inference.smc.GCDProposal()
+            CASES["ended"][0], [], COMPILED["ended"], 1, N, cars=tt.inference.smc.GCDProposal()
         )
 
 
+def test_moves_and_chains_refuse_what_learns():
+    for sampler in (tt.inference.smc.mcmc, tt.inference.smc.resample_move, tt.smc):
+        with pytest.raises(tt.errors.EvidenceError, match=r"proposal must be a tt.inference.smc.Proposal"):
+            sampler(CASES["ended"][0], [], COMPILED["ended"], CARS(), max_new_tokens=N)
+
+
 def test_another_prompt_is_refused():
-    cars = CARSProposal()
+    cars = CARS()
     for prompt, refused in (((0, 1), False), ((1, 1, 0), True)):
         given = (CASES["ended"][0], prompt, COMPILED["ended"], 5, 6)
         if refused:
             with pytest.raises(tt.errors.EvidenceError, match="another language model, prompt"):
-                rejection_sampling(*given, proposal=cars)
+                rejection_sampling(*given, cars=cars)
         else:
-            rejection_sampling(*given, proposal=cars)
+            rejection_sampling(*given, cars=cars)
 
 
 def test_a_product_of_models_has_no_probabilities_to_reject_by():

@@ -51,39 +51,48 @@ class _Node:
 
 
 @final
-class CARSProposal(Proposal):
-    """A proposal for :func:`.rejection_sampling` that avoids every prefix known to fail and learns new ones from its draws.
+class CARS:
+    """What draws have told of prefixes that fail, for :func:`.rejection_sampling`: it avoids them, and learns new ones.
 
     Keep the object: later draws are rejected less often. One object is for one language model, prompt, constraint and budget;
-    it raises :class:`EvidenceError` if it is used with another. After ``max_prefixes`` prefixes it adds no new ones. It learns,
-    so it is no proposal for Markov chains and moves.
+    it raises :class:`EvidenceError` if it is used with another. After ``max_prefixes`` prefixes it adds no new ones.
+
+    It is no :class:`Proposal`: a Markov chain, or particles that are moved, would not keep their target while it learns.
 
     >>> import math, torch
     >>> import tractile as tt
     >>> from tractile_bench.rejection import rejection_sampling
     >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> rare = tt.Automaton.from_edges([(0, 1, 1), (1, 1, 2)], 0, [2], 2)  # token 1 twice: p = 0.04
-    >>> cars = CARSProposal()
-    >>> found = rejection_sampling(lm, [], rare, samples=50, max_new_tokens=2, proposal=cars)
+    >>> cars = CARS()
+    >>> found = rejection_sampling(lm, [], rare, samples=50, max_new_tokens=2, cars=cars)
     >>> found.accepted, found.tries < 100, round(math.exp(cars.log_bound), 6)
     (50, True, 0.04)
     """
 
-    needs = Knowledge.BUDGET
-
     def __init__(self, *, max_prefixes: int = 1 << 20) -> None:
-        self.max_prefixes = max_prefixes
-        self._tree: dict[tuple[int, ...], _Node] = {}
-        self._q = _Bounded(self._tree)
+        self.proposal = _Learning(max_prefixes)
 
     @property
     def log_bound(self) -> float:
         """log M, an upper bound of log p_lm(C) in nats, which never rises; 0 before any draw."""
-        return math.log(self._bound(()))
+        return math.log(self.proposal.bound(()))
+
+
+@final
+class _Learning(Proposal):
+    """The draws, properly weighted given all earlier ones."""
+
+    needs = Knowledge.BUDGET
+
+    def __init__(self, max_prefixes: int) -> None:
+        self.max_prefixes = max_prefixes
+        self._tree: dict[tuple[int, ...], _Node] = {}
+        self._q = _Bounded(self._tree)
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         prefixes = [tuple(prefix.tolist()) for prefix in step.prefixes]
-        before = torch.tensor([self._bound(prefix) for prefix in prefixes], dtype=torch.float64)
+        before = torch.tensor([self.bound(prefix) for prefix in prefixes], dtype=torch.float64)
         mass = GCDProposal().belief(step).double().logsumexp(1).exp().tolist()
         for prefix, m, top in zip(prefixes, mass, step.log_probs.amax(1).tolist(), strict=True):
             self._add(prefix, m, top)
@@ -104,7 +113,7 @@ class CARSProposal(Proposal):
                 if ended[i]:
                     self._propagate((*prefix, token), 1.0)
 
-    def _bound(self, prefix: tuple[int, ...]) -> float:
+    def bound(self, prefix: tuple[int, ...]) -> float:
         """Return the present c̃ of a prefix, 1 if it was never drawn."""
         if prefix in self._tree:
             return self._tree[prefix].bound
@@ -118,7 +127,7 @@ class CARSProposal(Proposal):
         if node is not None:
             if abs(node.top - top) > TOLERANCE or not math.isclose(node.mass, mass, rel_tol=TOLERANCE):
                 raise EvidenceError(
-                    f"CARSProposal: it has learned of another language model, prompt, constraint or budget (after {prefix}); "
+                    f"CARS: it has learned of another language model, prompt, constraint or budget (after {prefix}); "
                     "make a new one for each"
                 )
             return

@@ -1,6 +1,6 @@
 """Rejection sampling: draw x ~ p_lm, keep it if x ∈ C. Exact, so it is the reference for other samplers if affordable.
 
-Draws are those of :func:`~tractile.inference.smc.importance_sampling` with the language model or :class:`.CARSProposal` as the
+Draws are those of :func:`~tractile.inference.smc.importance_sampling` with the language model or :class:`.CARS` as the
 proposal; accepted samples have equal weights.
 """
 
@@ -19,7 +19,7 @@ from tractile.inference.smc.arguments import ConstraintLike, check_normalised
 from tractile.inference.smc.request import requests
 from tractile.lm.base import LanguageModel, Prompt
 
-from .cars import CARSProposal
+from .cars import CARS
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Rejection:
     """Exact samples from p_lm(x | constraint), equally weighted, and their cost.
 
     ``tries`` counts draws. ``acceptance_rate`` is an unbiased estimate of Z = p_lm(C) (if one sample was requested: accepted /
-    tries); with a :class:`.CARSProposal`, which accepts a larger share than Z, it is a consistent one. ``posterior.log_evidence``
+    tries); with :class:`.CARS`, which accepts a larger share than Z, it is a consistent one. ``posterior.log_evidence``
     is its logarithm. Fewer samples than requested mean that the limit on tries was reached; with none, ``posterior.failed``.
 
     Examples
@@ -61,15 +61,15 @@ def rejection_sampling(
     max_tries: int = 10_000,
     batch_size: int = 64,
     *,
-    proposal: CARSProposal | None = None,
+    cars: CARS | None = None,
     tokenizer: Any = None,
 ) -> Rejection:
     """Draw from the language model until ``samples`` draws satisfy the constraint, or ``max_tries`` have been made.
 
     The samples are exact. A draw is abandoned at the first token after which the constraint cannot be satisfied within the
-    budget; ``batch_size`` draws are made at a time. With ``proposal=CARSProposal()`` draws are made one at a
-    time; the samples are exact too, and draws are rejected less often the more have been made. ``lm``, ``fa``, ``tokenizer`` and
-    errors are those of :func:`tractile.smc`.
+    budget; ``batch_size`` draws are made at a time. With ``cars=CARS()`` draws are made one at a time; the samples are exact
+    too, and draws are rejected less often the more have been made. ``lm``, ``fa``, ``tokenizer`` and errors are those of
+    :func:`tractile.smc`.
 
     Examples
     --------
@@ -84,9 +84,9 @@ def rejection_sampling(
     who = "rejection_sampling"
     samples, max_tries = whole(samples, f"{who}: samples"), whole(max_tries, f"{who}: max_tries")
     batch_size = whole(batch_size, f"{who}: batch_size")
-    if proposal is not None and not isinstance(proposal, CARSProposal):
-        raise EvidenceError(f"{who}: proposal must be None or a CARSProposal, not {short(proposal)}")
-    wanted = "lm" if proposal is None else proposal
+    if cars is not None and not isinstance(cars, CARS):
+        raise EvidenceError(f"{who}: cars must be None or a CARS, not {short(cars)}")
+    wanted = "lm" if cars is None else cars.proposal
     (given,) = requests(
         who, lm, prompt, None, fa, wanted, tokenizer=tokenizer, max_new_tokens=max_new_tokens, seed=seed
     )
@@ -96,7 +96,7 @@ def rejection_sampling(
     texts: list[str] = []
     log_probs: list[float] = []
     tries, total, last = 0, 0.0, 0.0
-    if proposal is not None:  # one draw must be complete before the next: CARS learns from each
+    if cars is not None:  # one draw must be complete before the next: CARS learns from each
         batch_size = 1
     while tries < max_tries and len(texts) < samples:
         batch = importance_sampling(
@@ -111,7 +111,7 @@ def rejection_sampling(
         for particle in batch.particles:
             tries += 1
             if particle.log_weight > -math.inf:
-                last = 1.0 if proposal is None else math.exp(particle.log_weight)
+                last = 1.0 if cars is None else math.exp(particle.log_weight)
                 total += last
                 token_ids.append(particle.token_ids)
                 texts.append(particle.text)

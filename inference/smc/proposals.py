@@ -32,6 +32,8 @@ from .strength import Strength
 class Proposal(ABC):
     """A way to draw the next token of every row; abstract. ``needs``: the knowledge of the constraint that it uses.
 
+    Moves and Markov chains keep their target only with proposals whose draws do not depend on earlier ones.
+
     Examples
     --------
     >>> import torch
