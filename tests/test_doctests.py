@@ -12,9 +12,15 @@ import pytest
 from transformers import cache_utils
 
 import tractile
+import tractile_bench
 from tractile.errors import TractileError
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(tractile.__path__, "tractile."))
+MODULES += ["tractile_bench.attribute", "tractile_bench.cars", "tractile_bench.islands", "tractile_bench.presets",
+            "tractile_bench.rejection"]  # fmt: skip
+MODULES += [
+    f"tractile_bench.guides.{m.name}" for m in pkgutil.iter_modules([f"{tractile_bench.__path__[0]}/guides"])
+]
 REPOSITORY = Path(__file__).resolve().parent.parent
 NO_EXAMPLE = {
     "tractile.circuits.to_svg": "runs Graphviz, which may not be installed",

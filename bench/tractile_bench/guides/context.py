@@ -45,7 +45,7 @@ class ContextHead:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.distill import ContextHead
+    >>> from tractile_bench.guides import ContextHead
     >>> head = ContextHead(weight=torch.tensor([[2.0, 0.0], [0.0, 0.0]]), bias=torch.zeros(2))
     >>> head(torch.tensor([[0.0, 1.0], [1.0, 1.0]]))  # a distribution over the HMM's states for each of the model's
     tensor([[0.5000, 0.5000],

@@ -45,7 +45,8 @@ def fit_copying(
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.distill import Corpus, copying_nats, fit_copying
+    >>> from tractile.distill import Corpus
+    >>> from tractile_bench.guides import copying_nats, fit_copying, ngram
     >>> texts = torch.tensor([[0, 1, 3], [1, 2, 3], [2, 0, 3]])
     >>> corpus = Corpus.of(texts, vocab_size=4, eos_token_id=3, prompts=[[0, 1], [1, 2], [2, 0]])  # each repeats its prompt
     >>> hmm = ngram(corpus, order=1)
@@ -151,7 +152,8 @@ def copying_nats(copying: Copying, corpus: Corpus, tokenizer: Any = None, batch_
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.distill import Copying, Corpus, copying_nats
+    >>> from tractile.distill import Corpus
+    >>> from tractile_bench.guides import Copying, copying_nats
     >>> hmm = tt.HMM([1.0], [[1.0]], [[0.25] * 4])
     >>> parts = dict(begin=torch.tensor(0.5), enter=torch.tensor([0.1]), stay=torch.full((4,), 0.9), usage=torch.ones(1))
     >>> copying = Copying(hmm, start=torch.ones(4), follow=torch.tensor(1.0), **parts)
