@@ -39,6 +39,8 @@ examples: $(VENV)/.test  ## every example, small
 	$(BIN)/python examples/infilling.py
 	$(BIN)/python examples/choices.py
 	$(BIN)/python examples/byte_products.py
+	$(BIN)/python examples/chow_liu.py
+	$(BIN)/python examples/tensor_train.py
 	$(BIN)/python examples/density_estimation.py --quick
 	$(BIN)/python examples/demo.py --quick --out build/demo.png
 	$(BIN)/python examples/distill_stories.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \

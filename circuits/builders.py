@@ -1,8 +1,8 @@
 """Builders: small pure functions from parameters to circuits. The i-th layer given is over variable i.
 
     factorised      Π_v B_v[x_v]                                          mixture        Σ_k w_k c_k(x)
-    cp              Σ_r w_r Π_v B_v[r, x_v]                               tensor_train   G_1[x_1] · G_2[x_2] ⋯ G_n[x_n]
-    tucker          Σ_{r_1 … r_n} C[r_1 … r_n] Π_v B_v[r_v, x_v]          chain          initialᵀ Π_t L_t diag(B_t[x_t]) R_t final
+    cp              Σ_r w_r Π_v B_v[r, x_v]                               chain          initialᵀ Π_t L_t diag(B_t[x_t]) R_t final
+    tucker          Σ_{r_1 … r_n} C[r_1 … r_n] Π_v B_v[r_v, x_v]
     tree            one latent state for each variable, p(z_v | z_parent) B_v[z_v, x_v]
     regions         a circuit over a tree of regions, its products joined by ``cp_join`` or ``tucker_join``
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
@@ -27,15 +27,12 @@ from ..layers import (
     Gaussian,
     Hadamard,
     Identity,
-    Incidence,
-    Indicator,
     InputLayer,
     Kronecker,
     Operator,
     Sum,
 )
 from .chain import Chain
-from .chow_liu import chow_liu_tree, pair_frequencies, path_tree, random_tree
 from .circuit import Circuit
 from .graph_transforms import kron
 from .operations import mixture
@@ -180,37 +177,6 @@ def chain(
     return circuit
 
 
-def tensor_train(cores: Sequence[Float[Tensor, "rank vocab next_rank"]]) -> Circuit:
-    """Build a tensor train G_1[:, x_1, :] ⋯ G_n[:, x_n, :] of non-negative cores whose first and last rank are 1.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> first = torch.tensor([[[0.5, 0.0], [0.0, 0.5]]])  # (1, 2, 2): remember the value
-    >>> last = torch.tensor([[[1.0], [0.0]], [[0.0], [1.0]]])  # (2, 2, 1): repeat it
-    >>> same = tt.circuits.builders.tensor_train([first, last])
-    >>> tt.log_marginal(same, torch.tensor([[0, 0], [0, 1], [1, 1]])).exp()
-    tensor([0.5000, 0.0000, 0.5000], dtype=torch.float64)
-    """
-    ranks = [core.shape[0] for core in cores] + [cores[-1].shape[-1]]
-    if (
-        ranks[0] != 1
-        or ranks[-1] != 1
-        or any(c.shape[-1] != r for c, r in zip(cores, ranks[1:], strict=True))
-    ):
-        raise ShapeError(f"tensor_train: the cores do not fit: {[tuple(core.shape) for core in cores]}")
-    steps: list[Step] = []
-    for core in cores:
-        a, vocab_size, b = core.shape
-        pairs = torch.arange(a * b)
-        left = Incidence(pairs // b, pairs, (a, a * b))
-        right = Incidence(pairs, pairs % b, (a * b, b))
-        steps.append((left, Categorical(core.permute(0, 2, 1).reshape(a * b, vocab_size)), right))
-    one = cores[0].new_ones(1)
-    return chain(one, steps, one)
-
-
 def hmm(
     initial: Float[Tensor, " hidden"], transitions: Sequence[Operator], layers: Sequence[InputLayer]
 ) -> Circuit:
@@ -322,7 +288,8 @@ def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomPa
     --------
     >>> import tractile as tt
     >>> random = tt.circuits.builders.RandomParameters(seed=0)
-    >>> model = tt.circuits.builders.latent_tree(tt.circuits.builders.path_tree(4), 3, random.categorical(5), random)
+    >>> tree = tt.circuits.builders.random_tree(4)
+    >>> model = tt.circuits.builders.latent_tree(tree, 3, random.categorical(5), random)
     >>> sum(p.numel() for p in model.parameters())  # a prior of 3, tables of 3 · 9, inputs of 4 · 15
     90
     """
@@ -333,92 +300,36 @@ def latent_tree(graph: nx.DiGraph, states: int, inputs: Inputs, random: RandomPa
     return tree(graph, layers, random.rows(states), tables)
 
 
-def chow_liu(
-    data: Int[Tensor, "rows variables"],
-    vocab_size: int | None = None,
-    pseudocount: float = 0.0,
-    dtype: torch.dtype = torch.float32,
-) -> Circuit:
-    """Fit the most likely tree-shaped distribution over the variables of ``data`` (Chow and Liu 1968).
-
-    ``data`` holds values 0 … ``vocab_size`` − 1 (by default, up to the largest one), −1 for missing values. ``pseudocount`` is
-    a number of rows spread evenly over all values, and ``dtype`` the precision of the parameters. Raises :class:`ShapeError`
-    for other data.
+def random_tree(num_variables: int, seed: int = 0) -> nx.DiGraph:
+    """Draw a tree uniformly from all labelled trees of the variables, directed away from variable 0.
 
     Examples
     --------
-    >>> import torch
     >>> import tractile as tt
-    >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])  # x_0 = x_1, and x_2 on its own
-    >>> tt.log_marginal(tt.circuits.builders.chow_liu(data), torch.tensor([[0, 0, 1], [0, 1, 1]])).exp()
-    tensor([0.2500, 0.0000], dtype=torch.float64)
+    >>> tree = tt.circuits.builders.random_tree(6, seed=0)
+    >>> tree.number_of_edges(), tree.in_degree(0)  # directed away from variable 0
+    (5, 0)
     """
-    size = int(data.max()) + 1 if vocab_size is None else vocab_size
-    graph, frequencies = chow_liu_tree(data, size, pseudocount), pair_frequencies(data, size, pseudocount)
-    marginals = torch.stack([frequencies[v, :, v].sum(1) for v in range(data.shape[1])])
+    import networkx as nx
 
-    def table(parent: int, child: int) -> Operator:
-        counts = frequencies[parent, :, child]
-        seen = counts.sum(1, keepdim=True) > 0
-        return Dense(_normalised(torch.where(seen, counts, marginals[child])).to(dtype))
-
-    tables = {edge: table(*edge) for edge in graph.edges}
-    indicator = Indicator(size)
-    return tree(graph, dict.fromkeys(graph, indicator), _normalised(marginals[0]).to(dtype), tables)
-
-
-def hidden_chow_liu(
-    data: Int[Tensor, "rows variables"],
-    states: int,
-    vocab_size: int | None = None,
-    pseudocount: float = 0.0,
-    *,
-    inputs: Inputs | None = None,
-    random: RandomParameters | None = None,
-) -> Circuit:
-    """Build a :func:`latent_tree` on the Chow–Liu tree of the data; its random parameters are to be fitted by EM.
-
-    ``inputs`` makes the input layers (default: categorical), ``random`` the other parameters.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> data = torch.tensor([[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1]])
-    >>> start = tt.circuits.builders.hidden_chow_liu(data, states=2)
-    >>> fit = tt.em(start, data, epochs=40)
-    >>> round(fit.log_likelihoods[-1], 2)  # nats a row; the best possible is −log 4 = −1.39
-    -1.39
-    """
-    size, random = int(data.max()) + 1 if vocab_size is None else vocab_size, random or RandomParameters()
-    graph = chow_liu_tree(data, size, pseudocount)
-    return latent_tree(graph, states, inputs or random.categorical(size), random)
-
-
-def _normalised(rows: Tensor) -> Tensor:
-    return rows / rows.sum(-1, keepdim=True)
+    return nx.bfs_tree(nx.random_labeled_tree(num_variables, seed=seed), 0)
 
 
 __all__ = [
     "RandomParameters",
     "chain",
-    "chow_liu",
-    "chow_liu_tree",
     "cp",
     "cp_join",
     "factorial_hmm",
     "factorised",
-    "hidden_chow_liu",
     "hmm",
     "image_regions",
     "latent_tree",
     "linear_regions",
     "mixture",
-    "path_tree",
     "random_regions",
     "random_tree",
     "regions",
-    "tensor_train",
     "tree",
     "tucker",
     "tucker_join",

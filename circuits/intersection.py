@@ -34,7 +34,7 @@ def intersect(a: Automaton, b: Automaton, limit: int = DETERMINIZE_LIMIT) -> Aut
         "the first automaton", a, "the second", b, "compile both constraints with one vocabulary"
     )
     first, second = a.partitioned, b.partitioned
-    token_class, ours, theirs = common_partition(first.labels.tokens.numpy(), second.labels.tokens.numpy())
+    token_class, ours, theirs = common_partition(first.labels.tokens.numpy(), second.labels.tokens.numpy())  # type: ignore[union-attr]
     graph = trim(_pairs(split_classes(first.graph, ours), split_classes(second.graph, theirs), limit))
     eos = a.eos_token_id if b.eos_token_id is None else b.eos_token_id
     made = Automaton(

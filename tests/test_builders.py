@@ -1,4 +1,4 @@
-"""Builders against their formulas, written out over all values; structures against brute force over all trees."""
+"""Builders against their formulas, written out over all values."""
 
 import itertools
 import math
@@ -11,7 +11,6 @@ from oracle import assert_log_close, log
 
 import tractile as tt
 from tractile.circuits import builders
-from tractile.circuits.chow_liu import mutual_information, pair_frequencies
 from tractile.errors import CircuitError, ShapeError
 from tractile.layers import Categorical, Dense, Gaussian, Identity, Indicator, Monarch
 
@@ -70,14 +69,6 @@ def test_tucker(random):
     check(builders.tucker(layers, core), np.einsum("xyz,xa,yb,zc->abc", core, *weights(layers)))
     with pytest.raises(ShapeError, match="core"):
         builders.tucker(layers, core[..., :2])
-
-
-def test_tensor_train(random):
-    ranks = (1, 3, 2, 1)
-    cores = [random.rows(a, v, b) for a, v, b in zip(ranks, SIZES, ranks[1:], strict=False)]
-    check(builders.tensor_train(cores), np.einsum("wax,xby,ycz->abc", *cores))
-    with pytest.raises(ShapeError, match="do not fit"):
-        builders.tensor_train(cores[:2])
 
 
 def test_mixture(random):
@@ -241,85 +232,6 @@ def test_regions(join, region):
     expected = np.einsum("ij,jabc->iabc", todo.pop(0), expected)[0]
     assert not todo
     check(circuit, expected)
-
-
-# ------------------------------------------------------------------------------------------------ structure from data
-
-
-def planted(n, seed, strength=0.85):
-    """A tree and rows drawn from a distribution that follows it: each variable repeats its parent with ``strength``."""
-    graph = builders.random_tree(n, seed=seed)
-    flip = torch.full((3, 3), (1 - strength) / 2, dtype=F64).fill_diagonal_(strength)
-    circuit = builders.tree(
-        graph,
-        dict.fromkeys(graph, Indicator(3)),
-        torch.full((3,), 1 / 3, dtype=F64),
-        dict.fromkeys(graph.edges, Dense(flip)),
-    )
-    return graph, circuit, tt.sample(circuit, 3000, generator=torch.Generator().manual_seed(seed))
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_chow_liu_recovers_a_planted_tree(seed):
-    """Edges carry 0.6 nats and pairs two edges apart 0.3: with 3,000 rows the estimates are off by about 0.01."""
-    graph, truth, data = planted(7, seed)
-    found = builders.chow_liu_tree(data)
-    assert {frozenset(e) for e in found.edges} == {frozenset(e) for e in graph.edges}
-    learned = builders.chow_liu(data, dtype=F64)
-    assert_log_close(tt.partition(learned), 0.0)
-    gain = tt.log_marginal(learned, data).mean() - tt.log_marginal(truth, data).mean()
-    assert 0 < gain < 0.02  # it fits its own data better, by about (parameters / 2 rows)
-    hidden = builders.hidden_chow_liu(data, 4)
-    assert_log_close(tt.partition(hidden), 0.0, 1e-6)
-
-
-def test_chow_liu_is_the_best_of_all_trees():
-    data = torch.randint(2, (60, 4), generator=torch.Generator().manual_seed(1))
-    data[:, 2] = (data[:, 0] + (torch.rand(60, generator=torch.Generator().manual_seed(2)) < 0.2)) % 2
-    learned = tt.log_marginal(builders.chow_liu(data, dtype=F64), data).sum()
-    best = -math.inf
-    for edges in itertools.combinations(itertools.combinations(range(4), 2), 3):
-        graph = nx.Graph(edges)
-        if len(graph) == 4 and nx.is_connected(graph):
-            best = max(best, tree_log_likelihood(nx.bfs_tree(graph, 0), data.numpy()))
-    assert_log_close(learned, best)
-
-
-def tree_log_likelihood(tree, data):
-    """Of the tree with the frequencies of the data as its tables, row by row."""
-    total = 0.0
-    for v in tree:
-        parent = next(iter(tree.predecessors(v)), None)
-        for row in data:
-            same = data if parent is None else data[data[:, parent] == row[parent]]
-            total += math.log((same[:, v] == row[v]).mean())
-    return total
-
-
-def test_mutual_information_by_hand():
-    data = torch.tensor([[0, 0, 1], [0, 0, -1], [1, 1, 1], [1, 0, 0], [-1, 1, 1]])
-    information = mutual_information(pair_frequencies(data, 2, pseudocount=1.0))
-    for i, j in itertools.permutations(range(3), 2):
-        joint = np.full((2, 2), 0.25)
-        for row in data.tolist():
-            if row[i] >= 0 and row[j] >= 0:
-                joint[row[i], row[j]] += 1
-        joint /= joint.sum()
-        expected = (joint * np.log(joint / joint.sum(1, keepdims=True) / joint.sum(0))).sum()
-        assert information[i, j] == pytest.approx(expected, abs=1e-12)
-
-
-def test_chow_liu_where_a_value_is_never_seen():
-    data = torch.tensor([[0, 0], [0, 1], [2, 1]])  # nothing is known of x_1 given x_0 = 1
-    circuit = builders.chow_liu(data, vocab_size=3, dtype=F64)
-    np.testing.assert_allclose(table(circuit), [[1 / 3, 1 / 3, 0], [0, 0, 0], [0, 1 / 3, 0]], atol=1e-12)
-    smooth = table(builders.chow_liu(data, vocab_size=3, pseudocount=1.0, dtype=F64))
-    assert (smooth > 0).all()
-    assert smooth.sum() == pytest.approx(1)
-    with pytest.raises(ShapeError, match="the value 2"):
-        builders.chow_liu(data, vocab_size=2)
-    with pytest.raises(ShapeError, match="whole numbers"):
-        builders.chow_liu(data.double())
 
 
 def test_tied_parameters_are_one():

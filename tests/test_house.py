@@ -64,9 +64,8 @@ def test_every_package_is_listed():
 def test_the_library_does_without_the_tasks():
     """`tractile-bench` stands on the library, never the other way round; only the command line names it."""
     text = "tractile" + "_bench"
-    files = {
-        path.relative_to(ROOT) for folder in tractile.__path__ for path in Path(folder).glob("*/**/*.py")
-    }
+    folders = [Path(folder).resolve() for folder in tractile.__path__]
+    files = {path.relative_to(ROOT) for folder in folders for path in folder.glob("*/**/*.py")}
     inside = {
         p
         for p in files

@@ -96,7 +96,8 @@ def test_the_evidence_of_a_constraint_of_probability_e_to_the_minus_4000():
     hmm, case = long_constraint(2, n=500, vocab_size=20_000)
     total = np.logaddexp.reduce(case.initial + case.emitted(0) + case.ahead[0])
     assert total < -4000
-    post = tt.smc(tt.CircuitLM(hmm), [], case.fa, "pgcd", hmm, 1, max_new_tokens=500, seed=0)
+    whole = tt.inference.smc.LookaheadProposal(1.0)
+    post = tt.smc(tt.CircuitLM(hmm), [], case.fa, whole, hmm, 1, max_new_tokens=500, seed=0)
     assert abs(post.log_evidence - total) < CLOSE
     assert supported(case.fa, [post.best.token_ids]).all()
 

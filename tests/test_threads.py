@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 import torch
+from counting import HANGS
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import tractile as tt
@@ -134,7 +135,7 @@ def test_other_threads_keep_theirs(network):
 
         def wait(*_):
             inside.set()
-            leave.wait(30)
+            leave.wait(HANGS)
 
         hook = network.register_forward_hook(wait)
         try:
@@ -145,7 +146,7 @@ def test_other_threads_keep_theirs(network):
 
     worker = threading.Thread(target=run, args=("worker", 2))
     worker.start()
-    assert inside.wait(30)
+    assert inside.wait(HANGS)
     assert torch.get_num_threads() == 2
     leave.set()
     worker.join()

@@ -46,8 +46,8 @@ def circuits() -> None:
     save("trees", tree.draw())
 
     random = builders.RandomParameters(seed=0)
-    train = builders.tensor_train([torch.rand(a, 2, b) for a, b in ((1, 3), (3, 3), (3, 1))])
-    save("tensor-factorisations", train.draw())
+    factors = [Categorical(torch.rand(2, 3)) for _ in range(3)]
+    save("tensor-factorisations", builders.tucker(factors, torch.rand(2, 2, 2)).draw())
 
     transition = Dense(random.rows(2, 2))
     inputs = [Categorical(random.rows(2, 2)) for _ in range(3)]

@@ -58,8 +58,8 @@ class Tables:
         kinds = {key: i for i, key in enumerate(dict.fromkeys(map(tuple, leaving)))}
         place_of = torch.full((len(kinds), automaton.vocab_size), self.wide.most, dtype=torch.int16)
         for key, i in kinds.items():
-            for place, k in enumerate(key):
-                place_of[i, tokens[k]] = place
+            for column, k in enumerate(key):
+                place_of[i, tokens[k]] = column
         self._kind = torch.tensor([kinds[tuple(key)] for key in leaving], device=device)
         self._place_of = place_of.to(device)
 

@@ -83,6 +83,7 @@ class GCDQuery(Copied):
         check_horizon(horizon, "GCDQuery")
         self.automaton, self.horizon, self.semiring = automaton, horizon, Boolean()
         self.device, self.vocab_size = torch.device("cpu"), automaton.vocab_size
+        self._renews = masks is None  # a table of states that is full gives way to a new one
         if masks is None:
             lazy = automaton.lazy
             masks = FiniteMasks(automaton, horizon) if lazy is None else LazyMasks(lazy, horizon)
@@ -111,7 +112,7 @@ class GCDQuery(Copied):
     # ------------------------------------------------------------ rows
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
-        if isinstance(self._masks, LazyMasks):
+        if self._renews and isinstance(self._masks, LazyMasks):
             self._masks = self._masks.of(self.automaton.lazy)
         self.take_up(checked_budgets(self, batch, budgets, self._masks.shortfall))
         return self
