@@ -62,7 +62,7 @@ class ProductLM(Multiplies):
 
     It takes the place of a language model in :func:`.smc`, :func:`.importance_sampling`, :func:`.mcmc` and
     :func:`.resample_move`, whose target is then the product instead of p_lm. ``log_probs()`` returns unnormalised log-weights
-    of the next token, so functions that need probabilities (rejection sampling, beam search, :func:`.choose`) refuse it. The
+    of the next token, so functions that need probabilities (beam search) refuse it. The
     first model decodes texts. A model may occur twice: the second occurrence is a copy with its own rows.
 
     Raises :class:`VocabularyMismatch` unless all models have the same tokens and end token, and :class:`EvidenceError` for a
