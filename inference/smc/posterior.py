@@ -76,9 +76,9 @@ class Posterior:
     particle, in nats. ``cut_off`` has the log-weights of particles that hit the token budget before the constraint was
     satisfied, under proposals that do not know the budget; their ``log_weights`` are −∞. ``refused`` has the complete texts
     that satisfied the constraint and for which the potential was zero. ``narrowed`` says where the constraint accepts less than
-    was asked for (``Constraint.narrowed``). ``strength`` is the power of p_hmm(C | x_≤t) in a :class:`.LookaheadProposal`, None for others;
-    ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has a column
-    for each resampling, in order: particles with equal numbers have a common ancestor before this resampling.
+    was asked for (``Constraint.narrowed``). ``strength`` is the power of p_hmm(C | x_≤t) in a :class:`.LookaheadProposal`, None
+    for others; ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has
+    a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling.
 
     ``str(posterior)`` is a table of the heaviest texts.
 
