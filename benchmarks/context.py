@@ -213,7 +213,6 @@ def measured(source: Source, folder: Path, held: distill.Corpus) -> dict[str, di
 def evidence(source: Source, folder: Path, limit: int) -> dict[str, dict[str, list[float]]]:
     """log Ẑ of each example, by what the HMM is told of the prompt and by strength; "gcd" without an HMM."""
     hmm, model = tt.HMM.from_pretrained(folder), tt.TransformersLM(source.model, source.tokenizer)
-    alone = tt.HMM(hmm.initial_probs, hmm.transition, hmm.emission_probs)  # of no folder: nothing is added
     there = {name: files for name, files in FILES.items() if all((folder / file).exists() for file in files)}
     found: dict[str, dict[str, list[float]]] = {name: {str(s): [] for s in STRENGTHS} for name in there}
     found["gcd"] = {"0": []}
@@ -228,11 +227,11 @@ def evidence(source: Source, folder: Path, limit: int) -> dict[str, dict[str, li
                         prompts=[prompt] * RUNS,
                         fa=fa,
                         proposal=LookaheadProposal(s) if s else GCDProposal(),
-                        hmm=prompted(hmm, model, prompt, files)
+                        hmm=prompted(hmm, folder, model, prompt, files)
                         if files
                         else None
                         if name == "gcd"
-                        else alone,
+                        else hmm,
                         max_new_tokens=budget,
                         particles=PARTICLES,
                         seed=1000 * number,

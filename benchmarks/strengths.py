@@ -38,7 +38,7 @@ from tractile_bench import TASKS
 from tractile_bench.cli import SAMPLE
 from tractile_bench.guides import prompted
 from tractile_bench.intervals import bootstrap
-from tractile_bench.models import load_small_hmm, load_small_lm
+from tractile_bench.models import load_small_lm, small_hmm_path
 from tractile_bench.prepare import HMM_MEMORY, Preparer
 from tractile_bench.runner import choose
 from tractile_bench.stop_at_newline import NewlineStopLM
@@ -60,9 +60,10 @@ def run(arguments: argparse.Namespace) -> None:
     model = tt.TransformersLM(network, tokenizer)
     vocab = Vocabulary.from_tokenizer(tokenizer)
     lm: tt.LanguageModel = NewlineStopLM(model, vocab) if task.one_line else model
-    hmm = load_small_hmm(arguments.task, syntax.get("syntax"))
+    folder = small_hmm_path(arguments.task, syntax.get("syntax"))
+    hmm = tt.HMM.from_pretrained(folder)
     preparer = Preparer(
-        task, vocab, lambda prompt: prompted(hmm, model, prompt), lambda example: example.prompt
+        task, vocab, lambda prompt: prompted(hmm, folder, model, prompt), lambda example: example.prompt
     )
     budget = arguments.max_new_tokens or task.max_new_tokens
     kept = arguments.out.read_text().splitlines() if arguments.out.exists() else []

@@ -24,7 +24,7 @@ from tractile.inference import NextTokenQuery
 from tractile_bench import TASKS
 from tractile_bench.cli import SAMPLE
 from tractile_bench.guides import prompted
-from tractile_bench.models import load_small_hmm, load_small_lm
+from tractile_bench.models import load_small_lm, small_hmm_path
 from tractile_bench.prepare import Prepared, Preparer
 from tractile_bench.runner import choose
 
@@ -96,12 +96,12 @@ def examples(name: str, data: Path, count: int) -> Iterator[tuple[Prepared, int]
     """Examples of a task with their constraints and HMMs, and its budget."""
     task: Any = TASKS[name](data)
     network, tokenizer = load_small_lm()
-    model, hmm = (
-        tt.TransformersLM(network, tokenizer),
-        load_small_hmm(name, "json" if "function" in name else None),
-    )
+    folder = small_hmm_path(name, "json" if "function" in name else None)
+    model, hmm = tt.TransformersLM(network, tokenizer), tt.HMM.from_pretrained(folder)
     vocab = Vocabulary.from_tokenizer(tokenizer)
-    preparer = Preparer(task, vocab, lambda prompt: prompted(hmm, model, prompt), lambda one: one.prompt)
+    preparer = Preparer(
+        task, vocab, lambda prompt: prompted(hmm, folder, model, prompt), lambda one: one.prompt
+    )
     for example in choose(task, "test", count, seed=0):
         one = preparer.prepare([example])[0]
         if one.error is None:

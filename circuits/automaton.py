@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from ..argument_checks import whole, whole_numbers
@@ -253,14 +253,6 @@ class Automaton(Chain):
     def distances(self) -> Int[np.ndarray, " states"]:
         """The fewest tokens from each state to acceptance; ``UNREACHABLE`` for states that cannot accept."""
         return algorithms.distances(*self._edges, members(self.accept_states, self.num_states))
-
-    def tokens_from(self, state: int) -> Bool[np.ndarray, " vocab"]:
-        """Return which tokens label an edge out of a state."""
-        out = np.zeros(self.vocab_size, bool)
-        for _, pieces in self.edges_from(state):
-            for tokens in pieces:
-                out[tokens] = True
-        return out
 
     def guide(self) -> Automaton:
         """Return the automaton that P-GCD multiplies an HMM with: this one."""

@@ -1,8 +1,9 @@
 """Builders: small pure functions from parameters to circuits. The i-th layer given is over variable i.
 
-    factorised      Π_v B_v[x_v]                                          mixture        Σ_k w_k c_k(x)
-    cp              Σ_r w_r Π_v B_v[r, x_v]                               chain          initialᵀ Π_t L_t diag(B_t[x_t]) R_t final
+    factorised      Π_v B_v[x_v]
+    cp              Σ_r w_r Π_v B_v[r, x_v]
     tucker          Σ_{r_1 … r_n} C[r_1 … r_n] Π_v B_v[r_v, x_v]
+    chain           initialᵀ Π_t L_t diag(B_t[x_t]) R_t final
     tree            one latent state for each variable, p(z_v | z_parent) B_v[z_v, x_v]
     regions         a circuit over a tree of regions, its products joined by ``cp_join`` or ``tucker_join``
 
@@ -35,8 +36,7 @@ from ..layers import (
 from .chain import Chain
 from .circuit import Circuit
 from .graph_transforms import kron
-from .operations import mixture
-from .region_graph import Inputs, cp_join, image_regions, linear_regions, random_regions, regions, tucker_join
+from .region_graph import Inputs, cp_join, image_regions, random_regions, regions, tucker_join
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -325,8 +325,6 @@ __all__ = [
     "hmm",
     "image_regions",
     "latent_tree",
-    "linear_regions",
-    "mixture",
     "random_regions",
     "random_tree",
     "regions",

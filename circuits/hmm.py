@@ -39,8 +39,7 @@ class HMM(Chain):
     (H, V): probabilities, each row summing to one; tensors, NumPy arrays or lists of numbers. Raises :class:`ShapeError`
     if shapes differ or a row is not a distribution.
 
-    ``vocabulary_fingerprint`` identifies the vocabulary of the emitted tokens (None: unknown; ``for_vocabulary`` sets it), and
-    ``source`` is the folder from which :meth:`from_pretrained` read the HMM, else None.
+    ``vocabulary_fingerprint`` identifies the vocabulary of the emitted tokens (None: unknown; ``for_vocabulary`` sets it).
 
     Examples
     --------
@@ -52,8 +51,6 @@ class HMM(Chain):
     >>> hmm.log_prob(torch.tensor([[1, 1], [1, 0]])).exp()  # two days with an umbrella; one with, one without
     tensor([0.3515, 0.1985], dtype=torch.float64)
     """
-
-    source: Path | None = None
 
     def __init__(
         self,
@@ -282,7 +279,6 @@ class HMM(Chain):
             path = download(directory, **options)
         config, tensors = read_directory(path)
         hmm = cls._from_tensors(path, config, tensors, dtype).for_vocabulary(config.get(VOCABULARY))
-        hmm.source = path
         if hmm.vocabulary_fingerprint is None and path not in _warned:
             _warned.add(path)
             _log.warning(

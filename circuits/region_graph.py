@@ -44,22 +44,6 @@ def random_regions(variables: Sequence[int] | int, seed: int = 0) -> Region:
     return split(order if isinstance(variables, int) else [variables[i] for i in order])
 
 
-def linear_regions(variables: Sequence[int] | int) -> Region:
-    """Return the tree (…((x_1, x_2), x_3) …, x_n) of regions: one variable joins at a time.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> tt.circuits.builders.linear_regions(4)
-    (((0, 1), 2), 3)
-    """
-    first, *rest = range(variables) if isinstance(variables, int) else variables
-    region: Region = first
-    for variable in rest:
-        region = (region, variable)
-    return region
-
-
 def image_regions(height: int, width: int) -> Region:
     """Return a tree of regions of an image's pixels, cut in halves across the longer side each time.
 

@@ -1,6 +1,5 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
-from .cache_model import cache_model
 from .corpus import Corpus
 from .em import Counts, blend, expected_counts, m_step, posteriors
 from .evaluate import Evaluation, evaluate
@@ -18,7 +17,6 @@ __all__ = [
     "Evaluation",
     "Guidance",
     "blend",
-    "cache_model",
     "evaluate",
     "expected_counts",
     "from_text",

@@ -52,7 +52,7 @@ def test_an_hmm_is_fitted_to_the_prompt_as_its_folder_says(embedded, folder):
     )
     by_hand = by_hand.read(PROMPT, tokenizer)
     assert by_hand.hidden > hmm.hidden
-    fitted = prompted(hmm, lm, PROMPT)
+    fitted = prompted(hmm, folder, lm, PROMPT)
     for one, other in zip(parameters_of(fitted), parameters_of(by_hand), strict=True):
         assert torch.equal(one, other)
     fa = tt.constraints.keywords(["dog"]).compile(tt.Vocabulary.from_tokenizer(tokenizer))
@@ -65,21 +65,18 @@ def test_an_hmm_is_fitted_to_the_prompt_as_its_folder_says(embedded, folder):
 def test_an_hmm_is_fitted_once_for_a_prompt(embedded, folder):
     lm = embedded[2]
     hmm = tt.HMM.from_pretrained(folder)
-    first = prompted(hmm, lm, PROMPT)
-    assert prompted(hmm, lm, PROMPT) is first
-    assert first.source is None
-    assert prompted(first, lm, PROMPT) is first
-    assert prompted(hmm, lm, PROMPT, ["copying.safetensors"]) is not first
+    first = prompted(hmm, folder, lm, PROMPT)
+    assert prompted(hmm, folder, lm, PROMPT) is first
+    assert prompted(hmm, folder, lm, PROMPT, ["copying.safetensors"]) is not first
     for i in range(KEPT):
-        prompted(hmm, lm, [5, i + 3])
-    assert prompted(hmm, lm, PROMPT) is not first
-    assert prompted(hmm, lm, PROMPT, []) is hmm
-    assert hmm.to(dtype=torch.float64).source == hmm.source == folder
+        prompted(hmm, folder, lm, [5, i + 3])
+    assert prompted(hmm, folder, lm, PROMPT) is not first
+    assert prompted(hmm, folder, lm, PROMPT, []) is prompted(hmm, folder / "none", lm, PROMPT) is hmm
 
 
 def test_in_double_precision_too(embedded, folder):
     lm = embedded[2]
-    fitted = prompted(tt.HMM.from_pretrained(folder).to(dtype=torch.float64), lm, PROMPT)
+    fitted = prompted(tt.HMM.from_pretrained(folder).to(dtype=torch.float64), folder, lm, PROMPT)
     assert fitted.emission_probs.dtype == fitted.initial_probs.dtype == torch.float64
 
 
@@ -87,7 +84,7 @@ def test_a_language_model_without_a_tokenizer_leaves_out_what_needs_one_and_says
     vocab = tt.HMM.from_pretrained(folder).vocab_size
     lm = tt.TableLM({(): torch.full((vocab,), 1 / vocab, dtype=torch.float64).log()})
     with caplog.at_level(logging.WARNING):
-        fitted = prompted(tt.HMM.from_pretrained(folder), lm, [5, 6, 7])
+        fitted = prompted(tt.HMM.from_pretrained(folder), folder, lm, [5, 6, 7])
     assert fitted.hidden == 4 + 3  # it copies from token ids
     assert "context head" in caplog.text
     assert "TableLM" in caplog.text
@@ -99,4 +96,4 @@ def test_a_part_of_your_own(tmp_path, monkeypatch):
     other = tt.HMM.random(5, V, seed=1, dtype=torch.float64)
     monkeypatch.setitem(READERS, "mine.txt", lambda hmm, folder, lm, prompt: other)
     lm = tt.TableLM(random_table(V, 1, seed=2))
-    assert prompted(tt.HMM.from_pretrained(tmp_path), lm, []) is other
+    assert prompted(tt.HMM.from_pretrained(tmp_path), tmp_path, lm, []) is other

@@ -79,7 +79,7 @@ def test_mixture(random):
             [random.categorical(v)(i, 2) for i, v in enumerate(SIZES)], random.rows(8).view(2, 2, 2)
         ),
     ]
-    mixture = builders.mixture(w, parts)
+    mixture = tt.circuits.mixture(w, parts)
     np.testing.assert_allclose(
         table(mixture), sum(float(p) * table(c) for p, c in zip(w, parts, strict=True))
     )
@@ -185,8 +185,6 @@ def test_random_trees_and_regions():
         assert nx.is_arborescence(tree)
         assert set(tree) == set(range(n))
         assert set(builders.random_tree(n, seed=3).edges) == set(tree.edges)
-    assert builders.linear_regions(4) == (((0, 1), 2), 3)
-    assert builders.linear_regions([2, 0]) == (2, 0)
     assert builders.image_regions(2, 3) == ((0, 3), ((1, 2), (4, 5)))
     with pytest.raises(ShapeError, match="pixel"):
         builders.image_regions(0, 3)
@@ -196,9 +194,7 @@ def test_random_trees_and_regions():
 
 
 @pytest.mark.parametrize("join", [builders.cp_join, builders.tucker_join])
-@pytest.mark.parametrize(
-    "region", [builders.linear_regions(3), (0, (1, 2)), (2, 0, 1), builders.random_regions(3, 4)]
-)
+@pytest.mark.parametrize("region", [((0, 1), 2), (0, (1, 2)), (2, 0, 1), builders.random_regions(3, 4)])
 def test_regions(join, region):
     """By the recursion itself, on tables: a region's units as functions of its variables' values."""
     made, inputs = [], {}

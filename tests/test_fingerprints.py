@@ -174,13 +174,11 @@ def test_hmms_keep_it(tmp_path: Path) -> None:
     one = hmm(RIGHT)
     one.save_pretrained(tmp_path)
     read = tt.HMM.from_pretrained(tmp_path)
-    assert read.source == tmp_path
-    assert read.to(dtype=torch.float64).source == tmp_path
     tt.save(tt.HMM.random(4, 5, "monarch").for_vocabulary(RIGHT), tmp_path / "monarch")
     corpus = distill.Corpus.of(torch.tensor([[0, 1, 3], [2, 3, 3]]), 5, 3, vocabulary_fingerprint=RIGHT)
     made = [
         read, read.to(dtype=torch.float64), tt.load(tmp_path), tt.load(tmp_path / "monarch"),
-        distill.split(one, 6), distill.kronecker(one, hmm()), distill.cache_model(one, [1]),
+        distill.split(one, 6), distill.kronecker(one, hmm()), guides.cache_model(one, [1]),
         distill.blend(one, hmm(), 0.5), distill.random_start(corpus, 4), guides.ngram(corpus, 5),
         distill.train(corpus, 3, epochs=1, held_out=0), distill.train(corpus, 4, epochs=0, initial=hmm(), held_out=0),
     ]  # fmt: skip
@@ -382,7 +380,6 @@ def test_heads_are_refused(tmp_path: Path) -> None:
     assert head.vocabulary_fingerprint == right
     begun = head.begin(guide.to().for_vocabulary(right), model, fast, "yes")
     assert begun.vocabulary_fingerprint == right
-    assert begun.source is None  # it is no longer what the folder holds
     for one, given in (
         (head, guide.to().for_vocabulary(wrong)),
         (replace(head, vocabulary_fingerprint=wrong), begun),

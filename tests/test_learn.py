@@ -58,11 +58,11 @@ def models(random):
     return {
         "regions, cp": builders.regions(builders.random_regions(5), inputs, random.rows, 3),
         "regions, tucker": builders.regions(
-            builders.linear_regions(5), inputs, random.rows, 2, 3, builders.tucker_join
+            ((((0, 1), 2), 3), 4), inputs, random.rows, 2, 3, builders.tucker_join
         ),
         "cp": cp,
         "latent tree": latent,
-        "mixture": builders.mixture(random.rows(2), [cp, latent]),
+        "mixture": tt.circuits.mixture(random.rows(2), [cp, latent]),
         "tables": builders.cp(tables, random.rows(3)),
         "hmm": tt.HMM.random(4, 3, dtype=F64),
         "monarch": tt.HMM.random(4, 3, "monarch", dtype=F64),

@@ -6,6 +6,7 @@ they are usually made of are in test_inference, test_circuits and test_next_toke
 """
 
 import math
+from functools import reduce
 
 import numpy as np
 import oracle
@@ -437,9 +438,8 @@ def test_deep_circuits():
         assert_log_close(tt.partition(circuit), expected, 1e-9)
     assert_log_close(tt.partition(tt.inference.normalise(product)), 0.0, 1e-9)
     random = tt.circuits.builders.RandomParameters(0, torch.float64)
-    linear = tt.circuits.builders.regions(
-        tt.circuits.builders.linear_regions(1000), random.bernoulli(), random.rows, 2
-    )
+    nested = reduce(lambda region, variable: (region, variable), range(1000))
+    linear = tt.circuits.builders.regions(nested, random.bernoulli(), random.rows, 2)
     assert_log_close(tt.partition(linear), 0.0, 1e-9)
 
 

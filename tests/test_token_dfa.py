@@ -68,7 +68,6 @@ def check(automaton: TokenDfa) -> None:
     edges = {}
     for state in states[:150]:
         expected = brute_force(automaton.nfa, vocab, state)
-        assert np.flatnonzero(automaton.tokens_from(state)).tolist() == sorted(expected)
         found = {}
         for target, pieces in automaton.edges_from(state):
             for token in np.concatenate(pieces).tolist():

@@ -27,7 +27,6 @@ from tractile.cli.common import (
     language_model,
 )
 from tractile.constraints import Vocabulary
-from tractile.distill import cache_model
 from tractile.layers import Monarch
 from tractile.lm import TransformersLM
 from tractile.lm.base import Prompt
@@ -35,11 +34,11 @@ from tractile.lm.base import Prompt
 from . import TASKS, Task
 from .chat import chat_prompt
 from .corpus_metrics import write_corpus_metrics
-from .guides import ContextHead, Copying, copying_nats, fit_copying, prompted
+from .guides import ContextHead, Copying, cache_model, copying_nats, fit_copying, prompted
 from .guides.copying import FILE as COPYING
 from .guides.prompted import READERS
 from .methods import METHODS, PAPERS, named
-from .models import load_small_hmm, load_small_lm
+from .models import load_small_lm, small_hmm_path
 from .report.document import report
 from .results import Results
 from .runner import Bench, Settings, choose, fingerprint
@@ -153,8 +152,8 @@ def bench(
         w=w,
         strength=a_strength(strength),
     )
-    guide = _guide(hmm, device, name, options) if any(METHODS[method].guided for method in chosen) else None
-    folder = None if guide is None else guide.source
+    folder = _guide_folder(hmm, name, options) if any(METHODS[method].guided for method in chosen) else None
+    guide = None if folder is None else HMM.from_pretrained(folder).to(device_named(device))
     context = folder is not None and ContextHead.is_in(folder)
     copied = (
         Copying.from_pretrained(folder) if copying and folder is not None and Copying.is_in(folder) else None
@@ -166,15 +165,14 @@ def bench(
 
     def guide_of(prompt: Prompt) -> HMM:
         assert guide is not None
-        made = prompted(guide, lm, prompt, files)
+        assert folder is not None
+        made = prompted(guide, folder, lm, prompt, files)
         if boost:
             ids = tokenizer(prompt).input_ids if isinstance(prompt, str) else list(prompt)
             made = cache_model(made, set(ids) - set(tokenizer.all_special_ids), boost)
         return made
 
     by_prompt = context or copied is not None or boost
-    if guide is not None and not by_prompt:
-        guide.source = None
     shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
     runner = Bench(
         task,
@@ -272,16 +270,14 @@ def _numbers(given: str) -> tuple[int, ...]:
     return sizes
 
 
-def _guide(path: Path | None, device: str, task: str, options: dict[str, Any]) -> HMM:
-    """Load an HMM from a folder, or by default the HMM of the small model for this task."""
+def _guide_folder(path: Path | None, task: str, options: dict[str, Any]) -> Path:
+    """Return the folder of an HMM, by default that of the small model's HMM for this task."""
     if path is not None:
-        hmm = HMM.from_pretrained(path)
-    else:
-        try:
-            hmm = load_small_hmm(task, options.get("syntax"))
-        except ValueError as error:
-            raise typer.BadParameter(f"{error}; or give --hmm") from error
-    return hmm if device == "cpu" else hmm.to(device_named(device))
+        return path
+    try:
+        return small_hmm_path(task, options.get("syntax"))
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}; or give --hmm") from error
 
 
 def _precision(dtype: DType | None, device: str) -> torch.dtype:

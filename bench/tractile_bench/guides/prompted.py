@@ -27,20 +27,19 @@ _kept: weakref.WeakKeyDictionary[HMM, OrderedDict[object, tuple[weakref.ref[Lang
 _kept = weakref.WeakKeyDictionary()
 
 
-def prompted(hmm: HMM, lm: LanguageModel, prompt: Prompt, files: Collection[str] | None = None) -> HMM:
+def prompted(
+    hmm: HMM, folder: Path, lm: LanguageModel, prompt: Prompt, files: Collection[str] | None = None
+) -> HMM:
     """Return the HMM adapted to a prompt by the ``files`` in its folder that :data:`READERS` knows (default: all).
 
-    An HMM without such files, read from no folder, or derived from another HMM is returned as it is. The latest results are
-    cached with the HMM.
+    Without such files the HMM is returned as it is. The latest results are cached with the HMM.
     """
-    folder = hmm.source
-    if folder is None:
-        return hmm
     chosen = [name for name in READERS if files is None or name in files]
     there = [name for name in chosen if (folder / name).exists()]
     if not there:
         return hmm
-    key = (id(lm), prompt if isinstance(prompt, str) else tuple(int(token) for token in prompt), *there)
+    key = (id(lm), prompt if isinstance(prompt, str) else tuple(int(token) for token in prompt))
+    key = (*key, folder, *there)
     kept = _kept.setdefault(hmm, OrderedDict())
     if key in kept and kept[key][0]() is lm:
         kept.move_to_end(key)

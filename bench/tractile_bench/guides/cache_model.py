@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import torch
 
-from ..circuits.hmm import HMM
-from ..errors import ShapeError
+from tractile.circuits.hmm import HMM
+from tractile.errors import ShapeError
 
 
 def cache_model(hmm: HMM, prompt: Iterable[int], boost: float = 100.0) -> HMM:
@@ -23,7 +23,7 @@ def cache_model(hmm: HMM, prompt: Iterable[int], boost: float = 100.0) -> HMM:
     Examples
     --------
     >>> import tractile as tt
-    >>> from tractile.distill import cache_model
+    >>> from tractile_bench.guides import cache_model
     >>> hmm = tt.HMM([1.0], [[1.0]], [[0.2, 0.3, 0.5]])
     >>> cache_model(hmm, prompt=[0], boost=4.0).emission_probs  # 5 · 0.2, 0.3 and 0.5, of 1.8
     tensor([[0.5556, 0.1667, 0.2778]])

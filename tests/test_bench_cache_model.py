@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.distill import cache_model
+from tractile_bench.guides import cache_model
 
 
 def test_emissions_of_the_prompt_are_raised_and_sum_to_one():
