@@ -56,19 +56,3 @@ class WeightedHMM(HMM):
     def save_pretrained(self, directory: str | Path, dtype: torch.dtype | None = None) -> None:
         """Raise :class:`FormatError`, as :meth:`save`."""
         self.save(directory)
-
-
-def weights_of(hmm: HMM) -> Float[Tensor, " vocab"] | None:
-    """Return log w of each token of a :class:`WeightedHMM`, on the HMM's device; None for other HMMs."""
-    return hmm.token_log_weights.to(hmm.device) if isinstance(hmm, WeightedHMM) else None
-
-
-def own_hmm(hmm: HMM) -> HMM:
-    """Return the HMM without weights."""
-    return hmm.base if isinstance(hmm, WeightedHMM) else hmm
-
-
-def parameters_of(hmm: HMM) -> list[Tensor]:
-    """Return all tensors on which queries depend: π, A, B, and the weights if there are any."""
-    own = [hmm.token_log_weights] if isinstance(hmm, WeightedHMM) else []
-    return [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs, *own]

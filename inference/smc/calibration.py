@@ -22,7 +22,6 @@ import torch
 
 from ...circuits.automaton import Automaton
 from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import parameters_of
 from ...errors import EvidenceError
 from ...layers.functorch_utils import version
 from .loop import run_requests
@@ -181,7 +180,7 @@ def _automaton_name(fa: Automaton) -> Hashable:
 
 def _hmm_name(hmm: HMM) -> str:
     """Return a digest of a sample of the parameters, the same for equal HMMs."""
-    tensors = parameters_of(hmm)
+    tensors = hmm.parameters()
     versions = tuple(version(tensor) for tensor in tensors)
     if hmm not in _names or None in versions or _names[hmm][0] != versions:
         out = hashlib.sha256()
