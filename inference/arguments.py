@@ -32,7 +32,9 @@ def an_automaton(fa: Any, name: str) -> Automaton:
     """
     if isinstance(fa, Automaton):
         return fa
-    if isinstance(fa, Chain) and (automata := [one for one in fa.factors if isinstance(one, Automaton)]) == [*fa.factors]:
+    if isinstance(fa, Chain) and (automata := [one for one in fa.factors if isinstance(one, Automaton)]) == [
+        *fa.factors
+    ]:
         return reduce(intersect, automata)
     if isinstance(fa, Compilable):
         raise EvidenceError(

@@ -96,7 +96,7 @@ def test_the_logits_processor_reads_a_small_hmm_with_one_thread(network, monkeyp
 
 
 def test_larger_models_and_hmms_keep_the_threads(network, monkeypatch):
-    monkeypatch.setattr(threads, "SMALL", HMM.hidden * (HMM.hidden + HMM.vocab_size))
+    monkeypatch.setattr(threads, "SMALL", sum(p.numel() for p in HMM.parameters()))
     with threads_of(network) as seen:  # of some hundred parameters
         ask(network)
     assert seen == {2}
