@@ -31,9 +31,10 @@ from functools import partial
 import torch
 
 import tractile as tt
-from tractile.inference import PGCDQuery
-from tractile.inference.next_token.backward_table import BackwardTable
-from tractile.inference.next_token.pgcd_steps import live_edges
+from tractile.inference import ProductQuery, Real
+from tractile.inference.next_token.backward import Backward
+from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.inference.next_token.product_step import WIDE
 from tractile.layers import Monarch
 
 HORIZON = 40
@@ -88,7 +89,7 @@ class Matcher:
 class Dense:
     """The step with every state and every token, from the same messages."""
 
-    def __init__(self, query: PGCDQuery, hmm: tt.HMM, automaton: tt.Automaton) -> None:
+    def __init__(self, query: ProductQuery, hmm: tt.HMM, automaton: tt.Automaton) -> None:
         self.hmm, self.query = hmm, query
         states = automaton.num_states
         self.onward = torch.zeros(states, automaton.vocab_size, dtype=torch.long)
@@ -114,7 +115,7 @@ def measure(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def rescored(query: PGCDQuery) -> torch.Tensor:
+def rescored(query: ProductQuery) -> torch.Tensor:
     """The lookahead, computed afresh."""
     query._scored = None
     return query.lookahead()
@@ -132,7 +133,7 @@ def random_hmm(hidden: int, vocab_size: int, dims: tuple[int, ...] = ()) -> tt.H
     return tt.HMM(rows(hidden), transition, rows(hidden, vocab_size))
 
 
-def warmed(query: PGCDQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> PGCDQuery:
+def warmed(query: ProductQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> ProductQuery:
     """The query some tokens on, with prefixes in different states."""
     pick, few = random.Random(1), narrow_tokens(automaton)
     query.start(batch)
@@ -167,17 +168,20 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
         }
         if dense and name == "P-GCD":
             onward = Dense(query, hmm, automaton)
-            states = torch.tensor([states[0] for states in query._masks().states])
+            states = torch.tensor([states[0] for states in query._allowed().states])
             future = torch.rand(automaton.num_states, hidden)
             calls["dense"] = partial(onward.step, x, states, future)
         measured = measure(calls, rounds)
         found[f"{name}/floor"] = measured[name] / measured["floor"]
         found = measured | found
         if name == "P-GCD":
-            live = live_edges(query._tables, query._steps.state, query.remaining)
-            wide = sum(query._emission.label(int(e)).columns is None for e in live.edge)
+            states = [states[0] for states in query._allowed().states]
+            out = [(source, len(tokens)) for source, _, tokens in automaton.edges()]
+            wide = sum(
+                size >= WIDE * vocab_size for state in states for source, size in out if source == state
+            )
             begin = time.process_time()
-            BackwardTable(hmm, automaton, HORIZON, torch.float32)
+            Backward(Real(), hmm, automaton, EdgeLabels(automaton), HORIZON)
             found["sweep"], found["made"] = 1e3 * (time.process_time() - begin), made
             found["columns"] = batch + wide
             few = narrow_tokens(automaton)

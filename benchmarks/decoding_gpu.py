@@ -31,7 +31,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
-from tractile.inference import GCDQuery, PGCDQuery
+from tractile.inference import GCDQuery, ProductQuery
 from tractile.layers import Monarch
 from tractile.lm.architectures import cache_argument
 
@@ -202,7 +202,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
     if cuda:
         torch.cuda.synchronize()
     begin = time.perf_counter()
-    ahead = guide.lookahead() if isinstance(guide, PGCDQuery) else None
+    ahead = guide.lookahead() if isinstance(guide, ProductQuery) else None
     for step in range(tokens):
         if ahead is not None:
             if beside is not None:
@@ -255,7 +255,7 @@ def speeds(device: torch.device) -> tuple[float, float]:
     return 2 * size / best(lambda: y.copy_(x)), 2 * side**3 / best(lambda: a @ a)
 
 
-def bound(query: PGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
+def bound(query: ProductQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
     """Milliseconds that a step of P-GCD must take: its bytes or its operations, whichever is more; and its bytes."""
     wide, narrow = query._steps.edges.wide.most, query._steps.edges.narrow.most
     rows = batch * (1 + wide)
@@ -312,7 +312,7 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
             guide = make(fa)
             decode(model, prompts, min(4, options.tokens), guide)  # warm
             guide = make(fa) if isinstance(guide, Masks) else guide
-            if isinstance(guide, PGCDQuery):
+            if isinstance(guide, ProductQuery):
                 guide.start(options.batch)
                 if graphs:
                     guide.capture()
@@ -323,10 +323,13 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
 
     def guided(
         hmm: tt.HMM,
-    ) -> Callable[[tt.Automaton], PGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
-        return lambda fa: PGCDQuery(hmm, fa, options.tokens, torch.bfloat16, fixed_shapes=True).start(
-            options.batch
-        )
+    ) -> Callable[[tt.Automaton], ProductQuery]:  # what tt.pgcd makes for an HMM on a GPU
+        def make(fa: tt.Automaton) -> ProductQuery:
+            masks = tt.gcd(fa, options.tokens)
+            query = ProductQuery(hmm, masks, fa, options.tokens, dtype=torch.bfloat16, padded=True)
+            return query.start(options.batch)
+
+        return make
 
     print(
         "\n| method | ms per token | slowdown | bound, ms | GB | within the constraint |\n"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 
 import matplotlib
 import numpy as np
@@ -18,7 +19,9 @@ import torch
 
 import tractile as tt
 from decoding import measure, random_hmm, rescored
-from tractile.inference.next_token.backward_table import BackwardTable
+from tractile.inference import Real
+from tractile.inference.next_token.backward import Backward
+from tractile.inference.next_token.edge_labels import EdgeLabels
 
 BASE = {"S": 32, "E": 128, "H": 512, "V": 8_000, "B": 16, "n": 32}
 SIZES = {
@@ -57,15 +60,9 @@ def costs(sizes: dict[str, int], rounds: int) -> tuple[float, float]:
     hmm = random_hmm(sizes["H"], sizes["V"])
     query = tt.pgcd(hmm, fa, sizes["n"]).start(sizes["B"])
     query.advance(torch.randint(sizes["V"], (sizes["B"],), generator=torch.Generator().manual_seed(0)))
-    sweep = BackwardTable(hmm, fa, 1, torch.float32)._recursion
-    first = sweep.first()
-
-    def swept() -> None:
-        message = first
-        for _ in range(sizes["n"] - 1):
-            message = sweep.before(message)
-
-    found = measure({"step": lambda: rescored(query), "sweep": swept}, rounds)
+    labels = EdgeLabels(fa)
+    sweep = partial(Backward, Real(), hmm, fa, labels, sizes["n"])
+    found = measure({"step": lambda: rescored(query), "sweep": sweep}, rounds)
     return found["step"], found["sweep"]
 
 

@@ -305,7 +305,13 @@ class Automaton(Chain):
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """Convert to a networkx MultiDiGraph with an edge for each pair of states."""
-        return convert.to_networkx(self)
+        return convert.to_networkx(
+            self.graph,
+            self.edges(),
+            vocab_size=self.vocab_size,
+            eos_token_id=self.eos_token_id,
+            vocabulary_fingerprint=self.vocabulary_fingerprint,
+        )
 
     @classmethod
     def from_networkx(cls, graph: nx.DiGraph, vocab_size: int | None = None) -> Automaton:
@@ -315,7 +321,7 @@ class Automaton(Chain):
 
     def to_automata(self) -> FA:
         """Convert to a DFA or NFA of the automata-lib package over token ids (extra ``automata``)."""
-        return convert.to_automata(self)
+        return convert.to_automata(self.graph, self.edges(), self.vocab_size)
 
     @classmethod
     def from_automata(cls, fa: FA, vocab_size: int) -> Automaton:

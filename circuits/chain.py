@@ -61,6 +61,7 @@ class Chain(DisplayMixin):
     """
 
     vocabulary_fingerprint: str | None = None
+    _factors: tuple[Chain, ...] = ()
 
     def __init__(
         self, initial: Vectors, left: Operator, inputs: InputLayer, right: Operator, final: Vectors
@@ -88,6 +89,11 @@ class Chain(DisplayMixin):
     def state_dims(self) -> tuple[int, ...]:
         """The sizes of the state axes of a message, one for each Kronecker component."""
         return self.left.row_dims
+
+    @property
+    def factors(self) -> tuple[Chain, ...]:
+        """The chains that this one is the product of; itself alone if it was not made by multiplication."""
+        return self._factors or (self,)
 
     @property
     def vocab_size(self) -> int:
@@ -145,6 +151,7 @@ class Chain(DisplayMixin):
         out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)
         out.final = tuple(map(once, self.final))
+        out._factors = tuple(factor.map(once) for factor in self._factors)
         return out
 
     def _copy(self) -> Self:
@@ -191,13 +198,15 @@ class Chain(DisplayMixin):
             f"multiply: the {type(self).__name__}", self, f"the {type(other).__name__}", other,
             "compile the constraint with the vocabulary that the other was made for",
         )  # fmt: skip
-        return Chain(
+        made = Chain(
             self.initial + other.initial,
             Kron(self.left, other.left),
             self.inputs.times(other.inputs),
             Kron(self.right, other.right),
             self.final + other.final,
-        ).for_vocabulary(self.vocabulary_fingerprint or other.vocabulary_fingerprint)
+        )
+        made._factors = self.factors + other.factors
+        return made.for_vocabulary(self.vocabulary_fingerprint or other.vocabulary_fingerprint)
 
     def save(self, directory: str | Path) -> None:
         """Write ``config.json`` and ``model.safetensors`` into a directory; ``tt.load`` reads them."""

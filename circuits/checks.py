@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..errors import CircuitError
 from ..layers import Product, Sum
-
-if TYPE_CHECKING:
-    from .circuit import Circuit, Scope
+from .graph import Graph, Scope
 
 
-def check_smooth(circuit: Circuit) -> None:
+def check_smooth(circuit: Graph) -> None:
     """Raise :class:`CircuitError` at the first sum whose children differ in scope.
 
     Examples
@@ -36,7 +32,7 @@ def check_smooth(circuit: Circuit) -> None:
             )
 
 
-def check_decomposable(circuit: Circuit) -> None:
+def check_decomposable(circuit: Graph) -> None:
     """Raise :class:`CircuitError` at the first product whose children share a variable.
 
     Examples
@@ -63,7 +59,7 @@ def check_decomposable(circuit: Circuit) -> None:
                 )
 
 
-def check_structured_decomposable(circuit: Circuit) -> None:
+def check_structured_decomposable(circuit: Graph) -> None:
     """Raise :class:`CircuitError` at the first product that splits its scope differently from another product over that scope.
 
     Raises it also for a product that is not decomposable.
@@ -94,7 +90,7 @@ def check_structured_decomposable(circuit: Circuit) -> None:
                 )
 
 
-def check_omni_compatible(circuit: Circuit) -> None:
+def check_omni_compatible(circuit: Graph) -> None:
     """Raise :class:`CircuitError` at the first product that has a sum of several variables as a factor.
 
     Raises it also for a circuit that is not smooth and decomposable.

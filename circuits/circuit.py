@@ -11,32 +11,27 @@ checked as nodes are added; smoothness and decomposability by :mod:`tractile.cir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import CircuitError, ShapeError
-from ..layers import Constant, InnerLayer, InputLayer, Sum
+from ..errors import CircuitError
+from ..layers import InputLayer, Sum
 from ..layers.operator import TensorMap
 from .checks import check_decomposable, check_smooth
 from .display import DisplayMixin
+from .graph import Graph, Layer, check_variables
 from .io.draw import Node, Picture, ranges
 from .io.file_format import Writer, write
 from .io.summary import SummaryTable
 from .product import multiply_nodes
 
-if TYPE_CHECKING:
-    import networkx as nx
 
-Scope = frozenset[int]
-
-
-class Circuit(DisplayMixin):
-    """A DAG of layers; ``graph`` is a networkx DiGraph with an edge from each node to each child.
+class Circuit(Graph, DisplayMixin):
+    """A directed acyclic graph of layers, as a model: ``input``, ``product`` and ``sum`` add nodes, the last one is the root.
 
     Examples
     --------
@@ -50,69 +45,6 @@ class Circuit(DisplayMixin):
     >>> round(tt.log_marginal(c, torch.tensor([[1, 1]])).exp().item(), 3)  # ½ · 0.25 + ½ · 0.81
     0.53
     """
-
-    def __init__(self) -> None:
-        import networkx as nx
-
-        self.graph: nx.DiGraph = nx.DiGraph()
-        self.root: int = -1
-
-    def input(self, layer: InputLayer, variable: int | None = None) -> int:
-        """Add an input layer over ``variable``; return its node.
-
-        Raises :class:`ShapeError` for a constant with a variable or another layer without one, :class:`CircuitError` for a
-        variable that is not a whole number from 0 on.
-        """
-        if (variable is None) != isinstance(layer, Constant):
-            raise ShapeError(f"{layer!r}: an input layer needs one variable, a constant none")
-        _must_be_variables([] if variable is None else [variable])
-        return self._add(
-            layer, (), frozenset() if variable is None else frozenset({variable}), layer.unit_dims
-        )
-
-    def product(self, layer: InnerLayer, *children: int) -> int:
-        """Add a product layer over children; return its node. Raises :class:`ShapeError` if their units do not fit."""
-        return self._inner(layer, children)
-
-    def sum(self, layer: Sum, *children: int) -> int:
-        """Add a sum layer over children; return its node. Raises :class:`ShapeError` if their units do not fit."""
-        return self._inner(layer, children)
-
-    def _inner(self, layer: InnerLayer, children: tuple[int, ...]) -> int:
-        for child in children:
-            if child not in self.graph:
-                raise ShapeError(f"{layer!r}: there is no node {child} in this circuit")
-        dims = layer.unit_dims([self.unit_dims(child) for child in children])
-        return self._add(layer, children, frozenset().union(*(self.scope(child) for child in children)), dims)
-
-    def _add(
-        self, layer: InputLayer | InnerLayer, children: tuple[int, ...], scope: Scope, dims: tuple[int, ...]
-    ) -> int:
-        node: int = self.graph.number_of_nodes()
-        self.graph.add_node(node, layer=layer, children=children, scope=scope, unit_dims=dims)
-        self.graph.add_edges_from((node, child) for child in children)
-        self.root = node
-        return node
-
-    def layer(self, node: int) -> InputLayer | InnerLayer:
-        """Return the layer of a node."""
-        layer: InputLayer | InnerLayer = self.graph.nodes[node]["layer"]
-        return layer
-
-    def children(self, node: int) -> tuple[int, ...]:
-        """Return the children of a node, in order."""
-        children: tuple[int, ...] = self.graph.nodes[node]["children"]
-        return children
-
-    def scope(self, node: int) -> Scope:
-        """Return the variables below a node."""
-        scope: Scope = self.graph.nodes[node]["scope"]
-        return scope
-
-    def unit_dims(self, node: int) -> tuple[int, ...]:
-        """Return the sizes of the unit axes of a node's output."""
-        dims: tuple[int, ...] = self.graph.nodes[node]["unit_dims"]
-        return dims
 
     @property
     def variables(self) -> tuple[int, ...]:
@@ -142,15 +74,6 @@ class Circuit(DisplayMixin):
             raise CircuitError(f"variable {variable} is not in the circuit; it has {list(sizes)}")
         return sizes[variable]
 
-    def nodes(self) -> Iterator[int]:
-        """Iterate over the root and the nodes below it, children before parents."""
-        import networkx as nx
-
-        if self.root not in self.graph:
-            raise CircuitError("the circuit is empty: add an input layer first")
-        below = nx.descendants(self.graph, self.root) | {self.root}
-        return iter(sorted(below))  # a node is numbered after its children
-
     def map(self, fn: TensorMap) -> Circuit:
         """Return a copy with ``fn`` applied to every parameter tensor, once to each: tied tensors stay tied."""
         once = for_each_tensor(fn)
@@ -165,16 +88,14 @@ class Circuit(DisplayMixin):
         """Return a copy with the parameters on another device or in another precision; tied tensors stay tied."""
         return self.map(lambda t: t.to(device=device, dtype=dtype))
 
-    def map_layers(self, fn: Callable[[InputLayer | InnerLayer], InputLayer | InnerLayer]) -> Circuit:
+    def map_layers(self, fn: Callable[[Layer], Layer]) -> Circuit:
         """Return a copy whose layers are replaced by ``fn``, with equal units; a layer shared by several nodes stays shared."""
-        out = Circuit()
-        out.graph, out.root = self.graph.copy(), self.root
-        mapped: dict[int, InputLayer | InnerLayer] = {}
-        for node in self.graph:
-            layer = self.layer(node)
-            if id(layer) not in mapped:
-                mapped[id(layer)] = fn(layer)
-            out.graph.nodes[node]["layer"] = mapped[id(layer)]
+        out, mapped = Circuit(), dict[int, Layer]()
+        for node in self._nodes:
+            if id(node.layer) not in mapped:
+                mapped[id(node.layer)] = fn(node.layer)
+            out._nodes.append(node._replace(layer=mapped[id(node.layer)]))
+        out.root = self.root
         return out
 
     def relabel(self, variables: Mapping[int, int]) -> Circuit:
@@ -196,10 +117,11 @@ class Circuit(DisplayMixin):
             raise CircuitError(
                 f"relabel: {dict(variables)} must give distinct variables to some of {list(self.variables)}"
             )
-        _must_be_variables(new.values())
-        out = self.map_layers(lambda layer: layer)
-        for node in out.graph:
-            out.graph.nodes[node]["scope"] = frozenset(variables.get(v, v) for v in self.scope(node))
+        check_variables(new.values())
+        out = Circuit()
+        for node in self._nodes:
+            out._nodes.append(node._replace(scope=frozenset(variables.get(v, v) for v in node.scope)))
+        out.root = self.root
         return out
 
     def parameters(self) -> list[Tensor]:
@@ -227,7 +149,7 @@ class Circuit(DisplayMixin):
     def _config(self, writer: Writer) -> dict[str, Any]:
         number: dict[int, int] = {}
         layers, nodes = list[Any](), list[Any]()
-        for node in sorted(self.graph):
+        for node in range(self.num_layers):
             layer = self.layer(node)
             if id(layer) not in number:
                 number[id(layer)] = len(layers)
@@ -256,7 +178,7 @@ class Circuit(DisplayMixin):
 
     def num_nodes(self) -> int:
         """Count the root and the nodes below it."""
-        return len(list(self.nodes()))
+        return len(self.nodes())
 
     def picture(self, names: Sequence[str] | None = None) -> Picture:
         """Return a picture with a node for each layer and an edge for each child."""
@@ -271,7 +193,7 @@ class Circuit(DisplayMixin):
         return Picture(nodes, [(node, child, "") for node in self.nodes() for child in self.children(node)])
 
     def __repr__(self) -> str:
-        return f"Circuit({self.graph.number_of_nodes()} layers, variables {list(self.variables)})"
+        return f"Circuit({self.num_layers} layers, variables {list(self.variables)})"
 
 
 def for_each_tensor(fn: TensorMap) -> TensorMap:
@@ -284,12 +206,6 @@ def for_each_tensor(fn: TensorMap) -> TensorMap:
         return known[id(tensor)][1]
 
     return once
-
-
-def _must_be_variables(variables: Iterable[Any]) -> None:
-    for v in variables:
-        if isinstance(v, bool) or not isinstance(v, Integral) or v < 0:
-            raise CircuitError(f"a variable is a whole number from 0 on, not {v!r}")
 
 
 def check_circuit(model: object, operation: str) -> None:

@@ -9,7 +9,7 @@ diagonal.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -22,7 +22,6 @@ from ..layers import (
     Hadamard,
     Identity,
     Incidence,
-    InnerLayer,
     InputLayer,
     Kron,
     Kronecker,
@@ -31,14 +30,12 @@ from ..layers import (
     Sum,
 )
 from ..layers.dense_tensor import DenseTensor
-
-if TYPE_CHECKING:
-    from .circuit import Circuit
+from .graph import Graph, Layer
 
 LabelledNode = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes
 
 
-def copy_node(circuit: Circuit, node: int, out: Circuit, done: dict[int, int]) -> int:
+def copy_node(circuit: Graph, node: int, out: Graph, done: dict[int, int]) -> int:
     """Copy one node, whose children are in ``done``, into ``out``; layers are shared."""
     layer = circuit.layer(node)
     if isinstance(layer, InputLayer):
@@ -47,10 +44,11 @@ def copy_node(circuit: Circuit, node: int, out: Circuit, done: dict[int, int]) -
     return out.sum(layer, *children) if isinstance(layer, Sum) else out.product(layer, *children)
 
 
-Change = Callable[[int, "Circuit", dict[int, int]], int | None]
+G = TypeVar("G", bound=Graph)
+Change = Callable[[int, G, dict[int, int]], int | None]
 
 
-def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Circuit:
+def rewrite(circuit: G, change: Change[G], out: G | None = None) -> G:
     """Copy a circuit with changes, into ``out`` if given.
 
     ``change(node, out, done)`` adds a replacement for a node to ``out``, or returns None to copy the node; ``done`` maps nodes
@@ -64,12 +62,12 @@ def rewrite(circuit: Circuit, change: Change, out: Circuit | None = None) -> Cir
     return out
 
 
-def constant(out: Circuit, weight: Tensor) -> int:
+def constant(out: Graph, weight: Tensor) -> int:
     """Add a node over no variable whose units have these weights."""
     return out.sum(Sum(DenseTensor(weight[..., None], weight.ndim)), out.input(Constant()))
 
 
-def read_product(circuit: Circuit, node: int) -> tuple[list[LabelledNode], tuple[Hashable, ...]]:
+def read_product(circuit: Graph, node: int) -> tuple[list[LabelledNode], tuple[Hashable, ...]]:
     """Read a product as labelled factors and the labels of the result; any other node counts as a product of itself alone."""
     layer, children = circuit.layer(node), circuit.children(node)
     if isinstance(layer, Product):
@@ -84,7 +82,7 @@ def read_product(circuit: Circuit, node: int) -> tuple[list[LabelledNode], tuple
     return [(c, named(own)) for c, own in zip(children, below, strict=True)], named(out)
 
 
-def write_product(out: Circuit, factors: Sequence[LabelledNode], labels: Sequence[Hashable]) -> int:
+def write_product(out: Graph, factors: Sequence[LabelledNode], labels: Sequence[Hashable]) -> int:
     """Add the product of factors, its axes in the order of ``labels``, which are exactly the labels of the factors."""
     if all(own == tuple(labels) for _, own in factors):
         return factors[0][0] if len(factors) == 1 else out.product(Hadamard(), *(n for n, _ in factors))
@@ -115,7 +113,7 @@ def monomial(operator: Operator) -> Operator:
     return kron([leaf if leaf.monomial else Dense(leaf.matrix()) for leaf in leaves])
 
 
-def free_weights(layer: InputLayer | InnerLayer, operation: str) -> InputLayer | InnerLayer:
+def free_weights(layer: Layer, operation: str) -> Layer:
     """Return an equal layer whose parameters are its weights. Raises :class:`CircuitError` for a continuous one."""
     if isinstance(layer, Continuous):
         raise CircuitError(

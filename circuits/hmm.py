@@ -125,11 +125,12 @@ class HMM(Chain):
             operator = Monarch([rows(*dims, dims[1]), rows(*dims, dims[0])])
         return cls(rows(hidden), operator, rows(hidden, vocab_size))
 
-    def _check_distributions(self) -> None:
-        _check_distribution("initial", self.initial_probs)
+    def _check_distributions(self, rounded: torch.dtype) -> None:
+        """Check each row, which may miss one by the rounding of its own precision or of ``rounded``."""
+        _check_distribution("initial", self.initial_probs, rounded)
         for weight in self.transition.parameters():
-            _check_distribution("transition", weight)
-        _check_distribution("emission", self.emission_probs)
+            _check_distribution("transition", weight, rounded)
+        _check_distribution("emission", self.emission_probs, rounded)
 
     @property
     def hidden(self) -> int:
@@ -185,7 +186,7 @@ class HMM(Chain):
         """
         out = super().map(fn)
         out.final = (torch.ones_like(out.initial_probs),)
-        out._check_distributions()
+        out._check_distributions(self.initial_probs.dtype)
         return out
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
@@ -336,8 +337,9 @@ def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
     return weight / weight.sum(-1, keepdim=True)
 
 
-def _check_distribution(what: str, weight: Tensor) -> None:
-    tolerance = max(1e-6, 8 * weight.shape[-1] ** 0.5 * torch.finfo(weight.dtype).eps)
+def _check_distribution(what: str, weight: Tensor, rounded: torch.dtype = torch.float64) -> None:
+    eps = max(torch.finfo(dtype).eps for dtype in (weight.dtype, rounded))
+    tolerance = max(1e-6, 8 * weight.shape[-1] ** 0.5 * eps)
     values = weight.detach()
     if any_if_concrete((values < 0) | values.isnan()) or any_if_concrete(
         (values.sum(-1) - 1).abs() > tolerance

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import CircuitError
 from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
+from .graph import Graph, Scope
 from .graph_transforms import LabelledNode, copy_node, kron, read_product, write_product
-
-if TYPE_CHECKING:
-    from .circuit import Circuit, Scope
 
 Pair = tuple[int, int]
 Steps = Generator[Pair, Any, int]  # yields pairs whose products it needs, returns its own product's node
 
 
-def multiply_nodes(a: Circuit, b: Circuit, out: Circuit) -> int:
+def multiply_nodes(a: Graph, b: Graph, out: Graph) -> int:
     """Add the product of two smooth and decomposable circuits to ``out``; return its root.
 
     Auxiliary nodes are added to ``a`` and ``b``, too. Raises :class:`CircuitError` if the circuits split the variables that they
@@ -28,7 +26,7 @@ def multiply_nodes(a: Circuit, b: Circuit, out: Circuit) -> int:
 class _Product:
     """The multiplication of pairs of nodes, each pair once; factors over variables of one circuit alone are copied."""
 
-    def __init__(self, a: Circuit, b: Circuit, out: Circuit) -> None:
+    def __init__(self, a: Graph, b: Graph, out: Graph) -> None:
         self.a, self.b, self.out = a, b, out
         self.done: dict[tuple[int, int], int] = {}
         self.copies: dict[int, dict[int, int]] = {id(a): {}, id(b): {}}
@@ -100,18 +98,16 @@ class _Product:
                 factors.append((self._copy(circuit, node), labels))
         return write_product(self.out, factors, rows + cols)
 
-    def _copy(self, circuit: Circuit, node: int) -> int:
-        import networkx as nx
-
+    def _copy(self, circuit: Graph, node: int) -> int:
         done = self.copies[id(circuit)]
-        for below in sorted(nx.descendants(circuit.graph, node) | {node}):
+        for below in circuit.nodes(node):
             if below not in done:
                 done[below] = copy_node(circuit, below, self.out, done)
         return done[node]
 
 
 def _groups(
-    a: Circuit, left: list[LabelledNode], b: Circuit, right: list[LabelledNode]
+    a: Graph, left: list[LabelledNode], b: Graph, right: list[LabelledNode]
 ) -> list[tuple[list[LabelledNode], list[LabelledNode]]]:
     """Group the factors of both sides by common variables, as finely as possible; constants come last, in pairs or alone."""
     groups: list[tuple[Scope, tuple[list[LabelledNode], list[LabelledNode]]]] = []
@@ -131,7 +127,7 @@ def _groups(
 
 
 def _open(
-    circuit: Circuit, factors: list[LabelledNode], groups: list[tuple[list[LabelledNode], list[LabelledNode]]]
+    circuit: Graph, factors: list[LabelledNode], groups: list[tuple[list[LabelledNode], list[LabelledNode]]]
 ) -> list[LabelledNode]:
     """Replace the factors in ``groups`` that are products by their own factors."""
     out: list[LabelledNode] = []
@@ -146,7 +142,7 @@ def _open(
     return out
 
 
-def _nest(circuit: Circuit, factors: list[LabelledNode]) -> LabelledNode:
+def _nest(circuit: Graph, factors: list[LabelledNode]) -> LabelledNode:
     """Combine several factors into one node, which is added to the circuit (a working copy)."""
     if len(factors) == 1:
         return factors[0]
@@ -154,7 +150,7 @@ def _nest(circuit: Circuit, factors: list[LabelledNode]) -> LabelledNode:
     return write_product(circuit, factors, labels), labels
 
 
-def _terms(circuit: Circuit, node: int) -> list[tuple[Operator, int]]:
+def _terms(circuit: Graph, node: int) -> list[tuple[Operator, int]]:
     layer = circuit.layer(node)
     if isinstance(layer, Sum):
         return list(zip(layer.operators, circuit.children(node), strict=True))

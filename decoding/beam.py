@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..circuits.hmm import HMM
+from ..circuits.chain import Chain
 from ..errors import NoParticleSurvived
 from ..inference.arguments import whole
 from ..inference.smc.arguments import ConstraintLike, check_normalised
@@ -51,7 +51,7 @@ def beam_search(
     fa: ConstraintLike | None,
     max_new_tokens: int = 64,
     beams: int = 8,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     *,
     tokenizer: Any = None,
 ) -> list[Beam]:

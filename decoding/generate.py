@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar, overload
 
-from ..circuits.hmm import HMM
+from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, output_type, outputs_of
 from ..errors import FormatError, NoParticleSurvived
-from ..inference.arguments import an_hmm, whole
+from ..inference.arguments import a_chain, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.posterior import Posterior
@@ -32,7 +32,7 @@ def generate(
     max_new_tokens: int = 64,
     samples: None = None,
     posterior: Literal[False] = False,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
     strict: bool = False,
@@ -50,7 +50,7 @@ def generate(
     max_new_tokens: int | Sequence[int] = 64,
     samples: int | None = None,
     posterior: bool = False,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
     strict: bool = False,
@@ -67,7 +67,7 @@ def generate(
     max_new_tokens: int | Sequence[int] = 64,
     samples: int | None = None,
     posterior: bool = False,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
     strict: bool = False,
@@ -150,7 +150,7 @@ def generate(
     checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
     valid = [checks[id(kind)] for kind in kinds]
     used = None if method is None else a_proposal(method, name=f"{who}: method")
-    hmm = None if hmm is None else an_hmm(hmm, f"{who}: hmm")
+    hmm = None if hmm is None else a_chain(hmm, f"{who}: hmm")
     with one_thread(lm, hmm):
         runs = smc(
             lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles,

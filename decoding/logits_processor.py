@@ -20,10 +20,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..circuits.automaton import Automaton
-from ..circuits.hmm import HMM
+from ..circuits.chain import Chain
 from ..errors import EvidenceError
 from ..fingerprints import check_same, check_vocabularies
-from ..inference.arguments import Compilable, an_automaton, an_hmm, whole
+from ..inference.arguments import Compilable, a_chain, an_automaton, whole
 from ..inference.next_token.gcd import gcd
 from ..inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ..inference.smc.arguments import ConstraintLike
@@ -68,7 +68,7 @@ class ConstraintLogitsProcessor:
     def __init__(
         self,
         fa: ConstraintLike | Sequence[ConstraintLike],
-        hmm: HMM | str | Path | None = None,
+        hmm: Chain | str | Path | None = None,
         max_new_tokens: int | Sequence[int] = 64,
         *,
         tokenizer: Any = None,
@@ -76,7 +76,7 @@ class ConstraintLogitsProcessor:
         mixture: float | None = None,
         prefix: int | Sequence[int] = 0,
     ) -> None:
-        hmm = None if hmm is None else an_hmm(hmm, f"{WHO}: hmm")
+        hmm = None if hmm is None else a_chain(hmm, f"{WHO}: hmm")
         check_weights(strength, mixture)
         self._budgets = _numbers(max_new_tokens, "max_new_tokens", 1)
         self._prefixes = _numbers(prefix, "prefix", 0)
@@ -175,7 +175,7 @@ class ConstraintLogitsProcessor:
         self._rows.begin(ends.masked_fill(outside, -1), budgets, part_of)
 
 
-def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
+def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: Chain | None) -> None:
     """Raise :class:`VocabularyMismatch` if an automaton or an HMM is known to be made for another tokenizer."""
     own = tokenizer_fingerprint(tokenizer, fa.eos_token_id)
     compile_ = "compile the constraint with Vocabulary.from_tokenizer(tokenizer)"
@@ -186,7 +186,7 @@ def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: HMM | None) -> None:
         )
 
 
-def _compiled(fa: Any, hmm: HMM | None, tokenizer: Any, name: str) -> Automaton:
+def _compiled(fa: Any, hmm: Chain | None, tokenizer: Any, name: str) -> Automaton:
     """Return the automaton of a constraint, checked against tokenizer and HMM."""
     if isinstance(fa, Compilable) and tokenizer is not None:
         fa = fa.compiled_for(tokenizer)

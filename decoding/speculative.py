@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..circuits.hmm import HMM
+from ..circuits.chain import Chain
 from ..errors import EvidenceError
 from ..inference.arguments import whole
 from ..inference.next_token.protocol import NextTokenQuery
@@ -83,7 +83,7 @@ def speculative(
     lm: LanguageModel | Any,
     prompt: Prompt,
     fa: ConstraintLike | None,
-    hmm: HMM | str | Path,
+    hmm: Chain | str | Path,
     proposal: str | Proposal = "gcd",
     particles: int = 16,
     max_new_tokens: int = 64,

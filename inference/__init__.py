@@ -3,7 +3,7 @@
 from .next_token.gcd import GCDQuery, gcd, lcd
 from .next_token.generic import NextToken
 from .next_token.pgcd import pgcd
-from .next_token.pgcd_query import PGCDQuery
+from .next_token.product_query import ProductQuery
 from .next_token.protocol import NextTokenQuery
 from .next_token.rows import pack_bits
 from .queries.condition import condition
@@ -31,7 +31,7 @@ __all__ = [
     "MinPlus",
     "NextToken",
     "NextTokenQuery",
-    "PGCDQuery",
+    "ProductQuery",
     "Real",
     "Semiring",
     "Trainable",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +11,9 @@ from ..argument_checks import not_negative as not_negative
 from ..argument_checks import short as short
 from ..argument_checks import whole as whole
 from ..circuits.automaton import Automaton
+from ..circuits.chain import Chain
 from ..circuits.hmm import HMM
+from ..circuits.intersection import intersect
 from ..errors import EvidenceError
 
 
@@ -23,9 +26,16 @@ class Compilable(Protocol):
 
 
 def an_automaton(fa: Any, name: str) -> Automaton:
-    """The automaton; constraints must have been compiled, since no tokenizer is known where this is asked."""
+    """The automaton, or the intersection of automata that were multiplied.
+
+    Constraints must have been compiled, since no tokenizer is known where this is asked.
+    """
     if isinstance(fa, Automaton):
         return fa
+    if isinstance(fa, Chain) and (automata := [one for one in fa.factors if isinstance(one, Automaton)]) == [
+        *fa.factors
+    ]:
+        return reduce(intersect, automata)
     if isinstance(fa, Compilable):
         raise EvidenceError(
             f"{name} is a constraint that has not been compiled; give constraint.compile(tokenizer)"
@@ -42,3 +52,8 @@ def an_hmm(hmm: Any, name: str) -> HMM:
     if isinstance(hmm, str | Path):
         return HMM.from_pretrained(hmm)
     raise EvidenceError(f"{name} must be a tt.HMM or the folder of one, not {short(hmm)}")
+
+
+def a_chain(chain: Any, name: str) -> Chain:
+    """The chain, such as an HMM, or the HMM of a folder or repository: see :meth:`.HMM.from_pretrained`."""
+    return chain if isinstance(chain, Chain) else an_hmm(chain, name)

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ..circuits.hmm import HMM
+from ..circuits.chain import Chain
 
-SMALL = 5_000_000  # parameters of a language model, and of an HMM
+SMALL = 5_000_000  # parameters of a language model, and of an HMM or another chain
 
 
 @contextmanager
@@ -38,8 +38,8 @@ def one_thread(*parts: Any) -> Iterator[None]:
 def _is_small(part: Any) -> bool:
     if part is None:
         return True
-    if isinstance(part, HMM):
-        return part.device.type == "cpu" and part.hidden * (part.hidden + part.vocab_size) <= SMALL
+    if isinstance(part, Chain):
+        return part.device.type == "cpu" and sum(p.numel() for p in part.parameters()) <= SMALL
     network = getattr(part, "network", None)
     if not isinstance(network, torch.nn.Module):
         return False

@@ -10,12 +10,13 @@ import oracle
 import pytest
 import torch
 from oracle import assert_log_close, log
+from product_queries import padded, product
 
 import tractile as tt
 from tractile.errors import EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
-from tractile.inference.next_token.coarse import CoarseQuery
-from tractile.inference.next_token.guide_messages import FLOOR
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
+from tractile.inference.next_token.pgcd import counted_once
+from tractile.inference.semirings.scaled_real import FLOOR
 
 
 @dataclass
@@ -105,12 +106,13 @@ def _pgcd(p):
 
 
 def _static(p):
-    return PGCDQuery(p.parts[0], p.parts[1].determinize(), p.horizon, fixed_shapes=True)
+    return padded(p.parts[0], p.parts[1].determinize(), p.horizon)
 
 
 def _coarse(p):
     """An exact mask and a guide that is exact, too."""
-    return CoarseQuery(tt.gcd(p.parts[1], p.horizon), _pgcd(p))
+    hmm, fa = p.parts
+    return ProductQuery(hmm, tt.gcd(fa, p.horizon), counted_once(fa), p.horizon)
 
 
 def _guide(p):
@@ -118,7 +120,7 @@ def _guide(p):
 
 
 WIDE, GATHERED = (
-    "tractile.inference.next_token.emission_table.WIDE",
+    "tractile.inference.next_token.product_step.WIDE",
     "tractile.inference.next_token.dfa_tables.GATHERED",
 )
 GENERIC = [
@@ -161,17 +163,17 @@ PRODUCTS = [
         _once,
         by_mask=True,
         floor=FLOOR,
-        patches=(("tractile.inference.next_token.guide_query.FEW", 0),),
+        patches=(("tractile.inference.next_token.product_step.FEW", 0),),
     ),
     Kind("pgcd, every label gathered", _pgcd, _once, by_mask=True, patches=((WIDE, 2.0),)),
     Kind(
         "pgcd, weighted by paths",
-        lambda p: PGCDQuery(*p.parts, p.horizon),
+        lambda p: product(*p.parts, p.horizon),
         _by_paths,
         by_mask=True,
         patches=(
-            ("tractile.inference.next_token.emission_table.FEW", 0),
-            ("tractile.inference.next_token.emission_table.GATHER_CACHE_BYTES", 1),
+            ("tractile.inference.next_token.product_step.FEW", 0),
+            ("tractile.inference.next_token.token_scores.GATHER_CACHE_BYTES", 1),
         ),
     ),
     Kind("pgcd in fixed shapes", _static, _once, by_mask=True),
@@ -180,7 +182,7 @@ PRODUCTS = [
         _static,
         _once,
         by_mask=True,
-        patches=((GATHERED, 0), ("tractile.inference.next_token.pgcd_static.CHUNK_ELEMENTS", 1)),
+        patches=((GATHERED, 0), ("tractile.inference.next_token.padded_step.CHUNK_ELEMENTS", 1)),
     ),
     Kind(
         "pgcd in fixed shapes, nothing gathered", _static, _once, by_mask=True, patches=((GATHERED, 10**9),)

@@ -7,7 +7,6 @@ import torch
 from smc_reference import HMM, V, random_table
 
 import tractile as tt
-from tractile.circuits.weighted_hmm import parameters_of
 from tractile.embedded import load_lm
 from tractile_bench.guides import ContextHead, Copying, prompted
 from tractile_bench.guides.prompted import KEPT, READERS
@@ -53,7 +52,7 @@ def test_an_hmm_is_fitted_to_the_prompt_as_its_folder_says(embedded, folder):
     by_hand = by_hand.read(PROMPT, tokenizer)
     assert by_hand.hidden > hmm.hidden
     fitted = prompted(hmm, folder, lm, PROMPT)
-    for one, other in zip(parameters_of(fitted), parameters_of(by_hand), strict=True):
+    for one, other in zip(fitted.parameters(), by_hand.parameters(), strict=True):
         assert torch.equal(one, other)
     fa = tt.constraints.keywords(["dog"]).compile(tt.Vocabulary.from_tokenizer(tokenizer))
     given = {"particles": 4, "max_new_tokens": 8}

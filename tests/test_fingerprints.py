@@ -288,7 +288,6 @@ def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) ->
         "generate, gcd": lambda: tt.generate(lm, None, [0], constraint, particles=2, method="gcd", **few),
         "pgcd": lambda: tt.pgcd(guide, fa, 4),
         "pgcd, tolerance": lambda: tt.pgcd(guide, fa, 4, tolerance=0.1),
-        "PGCDQuery": lambda: tt.inference.PGCDQuery(guide, fa, 4),
         "smc": lambda: tt.smc(lm, [0], fa, particles=2, **few),
         "smc, mixture": lambda: tt.smc(lm, [0], fa, "pgcd-mixture", particles=2, **few),
         "smc, prompts": lambda: tt.smc(lm, prompts=[[0], [1]], fa=fa, particles=2, **few),

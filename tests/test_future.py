@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.errors import MemoryTooSmall
-from tractile.inference import Evidence, Real
-from tractile.inference.engine.messages import backward
-from tractile.inference.next_token import backward_table as future
-from tractile.inference.next_token import emission_table as scores
-from tractile.inference.next_token.backward_table import BackwardRecursion, BackwardTable
-from tractile.layers import Monarch
+from tractile.inference import Evidence, Log, Real
+from tractile.inference.engine.messages import backward as generic
+from tractile.inference.next_token import backward as future
+from tractile.inference.next_token import token_scores as scores
+from tractile.inference.next_token.backward import Backward, size_of, tensors
+from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.layers import Categorical, Monarch
 
 FEW = settings(max_examples=20, deadline=None)
 HORIZON = 17
@@ -41,104 +42,84 @@ def ten_tokens(rng, states=6):
     return fsa.build()
 
 
-@given(seed=st.integers(0, 2**31), blocks=st.sampled_from([1, 1 << 22]))
+def swept(hmm, fa, horizon, semiring=None, **options):
+    return Backward(semiring or Real(), hmm, fa, EdgeLabels(fa), horizon, **options)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    blocks=st.sampled_from([1, 1 << 22]),
+    semiring=st.sampled_from([Real(), Log()]),
+)
 @FEW
-def test_the_sweep_is_the_generic_backward_sweep(seed, blocks):
+def test_the_sweep_is_the_generic_backward_sweep(seed, blocks, semiring):
     rng = np.random.default_rng(seed)
     fa = oracle.random_fsa(rng, 4, 6, bool(seed % 2), 0.4).build()
     hmm = monarch(rng, (2, 3), 6)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(future, "BLOCK_ELEMENTS", blocks)
-        table = BackwardTable(hmm, fa, 9, torch.float64).table
-    betas = list(backward(hmm * fa, Real(), Evidence(1), 9))
+        sweep = swept(hmm, fa, 9, semiring)
+    betas = list(generic(hmm * fa, Real(), Evidence(1), 9))
     for r in range(9):
         expected = hmm.transition.dense() @ Real().log(betas[r])[..., 0].exp()
-        found = table.columns[r] * table.scale[r].exp()[:, None]
-        torch.testing.assert_close(found.T, expected, rtol=1e-10, atol=1e-300)
+        after = sweep.lengths(torch.tensor([r + 1]))
+        found = semiring.log(sweep.message(int(after))).exp()
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-300)
+        assert torch.equal(sweep.alive[int(after)], expected.sum(0) > 0)
 
 
-@given(seed=st.integers(0, 2**31), zeros=st.sampled_from([0, 0, 0.3]))
-@FEW
-def test_the_sweep_knows_a_lower_bound_of_what_is_positive(seed, zeros):
-    """No positive entry of β_{r+1} = Σ_e b_e · F_r is below the bound, by which the sweep tells whether range was lost."""
-    rng = np.random.default_rng(seed)
-    fa = oracle.random_fsa(rng, 4, 6, True, 0.4).build()
-    emission = probabilities(rng, 5, 6) ** 8 * torch.tensor(rng.random((5, 6)) >= zeros)
-    emission[:, 0] += 1e-30
-    hmm = tt.HMM(probabilities(rng, 5), probabilities(rng, 5, 5), emission / emission.sum(1, keepdim=True))
-    sweep = BackwardRecursion(hmm, fa)
-    ahead, low = sweep.first(), torch.zeros(0)
-    for beta in list(backward(hmm * fa, Real(), Evidence(1), 9))[1:]:
-        low, beta = sweep._low(ahead), Real().log(beta)[..., 0].T
-        for state in range(fa.num_states):
-            positive = beta[state][beta[state] > -torch.inf]
-            assert not len(positive) or low[state] <= positive.min() + 1e-9
-            assert len(positive) or low[state] == torch.inf
-        ahead = sweep.before(ahead)
-
-
-def test_one_short_way_to_the_end_takes_no_second_look(monkeypatch):
-    """Where a state has an edge to the end beside others, its messages are far from the end of the range."""
+def test_the_messages_of_a_product_of_hmms_are_those_of_the_generic_sweep():
     rng = np.random.default_rng(0)
-    edges = [(0, list(range(1, 9)), 0), (0, 0, 1), (1, 0, 1)]
-    fa = tt.Automaton.from_edges(edges, start=0, accept=[1], vocab_size=9)
-    weight = torch.cat([torch.full((4, 1), 1e-9), probabilities(rng, 4, 8)], 1)
-    hmm = tt.HMM(probabilities(rng, 4), probabilities(rng, 4, 4), weight / weight.sum(1, keepdim=True))
-    looked = []
-    monkeypatch.setattr(BackwardRecursion, "_lost", lambda self, *args: looked.append(1))
-    BackwardTable(hmm.to(dtype=torch.float32), fa, 60, torch.float32)
-    assert not looked
+    fa = ten_tokens(rng)
+    two = monarch(rng, (2, 3), 10) * tt.HMM(
+        probabilities(rng, 4), probabilities(rng, 4, 4), probabilities(rng, 4, 10)
+    )
+    sweep, betas = swept(two, fa, 6), list(generic(two * fa, Real(), Evidence(1), 6))
+    for r in range(6):
+        expected = torch.einsum(
+            "ab,cd,bds->acs",
+            *(x.dense() for x in (two.right.a, two.right.b)),
+            Real().log(betas[r])[..., 0].exp(),
+        )
+        torch.testing.assert_close(Real().log(sweep.message(r)).exp(), expected, rtol=1e-10, atol=1e-300)
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_what_does_not_fit_is_computed_again_to_the_bit(dtype):
+def test_what_does_not_fit_is_computed_again_to_the_bit():
     rng = np.random.default_rng(0)
     fa, hmm = ten_tokens(rng), monarch(rng, (4, 4), 10)
-    every, sweep = BackwardTable(hmm, fa, HORIZON, dtype), BackwardRecursion(hmm, fa)
-    pick, partial = random.Random(1), 0
-    for messages in (1, 2, 3, 5, 8, 13, 16, 17, 19):
-        little = BackwardTable(
-            hmm, fa, HORIZON, dtype, sweep.work_bytes + messages * sweep.size * dtype.itemsize
-        )
-        assert (little.table is None) == (messages < HORIZON)
-        partial += little.table is None
+    every = swept(hmm, fa, HORIZON)
+    size, pick, partial = size_of(every.message(0)), random.Random(1), 0
+    for messages in (2, 3, 5, 8, 13, 16, 17, 19):
+        little = swept(hmm, fa, HORIZON, memory=messages * size)
+        partial += little.nbytes < every.nbytes
         for left in [*range(HORIZON - 1, -1, -1), *(pick.randrange(HORIZON) for _ in range(8))]:
-            lefts = torch.tensor([left, max(0, left - 3), left, pick.randrange(HORIZON)])
+            after = torch.tensor([left, max(0, left - 3), left, pick.randrange(HORIZON)])
             states = torch.tensor([pick.randrange(fa.num_states) for _ in range(4)])
-            for a, b in zip(little.columns(lefts, states), every.columns(lefts, states), strict=True):
+            for a, b in zip(*(tensors(x.ahead(after, states)) for x in (little, every)), strict=True):
                 assert torch.equal(a, b)
-        kept = (
-            len(little._kept) * dtype.itemsize + len(little._checkpoints) * 8
-        )  # bytes for each number of a message
-        assert little.table is not None or kept <= messages * dtype.itemsize
-    assert partial == 7
+    assert partial == 6
 
 
 def test_budgets_that_go_down_cost_at_most_a_second_sweep(monkeypatch):
     """With room for 2√n messages, a whole sequence computes each of them twice at most."""
     rng = np.random.default_rng(0)
-    fa, hmm, n = ten_tokens(rng), monarch(rng, (4, 4), 10), 64
-    sweep, count = BackwardRecursion(hmm, fa), []
-    before = BackwardRecursion.before
-    monkeypatch.setattr(
-        BackwardRecursion, "before", lambda self, ahead: count.append(1) or before(self, ahead)
-    )
-    little = BackwardTable(hmm, fa, n, torch.float64, sweep.work_bytes + 16 * sweep.size * 8)
+    fa, hmm, n, count = ten_tokens(rng), monarch(rng, (4, 4), 10), 64, []
+    before, size = Backward._before, size_of(swept(hmm, fa, 1).message(0))
+    monkeypatch.setattr(Backward, "_before", lambda self, ahead: count.append(1) or before(self, ahead))
+    little = swept(hmm, fa, n, memory=17 * size)
     for left in reversed(range(n)):
-        little.columns(torch.tensor([left]), torch.tensor([0]))
-    assert little.table is None
-    assert len(count) <= 2 * n
+        little.ahead(torch.tensor([left]), torch.tensor([0]))
+        assert little.nbytes <= 17 * size
+    assert n < len(count) <= 2 * n
 
 
-@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
-def test_pgcd_in_little_memory_gives_the_same_scores(dtype):
+def test_pgcd_in_little_memory_gives_the_same_scores():
     rng = np.random.default_rng(3)
     fa, hmm = ten_tokens(rng), monarch(rng, (3, 2, 2), 10)
-    sweep = BackwardRecursion(hmm, fa)
-    memory = sweep.work_bytes + 5 * sweep.size * (dtype or torch.float64).itemsize
+    memory = 5 * size_of(swept(hmm, fa, 1).message(0))
     budgets = torch.tensor([HORIZON, HORIZON - 5, HORIZON, HORIZON - 1])
-    queries = [tt.pgcd(hmm, fa, HORIZON, dtype, m).start(4, budgets) for m in (None, memory)]
-    assert queries[1]._backward.table is None
+    queries = [tt.pgcd(hmm, fa, HORIZON, memory=m).start(4, budgets) for m in (None, memory)]
+    assert queries[1].nbytes < queries[0].nbytes
     g = torch.Generator().manual_seed(0)
     for _ in range(HORIZON):
         a, b = (q.log_weights() for q in queries)
@@ -188,14 +169,14 @@ def test_a_table_in_a_layout_of_its_own_is_the_plain_product(rows, dtype, monkey
     x = torch.rand(rows, 96, generator=g)
 
     def table():
-        return scores.EmissionTable(emission, None, dtype)
+        return scores.TableScores(Real(), Categorical(emission), None, dtype)
 
-    packed = table().all_tokens(x)
+    packed = table().products(x)
     monkeypatch.setattr(scores, "packs", lambda table: False)
     tolerance = 1e-5 if dtype == torch.float32 else 1e-2
-    torch.testing.assert_close(packed, table().all_tokens(x), rtol=tolerance, atol=0)
+    torch.testing.assert_close(packed, table().products(x), rtol=tolerance, atol=0)
     monkeypatch.setattr(scores, "BLOCK_ELEMENTS", 96 * 300)
-    torch.testing.assert_close(packed, table().all_tokens(x), rtol=tolerance, atol=0)
+    torch.testing.assert_close(packed, table().products(x), rtol=tolerance, atol=0)
     exact = x.double() @ (emission / emission.amax(0)).double()
     torch.testing.assert_close(packed.double(), exact, rtol=tolerance, atol=0)
 

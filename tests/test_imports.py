@@ -1,6 +1,6 @@
 """The rooms of the house (docs/architecture): what each may import, and no circles between files.
 
-Imports inside functions count as those at the top do; imports for type checkers only do not.
+Imports inside functions count as those at the top do. Imports for type checkers alone count in the rooms of ``STRICT``.
 """
 
 import ast
@@ -35,6 +35,8 @@ CIRCULAR = {
     for name in ("bounded", "members_apart", "object_graphs", "object_variants", "objects")
 }
 """Files that still import each other in a circle."""
+STRICT = {"layers", "circuits"}
+"""Rooms without circles even of imports for type checkers."""
 
 
 def name_of(path):
@@ -53,13 +55,13 @@ def type_only(node):
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
-def imports(path, modules):
-    """The modules of the package that a file imports when it runs, at the top or inside functions."""
+def imports(path, modules, types=False):
+    """The modules of the package that a file imports, at the top or inside functions; with ``types`` for type checkers, too."""
     package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
     waiting = [ast.parse(path.read_text())]
     while waiting:
         node = waiting.pop()
-        if type_only(node):
+        if type_only(node) and not types:
             waiting += node.orelse
             continue
         waiting += ast.iter_child_nodes(node)
@@ -77,16 +79,25 @@ def imports(path, modules):
             yield inner if inner in modules else base
 
 
-@pytest.fixture(scope="module")
-def graph():
-    files = {name_of(path): path for path in package_files()}
+def graph_of(files, types=False):
+    """Which of the files imports which."""
     out = nx.DiGraph()
     for name, path in files.items():
         out.add_node(name)
         out.add_edges_from(
-            (name, other) for other in imports(path, files) if other in files and other != name
+            (name, other) for other in imports(path, files, types) if other in files and other != name
         )
     return out
+
+
+@pytest.fixture(scope="module")
+def files():
+    return {name_of(path): path for path in package_files()}
+
+
+@pytest.fixture(scope="module")
+def graph(files):
+    return graph_of(files)
 
 
 def room(name):
@@ -110,3 +121,22 @@ def test_the_package_itself_is_imported_by_nothing_below_the_commands(graph):
 def test_files_do_not_import_in_circles(graph):
     circles = [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
     assert not [c for c in circles if not CIRCULAR.issuperset(c)]
+
+
+@pytest.mark.parametrize("strict", sorted(STRICT))
+def test_strict_rooms_have_no_circles_of_types(files, strict):
+    inside = {name: path for name, path in files.items() if room(name) == strict}
+    circles = [
+        sorted(c) for c in nx.strongly_connected_components(graph_of(inside, types=True)) if len(c) > 1
+    ]
+    assert not circles
+
+
+def test_a_circle_of_types_is_seen(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    (tmp_path / "layers").mkdir()
+    (tmp_path / "layers" / "a.py").write_text("from .b import B\n")
+    (tmp_path / "layers" / "b.py").write_text("if TYPE_CHECKING:\n    from .a import A\n")
+    files = {name_of(path): path for path in package_files()}
+    assert nx.is_directed_acyclic_graph(graph_of(files))
+    assert not nx.is_directed_acyclic_graph(graph_of(files, types=True))

@@ -144,6 +144,60 @@ def test_the_least_budget_is_known_at_once(monkeypatch, name):
     assert tokens.fewest(tokens.start_state) == exact
 
 
+def test_members_in_any_order_are_not_all_tried():
+    """Ten required members can come in millions of orders; one that takes the fewest tokens is found in few positions."""
+    names = [
+        "playerId",
+        "url",
+        "loaded",
+        "buffering",
+        "controls",
+        "cued",
+        "autoPlay",
+        "rates",
+        "unstarted",
+        "quality",
+    ]
+    types = [
+        "string",
+        "string",
+        "integer",
+        "boolean",
+        "boolean",
+        "boolean",
+        "boolean",
+        "array",
+        "array",
+        "string",
+    ]
+    kinds = {name: {"type": kind} for name, kind in zip(names, types, strict=True)}
+    schema = {"type": "object", "properties": kinds, "required": names, "additionalProperties": False}
+    pieces = [
+        '{"',
+        '":',
+        ',"',
+        "true",
+        '":[',
+        '],"',
+        '":"',
+        '","',
+        '"}',
+        '":true',
+        "[]",
+        "er",
+        "ed",
+        "un",
+        "rl",
+    ]
+    pieces += ["play", 'Id"', '],"url', '"","buff', ',"rates', ',"loaded', '":true}']
+    vocab = Vocabulary([*[bytes([b]) for b in range(256)], *map(str.encode, pieces), None], 256 + len(pieces))
+    states = Numbered(lazy(schema))
+    distances = Distances(states, vocab, most_positions=20_000)
+    start = states.start()
+    assert distances.lower_bound(start) == distances.fewest(start) < distances.bound(start)
+    assert distances.exact
+
+
 def test_long_arrays_and_deep_objects():
     """Crossings that go on in one another do not use up the stack of Python."""
     vocab = Vocabulary([*[bytes([b]) for b in range(256)], b"1,", None], 257)

@@ -10,6 +10,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
+from product_queries import product
 
 import tractile as tt
 from tractile.errors import (
@@ -18,7 +19,7 @@ from tractile.errors import (
     TooManyStates,
     VocabularyMismatch,
 )
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, PGCDQuery, Real
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.next_token import finite_masks as masks
 
 FEW = settings(max_examples=15, deadline=None)
@@ -40,7 +41,7 @@ def test_a_token_that_no_edge_takes_ends_everything(kind):
     queries = {
         "gcd": lambda: tt.gcd(fsa.build(), 4),
         "lcd": lambda: tt.lcd(fsa.build()),
-        "pgcd": lambda: PGCDQuery(hmm.build(), fsa.build(), 4),
+        "pgcd": lambda: product(hmm.build(), fsa.build(), 4),
     }
     for prefix in itertools.product(range(3), repeat=2):
         query = queries[kind]().start(1)

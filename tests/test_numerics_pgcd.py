@@ -11,15 +11,12 @@ import numpy as np
 import oracle
 import pytest
 import torch
+from product_queries import padded, product
 
 import tractile as tt
-from tractile.inference import Log, NextToken, PGCDQuery, Real
+from tractile.inference import Log, NextToken, ProductQuery, Real
 
 CLOSE = 1e-4  # nats
-
-
-def fixed_shapes(hmm, fa, horizon):
-    return PGCDQuery(hmm, fa, horizon, fixed_shapes=True)
 
 
 def assert_nats(found, expected):
@@ -260,7 +257,7 @@ def exactly(kind, hmm, fa, path):
             break
         assert_nats(query.log_weights(), m)
         assert_nats(query.scores(), m - m.logsumexp(1))
-        if isinstance(query, PGCDQuery):
+        if isinstance(query, ProductQuery):
             assert_nats(query.lookahead(), torch.where(m.isfinite(), m - h, m))
             assert_nats(query.log_lookahead(), m.logsumexp(1) - h.logsumexp(1))
         for q in (query, product, alone):
@@ -274,7 +271,7 @@ PATHS = [[1] * k + [2] * k for k in (2, 4, 8)] + [
 ]
 
 
-@pytest.mark.parametrize("kind", [PGCDQuery, fixed_shapes, lambda a, b, n: NextToken(a * b, n, Real())])
+@pytest.mark.parametrize("kind", [product, padded, lambda a, b, n: NextToken(a * b, n, Real())])
 @pytest.mark.parametrize(
     ("gap", "odds"), [(1e-12, 1e-12), (1e-30, 1e-35), (1e-160, 1e-170), (1e-290, 1e-300)]
 )
@@ -305,7 +302,7 @@ def test_the_range_of_real_within_a_column(dtype):
         assert_nats(tt.log_marginal(hmm, x, semiring=semiring), [np.logaddexp(log_a, log_b)])
 
 
-@pytest.mark.parametrize("kind", [PGCDQuery, fixed_shapes])
+@pytest.mark.parametrize("kind", [product, padded])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("make", [reweighed, leaking, lambda dtype: reweighed(dtype, 1e-20, 1e-40)])
 def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
@@ -325,22 +322,3 @@ def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
             assert_nats(query.scores()[0], oracle.log(m) - np.log(m.sum()))
             assert_nats(query.log_lookahead(), [np.log(m.sum()) - np.log(h.sum())])
             query.advance(torch.tensor([v]))
-
-
-def test_a_step_whose_scores_are_doubted_makes_its_messages_once(monkeypatch):
-    """The check whether zeros are exact reads the messages of the scores; both were made twice in most steps."""
-    from tractile.inference.next_token import pgcd_steps
-
-    emission = torch.eye(4, 6)  # nothing emits the last two tokens: their scores are zero, which is checked
-    hmm = tt.HMM(torch.full((4,), 0.25), torch.full((4, 4), 0.25), emission)
-    fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2, 5], 2), (2, [3], 3)], 0, [3], 6)
-    made, checked = [], []
-    once, check = pgcd_steps.edge_messages, pgcd_steps.zeros_are_exact
-    monkeypatch.setattr(pgcd_steps, "edge_messages", lambda *a: made.append(1) or once(*a))
-    monkeypatch.setattr(pgcd_steps, "zeros_are_exact", lambda *a: checked.append(1) or check(*a))
-    query = PGCDQuery(hmm, fa, 3).start(2)
-    for token in (0, 2, 3):
-        query.lookahead()
-        query.advance(torch.tensor([token, token]))
-    assert len(made) == 3
-    assert checked, "the problem is to make scores that are doubted"

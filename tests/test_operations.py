@@ -359,7 +359,7 @@ def test_conditioning_a_shared_layer_on_other_evidence_at_each_variable():
         conditioned = tt.inference.condition(circuit, evidence)
         torch.testing.assert_close(tt.partition(conditioned), tt.log_marginal(circuit, evidence)[0])
     shared = tt.inference.condition(circuit, {0: [0, 1]})  # what no evidence changes is still one layer
-    emissions = [n for n in shared.graph if isinstance(shared.layer(n), Categorical)]
+    emissions = [n for n in shared.nodes() if isinstance(shared.layer(n), Categorical)]
     assert len({id(shared.layer(n)) for n in emissions if shared.scope(n) != {0}}) == 1
 
 

@@ -13,9 +13,9 @@ from tractile.decoding.request import read_request
 from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapter, batch
 from tractile.decoding.vllm.structured_output import Asked, TractileBackend
 from tractile.embedded import load_lm
-from tractile.inference.next_token.emission_table import EmissionTable
 from tractile.inference.next_token.finite_masks import FiniteMasks
 from tractile.inference.next_token.lazy_masks import LazyMasks
+from tractile.inference.next_token.token_scores import TableScores
 
 TOKENIZER = load_lm()[1]
 V, BUDGET, PROMPT = len(TOKENIZER), 24, 5
@@ -65,7 +65,7 @@ def nothing_new(monkeypatch):
         ]:
             monkeypatch.setattr(owner, name, refuse)
         only_cached(LazyMasks, "_within", lambda masks, state, left, own: (state, left) in masks._near)
-        only_cached(EmissionTable, "label", lambda table, edge: table._numbers[edge] in table._labels)
+        only_cached(TableScores, "_columns", lambda table, label: label in table._gathered)
         only_cached(FiniteMasks, "_edges_of", lambda masks, state: state in masks._edges)
 
     return forbid

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from product_queries import padded, product
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tractile as tt
 from tractile.errors import CircuitError, VocabularyMismatch
-from tractile.inference import NextToken, PGCDQuery, Real
-from tractile.inference.next_token.underflow import Transition
+from tractile.inference import NextToken, Real
 
 HORIZON = 12
 ALL = torch.tensor([True, True, True])
@@ -80,10 +80,6 @@ def simple(transition="dense", dtype=torch.float64):
     return tt.HMM.random(6, 12, transition, dtype=dtype), tt.Automaton.from_edges(edges, 0, [2], 12)
 
 
-def fixed_shapes(hmm, fa, horizon, dtype=None):
-    return PGCDQuery(hmm, fa, horizon, dtype, fixed_shapes=True)
-
-
 def exact_length():
     """Acceptance that cannot be kept up: which states are alive depends on the budget in another way."""
     return tt.HMM.random(6, 12, dtype=torch.float64), tt.Automaton.from_edges(
@@ -105,23 +101,23 @@ TOKENS = torch.tensor([[0, 5, 6], [2, 0, 7], [9, 3, 0], [1, 1, 2]])
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 def test_a_step_waits_for_nothing(model):
-    query = fixed_shapes(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
+    query = padded(*model(), HORIZON).start(3, torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1]))
     with NoWaiting():
         steps = query._steps
-        now = steps.rows
+        now = steps._rows
         for tokens in TOKENS:
             now = steps.moved(now, tokens, ALL)
             found = steps.scored(now)
     assert found.product.shape == (3, 12)
     with pytest.raises(AssertionError, match="waits"), NoWaiting():
-        PGCDQuery(*model(), HORIZON).start(3)._steps.scores()  # as the mode would notice
+        product(*model(), HORIZON).start(3)._steps.scores()  # as the mode would notice
 
 
 @pytest.mark.parametrize("model", [simple, lambda: simple("monarch"), exact_length])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_a_step_stays_on_its_device(model, dtype):
     """With every table and row on a stand-in for a GPU, which refuses operands on two devices and answers no questions."""
-    query = fixed_shapes(*model(), HORIZON, dtype).start(3, HORIZON - 1)
+    query = padded(*model(), HORIZON, dtype=dtype).start(3, HORIZON - 1)
     with FakeTensorMode(), Sliced():
 
         def put(thing):
@@ -137,18 +133,19 @@ def test_a_step_stays_on_its_device(model, dtype):
                 setattr(out, name, put(value))
             return out
 
-        steps, tables, table = moved(query._steps), moved(query._tables), moved(query._emission)
-        steps._tables, steps.edges = tables, moved(steps.edges)
-        tables.hmm, tables.emission, tables.device = moved(query.hmm), table, CUDA
-        tables.hmm.right, tables.hmm.inputs = query.hmm.right.map(put), query.hmm.inputs.map(put)
-        steps._move = Transition(tables.hmm.transition.T, tables.dtype)
+        steps, tables, table = moved(query._steps), moved(query._tables), moved(query._tables.tokens)
+        steps._tables, steps.edges, steps._table = tables, moved(steps.edges), table
+        tables.backward, tables.tokens, tables.device = moved(tables.backward), table, CUDA
+        steps._chain = tables.chain = moved(query.factor)
+        tables.chain.right, tables.chain.inputs = query.factor.right.map(put), query.factor.inputs.map(put)
+        steps._move = tables.chain.right.T.map(lambda t: put(t).double())
         table._rows = torch.empty(12, 6, dtype=table.dtype, device=CUDA)
         table._blocks = [lambda x: x @ table._rows.T]
-        now, tokens, moving = steps.rows, torch.empty(3, dtype=torch.long, device=CUDA), put(ALL)
+        now, tokens, moving = steps._rows, torch.empty(3, dtype=torch.long, device=CUDA), put(ALL)
         for _ in range(3):
             now = steps.moved(now, tokens, moving)
             found = steps.scored(now)
-        assert {x.device for x in (*now, *found[:4], found.lost)} == {CUDA}
+        assert {x.device for x in (*now, *found)} == {CUDA}
         with pytest.raises(RuntimeError, match="device"):
             steps.moved(now, torch.empty(3, dtype=torch.long), moving)
 
@@ -157,7 +154,7 @@ def test_a_step_stays_on_its_device(model, dtype):
 def test_steps_are_those_of_the_other_query(model):
     hmm, fa = model()
     budgets = torch.tensor([HORIZON - 1, HORIZON - 3, HORIZON - 1])
-    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (PGCDQuery, fixed_shapes)]
+    queries = [kind(hmm, fa, HORIZON).start(3, budgets) for kind in (product, padded)]
     for a, b in zip(*(steps(query, TOKENS) for query in queries), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
     for query in queries:
@@ -170,10 +167,10 @@ def test_steps_are_those_of_the_other_query(model):
 
 
 def test_tokens_outside_the_vocabulary_are_told_of_before_a_score_is_given():
-    query = fixed_shapes(*simple(), HORIZON).start(2)
+    query = padded(*simple(), HORIZON).start(2)
     with pytest.raises(VocabularyMismatch):
         query.advance(torch.tensor([0, 12]))
-    query._steps.advance(torch.tensor([0, 12]), ALL[:2])  # as on a device, where nothing is read back
+    query._steps.advance_some(torch.tensor([0, 12]), ALL[:2])  # as on a device, where nothing is read back
     with pytest.raises(VocabularyMismatch, match="outside"):
         query.lookahead()
     assert query.start(2).lookahead().shape == (2, 12)
@@ -189,7 +186,7 @@ def test_scores_lost_to_the_range_of_the_precision_are_recovered():
     )
     fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [1], 2), (2, [0, 1], 2)], 0, [2], 2)
     for n in (3, 8):
-        a, b = (kind(hmm, fa, n).start(1) for kind in (PGCDQuery, fixed_shapes))
+        a, b = (kind(hmm, fa, n).start(1) for kind in (product, padded))
         for token in (0, 1):
             torch.testing.assert_close(a.log_weights(), b.log_weights(), rtol=1e-9, atol=1e-9)
             for query in (a, b):
@@ -199,7 +196,7 @@ def test_scores_lost_to_the_range_of_the_precision_are_recovered():
 def test_an_automaton_that_is_not_deterministic_is_refused():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, 0, 1)], 0, [1], 2)
     with pytest.raises(CircuitError, match="determin"):
-        fixed_shapes(tt.HMM.random(2, 2), fa, 3)
+        padded(tt.HMM.random(2, 2), fa, 3)
 
 
 def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
@@ -224,7 +221,7 @@ def test_on_a_gpu_the_scores_are_those_of_the_processor(transition, captured):
     hmm, fa = simple(transition, torch.float32)
     exact = tt.pgcd(hmm, fa, HORIZON).start(3)
     query = tt.pgcd(hmm.to("cuda"), fa, HORIZON).start(3)
-    assert query.fixed_shapes
+    assert query.padded
     if captured:
         query.capture()
     for a, b in zip(steps(exact, TOKENS), steps(query, TOKENS), strict=True):
@@ -258,8 +255,8 @@ def test_other_queries_run_on_a_gpu(memory):
     hmm, fa = simple("dense", torch.float64)
     nfa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [1], 1), (1, [0, 1], 2)], 0, [2], 12)
     for automaton in (fa, nfa):
-        a = PGCDQuery(hmm, automaton, HORIZON, memory=memory).start(3)
-        b = PGCDQuery(hmm.to("cuda"), automaton, HORIZON, memory=memory).start(3)
+        a = product(hmm, automaton, HORIZON, memory=memory).start(3)
+        b = product(hmm.to("cuda"), automaton, HORIZON, memory=memory).start(3)
         for x, y in zip(steps(a, TOKENS % 2), steps(b, TOKENS % 2), strict=True):
             torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
 

@@ -9,8 +9,7 @@ from counting import HANGS
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import tractile as tt
-from tractile.inference import threads
-from tractile.inference.next_token.guide_query import GuideQuery
+from tractile.inference import ProductQuery, threads
 from tractile.inference.smc import LookaheadProposal, importance_sampling
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
@@ -83,9 +82,9 @@ def test_beams_and_speculation(network):
 def test_the_logits_processor_reads_a_small_hmm_with_one_thread(network, monkeypatch):
     """The model's own threads are not its business."""
     seen = set()
-    advance = GuideQuery.log_lookahead
+    advance = ProductQuery.log_lookahead
     monkeypatch.setattr(
-        GuideQuery, "log_lookahead", lambda self: (seen.add(torch.get_num_threads()), advance(self))[1]
+        ProductQuery, "log_lookahead", lambda self: (seen.add(torch.get_num_threads()), advance(self))[1]
     )
     processor = tt.ConstraintLogitsProcessor(FA, HMM, max_new_tokens=4)
     processor(torch.tensor([[1]]), torch.zeros(1, 4))
@@ -97,7 +96,7 @@ def test_the_logits_processor_reads_a_small_hmm_with_one_thread(network, monkeyp
 
 
 def test_larger_models_and_hmms_keep_the_threads(network, monkeypatch):
-    monkeypatch.setattr(threads, "SMALL", HMM.hidden * (HMM.hidden + HMM.vocab_size))
+    monkeypatch.setattr(threads, "SMALL", sum(p.numel() for p in HMM.parameters()))
     with threads_of(network) as seen:  # of some hundred parameters
         ask(network)
     assert seen == {2}

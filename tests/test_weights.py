@@ -7,9 +7,8 @@ import tractile as tt
 from tractile.circuits import mixture
 from tractile.circuits.builders import factorised
 from tractile.circuits.chain import Chain
-from tractile.circuits.weighted_hmm import WeightedHMM
-from tractile.errors import EvidenceError, FormatError, ShapeError
-from tractile.inference import Log, Trainable
+from tractile.errors import EvidenceError, ShapeError
+from tractile.inference import Trainable
 from tractile.inference.smc import importance_sampling
 from tractile.inference.smc.resampling import multinomial, without_replacement
 from tractile.layers import Categorical, Dense, Gaussian, Identity, Monarch
@@ -62,31 +61,6 @@ def test_a_transpose_is_the_operator_of_the_same_weights():
         assert torch.equal(one.T.dense(), one.dense().T)
         assert one.T.shape == one.shape[::-1]
         assert torch.equal(one.T.T.dense(), one.dense())
-
-
-# ------------------------------------------------------------------------------------------------ an HMM with weights
-
-
-def test_the_weights_of_an_hmm_count_in_every_query():
-    hmm, weights = tt.HMM.random(3, 4, seed=1, dtype=torch.float64), logs(0.2, 0.5, 1.0, 0.7)
-    weighted, x = WeightedHMM(hmm, weights), torch.tensor([[0, 3, 2], [1, 1, -1]])
-    soft = weights.exp().expand(1, 3, 4)
-    expected = hmm.log_prob(x[:1]) + weights[x[0]].sum()
-    assert torch.allclose(tt.log_marginal(weighted, x[:1]), expected)
-    assert torch.allclose(tt.log_marginal(weighted, x[:1], semiring=Log()), expected)
-    assert torch.allclose(weighted.log_prob(x[:1]), expected)
-    assert torch.allclose(tt.partition(weighted, n=3), tt.log_marginal(hmm, soft)[0])
-    assert torch.equal(weighted.emission_probs, hmm.emission_probs)
-
-
-def test_a_weighted_hmm_moves_as_a_whole_and_is_not_saved_in_part(tmp_path):
-    weighted = WeightedHMM(tt.HMM.random(3, 4, seed=1, dtype=torch.float64), logs(0.2, 0.5, 1.0, 0.7))
-    moved = weighted.to(dtype=torch.float32)
-    assert moved.base.emission_probs.dtype == moved.emission_probs.dtype == torch.float32
-    assert torch.allclose(tt.partition(moved, n=2), tt.partition(weighted, n=2), atol=1e-6)
-    for save in (weighted.save, weighted.save_pretrained):
-        with pytest.raises(FormatError, match="save its `base`"):
-            save(tmp_path / "hmm")
 
 
 # ------------------------------------------------------------------------------------------------ resampling

@@ -205,20 +205,20 @@ def queries_of_a_circuit():
 
 
 CALLS = {
-    masks_of_a_schema: {"constraints/automata": 7385, "constraints/lifting": 60, "constraints/masks": 2259},
-    distances_of_a_schema: {"constraints/automata": 3836, "constraints/lifting": 21131},
+    masks_of_a_schema: {"constraints/automata": 7385, "constraints/lifting": 74, "constraints/masks": 2259},
+    distances_of_a_schema: {"constraints/automata": 3424, "constraints/lifting": 14826},
     queries_of_a_schema: {"circuits": 420, "layers": 78, "inference/next_token": 2054},
     masks_of_many_schemas: {
         "constraints/automata": 12398,
-        "constraints/lifting": 228,
-        "constraints/masks": 2854,
+        "constraints/lifting": 260,
+        "constraints/masks": 2549,
         "circuits": 2,
     },
     lookahead_within_memory: {
         "constraints/automata": 415,
         "constraints/lifting": 170,
         "circuits": 212,
-        "layers": 171,
+        "layers": 191,
         "inference/next_token": 3363,
     },
     samplers: {
@@ -226,16 +226,16 @@ CALLS = {
         "constraints/lifting": 668,
         "constraints/masks": 732,
         "circuits": 228,
-        "layers": 208,
+        "layers": 692,
         "inference/next_token": 5432,
         "inference/smc": 7391,
     },
-    queries_of_a_circuit: {"circuits": 750, "layers": 1617, "inference/queries": 599},
+    queries_of_a_circuit: {"circuits": 750, "layers": 2128, "inference/queries": 599},
     lookahead_of_a_regex: {
         "constraints/automata": 365,
         "constraints/lifting": 74,
         "circuits": 103,
-        "layers": 95,
+        "layers": 111,
         "inference/next_token": 696,
     },
 }

@@ -4,7 +4,7 @@
     p_hmm(attribute, C | x_≤t) = w_0 Π_{s≤t} w(x_s) · E_hmm[1_C Π_{s>t} w(x_s) | x_≤t]
 
 A text has the attribute if none of its tokens speaks against it, each independently with probability 1 − w (a noisy AND). The
-expectation is the backward message of P-GCD with w in the emission (:mod:`tractile.circuits.weighted_hmm`): as fast as without
+expectation is the backward message of P-GCD with w in the emission : as fast as without
 an attribute.
 """
 
@@ -18,8 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from tractile.circuits import HMM
-from tractile.circuits.weighted_hmm import WeightedHMM
+from tractile.circuits import HMM, Chain
 from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference.arguments import not_negative, whole
 from tractile.lm.base import LanguageModel, fingerprint_of
@@ -129,9 +128,18 @@ class Attribute:
         made: LanguageModel = weighted
         return made
 
-    def guide(self, hmm: HMM) -> HMM:
-        """Return the HMM whose lookahead is the probability of constraint and attribute together."""
-        return WeightedHMM(hmm, self.token_log_weights)
+    def guide(self, hmm: HMM) -> Chain:
+        """Return the chain p_hmm(x) Π_t w(x_t), whose lookahead is the probability of constraint and attribute together.
+
+        The weights of past tokens are in both parts of the ratio, and so in neither.
+        """
+        if len(self.token_log_weights) != hmm.vocab_size:
+            raise VocabularyMismatch(
+                f"Attribute: {len(self.token_log_weights)} weights for the {hmm.vocab_size} tokens of the HMM"
+            )
+        weights = self.token_log_weights.exp().to(hmm.emission_probs)
+        made = Chain(hmm.initial, hmm.left, hmm.inputs.reweighted(weights), hmm.right, hmm.final)
+        return made.for_vocabulary(hmm.vocabulary_fingerprint)
 
 
 class _Weighted:

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     import networkx as nx
     from automata.fa.fa import FA
 
-    from ..automaton import Automaton
-
 Edge = tuple[int, int | Sequence[int], int]
 Edges = tuple[list[Edge], list[int], list[int], int]
+TokenEdge = tuple[int, int, list[int]]  # source, target, tokens
 
 
 _FROM_EDGES = "Automaton.from_edges"
@@ -59,21 +58,17 @@ def from_edges(
     return StateGraph(np.array(triples, np.int64).reshape(-1, 3), starts, accepts, num_states), token_class
 
 
-def to_networkx(automaton: Automaton) -> nx.MultiDiGraph:
-    """Make a MultiDiGraph with an edge for each pair of states; ``tokens`` on edges, ``start`` and ``accept`` on nodes."""
+def to_networkx(graph: StateGraph, edges: list[TokenEdge], **attributes: Any) -> nx.MultiDiGraph:
+    """Make a networkx graph with ``start`` and ``accept`` on nodes, ``tokens`` on edges, and attributes of its own."""
     import networkx as nx
 
-    graph = nx.MultiDiGraph(
-        vocab_size=automaton.vocab_size,
-        eos_token_id=automaton.eos_token_id,
-        vocabulary_fingerprint=automaton.vocabulary_fingerprint,
-    )
-    starts, accepts = set(automaton.start_states), set(automaton.accept_states)
-    for s in range(automaton.num_states):
-        graph.add_node(s, start=s in starts, accept=s in accepts)
-    for s, d, tokens in automaton.edges():
-        graph.add_edge(s, d, tokens=tokens)
-    return graph
+    out: nx.MultiDiGraph = nx.MultiDiGraph(**attributes)
+    starts, accepts = set(graph.start), set(graph.accept)
+    for s in range(graph.num_states):
+        out.add_node(s, start=s in starts, accept=s in accepts)
+    for s, d, tokens in edges:
+        out.add_edge(s, d, tokens=tokens)
+    return out
 
 
 def from_networkx(graph: nx.DiGraph, vocab_size: int | None = None) -> Edges:
@@ -95,25 +90,25 @@ def from_networkx(graph: nx.DiGraph, vocab_size: int | None = None) -> Edges:
     return edges, starts, accepts, size
 
 
-def to_automata(automaton: Automaton) -> FA:
+def to_automata(graph: StateGraph, edges: list[TokenEdge], vocab_size: int) -> FA:
     """Make a DFA or NFA of the automata-lib package (extra ``automata``), whose symbols are the token ids as text."""
     from automata.fa.dfa import DFA
     from automata.fa.nfa import NFA
 
-    moves: dict[int, dict[str, set[int]]] = {s: {} for s in range(automaton.num_states)}
-    for s, d, tokens in automaton.edges():
+    moves: dict[int, dict[str, set[int]]] = {s: {} for s in range(graph.num_states)}
+    for s, d, tokens in edges:
         for t in tokens:
             moves[s].setdefault(str(t), set()).add(d)
     common: dict[str, Any] = {
-        "input_symbols": set(map(str, range(automaton.vocab_size))),
-        "final_states": set(automaton.accept_states),
+        "input_symbols": set(map(str, range(vocab_size))),
+        "final_states": set(graph.accept),
     }
-    if automaton.is_deterministic:
+    if len(graph.start) == 1 and all(len(d) == 1 for row in moves.values() for d in row.values()):
         table: Any = {s: {t: next(iter(d)) for t, d in row.items()} for s, row in moves.items()}
-        states, start = set(range(automaton.num_states)), automaton.start_states[0]
+        states, start = set(moves), graph.start[0]
         return DFA(states=states, transitions=table, initial_state=start, allow_partial=True, **common)
-    fresh = automaton.num_states  # automata-lib has one start state: a new one with ε to all start states
-    ways: dict[int, dict[str, set[int]]] = {**moves, fresh: {"": set(automaton.start_states)}}
+    fresh = graph.num_states  # automata-lib has one start state: a new one with ε to all start states
+    ways: dict[int, dict[str, set[int]]] = {**moves, fresh: {"": set(graph.start)}}
     return NFA(states=set(range(fresh + 1)), transitions=ways, initial_state=fresh, **common)
 
 

@@ -7,15 +7,12 @@ made inside ``torch.func`` transforms and compiled code.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from huggingface_hub import ModelHubMixin, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
 from ...errors import FormatError
-
-if TYPE_CHECKING:
-    from ..hmm import HMM
 
 FILES = [
     "config.json",
@@ -26,10 +23,16 @@ FILES = [
 ]
 
 
+class Saves(Protocol):
+    """A model that writes itself into a directory."""
+
+    def save_pretrained(self, directory: Path) -> None: ...
+
+
 class Hub(ModelHubMixin, library_name="tractile", tags=["hidden-markov-model", "controlled-generation"]):
     """An HMM with its model card, in the form that the mixin uploads."""
 
-    def __init__(self, hmm: HMM, card: str | None = None) -> None:
+    def __init__(self, hmm: Saves, card: str | None = None) -> None:
         self.hmm, self.card = hmm, card
 
     def _save_pretrained(self, save_directory: Path) -> None:

@@ -109,7 +109,7 @@ def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> Circuit | Chai
             circuit.product(layer, *children)
         else:
             raise FormatError(f"expected a layer, found {layer!r}")
-    if config["root"] not in circuit.graph:
+    if config["root"] not in circuit:
         raise FormatError(f"the root is node {config['root']}, which is not there")
     circuit.root = config["root"]
     return circuit

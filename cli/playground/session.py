@@ -27,8 +27,7 @@ from ...decoding.request import KINDS, build_constraint
 from ...errors import EvidenceError, FormatError
 from ...inference import gcd, pgcd
 from ...inference.arguments import whole
-from ...inference.next_token.coarse import CoarseQuery
-from ...inference.next_token.pgcd_query import PGCDQuery
+from ...inference.next_token.product_query import ProductQuery
 from ...inference.smc import LookaheadProposal, Posterior, smc
 from ...inference.smc.trace import END
 from ...lm import CircuitLM, LanguageModel
@@ -67,7 +66,7 @@ class Session:
         self.limits.check_size(text)
         constraint, fa = self.limits.run(lambda: self._built(kind, text))
         self._mask = self.limits.run(lambda: gcd(fa, budget).start(1))
-        self._guide: PGCDQuery | CoarseQuery | None = None
+        self._guide: ProductQuery | None = None
         self._free: CircuitLM | None = None
         if self.hmm is not None:
             hmm = self.hmm
@@ -82,7 +81,7 @@ class Session:
             "fewest": self.limits.run(lambda: fa.fewest_after([])),
             "narrowed": [str(cut) for cut in constraint.narrowed],
             "hmm": self._guide is not None,
-            "coarse": isinstance(self._guide, CoarseQuery),
+            "coarse": self._guide is not None and self._guide.coarse,
             "automaton": self._picture and self._picture.to_dict(),
         }
 

@@ -13,7 +13,8 @@ calls. The search leaves out
   state: being inside saves no more;
 - positions from which the region cannot end in this token, until higher costs are asked for;
 - crossings that by lower bounds cost at least what is asked for (``lower_bounds.py``);
-- in free text, positions that letters bring no nearer to its end (``text_crossings.py``).
+- in free text, positions that letters bring no nearer to its end (``text_crossings.py``);
+- where a token must end with the region, all ways but one of the fewest tokens.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class Crossing(InText):
     def _find(self, cost: int) -> None:
         """Find the ways of one cost. A search that is given up goes on here at the next call."""
         here, done, crossings = self._here, self._done, self.crossings
-        while True:
+        while not (self.bottom and self._ends):  # one way to its end is enough
             if crossings.left < 0:
                 raise Exhausted
             if not crossings.visited % TOGETHER:
@@ -197,6 +198,7 @@ class Crossing(InText):
                 done[1] += 1
             else:
                 return
+        self.closed = True
 
     def _visit(self, local: Local, node: int, cost: int) -> None:
         """Go on from a position, unless it has been visited."""

@@ -10,8 +10,8 @@ where a node says how far a token has been read (``token_dag.py``) and crossings
 A search is given up after ``most_positions`` positions. Then an upper bound stands (see :class:`Distances`): the best of the
 completion and of texts whose members come in one order. What was asked before changes no answer. Lower bounds keep
 searches short (``lower_bounds.py``): nearly always they are the distance of an object or one less. Searches are given up for
-objects with a dozen or more required members, if the bounds differ, since they visit all sets of seen members; and for texts
-that registers follow byte by byte, such as patterns with counters and names that must differ.
+objects with a dozen or more required members, where all sets of seen members are visited: within other values, or if the lower
+bound is too low; and for texts that registers follow byte by byte, such as patterns with counters and names that must differ.
 
 A vocabulary need not have every byte as a token: then bounds may be ``UNREACHABLE`` where the search still finds an answer.
 """

@@ -70,16 +70,11 @@ class FoldedCircuit:
     vocab_sizes: dict[int, int]
     root: int
     device: torch.device  # where its parameters are
-    made_of: list[Any]  # the layer of every node of the graph when it was planned
+    num_layers: int  # of the circuit when it was planned
 
     def fits(self, circuit: Circuit) -> bool:
-        """Return whether the circuit still has these nodes, layers and root."""
-        now = circuit.graph.nodes.values()
-        return (
-            self.root == circuit.root
-            and len(self.made_of) == len(now)
-            and all(layer is data["layer"] for layer, data in zip(self.made_of, now, strict=True))
-        )
+        """Return whether the circuit still has this root and no further nodes."""
+        return (self.root, self.num_layers) == (circuit.root, circuit.num_layers)
 
 
 def folded(circuit: Circuit) -> FoldedCircuit:
@@ -105,8 +100,9 @@ def folded(circuit: Circuit) -> FoldedCircuit:
         layers: list[list[Any]] = [[circuit.layer(node) for node in group.nodes] for group in plan.groups]
         variables = [[min(circuit.scope(node), default=-1) for node in group.nodes] for group in plan.groups]
         sizes = circuit.vocab_sizes()
-        made_of = [data["layer"] for data in circuit.graph.nodes.values()]
-        known = FoldedCircuit(plan, layers, variables, sizes, circuit.root, circuit.device, made_of)
+        known = FoldedCircuit(
+            plan, layers, variables, sizes, circuit.root, circuit.device, circuit.num_layers
+        )
         circuit.__dict__["_folded"] = known
     return known
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from .edge_labels import EdgeLabels
-from .emission_table import ragged_arange
+from .token_scores import ragged_arange
 
 GATHERED = (
     2000  # on a GPU, gathering one emission column costs about as much as scoring this many tokens densely

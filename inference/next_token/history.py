@@ -10,6 +10,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from ...errors import EvidenceError
+
+NO_ROWS = "the query has no rows yet: call start(batch=…) first"
 KEPT_STEPS = 32  # tokens that can be taken back without replaying the prefix
 KEPT_BYTES = 1 << 26  # of the states kept for that
 
@@ -28,6 +31,7 @@ class History:
     def __init__(self) -> None:
         self.tokens: Int[Tensor, "batch length"] = torch.zeros(0, 0, dtype=torch.long)
         self.budgets: Int[Tensor, " batch"] = torch.zeros(0, dtype=torch.long)
+        self._has_rows = False
         self._made: dict[str, Any] = {}  # queries without rows, shared by all copies
         self._begun: dict[str, tuple[Any, int]] = {}  # copies with rows, and the tokens each has read
 
@@ -39,7 +43,7 @@ class History:
 
     def begin(self, budgets: Int[Tensor, " batch"]) -> None:
         """Begin one empty prefix per budget."""
-        self.budgets, self._begun = budgets.clone(), {}
+        self.budgets, self._begun, self._has_rows = budgets.clone(), {}, True
         self.tokens = torch.zeros(len(budgets), 0, dtype=torch.long, device=budgets.device)
 
     def append(self, tokens: Int[Tensor, " batch"]) -> None:
@@ -71,7 +75,12 @@ class History:
             self._made[name] = other._made[name]
 
     def query(self, name: str, make: Callable[[], Q]) -> Q:
-        """Return the query of this name, making it if needed, after it has read all tokens."""
+        """Return the query of this name, making it if needed, after it has read all tokens.
+
+        Raises :class:`EvidenceError` before rows begin.
+        """
+        if not self._has_rows:
+            raise EvidenceError(NO_ROWS)
         if name in self._begun:
             query, read = self._begun[name]
         else:
@@ -87,7 +96,7 @@ class Trail:
     """A stack of the states before each of the last tokens, newest last, for rollback.
 
     It keeps at most :data:`KEPT_STEPS` states and about :data:`KEPT_BYTES` bytes. A state has ``nbytes`` and
-    ``select(rows)``, and is never changed in place.
+    ``selected(rows)``, and is never changed in place.
     """
 
     def __init__(self) -> None:
@@ -134,4 +143,4 @@ class Trail:
             if rows is None:
                 return entry
             self.select(rows)  # the selection also applies to the older states
-            return entry.select(rows)
+            return entry.selected(rows)

@@ -7,9 +7,9 @@
     q.rollback(n), q.fork()            take tokens back, or try some on a copy
     q.validate(drafts), q.forced()     how many drafted tokens are allowed, and which tokens must come
 
-Implementations: :class:`~.generic.NextToken` (any chain and semiring), :class:`~.gcd.GCDQuery` (masks of an automaton, GCD
-and LCD), :class:`~.pgcd.PGCDQuery` (HMM × automaton) and :class:`~.coarse.CoarseQuery` (an exact mask, and P-GCD with a
-smaller automaton). All pass one contract test. Tensors are batch first: one row per prefix.
+Implementations: :class:`~.generic.NextToken` (any chain and semiring), :class:`~.gcd.GCDQuery` (masks of an automaton, GCD and
+LCD) and :class:`~.product_query.ProductQuery` (chain × automaton). All pass one contract test. Tensors are batch first: one row
+per prefix.
 """
 
 from __future__ import annotations

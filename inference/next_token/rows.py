@@ -23,6 +23,7 @@ from ...errors import (
 )
 from ..arguments import each_whole, whole
 from ..semirings.base import Boolean, MaxProduct, Semiring
+from .history import NO_ROWS
 from .protocol import Budgets, NextTokenQuery, Tokens
 
 UNLIMITED = 2**31  # tokens left if no budget applies
@@ -40,7 +41,7 @@ class Copied:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in _ROWS:
-            raise EvidenceError("the query has no rows yet: call start(batch=…) first")
+            raise EvidenceError(NO_ROWS)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __copy__(self) -> Self:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import log
+from math import log, prod
 
 import torch
 from torch import Tensor
@@ -199,6 +199,10 @@ class Real(Semiring[Scaled]):
         axes = _scaled_axes(out.shape, columns)
         return lost.any(axes, keepdim=True) if axes else lost
 
+    def least(self, dtype: torch.dtype) -> float:
+        """Return the smallest accurate entry of a column whose largest is one; a column with less is marked."""
+        return _LEAST[dtype]
+
     def _smallest(self, matrix: Tensor) -> float:
         """Return the smallest positive entry of a matrix of weights, which is looked for once."""
         base = matrix if matrix._base is None else matrix._base
@@ -280,15 +284,26 @@ class Real(Semiring[Scaled]):
         return Scaled(_gather(x.mantissa, index, axis), e, x.ops_since_rescale)
 
     def incidence(self, x: Scaled, matrix: Incidence, axis: int) -> Scaled:
-        """Multiply by an incidence matrix along an axis, as one sparse matrix product where the axis shares one exponent."""
+        """Multiply by an incidence matrix along an axis, as one sparse matrix product where each slice has one exponent."""
         x = _rescale(x)
         m, e = x.mantissa, x.exponent
-        if e.shape[axis] != 1 or transformed(m) or shape_only(m):
+        if e.shape[axis] not in (1, e.numel()) or transformed(m) or shape_only(m):
             return super().incidence(x, matrix, axis)
-        front = m.movedim(axis, 0)
-        product = torch.sparse.mm(matrix.sparse(m.dtype, m.device), front.reshape(front.shape[0], -1))
-        exponent = e.expand(*e.shape[:axis], matrix.shape[0], *e.shape[axis + 1 :])
-        return _normalise(product.view(-1, *front.shape[1:]).movedim(0, axis), exponent)
+        sparse = matrix.sparse(m.dtype, m.device)
+        shape = list(e.shape)
+        shape[axis] = matrix.shape[0]
+        if e.shape[axis] == 1:
+            return _normalise(_times(sparse, m, axis), e.expand(shape))
+        places = sparse.indices()
+        exponents = e.reshape(-1).index_select(0, places[1])
+        top = e.new_full((matrix.shape[0],), -torch.inf).scatter_reduce(0, places[0], exponents, "amax")
+        weight = _shrink(m.new_ones(1), exponents - finite(top).index_select(0, places[0]))
+        shares = torch.sparse_coo_tensor(
+            places, weight, matrix.shape, is_coalesced=True, check_invariants=False
+        )
+        out, top = _times(shares, m, axis), top.view(shape)
+        lost = self._lost(out, top.shape, lambda: _times(sparse, _ones(m), axis) > 0)
+        return _normalise(out, _marked(top, lost))
 
     def permute(self, x: Scaled, order: Sequence[int]) -> Scaled:
         return Scaled(x.mantissa.permute(list(order)), x.exponent.permute(list(order)), x.ops_since_rescale)
@@ -325,6 +340,60 @@ class Real(Semiring[Scaled]):
 
     def device(self, x: Scaled) -> torch.device:
         return x.device
+
+
+def _times(matrix: Tensor, x: Tensor, axis: int) -> Tensor:
+    """Multiply by a sparse matrix along an axis."""
+    front = x.movedim(axis, 0)
+    product: Tensor = torch.sparse.mm(matrix, front.reshape(len(front), prod(front.shape[1:])))
+    return product.view(-1, *front.shape[1:]).movedim(0, axis)
+
+
+FLOOR = 1e-30
+"""The least positive entry of a column in :class:`Floored`, as a share of its largest."""
+
+
+class Floored(Real):
+    """Real within a tolerance: positive entries below :data:`FLOOR` times the largest of their column are raised to it.
+
+    For guides, whose scores need not be exact: nothing is marked, so nothing is computed again.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> from tractile.inference.semirings.scaled_real import Floored
+    >>> hmm = tt.HMM([0.5, 0.5], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1e-20, 1.0]])
+    >>> tt.log_marginal(hmm, torch.zeros(1, 2, dtype=torch.long), semiring=Floored()).exp()
+    tensor([0.5000], dtype=torch.float64)
+    """
+
+    def least(self, dtype: torch.dtype) -> float:
+        return 0.0
+
+    def _lost(self, *args: object, **kwargs: object) -> None:
+        return None
+
+    def _applied(self, matrix: Tensor, x: Scaled, axis: int) -> Scaled:
+        m = x.mantissa
+        out = along(matrix, m, axis)
+        zeros = out.numel() and float(out.amin()) <= 0
+        if zeros and self._smallest(matrix) * float(_smallest(m)) < _TINY[out.dtype]:
+            truth = along(_ones(matrix), _ones(m), axis) > 0
+            out = torch.where(truth, out.clamp(min=FLOOR), out)
+        return x.contracted(out)
+
+    def mul(self, a: Scaled, b: Scaled) -> Scaled:
+        """Multiply in float64, since two entries near the bound have a product below the range of float32."""
+        wide = (Scaled(x.mantissa.double(), x.exponent, x.ops_since_rescale) for x in (a, b))
+        found = self.rescaled(super().mul(*wide))
+        return Scaled(
+            found.mantissa.to(torch.promote_types(a.mantissa.dtype, b.mantissa.dtype)), found.exponent
+        )
+
+    def rescaled(self, x: Scaled) -> Scaled:
+        x = _rescale(x)
+        return Scaled(torch.where(x.mantissa > 0, x.mantissa.clamp(min=FLOOR), 0), x.exponent)
 
 
 def _scaled_axes(mantissa: torch.Size, exponent: torch.Size) -> tuple[int, ...]:

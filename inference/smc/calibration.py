@@ -21,8 +21,7 @@ import numpy as np
 import torch
 
 from ...circuits.automaton import Automaton
-from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import parameters_of
+from ...circuits.chain import Chain
 from ...errors import EvidenceError
 from ...layers.functorch_utils import version
 from .loop import run_requests
@@ -40,7 +39,7 @@ SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
 
 _kept: weakref.WeakKeyDictionary[object, dict[Hashable, Strength]] = weakref.WeakKeyDictionary()
-_names: weakref.WeakKeyDictionary[HMM, tuple[Hashable, str]] = weakref.WeakKeyDictionary()
+_names: weakref.WeakKeyDictionary[Chain, tuple[Hashable, str]] = weakref.WeakKeyDictionary()
 
 
 def settle(requests: Sequence[Request]) -> None:
@@ -179,9 +178,9 @@ def _automaton_name(fa: Automaton) -> Hashable:
     return name
 
 
-def _hmm_name(hmm: HMM) -> str:
+def _hmm_name(hmm: Chain) -> str:
     """Return a digest of a sample of the parameters, the same for equal HMMs."""
-    tensors = parameters_of(hmm)
+    tensors = hmm.parameters()
     versions = tuple(version(tensor) for tensor in tensors)
     if hmm not in _names or None in versions or _names[hmm][0] != versions:
         out = hashlib.sha256()

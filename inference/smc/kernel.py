@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from ...circuits.hmm import HMM
+from ...circuits.chain import Chain
 from ...errors import EvidenceError, NoParticleSurvived
 from ...lm.base import LanguageModel, Prompt
 from .arguments import ConstraintLike
@@ -115,7 +115,7 @@ def a_kernel(
     prompt: Prompt,
     fa: ConstraintLike | None,
     proposal: str | Proposal | None,
-    hmm: HMM | str | Path | None,
+    hmm: Chain | str | Path | None,
     cut: Cut | None,
     *,
     steered: bool = False,

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ...circuits.hmm import HMM
+from ...circuits.chain import Chain
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import whole
 from .arguments import ConstraintLike, PotentialLike
@@ -25,7 +25,7 @@ def mcmc(
     prompt: Prompt,
     fa: ConstraintLike | None,
     proposal: str | Proposal | None = None,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     samples: int = 100,
     max_new_tokens: int = 64,
     seed: int = 0,
@@ -95,7 +95,7 @@ def resample_move(
     prompt: Prompt,
     fa: ConstraintLike | None,
     proposal: str | Proposal | None = None,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,

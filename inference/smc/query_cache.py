@@ -13,13 +13,11 @@ from copy import copy
 from typing import Any
 
 from ...circuits.automaton import Automaton
-from ...circuits.hmm import HMM
-from ...circuits.weighted_hmm import parameters_of
+from ...circuits.chain import Chain
 from ...layers.functorch_utils import version
-from ..next_token.coarse import CoarseQuery
 from ..next_token.gcd import GCDQuery, gcd, lcd
 from ..next_token.pgcd import GUIDE_TOLERANCE, pgcd
-from ..next_token.pgcd_query import PGCDQuery
+from ..next_token.product_query import ProductQuery
 
 _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
 
@@ -37,22 +35,20 @@ def keeping(memory: int) -> Iterator[None]:
         _memory.reset(token)
 
 
-def guided(hmm: HMM, fa: Automaton, horizon: int) -> PGCDQuery | CoarseQuery:
-    """Return :func:`pgcd` for guiding a sampler; kept with the automaton for this horizon and these parameters of the HMM.
+def guided(chain: Chain, fa: Automaton, horizon: int) -> ProductQuery:
+    """Return :func:`pgcd` for guiding a sampler; kept with the automaton for this horizon and these parameters of the chain.
 
     Each call returns an object of its own, to be started; these share tables. Parameters changed in place make a new query.
     """
-    parameters = parameters_of(hmm)
+    parameters = chain.parameters()
     versions = [version(tensor) for tensor in parameters]
     if None in versions:  # nothing says whether such parameters are untouched
-        return pgcd(hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
+        return pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
-    kept: OrderedDict[Hashable, tuple[Any, PGCDQuery | CoarseQuery]] = vars(fa).setdefault(
-        "_guided", OrderedDict()
-    )
+    kept: OrderedDict[Hashable, tuple[Any, ProductQuery]] = vars(fa).setdefault("_guided", OrderedDict())
     if key not in kept:
         # The tensors are held too, so that no other takes their identity.
-        kept[key] = parameters, pgcd(hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
+        kept[key] = parameters, pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
     kept.move_to_end(key)
     query = kept[key][1]
     while len(kept) > 1 and sum(one.nbytes for _, one in kept.values()) > _memory.get():

@@ -11,11 +11,11 @@ from jaxtyping import Bool, Int
 from torch import Generator, Tensor
 
 from ...circuits.automaton import Automaton
-from ...circuits.hmm import HMM
+from ...circuits.chain import Chain
 from ...errors import EvidenceError, VocabularyMismatch
 from ...fingerprints import FEWER_OUTPUTS, check_vocabularies
 from ...lm.base import LanguageModel, Prompt
-from ..arguments import an_hmm, not_negative, whole
+from ..arguments import a_chain, not_negative, whole
 from ..next_token.protocol import NextTokenQuery
 from .arguments import (
     a_language_model,
@@ -49,7 +49,7 @@ class Request:
     lm: LanguageModel
     prompt: Prompt
     fa: Automaton
-    hmm: HMM | None
+    hmm: Chain | None
     proposal: Proposal
     potential: Potential | None = None
     particles: int = 16
@@ -152,7 +152,7 @@ def requests(
         return broadcast(made, count, name, who)
 
     automata = each(fa, "fa", lambda one, name: compiled(one, lm, tokenizer, name))
-    hmms = each(hmm, "hmm", an_hmm)
+    hmms = each(hmm, "hmm", a_chain)
     potentials = each(potential, "potential", a_potential)
     given = {one is None: a_proposal(proposal, one) for one in hmms}
     particles, ess_threshold = (
@@ -187,7 +187,7 @@ def requests(
     ]
 
 
-def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: HMM | None) -> None:
+def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: Chain | None) -> None:
     """Raise :class:`VocabularyMismatch` if language model, constraint and HMM do not have one vocabulary."""
     name, tokenizer = "the language model", getattr(lm, "tokenizer", None)
     compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"

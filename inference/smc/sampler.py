@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
-from ...circuits.hmm import HMM
+from ...circuits.chain import Chain
 from ...lm.base import LanguageModel, Prompt
 from ..threads import one_thread
 from .arguments import ConstraintLike, PotentialLike, a_potential
@@ -44,7 +44,7 @@ def smc(
     prompt: Prompt,
     fa: ConstraintLike | None,
     proposal: str | Proposal | None = None,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
@@ -62,7 +62,7 @@ def smc(
     prompts: Sequence[Prompt],
     fa: ConstraintLike | Sequence[ConstraintLike | None] | None,
     proposal: str | Proposal | None = None,
-    hmm: HMM | str | Path | Sequence[HMM | str | Path | None] | None = None,
+    hmm: Chain | str | Path | Sequence[Chain | str | Path | None] | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
@@ -77,7 +77,7 @@ def smc(
     prompt: Prompt | None = None,
     fa: ConstraintLike | Sequence[ConstraintLike | None] | None = None,
     proposal: str | Proposal | None = None,
-    hmm: HMM | str | Path | Sequence[HMM | str | Path | None] | None = None,
+    hmm: Chain | str | Path | Sequence[Chain | str | Path | None] | None = None,
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
@@ -187,7 +187,7 @@ def importance_sampling(
     prompt: Prompt,
     fa: ConstraintLike | None,
     proposal: str | Proposal | None = None,
-    hmm: HMM | str | Path | None = None,
+    hmm: Chain | str | Path | None = None,
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,

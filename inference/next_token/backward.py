@@ -1,0 +1,221 @@
+"""Backward messages of a chain × an automaton, for every number of tokens left.
+
+Let β_r[k, s] be the total of all sequences of r tokens with which the chain goes on from state k and which the automaton accepts
+from state s. At the units, where a token is emitted,
+
+    F_0 = (R final) ⊗ accept,    F_r = R β_r,    β_{r+1}[:, s] = L Σ_{e: s → s'} b_e ∘ F_r[:, s'],
+
+with b_e = Σ_{v ∈ label(e)} B[:, v].
+
+One sweep serves every prompt, row and budget. It ends early once the messages stay the same, exactly or within a tolerance.
+
+Axes: (*units of the chain, automaton states).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...circuits.automaton import Automaton
+from ...circuits.chain import Chain
+from ...errors import MemoryTooSmall
+from ...layers import Incidence, TokenSets
+from ..engine.contract import apply, outer, total
+from ..semirings.base import Semiring
+from .edge_labels import EdgeLabels
+
+SR = Semiring[Any]
+EVERY = 4  # steps between two checks of how much the messages change
+BLOCK_ELEMENTS = 1 << 21  # numbers in the units of a block of edges, unless the block has one state
+
+
+class Block(NamedTuple):
+    """Consecutive states and the edges that leave them.
+
+    Edges of equal label and target share a pair, whose label and target are given; ``sources`` is the matrix (states × pairs) of
+    the edges.
+    """
+
+    sources: Incidence
+    label: Int[Tensor, " pairs"]
+    target: Int[Tensor, " pairs"]
+
+
+def blocks(
+    automaton: Automaton, label: Int[Tensor, " edges"], units: int, device: torch.device
+) -> Iterator[Block]:
+    """Cut the states of an automaton, whose edges are sorted by source, into blocks."""
+    states, source = automaton.num_states, automaton.edge_source
+    first = torch.searchsorted(source, torch.arange(states + 1))  # the first edge of each state
+    width, begin = max(1, BLOCK_ELEMENTS // units), 0
+    while begin < states:
+        end = int(torch.searchsorted(first, first[begin] + width, right=True)) - 1
+        end = max(begin + 1, min(end, states))
+        edges = torch.arange(int(first[begin]), int(first[end]))
+        pair, place = torch.unique(label[edges] * states + automaton.edge_target[edges], return_inverse=True)
+        sources = Incidence(source[edges] - begin, place, (end - begin, len(pair)))
+        yield Block(sources, (pair // states).to(device), (pair % states).to(device))
+        begin = end
+
+
+def label_totals(semiring: SR, chain: Chain, automaton: Automaton, labels: EdgeLabels) -> Any:
+    """Return b[:, label] = Σ_{v ∈ label} B[:, v] of the chain's input layer: (*units, labels)."""
+    number = torch.arange(len(labels.classes)).repeat_interleave(
+        torch.tensor([len(key) for key in labels.classes])
+    )
+    classes = torch.tensor([c for key in labels.classes for c in key], dtype=torch.long)
+    sets = TokenSets(number, classes, automaton.labels.tokens, len(labels.classes), trusted=True)
+    found = total(semiring, chain.inputs.times(sets), chain.device)
+    shape = semiring.shape(found)
+    return semiring.merge(found, len(shape) - 2, 2)
+
+
+class Backward:
+    """The messages F_r for r = 0, 1, … tokens after the next one, up to ``horizon`` − 1.
+
+    ``tolerance``: the error in nats that the logarithm of an entry may have where the sweep ends early, as estimated from how
+    fast the changes shrink; with 0 it ends where messages are equal. ``memory``: a limit of the bytes kept; of messages that do
+    not fit every k-th is kept and those between are computed again, with the same results. Raises :class:`MemoryTooSmall` if
+    less than two messages fit.
+    """
+
+    def __init__(
+        self,
+        semiring: SR,
+        chain: Chain,
+        automaton: Automaton,
+        labels: EdgeLabels,
+        horizon: int,
+        tolerance: float = 0.0,
+        memory: int | None = None,
+    ) -> None:
+        self._semiring, self._chain = semiring, chain
+        self._totals = label_totals(semiring, chain, automaton, labels)
+        self._blocks = list(blocks(automaton, labels.number, chain.inputs.num_units, chain.device))
+        start = (*chain.unit_final, automaton.final[0].to(chain.initial[0]))
+        found = outer(semiring, start, 1)
+        found = semiring.merge(found, semiring.ndim(found) - 2, 2)
+        self._every = self._spacing(found, horizon, memory)
+        self._kept: dict[int, Any] = {}
+        self._between: tuple[int, list[Any]] = (
+            -1,
+            [],
+        )  # the last messages computed again, and the first one's r
+        sums, change, r = [self._sums(found)], math.inf, 0
+        before = found
+        while True:
+            if r % self._every == 0:
+                self._kept[r] = found
+            if r == horizon - 1 or (r and self._settled(before, found)):
+                break
+            if tolerance and r and r % EVERY == 0:
+                change, last = self._change(before, found, *sums[-2:]), change
+                if self._rest(change, last, horizon - r) <= tolerance:
+                    break
+            before, found = found, self._before(found)
+            sums.append(self._sums(found))
+            r += 1
+        self._last = r
+        self.alive: Bool[Tensor, "lengths states"] = ~torch.stack(sums).isneginf()
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the messages in bytes."""
+        return sum(size_of(x) for x in (*self._kept.values(), *self._between[1][1:]))
+
+    def lengths(self, left: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
+        """Return the numbers of tokens after the next one, none larger than that of the last message."""
+        return (left - 1).clamp(min=0, max=self._last)
+
+    def ahead(self, after: Int[Tensor, " queries"], state: Int[Tensor, " queries"]) -> Any:
+        """Return F_after[:, state] for each pair of ``after`` and ``state``: (*units, queries)."""
+        sr, parts, order = self._semiring, list[Any](), list[Tensor]()
+        for r in after.unique().tolist():
+            here = (after == r).nonzero().squeeze(1)
+            message = self.message(r)
+            parts.append(sr.gather(message, state[here], sr.ndim(message) - 1))
+            order.append(here)
+        if len(parts) < 2:
+            return parts[0] if parts else sr.gather(self.message(0), state, len(self._chain.inputs.unit_dims))
+        both = sr.cat(parts)
+        return sr.gather(both, torch.cat(order).argsort(), sr.ndim(both) - 1)
+
+    def message(self, r: int) -> Any:
+        """Return F_r: (*units, states)."""
+        if r in self._kept:
+            return self._kept[r]
+        first = r // self._every * self._every
+        if self._between[0] != first:
+            self._between, parts = (-1, []), [self._kept[first]]
+            while len(parts) < self._every and first + len(parts) <= self._last:
+                parts.append(self._before(parts[-1]))
+            self._between = first, parts
+        return self._between[1][r - first]
+
+    def _before(self, ahead: Any) -> Any:
+        """Compute F_{r+1} from F_r."""
+        sr, last, parts = self._semiring, self._semiring.ndim(ahead) - 1, list[Any]()
+        for block in self._blocks:
+            emitted = sr.mul(sr.gather(ahead, block.target, last), sr.gather(self._totals, block.label, last))
+            parts.append(sr.incidence(emitted, block.sources, last))
+        beta = apply(sr, self._chain.left, parts[0] if len(parts) == 1 else sr.cat(parts))
+        return sr.rescaled(apply(sr, self._chain.right, beta))
+
+    def _spacing(self, message: Any, horizon: int, memory: int | None) -> int:
+        """Return the distance between messages that are kept."""
+        if memory is None or horizon * size_of(message) <= memory:
+            return 1
+        fit = memory // size_of(message)
+        if fit < 2:
+            raise MemoryTooSmall(
+                "pgcd: two backward messages do not fit `memory`", needed=2 * size_of(message), given=memory
+            )
+        every = 2
+        while -(-horizon // every) + every > fit and every * every < horizon:
+            every += 1
+        return every
+
+    # ------------------------------------------------------------ when to stop
+
+    def _sums(self, message: Any) -> Float[Tensor, " states"]:
+        """Return the logarithm of the sum over the units for each state; −∞ where all entries are zero."""
+        return self._semiring.log(self._semiring.reduce(message, range(self._semiring.ndim(message) - 1)))
+
+    def _settled(self, before: Any, found: Any) -> bool:
+        return all(torch.equal(a, b) for a, b in zip(tensors(before), tensors(found), strict=True))
+
+    def _change(self, before: Any, found: Any, low: Tensor, high: Tensor) -> float:
+        """Return the largest difference of the logarithms (nats) of two messages; infinite if their sums are far apart."""
+        if not torch.equal(alive := low.isfinite(), high.isfinite()) or not bool(alive.any()):
+            return math.inf
+        if float((high - low)[alive].abs().amax()) > 1:
+            return math.inf
+        a, b = self._semiring.log(before), self._semiring.log(found)
+        difference = (b - a).abs().masked_fill_(a.isneginf() & b.isneginf(), 0)
+        return float(difference.nan_to_num_(math.inf).amax())
+
+    @staticmethod
+    def _rest(change: float, last: float, steps: int) -> float:
+        """Estimate by how much (nats) ``steps`` more steps change the messages, from the last two changes.
+
+        The estimate is the smaller of two: the changes go on shrinking at the present rate, or they stay as they are. A message
+        is a positive linear function of the one before, so the largest change of a logarithm never grows.
+        """
+        shrinking = EVERY * change / (1 - change / last) if change < last < math.inf else math.inf
+        return min(shrinking, steps * change) if steps else 0.0
+
+
+def tensors(value: Any) -> tuple[Tensor, ...]:
+    """Return the tensors of a semiring's value."""
+    return (value,) if isinstance(value, Tensor) else (value.mantissa, value.exponent)
+
+
+def size_of(value: Any) -> int:
+    """Return the size of a semiring's value in bytes."""
+    return sum(t.nbytes for t in tensors(value))

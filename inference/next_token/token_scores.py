@@ -1,0 +1,200 @@
+"""Scores of tokens: Bᵀ x of messages x at the units of a chain, for all tokens or for those of a label.
+
+:class:`TokenScores` asks the engine. :class:`TableScores` is its fast path for an HMM in Real: the table, each token's column
+divided by its largest entry top(v), is laid out once, and the columns of labels with few tokens are gathered once.
+
+Scores are logarithms in nats, those of a table without log top(v), each with a scale for each message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...layers import Categorical, InputLayer
+from ..engine.contract import adjoint, columns, observe
+from ..semirings.base import Semiring
+from ..semirings.scaled_real import Real, Scaled
+from .edge_labels import EdgeLabels
+
+GATHER_CACHE_BYTES = 1 << 28
+BLOCK_ELEMENTS = 1 << 26  # entries of the table that are divided and packed at once
+ROWS = 32  # the number of rows that the packed layout is optimised for
+LOG2 = 0.6931471805599453
+
+Found = tuple[Tensor, Float[Tensor, " messages"]]
+
+
+class TokenScores:
+    """Bᵀ x in any semiring, for any input layer."""
+
+    def __init__(self, semiring: Semiring[Any], layer: InputLayer, labels: EdgeLabels) -> None:
+        self._semiring, self._layer, self._labels = semiring, layer, labels
+        device = next((t.device for t in layer.parameters()), torch.device("cpu"))
+        self.log_top: Float[Tensor, " vocab"] = torch.zeros(layer.vocab_size, device=device)
+
+    def all_tokens(self, x: Any) -> Found:
+        """Score every token: (messages, vocab)."""
+        return self._logs(adjoint(self._semiring, self._layer, x))
+
+    def of_label(self, x: Any, label: int) -> Found:
+        """Score the tokens of a label: (messages, tokens)."""
+        sr, table = self._semiring, self._columns(label)
+        units = list(range(sr.ndim(x) - 1))
+        one, many = len(units), len(units) + 1
+        return self._logs(sr.einsum(x, [*units, one], table, [*units, many], [many, one]))
+
+    def each(
+        self, x: Any, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
+    ) -> Tensor:
+        """Score one token of a message a line: the one at ``place`` among the tokens of these labels, joined."""
+        sr, tokens = (
+            self._semiring,
+            torch.cat([self._labels.tokens(i) for i in labels]).to(place.device)[place],
+        )
+        last = sr.ndim(x) - 1
+        return sr.log(sr.reduce(observe(sr, self._layer, sr.gather(x, message, last), tokens), range(last)))
+
+    def _columns(self, label: int) -> Any:
+        sr, found = self._semiring, None
+        for part in columns(sr, self._layer, self._labels.tokens(label).to(self.log_top.device)):
+            found = part if found is None else sr.mul(found, part)
+        return found
+
+    def _logs(self, found: Any) -> Found:
+        logs = self._semiring.log(found).T
+        return logs, logs.new_zeros(len(logs), dtype=torch.float64)
+
+
+class TableScores:
+    """Bᵀ x for a table B (H, V) in Real, its entries kept in ``dtype``."""
+
+    def __init__(
+        self, semiring: Real, layer: Categorical, labels: EdgeLabels, dtype: torch.dtype | None
+    ) -> None:
+        table = layer.weight
+        self._semiring, self._labels, self._table = semiring, labels, table
+        self.dtype, top = dtype or table.dtype, table.amax(0)
+        self.log_top = top.log()  # −inf for a token that is never emitted
+        self._divisor = torch.where(top > 0, top, 1)
+        self._gathered: dict[int, Float[Tensor, "tokens hidden"]] = {}
+        self._bytes = 0
+        width = max(1, BLOCK_ELEMENTS // len(table))
+        parts = zip(table.split(width, 1), self._divisor.split(width), strict=True)
+        self._rows: Tensor | None = None  # (V, H) on an accelerator, where columns are gathered from it
+        if table.device.type == "cpu":
+            self._blocks = [product((block / by).to(self.dtype)) for block, by in parts]
+            return
+        rows = self._rows = table.new_empty((table.shape[1], len(table)), dtype=self.dtype)
+        for part, (block, by) in zip(rows.split(width), parts, strict=True):
+            part.copy_((block / by).T)
+        self._blocks = [lambda x: x @ rows.T]
+
+    def all_tokens(self, x: Scaled) -> Found:
+        rows, scale = self._messages(x)
+        scores = self.products(rows)
+        return self._logs(scores, rows, scale, lambda ones: torch.cat([ones @ self._positive.T], 1))
+
+    def products(self, rows: Float[Tensor, "rows hidden"]) -> Float[Tensor, "rows vocab"]:
+        """Multiply rows by the whole table, in the table's precision."""
+        scores = [block(rows.to(self.dtype)) for block in self._blocks]
+        return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
+
+    def of_label(self, x: Scaled, label: int) -> Found:
+        (rows, scale), emitted = self._messages(x), self._columns(label)
+        return self._logs(
+            rows @ emitted.to(rows).T, rows, scale, lambda ones: ones @ (emitted > 0).to(ones).T
+        )
+
+    def each(
+        self, x: Scaled, message: Int[Tensor, " lines"], labels: list[int], place: Int[Tensor, " lines"]
+    ) -> Tensor:
+        rows, scale = self._messages(x)
+        rows, scale = rows.index_select(0, message), scale.index_select(0, message)
+        emitted = torch.cat([self._columns(i) for i in labels]).index_select(0, place).to(rows)
+        found = (rows * emitted).sum(1, keepdim=True)
+        logs, scale = self._logs(found, rows, scale, lambda ones: (ones * (emitted > 0)).sum(1, keepdim=True))
+        return logs[:, 0].double() + scale
+
+    def columns(self, tokens: Int[Tensor, " some"]) -> Float[Tensor, "some hidden"]:
+        """Return the scaled columns of some tokens, as rows."""
+        if self._rows is not None:
+            return self._rows.index_select(0, tokens)
+        gathered = self._table.index_select(1, tokens) / self._divisor.index_select(0, tokens)
+        return gathered.T.contiguous().to(self.dtype)
+
+    def _columns(self, label: int) -> Float[Tensor, "tokens hidden"]:
+        if (found := self._gathered.get(label)) is None:
+            found = self.columns(self._labels.tokens(label).to(self._table.device))
+            if self._bytes + found.nbytes > GATHER_CACHE_BYTES:
+                self._gathered.clear()
+                self._bytes = 0
+            self._gathered[label], self._bytes = found, self._bytes + found.nbytes
+        return found
+
+    def _messages(self, x: Scaled) -> tuple[Float[Tensor, "messages hidden"], Float[Tensor, " messages"]]:
+        """Return messages as rows with maximum one, and the logarithms of their scales (nats)."""
+        x = self._semiring.rescaled(x)
+        rows = x.mantissa.T
+        return rows, (x.exponent.reshape(-1) * LOG2).expand(len(rows))
+
+    def _logs(self, found: Tensor, rows: Tensor, scale: Tensor, truth: Callable[[Tensor], Tensor]) -> Found:
+        """Return logarithms; a scale is NaN where a score that is positive in truth is too small to be right."""
+        found = found.to(rows.dtype)
+        least = self._semiring.least(rows.dtype)
+        if least and found.numel() and float(found.detach().amin()) < least:
+            small = smallest_of(rows)
+            if float(small) * self.smallest < least:
+                lost = ((found < least) & (truth((rows > 0).to(rows.dtype)) > 0)).any(1)
+                scale = scale.masked_fill(lost, torch.nan)
+        return found.log(), scale
+
+    @cached_property
+    def _positive(self) -> Float[Tensor, "vocab hidden"]:
+        return (self._table > 0).to(self._table).T
+
+    @cached_property
+    def smallest(self) -> float:
+        """A lower bound of the positive entries of the table, each divided by its column's largest."""
+        height = max(1, BLOCK_ELEMENTS // self._table.shape[1])
+        return min(float(smallest_of(rows / self._divisor)) for rows in self._table.split(height))
+
+
+def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
+    """Return x ↦ x @ table for few rows x, with the table packed once by oneDNN if possible."""
+    if not packs(table):
+        return lambda x: x @ table
+    packed = torch.ops.mkldnn._reorder_linear_weight(table.T, ROWS)
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+
+
+def packs(table: Tensor) -> bool:
+    """Tell whether oneDNN can pack this table (on the CPU, float32 or supported bfloat16)."""
+    if table.device.type != "cpu" or table.requires_grad or not torch.backends.mkldnn.is_available():
+        return False
+    if table.dtype == torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return table.dtype == torch.float32
+
+
+def smallest_of(x: Tensor) -> Tensor:
+    """Return the smallest positive entry, in float64; infinite if there is none."""
+    return x.masked_fill(x <= 0, torch.inf).amin().double() if x.numel() else torch.tensor(torch.inf)
+
+
+def ragged_arange(counts: Int[Tensor, " lines"]) -> tuple[Int[Tensor, " pairs"], Int[Tensor, " pairs"]]:
+    """Return for concatenated segments of these lengths each entry's segment and position within the segment."""
+    line = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+    return line, torch.arange(len(line), device=counts.device) - (counts.cumsum(0) - counts)[line]
+
+
+def row_logsumexp(values: Tensor, row: Tensor, rows: int) -> Tensor:
+    """Return log Σ exp over the values that belong to each row; −inf for a row without values."""
+    top = values.new_full((rows,), -torch.inf).scatter_reduce(0, row, values, "amax")
+    shift = torch.where(top.isfinite(), top, 0)
+    return values.new_zeros(rows).index_add(0, row, (values - shift[row]).exp()).log() + shift
