@@ -14,7 +14,7 @@ SAME = {
     "chains": 4, "step": 1.0, "pseudocount": 0.0, "progress": False, "trace": False, "batched": False, "tokens": False,
     "on_narrowed": "warn", "whitespace": "space", "ignore_case": False, "word_boundaries": True,
     "beams": 8, "beam_factor": 1, "burn_in": 20, "draft": 4, "thin": 1,
-    "num_samples": 1, "processes": 0, "w": 0.5, "variable": 0, "root": 0,
+    "num_samples": 1, "processes": 0, "w": 0.5, "variable": 0,
     "paths": False, "joint": False, "zero_on_error": False, "twist": False, "log": False,
     "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,
 }  # fmt: skip

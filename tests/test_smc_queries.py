@@ -91,13 +91,13 @@ def test_the_guiding_query_is_kept_with_its_automaton():
     fa = as_automaton(ENDED)
     first = guided(HMM, fa, N).start(2)
     again = guided(HMM, fa, N).start(1)
-    assert first.guide._tables is again.guide._tables
+    assert first._tables is again._tables
     first.advance(torch.tensor([0, 1]))
     again.advance(torch.tensor([1]))
     assert first.lookahead().shape == (2, V)  # their rows are their own
     torch.testing.assert_close(first.lookahead()[1], again.lookahead()[0])
-    assert guided(HMM, fa, N + 1).guide._tables is not first.guide._tables
-    assert guided(HMM, as_automaton(EXACT), N).guide._tables is not first.guide._tables
+    assert guided(HMM, fa, N + 1)._tables is not first._tables
+    assert guided(HMM, as_automaton(EXACT), N)._tables is not first._tables
 
 
 def test_a_changed_hmm_is_not_taken_for_the_one_before():
