@@ -110,7 +110,7 @@ def monomial(operator: Operator) -> Operator:
     leaves = operator.leaves()
     if all(leaf.monomial for leaf in leaves):
         return operator
-    return kron([leaf if leaf.monomial else Dense(leaf.matrix()) for leaf in leaves])
+    return kron([leaf if leaf.monomial else Dense(leaf.dense()) for leaf in leaves])
 
 
 def free_weights(layer: Layer, operation: str) -> Layer:

@@ -39,7 +39,7 @@ def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: i
     >>> hmm.emission_probs[-1]  # the last state is the end
     tensor([0., 0., 1.])
     >>> hmm.transition.dense()[-1]
-    tensor([0., 0., 0., 1.], dtype=torch.float64)
+    tensor([0., 0., 0., 1.])
     """
     manifest = corpus.manifest
     hmm = HMM.random(hidden, manifest.vocab_size, transition, seed)

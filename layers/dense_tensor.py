@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 import torch
 from jaxtyping import Float
@@ -53,5 +52,8 @@ class DenseTensor(Operator):
     def parameter_rows(self) -> list[int]:
         return [self.row_axes]
 
+    def dense(self) -> Float[Tensor, "rows cols"]:
+        return self.weight.reshape(self.shape)
+
     def leaves(self) -> list[Leaf]:
-        return [Dense(self.weight.reshape(prod(self.row_dims), prod(self.col_dims)))]
+        return [Dense(self.dense())]

@@ -39,7 +39,7 @@ class Table(InputLayer):
     ...     def parameters(self): return [self.s]
     ...     @property
     ...     def weight(self): return torch.softmax(-self.s[:, None] * torch.arange(1, self.vocab_size + 1).log(), 1)
-    >>> Zipf(torch.tensor([0.0, 1.0]), 3).dense()
+    >>> Zipf(torch.tensor([0.0, 1.0]), 3).table()
     tensor([[0.3333, 0.3333, 0.3333],
             [0.5455, 0.2727, 0.1818]])
     """
@@ -74,7 +74,7 @@ class Bernoulli(Table):
     --------
     >>> import torch
     >>> from tractile.layers import Bernoulli
-    >>> Bernoulli(torch.tensor([0.5, 0.9])).dense()  # a row for each coin: P(0), P(1)
+    >>> Bernoulli(torch.tensor([0.5, 0.9])).table()  # a row for each coin: P(0), P(1)
     tensor([[0.5000, 0.5000],
             [0.1000, 0.9000]])
     """

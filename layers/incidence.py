@@ -56,7 +56,7 @@ class Identity(Leaf):
     def parameters(self) -> list[Tensor]:
         return []
 
-    def matrix(self) -> Float[Tensor, "size size"]:
+    def dense(self) -> Float[Tensor, "size size"]:
         return torch.eye(self.row_dims[0], dtype=torch.float64)
 
 
@@ -73,7 +73,7 @@ class Incidence(AxisOperator):
     >>> leave = Incidence(torch.tensor([0, 0, 1]), torch.arange(3), (2, 3))  # edges 0 and 1 leave state 0, edge 2 state 1
     >>> leave.times(torch.tensor([0.5, 0.25, 0.125]))  # the weights of each state's edges added up
     tensor([0.7500, 0.1250])
-    >>> leave.matrix().int()
+    >>> leave.dense().int()
     tensor([[1, 1, 0],
             [0, 0, 1]], dtype=torch.int32)
     """
@@ -146,7 +146,7 @@ class Incidence(AxisOperator):
         return x.new_zeros(*self.row_dims, *x.shape[1:]).index_add(0, row, x[col])
 
     def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Incidence:
-        ones = self.matrix()[row][:, col].nonzero()
+        ones = self.dense()[row][:, col].nonzero()
         return Incidence(ones[:, 0], ones[:, 1], (len(row), len(col)))
 
     def map(self, fn: TensorMap) -> Incidence:
@@ -155,7 +155,7 @@ class Incidence(AxisOperator):
     def parameters(self) -> list[Tensor]:
         return []
 
-    def matrix(self) -> Float[Tensor, "rows cols"]:
+    def dense(self) -> Float[Tensor, "rows cols"]:
         out = torch.zeros(self.shape, dtype=torch.float64, device=self.row.device)
         out[self.row, self.col] = 1
         return out

@@ -56,7 +56,7 @@ class InputLayer(ABC):
     (2, 3)
     >>> layer.value(torch.tensor([1.0, 1.0, 0.0]))  # each unit's weight of {0, 1}
     tensor([0.5000, 1.0000])
-    >>> layer.reweighted(torch.tensor([1.0, 1.0, 0.0])).dense()
+    >>> layer.reweighted(torch.tensor([1.0, 1.0, 0.0])).table()
     tensor([[0.2000, 0.3000, 0.0000],
             [0.6000, 0.4000, 0.0000]])
     """
@@ -126,7 +126,7 @@ class InputLayer(ABC):
         axes = list(range(len(self.unit_dims)))
         token = len(axes)
         factors = [
-            (x if isinstance(x, Tensor) else x.matrix(), own)
+            (x if isinstance(x, Tensor) else x.dense(), own)
             for x, own in self.factors(axes, token, token + 1)
         ]
         if weights is not None:
@@ -147,18 +147,12 @@ class InputLayer(ABC):
 
     def table(self) -> Float[Tensor, "*units vocab"]:
         """Return B as one tensor; float64 for a layer without parameters."""
-        dense = self.dense().view(*self.unit_dims, -1)
-        return dense if self.parameters() else dense.double()
-
-    def dense(self) -> Float[Tensor, "units vocab"]:
-        """Return B with flattened unit axes, (J, V). For tests and small layers only."""
         parameters = self.parameters()
-        device = parameters[0].device if parameters else None
-        columns = self.columns(torch.arange(self.vocab_size, device=device))
-        out = columns[0].flatten(0, -2)
-        for c in columns[1:]:
-            out = (out[:, None, :] * c.flatten(0, -2)[None]).flatten(0, 1)
-        return out
+        every = torch.arange(self.vocab_size, device=parameters[0].device if parameters else None)
+        out, *others = self.columns(every)
+        for block in others:
+            out = out[(..., *[None] * (block.ndim - 1), slice(None))] * block
+        return out if parameters else out.double()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(units={self.unit_dims}, vocab_size={self.vocab_size})"
@@ -223,7 +217,7 @@ class KhatriRao(InputLayer):
     >>> pair = KhatriRao(Bernoulli(torch.tensor([0.5, 0.1])), Bernoulli(torch.tensor([0.9])))
     >>> pair.unit_dims
     (2, 1)
-    >>> pair.dense()  # both are 0, both are 1
+    >>> pair.table().squeeze(1)  # both are 0, both are 1
     tensor([[0.0500, 0.4500],
             [0.0900, 0.0900]])
     """

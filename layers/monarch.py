@@ -33,7 +33,7 @@ class Monarch(AxisOperator):
     >>> from tractile.layers import Monarch
     >>> left, right = torch.full((2, 3, 3), 1 / 3), torch.full((2, 3, 2), 1 / 2)
     >>> monarch = Monarch([left, right])  # 6 × 6
-    >>> monarch.matrix().sum(1)
+    >>> monarch.dense().sum(1)
     tensor([1., 1., 1., 1., 1., 1.])
     >>> sum(w.numel() for w in monarch.parameters())  # of the 36 entries of a dense matrix
     30
@@ -74,7 +74,7 @@ class Monarch(AxisOperator):
         if not self.monomial and not algebra.additive:
             labels = list(range(algebra.ndim(x)))
             out = [len(labels) if i == axis else i for i in labels]
-            return algebra.einsum(algebra.lift(self.matrix()), [len(labels), axis], x, labels, out)
+            return algebra.einsum(algebra.lift(self.dense()), [len(labels), axis], x, labels, out)
         k = len(self.dims)
         x = algebra.split(x, axis, self.dims)
         labels = list(range(algebra.ndim(x)))
@@ -112,7 +112,7 @@ class Monarch(AxisOperator):
             )
         return super().parameter_rows()
 
-    def matrix(self) -> Float[Tensor, "size size"]:
+    def dense(self) -> Float[Tensor, "size size"]:
         k, label = len(self.dims), 0
         labels: list[int] = list(range(k))
         out, operands = list(labels), list[Any]()

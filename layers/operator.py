@@ -96,17 +96,9 @@ class Operator(ABC):
         """Return for each parameter tensor the number of leading axes that index rows; a row is one distribution in learning."""
         return [p.ndim - 1 for p in self.parameters()]
 
+    @abstractmethod
     def dense(self) -> Float[Tensor, "rows cols"]:
-        """Return the whole matrix, in float64. For tests and small operators only."""
-        parameters = self.parameters()
-        device = parameters[0].device if parameters else None
-        result = torch.ones(1, 1, dtype=torch.float64, device=device)
-        for leaf in self.leaves():
-            matrix = leaf.matrix().to(result)
-            result = (
-                (result[:, None, :, None] * matrix[:, None]).flatten(2).flatten(0, 1)
-            )  # torch.kron fails on some strides
-        return result
+        """Return the whole matrix, written out, in the precision of its parameters (float64 without any)."""
 
     @abstractmethod
     def leaves(self) -> list[Leaf]:
@@ -132,7 +124,7 @@ class Leaf(Operator):
     >>> leaf = Incidence(torch.tensor([0, 1]), torch.tensor([1, 0]), (2, 2))  # swap
     >>> leaf.times(torch.tensor([1.0, 10.0]))
     tensor([10.,  1.])
-    >>> leaf.matrix()
+    >>> leaf.dense()
     tensor([[0., 1.],
             [1., 0.]], dtype=torch.float64)
     """
@@ -142,7 +134,10 @@ class Leaf(Operator):
 
     def apply(self, algebra: Algebra, x: Any, axis: int) -> Any:
         """Compute M·x along ``axis``, which has size cols before and size rows after."""
-        return algebra.along(self.matrix(), x, axis)
+        return algebra.along(self.dense(), x, axis)
+
+    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
+        return [(self.dense(), (row[0], col[0]))]
 
     def leaves(self) -> list[Leaf]:
         return [self]
@@ -152,15 +147,11 @@ class Leaf(Operator):
         return self if (len(row), len(col)) == self.shape else self._take(row, col)
 
     def _take(self, row: Int[Tensor, " rows"], col: Int[Tensor, " cols"]) -> Leaf:
-        return Dense(self.matrix()[row][:, col])
-
-    @abstractmethod
-    def matrix(self) -> Float[Tensor, "rows cols"]:
-        """Return the whole matrix."""
+        return Dense(self.dense()[row][:, col])
 
     def times(self, x: Float[Tensor, "cols *batch"]) -> Float[Tensor, "rows *batch"]:
         """Compute M·x in ordinary arithmetic, for a vector or a batch of vectors on the last axis."""
-        matrix = self.matrix().to(x.device)
+        matrix = self.dense().to(x.device)
         if matrix.dtype != x.dtype:
             dtype = torch.promote_types(matrix.dtype, x.dtype)
             matrix, x = matrix.to(dtype), x.to(dtype)
@@ -179,7 +170,7 @@ class AxisOperator(Leaf):
     ...     row_dims = col_dims = (2,)
     ...     T = property(lambda self: self)
     ...     def apply(self, algebra, x, axis): return algebra.gather(x, torch.tensor([1, 0]), axis)
-    ...     def matrix(self): return torch.tensor([[0.0, 1.0], [1.0, 0.0]])
+    ...     def dense(self): return torch.tensor([[0.0, 1.0], [1.0, 0.0]])
     ...     def map(self, fn): return self
     ...     def parameters(self): return []
     >>> c = tt.Circuit()
@@ -230,16 +221,13 @@ class Dense(Leaf):
         out.weight, out.row_dims, out.col_dims = self.weight.T, self.col_dims, self.row_dims
         return out
 
-    def factors(self, row: Sequence[Label], col: Sequence[Label]) -> list[Factor]:
-        return [(self.weight, (row[0], col[0]))]
-
     def map(self, fn: TensorMap) -> Dense:
         return Dense(fn(self.weight))
 
     def parameters(self) -> list[Tensor]:
         return [self.weight]
 
-    def matrix(self) -> Float[Tensor, "rows cols"]:
+    def dense(self) -> Float[Tensor, "rows cols"]:
         return self.weight
 
 
@@ -253,7 +241,7 @@ class Kron(Operator):
     >>> swap, mix = Dense(torch.tensor([[0.0, 1.0], [1.0, 0.0]])), Dense(torch.tensor([[0.5, 0.5]]))
     >>> Kron(swap, mix).dense()
     tensor([[0.0000, 0.0000, 0.5000, 0.5000],
-            [0.5000, 0.5000, 0.0000, 0.0000]], dtype=torch.float64)
+            [0.5000, 0.5000, 0.0000, 0.0000]])
     >>> sum(p.numel() for p in Kron(swap, mix).parameters())  # 4 + 2 parameters, not 2 · 4 entries
     6
     """
@@ -282,6 +270,12 @@ class Kron(Operator):
 
     def parameter_rows(self) -> list[int]:
         return self.a.parameter_rows() + self.b.parameter_rows()
+
+    def dense(self) -> Float[Tensor, "rows cols"]:
+        a, b = self.a.dense(), self.b.dense()
+        device = next((p.device for p in self.parameters()), a.device)  # what has no parameters is on the CPU
+        a, b = a.to(device), b.to(device)
+        return (a[:, None, :, None] * b[:, None]).flatten(2).flatten(0, 1)
 
     def leaves(self) -> list[Leaf]:
         return self.a.leaves() + self.b.leaves()

@@ -28,9 +28,9 @@ class TokenSets(InputLayer):
     >>> from tractile.layers import TokenSets
     >>> classes = torch.tensor([0, 0, 1, -1])  # tokens 0 and 1 in class 0, token 2 in class 1, token 3 in none
     >>> sets = TokenSets(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 1]), classes, num_units=2)
-    >>> sets.dense()  # {0, 1} and {0, 1, 2}
-    tensor([[1., 1., 0., 0.],
-            [1., 1., 1., 0.]])
+    >>> sets.table().int()  # {0, 1} and {0, 1, 2}
+    tensor([[1, 1, 0, 0],
+            [1, 1, 1, 0]], dtype=torch.int32)
     """
 
     def __init__(

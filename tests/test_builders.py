@@ -42,7 +42,7 @@ def check(circuit, expected):
 
 
 def weights(layers):
-    return [layer.dense().numpy() for layer in layers]
+    return [layer.table().numpy() for layer in layers]
 
 
 def test_random_is_reproducible():
@@ -56,7 +56,7 @@ def test_random_is_reproducible():
 def test_factorised(random):
     layers = [random.categorical(v)(i, 1) for i, v in enumerate(SIZES)]
     check(builders.factorised(layers), np.einsum("xa,xb,xc->abc", *weights(layers)))
-    check(builders.factorised(layers[:1]), layers[0].dense()[0].numpy())
+    check(builders.factorised(layers[:1]), layers[0].table()[0].numpy())
 
 
 def test_cp(random):
@@ -96,7 +96,7 @@ def test_hybrid_chain(random):
     circuit = builders.chain(initial, [(left, layers[0], monarch), (Identity(4), layers[1], last)], final)
     b, c = weights(layers)
     expected = np.einsum(
-        "i,ij,ja,jk,kb,kl,l->ab", initial, left.weight, b, monarch.matrix(), c, last.weight, final
+        "i,ij,ja,jk,kb,kl,l->ab", initial, left.weight, b, monarch.dense(), c, last.weight, final
     )
     check(circuit, expected)
 
@@ -171,7 +171,7 @@ def test_latent_tree(random):
     check(
         circuit,
         np.einsum(
-            "i,ia,ij,jb,ik,kc->abc", prior, layers[0].dense(), b, layers[1].dense(), c, layers[2].dense()
+            "i,ia,ij,jb,ik,kc->abc", prior, layers[0].table(), b, layers[1].table(), c, layers[2].table()
         ),
     )
     drawn = builders.latent_tree(builders.random_tree(6, seed=2), 3, random.categorical(2), random)
@@ -215,7 +215,7 @@ def test_regions(join, region):
         if isinstance(part, int):
             shape = [3, 1, 1, 1]
             shape[part + 1] = SIZES[part]
-            return inputs[part].dense().numpy().reshape(shape)
+            return inputs[part].table().numpy().reshape(shape)
         below = [grow(child) for child in part]
         if join is builders.cp_join:
             return math.prod(np.einsum("ij,jabc->iabc", todo.pop(0), x) for x in below)

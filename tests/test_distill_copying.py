@@ -42,7 +42,7 @@ def by_hand(c, prompt, text):
     times = {s: name.count(s) for s in states}
     pairs = list(itertools.pairwise(name))
     n = {(i, j): pairs.count((i, j)) for i in states for j in states}
-    pi, a, b = c.hmm.initial_probs, c.hmm.transition.matrix(), c.hmm.emission_probs
+    pi, a, b = c.hmm.initial_probs, c.hmm.transition.dense(), c.hmm.emission_probs
 
     def entry(v, i):
         """Where copying begins after the token v; None: at the beginning of the text."""
@@ -105,7 +105,7 @@ def test_fitting_counts_what_is_read():
     """The likelihood that is fitted, of prompts of several lengths at once, is that of the HMMs that are read."""
     c = copying(recent=2, seed=4)
     prompts, text = [[2, 3, 2, 3, 4], [5, 5], [3]], torch.tensor([[2, 3, 4, 1], [5, 3, 5, 5], [3, 3, 2, 1]])
-    found = log_probs(c, places_of(prompts, 2), text, c.hmm.initial_probs, c.hmm.transition.matrix())
+    found = log_probs(c, places_of(prompts, 2), text, c.hmm.initial_probs, c.hmm.transition.dense())
     expected = torch.cat([c.read(p).log_prob(x[None]) for p, x in zip(prompts, text, strict=True)])
     torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-5)
 

@@ -93,7 +93,7 @@ def test_one_token_is_the_frequency():
     )
     expected = (counts + 0.5) * (torch.arange(V) != EOS)
     torch.testing.assert_close(hmm.emission_probs[0], expected / expected.sum())
-    ends = hmm.transition.matrix()[0, 1]
+    ends = hmm.transition.dense()[0, 1]
     assert 0.5 < float(ends) / (sum(EOS in t for t in texts_of(data)) / sum(map(len, texts_of(data)))) < 2
 
 

@@ -90,7 +90,7 @@ class LowRank(AxisOperator):
     def parameters(self):
         return [self.u, self.v]
 
-    def matrix(self):
+    def dense(self):
         return self.u @ self.v
 
 
@@ -120,7 +120,7 @@ class Logits(Leaf):
     def parameters(self):
         return [self.scores]
 
-    def matrix(self):
+    def dense(self):
         return self.weight
 
 

@@ -108,15 +108,15 @@ def test_queries_on_tables(name):
 
 def test_dense_is_the_table():
     for layer, table in TABLES.values():
-        np.testing.assert_allclose(layer.dense(), table, atol=1e-15)
-        np.testing.assert_allclose(layer.free_parameters().dense(), table, atol=1e-15)
+        np.testing.assert_allclose(layer.table().flatten(0, -2), table, atol=1e-15)
+        np.testing.assert_allclose(layer.free_parameters().table().flatten(0, -2), table, atol=1e-15)
 
 
 def test_categorical_with_several_unit_axes():
     weight = torch.rand(2, 3, 4, dtype=F64)
     layer = Categorical(weight)
     assert layer.unit_dims == (2, 3)
-    np.testing.assert_array_equal(layer.dense(), weight.flatten(0, 1))
+    np.testing.assert_array_equal(layer.table(), weight)
     circuit = tt.Circuit()
     circuit.sum(Sum(Dense(torch.ones(1, 6, dtype=F64))), circuit.input(layer, 0))
     expected = weight.sum((0, 1)).log()
@@ -125,9 +125,7 @@ def test_categorical_with_several_unit_axes():
     square = (
         Categorical(weight).times(Bernoulli(tensor(0.5))) if layer.vocab_size == 2 else layer.times(layer)
     )
-    np.testing.assert_allclose(
-        square.dense(), torch.einsum("iv,jv->ijv", *[weight.flatten(0, 1)] * 2).flatten(0, 1)
-    )
+    np.testing.assert_allclose(square.table(), torch.einsum("abv,cdv->abcdv", weight, weight))
 
 
 def test_entropy_of_tables_is_that_of_their_weights():
@@ -336,7 +334,7 @@ def test_what_has_no_answer_over_real_variables_says_so():
     with pytest.raises(ShapeError, match="must be tables"):
         KhatriRao(gaussian, gaussian)
     with pytest.raises(CircuitError, match="no table"):
-        gaussian.dense()
+        gaussian.table()
 
 
 def test_one_variable_has_one_set_of_values():

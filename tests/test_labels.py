@@ -52,7 +52,7 @@ def test_the_layer_is_its_matrix(semiring, seed):
     for j, classes in enumerate(units):
         for c in classes:
             matrix[j, tokens.col[tokens.row == c]] = 1
-    assert torch.equal(layer.dense(), matrix)
+    assert torch.equal(layer.table(), matrix)
     assert layer.class_sizes().tolist() == [len(m) for m in layer.members()]
     plain, sr = tt.layers.Categorical(matrix), semiring()
     x = torch.tensor(rng.integers(0, VOCAB, 3))

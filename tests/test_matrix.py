@@ -410,7 +410,7 @@ def test_a_long_chain_in_single_precision(transition):
     tokens = torch.randint(vocab_size, (2, n), generator=torch.Generator().manual_seed(0))
     tokens[1, ::7] = -1  # some are missing
     initial, matrix, emission = (
-        p.double() for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+        p.double() for p in (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
     )
     unseen = emission.sum(1).log()[:, None]
     columns = torch.cat([emission.log(), unseen], 1)  # −1 is the last

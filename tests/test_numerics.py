@@ -158,7 +158,7 @@ def test_one_token_in_a_hundred_thousand_at_every_step():
     x = rng.integers(0, vocab_size, n)
     hmm = tt.HMM.random(hidden, vocab_size)
     initial, transition, emission = (
-        p.double().numpy() for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+        p.double().numpy() for p in (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
     )
     masses, alpha, log_p = [0.0], initial, 0.0
     for v in x:

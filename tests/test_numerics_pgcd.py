@@ -37,7 +37,7 @@ class Chosen:
     def __init__(self, hmm, sets):
         self.initial, self.transition, self.emission = (
             oracle.log(p.double().numpy())
-            for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+            for p in (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
         )
         self.sets, n = sets, len(sets)
         self.ahead = [np.zeros(len(self.initial))] * n  # log p(the rest | z_t), after the emission at t
@@ -308,7 +308,7 @@ def test_the_range_of_real_within_a_column(dtype):
 def test_a_belief_that_was_lost_and_would_weigh_again(make, dtype, kind):
     """Below 1e-31 of the largest, then reweighed by 1e30: the true number, and not what is left of it."""
     hmm, n, rng = make(dtype), 6, np.random.default_rng(0)
-    parameters = (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+    parameters = (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
     alone = oracle.OracleHMM(*(p.double().numpy() for p in parameters), []).total(n)
     paths = [[1, 1, 2, 2, 2, 2], [2, 2, 1, 1, 1, 2], [1, 2, 1, 2, 1, 2], *rng.integers(0, 3, (6, n)).tolist()]
     for fa, path in itertools.product(AUTOMATA, paths):

@@ -82,7 +82,7 @@ def test_definition_3_2_the_tensors_of_an_automaton(data):
     chain = fsa.build()
     np.testing.assert_array_equal(chain.left.dense(), t_out)
     np.testing.assert_array_equal(chain.right.dense(), t_in)
-    np.testing.assert_array_equal(chain.inputs.dense(), b_f)
+    np.testing.assert_array_equal(chain.inputs.table(), b_f)
     np.testing.assert_array_equal(chain.initial[0], pi_f)
     np.testing.assert_array_equal(chain.final[0], f)
 

@@ -69,7 +69,7 @@ CASES = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES + LONG)
 
 
 def logs(hmm):
-    return [log(p.double().numpy()) for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)]
+    return [log(p.double().numpy()) for p in (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)]
 
 
 def add(x, axis):
@@ -191,7 +191,7 @@ def test_expected_counts(name, n, dtype):
     hmm = MODELS[name](dtype)
     x = words(hmm, n)
     states, emission, transition = [
-        np.zeros(p.shape) for p in (hmm.initial_probs, hmm.emission_probs, hmm.transition.matrix())
+        np.zeros(p.shape) for p in (hmm.initial_probs, hmm.emission_probs, hmm.transition.dense())
     ]
     _, a, b = logs(hmm)
     rows = []

@@ -44,7 +44,7 @@ def contract(semiring: Semiring[Any], operands: Sequence[tuple[Any, Labels]], ou
         live.append((x, labels))
     x, labels = live[0]
     if isinstance(x, AxisOperator):
-        x = semiring.lift(x.matrix())  # a structured operator alone, nothing says where it should be
+        x = semiring.lift(x.dense())  # a structured operator alone, nothing says where it should be
     gone = [i for i, label in enumerate(labels) if label not in out]
     x, labels = semiring.reduce(x, gone), tuple(label for label in labels if label in out)
     return x if labels == out else semiring.permute(x, [labels.index(label) for label in out])
@@ -86,7 +86,7 @@ def _pair(
     devices = [semiring.device(v) for v, _ in (a, b) if not isinstance(v, AxisOperator)]
     device = devices[0] if devices else None
     (x, x_labels), (y, y_labels) = (
-        (semiring.lift(v.matrix().to(device)) if isinstance(v, AxisOperator) else v, i) for v, i in (a, b)
+        (semiring.lift(v.dense().to(device)) if isinstance(v, AxisOperator) else v, i) for v, i in (a, b)
     )
     out = tuple(i for i in dict.fromkeys((*x_labels, *y_labels)) if i in kept)
     return semiring.einsum(x, list(x_labels), y, list(y_labels), list(out)), out

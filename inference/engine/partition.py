@@ -46,7 +46,7 @@ def log_partition(chain: Chain, n: int) -> Float[Tensor, ""] | None:
     b, u, tops, total = b / largest, b.new_empty(b.shape), list[Tensor](), n * log(largest)
     info, weights = (
         torch.finfo(dtype),
-        [b, *(leaf.matrix() for _, leaf in (*right, *left)), *chain.unit_final],
+        [b, *(leaf.dense() for _, leaf in (*right, *left)), *chain.unit_final],
     )
     least = min(
         info.max / 2, info.tiny / info.eps / float(torch.stack([_smallest(w) for w in weights]).prod())
@@ -103,7 +103,7 @@ def _planned(steps: Sequence[tuple[int, Leaf]], x: Tensor) -> tuple[list[Callabl
     """Plan the products of Mᵀ with x along the axes of the leaves M; return calls, and the tensor that the last one writes."""
     products: list[Callable[[], Tensor]] = []
     for axis, leaf in steps:
-        matrix = leaf.matrix().T.to(x.dtype)
+        matrix = leaf.dense().T.to(x.dtype)
         before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         out = x.new_empty(*x.shape[:axis], len(matrix), *x.shape[axis + 1 :])
         if after == 1:

@@ -28,6 +28,7 @@ from ...errors import MemoryTooSmall
 from ...layers import Incidence, TokenSets
 from ..engine.contract import apply, outer, total
 from ..semirings.base import Semiring
+from ..semirings.scaled_real import Scaled
 from .edge_labels import EdgeLabels
 
 SR = Semiring[Any]
@@ -80,7 +81,8 @@ class Backward:
     """The messages F_r for r = 0, 1, … tokens after the next one, up to ``horizon`` − 1.
 
     ``tolerance``: the error in nats that the logarithm of an entry may have where the sweep ends early, as estimated from how
-    fast the changes shrink; with 0 it ends where messages are equal. ``memory``: a limit of the bytes kept; of messages that do
+    fast the changes shrink; with 0 it ends where messages are equal. ``dtype``: the precision in which they are kept, if all are
+    (default: that of the sweep). ``memory``: a limit of the bytes kept; of messages that do
     not fit every k-th is kept and those between are computed again, with the same results. Raises :class:`MemoryTooSmall` if
     less than two messages fit.
     """
@@ -94,6 +96,7 @@ class Backward:
         horizon: int,
         tolerance: float = 0.0,
         memory: int | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         self._semiring, self._chain = semiring, chain
         self._totals = label_totals(semiring, chain, automaton, labels)
@@ -103,6 +106,7 @@ class Backward:
         found = semiring.merge(found, semiring.ndim(found) - 2, 2)
         self._every = self._spacing(found, horizon, memory)
         self._kept: dict[int, Any] = {}
+        self._handed = 0  # bytes of a table that was handed over
         self._between: tuple[int, list[Any]] = (
             -1,
             [],
@@ -111,7 +115,7 @@ class Backward:
         before = found
         while True:
             if r % self._every == 0:
-                self._kept[r] = found
+                self._kept[r] = found if dtype is None or self._every > 1 else stored(found, dtype)
             if r == horizon - 1 or (r and self._settled(before, found)):
                 break
             if tolerance and r and r % EVERY == 0:
@@ -124,10 +128,24 @@ class Backward:
         self._last = r
         self.alive: Bool[Tensor, "lengths states"] = ~torch.stack(sums).isneginf()
 
+    def handed_over(
+        self, dtype: torch.dtype
+    ) -> tuple[Float[Tensor, "lengths states units"], Float[Tensor, "lengths states"]]:
+        """Return all messages of a Real sweep as one table of mantissas and one of exponents of two, and keep none."""
+        count, first = self._last + 1, self.message(0)
+        units, states = first.mantissa.shape
+        columns = torch.empty(count, states, units, dtype=dtype, device=first.device)
+        exponents = torch.empty(count, states, dtype=torch.float64, device=first.device)
+        for r in range(count):
+            found = self._kept.pop(r)
+            columns[r], exponents[r] = found.mantissa.T, found.exponent.expand(1, states)[0]
+        self._handed = columns.nbytes + exponents.nbytes
+        return columns, exponents
+
     @property
     def nbytes(self) -> int:
         """The size of the messages in bytes."""
-        return sum(size_of(x) for x in (*self._kept.values(), *self._between[1][1:]))
+        return self._handed + sum(size_of(x) for x in (*self._kept.values(), *self._between[1][1:]))
 
     def lengths(self, left: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Return the numbers of tokens after the next one, none larger than that of the last message."""
@@ -214,6 +232,11 @@ class Backward:
 def tensors(value: Any) -> tuple[Tensor, ...]:
     """Return the tensors of a semiring's value."""
     return (value,) if isinstance(value, Tensor) else (value.mantissa, value.exponent)
+
+
+def stored(value: Any, dtype: torch.dtype) -> Any:
+    """Return a semiring's value in another precision."""
+    return value.to(dtype) if isinstance(value, Tensor) else Scaled(value.mantissa.to(dtype), value.exponent)
 
 
 def size_of(value: Any) -> int:

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ...errors import CircuitError, VocabularyMismatch
+from ...errors import CircuitError
 from ..engine.contract import apply
 from ..semirings.base import LinearSemiring
 from ..semirings.scaled_real import Real
@@ -67,8 +67,8 @@ class Plain(LinearSemiring):
 class PaddedSteps(Copied):
     """Steps of fixed shapes, with the methods of :class:`~.product_step.ProductSteps`.
 
-    ``scores`` alone reads from the device: whether a token was outside the vocabulary. Raises :class:`CircuitError` for an
-    automaton that is not deterministic or a chain that is no HMM.
+    Nothing is read from the device; ``outside`` says there whether a token was outside the vocabulary. Raises
+    :class:`CircuitError` for an automaton that is not deterministic or a chain that is no HMM.
     """
 
     _rows: PaddedRows
@@ -81,10 +81,8 @@ class PaddedSteps(Copied):
         self._tables, self._table, self.vocab_size = tables, tables.tokens, tables.automaton.vocab_size
         self._chain, self._semiring = tables.chain, tables.semiring
         self.edges = Tables(tables.automaton, tables.labels, tables.device)
-        messages = [tables.backward.message(r) for r in range(len(tables.backward.alive))]
-        self._ahead = torch.stack([m.mantissa.T.to(self._table.dtype) for m in messages]).flatten(0, 1)
-        scales = torch.stack([m.exponent.expand(1, m.mantissa.shape[1])[0] for m in messages])
-        self._ahead_scale = (scales * LOG2).flatten()
+        columns, exponents = tables.backward.handed_over(self._table.dtype)
+        self._ahead, self._ahead_scale = columns.flatten(0, 1), (exponents * LOG2).flatten()
         self._alive = tables.backward.alive.flatten()
         self._states = tables.automaton.num_states
         accept = tables.automaton.final[0].to(tables.device, torch.float64)
@@ -95,7 +93,7 @@ class PaddedSteps(Copied):
         self._smallest = self._table.smallest  # read once, so that no step waits for it
         self._graph: Any = None  # a CUDA graph, its inputs (tokens, moving) and its output (scores)
         self._replay: Scores | None = None
-        self._wrong = torch.zeros((), dtype=torch.bool, device=tables.device)
+        self.outside = torch.zeros((), dtype=torch.bool, device=tables.device)
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:
@@ -119,7 +117,7 @@ class PaddedSteps(Copied):
     def fork(self) -> Self:
         """Return a copy with rows of its own; a recorded graph stays with the original."""
         out = copy(self)
-        out._wrong = self._wrong.clone()
+        out.outside = self.outside.clone()
         if self._graph is not None:
             out._graph = out._replay = None
             out._rows = PaddedRows(*(x.clone() for x in self._rows))
@@ -133,7 +131,7 @@ class PaddedSteps(Copied):
         state = torch.full((batch,), tables.automaton.start_states[0], device=tables.device)
         self._graph = self._replay = None
         self._rows = PaddedRows(state, budgets.to(tables.device), *scaled(alpha, alpha.new_zeros(batch)))
-        self._wrong = torch.zeros((), dtype=torch.bool, device=tables.device)
+        self.outside = torch.zeros((), dtype=torch.bool, device=tables.device)
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
         if self._graph is None:
@@ -150,7 +148,7 @@ class PaddedSteps(Copied):
         """Return the rows after a token is appended where ``moving`` is True."""
         tokens = torch.where(moving, tokens, 0)
         outside = (tokens < 0) | (tokens >= self.vocab_size)
-        self._wrong.logical_or_(outside.any())
+        self.outside.logical_or_(outside.any())
         tokens, moving = tokens.clamp(0, self.vocab_size - 1), moving & (now.left > 0)
         emission = self._chain.inputs.parameters()[0].index_select(1, tokens).T.double()
         emitted = now.alpha * emission
@@ -211,10 +209,7 @@ class PaddedSteps(Copied):
     # ------------------------------------------------------------ scores
 
     def scores(self) -> Scores:
-        found = self._replay or self.scored(self._rows)
-        if bool(self._wrong):  # waits for the device
-            raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
-        return found
+        return self._replay or self.scored(self._rows)
 
     def scored(self, now: PaddedRows) -> Scores:
         """Score all tokens; a scale is NaN where a score was lost."""

@@ -273,7 +273,10 @@ class ProductQuery(Copied):
         if self._scored is None:
             found = self._steps.scores()
             lost = (found.product_scale + found.prior_scale).isnan()
-            if bool(lost.any()):  # waits for the device
+            some, outside = torch.stack([lost.any(), self._steps.outside]).tolist()  # waits for the device
+            if outside:
+                raise VocabularyMismatch(f"advance: a token lay outside the vocabulary of {self.vocab_size}")
+            if some:
                 found = self._recovered(found, lost)
             self._scored = (
                 found if self._own and not isinstance(self.semiring, Floored) else self._masked(found)

@@ -87,7 +87,7 @@ class ProductTables:
     ) -> None:
         self.chain, self.automaton, self.semiring, self.device = chain, automaton, semiring, chain.device
         self.labels = labels = EdgeLabels(automaton)
-        self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory)
+        self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory, dtype)
         self.tokens: TokenScores | TableScores
         if isinstance(semiring, Real) and type(chain.inputs) is Categorical and chain.inputs.weight.ndim == 2:
             self.tokens = TableScores(semiring, chain.inputs, labels, dtype)
@@ -119,6 +119,7 @@ class ProductSteps(Copied):
 
     def __init__(self, tables: ProductTables) -> None:
         self._tables, self._states = tables, list[tuple[int, ...]]()
+        self.outside = torch.zeros((), dtype=torch.bool, device=tables.device)  # tokens have been checked
 
     def fork(self) -> Self:
         """Return a copy with rows of its own."""

@@ -206,7 +206,7 @@ def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"
     for leaf, index in zip(
         leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
     ):
-        out = (out[:, :, None] * leaf.matrix().to(out)[index][:, None, :]).flatten(1)
+        out = (out[:, :, None] * leaf.dense().to(out)[index][:, None, :]).flatten(1)
     return out
 
 

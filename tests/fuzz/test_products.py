@@ -52,7 +52,7 @@ def problems(draw, deterministic=None):
     if problem.dtype == torch.float32:  # the oracle has the very numbers of the model
         hmm = problem.parts[0].to(dtype=torch.float64)
         problem.hmm.initial, problem.hmm.emission = hmm.initial_probs.numpy(), hmm.emission_probs.numpy()
-        problem.hmm.transition = hmm.transition.matrix().numpy()
+        problem.hmm.transition = hmm.transition.dense().numpy()
     return problem
 
 

@@ -49,7 +49,7 @@ def cases(draw):
 def recursion(hmm, text):
     """(log p(text), log p(x_<t, v) for each t and the token after the text, log p(z_t | text) for each t)."""
     initial, a, b = (
-        log(p.double().numpy()) for p in (hmm.initial_probs, hmm.transition.matrix(), hmm.emission_probs)
+        log(p.double().numpy()) for p in (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
     )
     alpha, opened, alphas, beta = initial, [], [], np.zeros(len(a))
     for v in text:

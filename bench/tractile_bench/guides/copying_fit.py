@@ -79,7 +79,7 @@ def fit_copying(
     generator, steps = torch.Generator().manual_seed(seed), epochs * len(batches)
     free = [
         begun.begin.logit(), begun.enter.logit(), begun.stay.logit(), begun.start.log(), begun.follow.log(),
-        hmm.initial_probs.float().log(), hmm.transition.matrix().float().log(),
+        hmm.initial_probs.float().log(), hmm.transition.dense().float().log(),
     ]  # fmt: skip
     free = [value.clone().requires_grad_() for value in free]  # −∞ (probability zero) stays −∞
 
