@@ -38,8 +38,8 @@ def prompted(
     there = [name for name in chosen if (folder / name).exists()]
     if not there:
         return hmm
-    key = (id(lm), prompt if isinstance(prompt, str) else tuple(int(token) for token in prompt))
-    key = (*key, folder, *there)
+    asked = prompt if isinstance(prompt, str) else tuple(int(token) for token in prompt)
+    key = (id(lm), asked, folder, *there)
     kept = _kept.setdefault(hmm, OrderedDict())
     if key in kept and kept[key][0]() is lm:
         kept.move_to_end(key)
