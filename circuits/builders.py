@@ -25,7 +25,6 @@ from ..layers import (
     Categorical,
     Constant,
     Dense,
-    Gaussian,
     Hadamard,
     Identity,
     InputLayer,
@@ -75,19 +74,6 @@ class RandomParameters:
     def bernoulli(self) -> Inputs:
         """Return a function (variable, units) → random Bernoulli layer."""
         return lambda variable, units: Bernoulli(self.rows(units, 2)[:, 1])
-
-    def gaussian(self, mean: float = 0.0, deviation: float = 1.0) -> Inputs:
-        """Return a function (variable, units) → Gaussian layer with random means, drawn from a Gaussian of these parameters.
-
-        All variances are the square of ``deviation``.
-        """
-
-        def layer(variable: int, units: int) -> InputLayer:
-            noise = torch.randn(units, generator=self.generator, dtype=torch.float64)
-            means = (mean + deviation * noise).to(self.dtype)
-            return Gaussian(means, torch.full_like(means, deviation**2))
-
-        return layer
 
 
 def factorised(layers: Sequence[InputLayer]) -> Circuit:

@@ -98,7 +98,11 @@ def test_em_on_real_variables(random):
     x = torch.randn(150, 2, generator=generator, dtype=F64)
     x = torch.cat([0.5 * x[:60] + torch.tensor([2.0, -1.0]), x[60:] - torch.tensor([2.0, 0.0])])
     x[::9, 1] = torch.nan
-    inputs = random.gaussian(0, 2)
+
+    def inputs(variable, units):
+        means = 2 * torch.randn(units, generator=random.generator, dtype=F64)
+        return Gaussian(means, torch.full_like(means, 4.0))
+
     mixture = builders.cp([inputs(v, 2) for v in range(2)], random.rows(2))
     fit = em(mixture, x, epochs=30, tolerance=-1.0)
     assert (np.diff(fit.log_likelihoods) > -1e-12).all()
@@ -375,7 +379,8 @@ def test_trainable_starts_at_the_model_and_improves(name, random):
 
 
 def test_trainable_of_real_variables_keeps_variances_positive(random):
-    trainable = Trainable(builders.cp([random.gaussian()(v, 2) for v in range(2)], random.rows(2)))
+    layers = [Gaussian(torch.tensor([0.0, 1.0 + v], dtype=F64), torch.ones(2, dtype=F64)) for v in range(2)]
+    trainable = Trainable(builders.cp(layers, random.rows(2)))
     data = torch.full((4, 2), 50.0, dtype=F64)
     optimiser = torch.optim.Adam(trainable.parameters(), lr=0.5)
     first = -tt.log_marginal(trainable(), data).mean()

@@ -180,6 +180,23 @@ def test_an_automaton_of_whole_numbers_is_refused(tmp_path):
         tt.load(tmp_path)
 
 
+@pytest.mark.parametrize("weight", [-0.5, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", range(4))
+def test_weights_that_are_none_are_refused(tmp_path, name, weight):
+    """In each tensor of a chain: initial, emission, transition, final."""
+    ones, half = torch.ones(2), torch.full((2, 2), 0.5)
+    chain = tt.Chain((ones,), Identity(2), Categorical(half.clone()), Dense(half.clone()), (ones.clone(),))
+    tt.save(chain, tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    assert len(tensors) == 4
+    tensors[str(name)].view(-1)[0] = weight
+    save_file(tensors, tmp_path / "model.safetensors")
+    digest = hashlib.sha256((tmp_path / "model.safetensors").read_bytes()).hexdigest()
+    rewrite(tmp_path, lambda config: config.update(tensors_sha256=digest))
+    with pytest.raises(FormatError, match=f"{tmp_path}.*(NaN|finite and not negative)"):
+        tt.load(tmp_path)
+
+
 class Named(tt.HMM):
     """An HMM of a class of its own."""
 

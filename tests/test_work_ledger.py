@@ -230,7 +230,7 @@ CALLS = {
         "inference/next_token": 5305,
         "inference/smc": 7392,
     },
-    queries_of_a_circuit: {"circuits": 750, "layers": 2128, "inference/queries": 599},
+    queries_of_a_circuit: {"circuits": 1180, "layers": 2128, "inference/queries": 599},
     lookahead_of_a_regex: {
         "constraints/automata": 365,
         "constraints/lifting": 74,

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
@@ -25,13 +24,6 @@ from ...storage import make_directory, write_atomically
 
 FORMAT = "tractile-circuit-1"
 VOCABULARY = "vocabulary_fingerprint"  # in config.json
-
-WEIGHTED = (
-    layers.Dense,
-    layers.Monarch,
-    layers.Categorical,
-    DenseTensor,
-)  # layers whose parameters are non-negative weights
 
 
 class Type(NamedTuple):
@@ -145,7 +137,7 @@ def write(directory: str | Path, config: Callable[[Writer], dict[str, Any]]) -> 
 
 
 def read(value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Read a value that :meth:`Writer.write` wrote. Raises :class:`FormatError` for weights that are negative or not finite."""
+    """Read a value that :meth:`Writer.write` wrote; constructors check their arguments."""
     classes = {file_name(cls): kind for cls, kind in TYPES.items()}
 
     def made(value: Any) -> Any:
@@ -155,15 +147,6 @@ def read(value: Any, tensors: dict[str, Tensor]) -> Any:
             return value
         if "tensor" in value:
             return tensors[value["tensor"]]
-        layer = classes[value["type"]].make(*made(value["args"]))
-        if isinstance(layer, WEIGHTED):
-            check_weights(repr(layer), layer.parameters())
-        return layer
+        return classes[value["type"]].make(*made(value["args"]))
 
     return made(value)
-
-
-def check_weights(name: str, weights: Iterable[Tensor]) -> None:
-    """Raise :class:`FormatError` unless all weights are finite and non-negative."""
-    if not all(bool(((weight >= 0) & (weight < torch.inf)).all()) for weight in weights):
-        raise FormatError(f"{name}: not all are finite and non-negative")

@@ -17,7 +17,7 @@ from ..chain import Chain
 from ..circuit import Circuit
 from ..hmm import FORMAT as HMM_FORMAT
 from ..hmm import HMM
-from .file_format import FORMAT, VOCABULARY, check_weights, read, register
+from .file_format import FORMAT, VOCABULARY, read, register
 
 __all__ = ["load", "register", "save"]
 
@@ -96,7 +96,6 @@ def _model(config: dict[str, Any], tensors: dict[str, Tensor]) -> Circuit | Chai
         chain = read(config["chain"], tensors)
         if not isinstance(chain, Chain):
             raise FormatError(f"expected a chain, found {chain!r}")
-        check_weights("initial and final weights", (*chain.initial, *chain.final))
         return chain.for_vocabulary(config.get(VOCABULARY))
     circuit, layers = Circuit(), read(config["layers"], tensors)
     for number, children, variable in config["nodes"]:
