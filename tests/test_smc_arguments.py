@@ -195,7 +195,7 @@ def test_what_is_wrong_elsewhere_is_said(compiled):
         (lambda: tt.gcd(CAT, 4), "gcd: automaton is a constraint that has not been compiled; give constraint.compile"),
         (lambda: tt.lcd(CAT), "lcd: automaton is a constraint that has not been compiled"),
         (lambda: tt.pgcd(hmm, CAT, 4), "pgcd: automaton is a constraint that has not been compiled"),
-        (lambda: tt.pgcd(3, compiled, 4), "pgcd: hmm must be"),
+        (lambda: tt.pgcd(3, compiled, 4), "pgcd: chain must be"),
         (lambda: tt.gcd(compiled, 4.5), "gcd: horizon must be a whole number"),
         (lambda: tt.gcd(compiled, 4).start(4, [4, 4]), "budgets has 2 entries for 4 rows"),
         (lambda: tt.gcd(compiled, 4).start(1, 3.5), "budgets must be whole numbers"),
