@@ -173,8 +173,9 @@ class LazyTokens(Steps):
             return state == SINK and left >= 0
         if state != self.start_state:
             return self.distances.within(state, left)
-        bounds = self.distances.lower_bound(state), self.distances.bound(state)
-        return bounds[1] <= left or (bounds[0] <= left and self.fewest(state) <= left)
+        if self.distances.bound(state) <= left:
+            return True
+        return self.distances.lower_bound(state) <= left and self.fewest(state) <= left
 
     def words_within(self, state: int, left: int) -> Words:
         """Return the tokens of the mask after which ``left`` tokens reach acceptance. Read-only."""
