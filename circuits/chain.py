@@ -151,7 +151,9 @@ class Chain(DisplayMixin):
         out.initial = tuple(map(once, self.initial))
         out.left, out.inputs, out.right = self.left.map(once), self.inputs.map(once), self.right.map(once)
         out.final = tuple(map(once, self.final))
-        out._factors = tuple(factor.map(once) for factor in self._factors)
+        out._factors = tuple(
+            Chain.map(factor, once) for factor in self._factors
+        )  # an HMM's own map checks rows
         return out
 
     def _copy(self) -> Self:

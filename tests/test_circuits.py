@@ -20,6 +20,8 @@ from tractile.circuits import (
     is_smooth,
     is_structured_decomposable,
 )
+from tractile.circuits.graph import Graph
+from tractile.circuits.graph_transforms import rewrite
 from tractile.errors import CircuitError, EvidenceError, FormatError, ShapeError, VocabularyMismatch
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.layers import Categorical, Constant, Dense, Hadamard, Kronecker, Monarch, Sum
@@ -457,6 +459,8 @@ def test_map_reaches_every_parameter_of_a_chain_once():
     assert len(found.parameters()) == len(met)
     for doubled, p in zip(found.parameters(), met, strict=True):
         assert torch.equal(doubled, 2 * p)
+    apart = [p for factor in found.factors for p in factor.parameters()]
+    assert {id(p) for p in apart} == {id(p) for p in found.parameters()}
 
 
 @pytest.mark.parametrize("variable", ["0", -1, 1.0, True, (0,)])
@@ -468,3 +472,19 @@ def test_a_variable_is_a_whole_number(variable):
     made.input(coin, 0)
     with pytest.raises(tt.errors.CircuitError, match="whole number"):
         made.relabel({0: variable})
+
+
+def test_checks_and_copies_take_a_graph_alone():
+    graph = Graph()
+    coin = Categorical(torch.tensor([[0.5, 0.5]]))
+    x, unused, y = graph.input(coin, 0), graph.input(coin, 2), graph.input(coin, 1)
+    both = graph.product(Hadamard(), x, y)
+    assert (graph.nodes(), graph.nodes(y), graph.num_layers) == ([x, y, both], [y], 4)
+    assert [node in graph for node in (unused, 4, -1, "0")] == [True, False, False, False]
+    check_smooth(graph)
+    copy = rewrite(graph, lambda *_: None)
+    assert type(copy) is Graph
+    assert (copy.nodes(), copy.scope(copy.root)) == ([0, 1, 2], {0, 1})
+    graph.product(Hadamard(), x, both)
+    with pytest.raises(CircuitError, match=r"node 4 .* is not decomposable"):
+        check_decomposable(graph)
