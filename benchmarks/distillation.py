@@ -19,7 +19,6 @@ from torch import Tensor
 
 import tractile as tt
 from circuits import race
-from tractile import distill
 
 PEERS = ("hmmlearn", "dynamax", "pomegranate")  # those that are installed
 
@@ -53,7 +52,7 @@ def speed(smoke: bool) -> None:
     hmm, tokens = problem.hmm, problem.tokens
 
     def ours() -> list[Tensor]:
-        step = distill.m_step(hmm, distill.expected_counts(hmm, tokens))
+        step, _ = tt.inference.em_step(hmm, tokens)
         return [step.initial_probs, *step.transition.parameters(), step.emission_probs]
 
     for other in (by_hand(problem), plain_em(*problem.parameters, tokens)):
@@ -84,8 +83,7 @@ def speed(smoke: bool) -> None:
     tokens = torch.randint(vocab_size, (batch, length), generator=torch.Generator().manual_seed(0))
     forms = {form: tt.HMM.random(hidden, vocab_size, form) for form in ("dense", "monarch")}
     steps: dict[str, Callable[[], object]] = {
-        form: (lambda hmm=hmm: distill.m_step(hmm, distill.expected_counts(hmm, tokens)))
-        for form, hmm in forms.items()
+        form: (lambda hmm=hmm: tt.inference.em_step(hmm, tokens)) for form, hmm in forms.items()
     }
     print(f"\nEM step, H = {hidden:,}, V = {vocab_size:,}, T = {length}, B = {batch}\n")
     print(

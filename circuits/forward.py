@@ -39,7 +39,7 @@ def log_prob(
     underflow, because the states differ too much in probability, are computed again in log space.
     Raises :class:`EvidenceError` for tokens or lengths out of range.
     """
-    tokens = _checked(tokens, emission.shape[1]).to(emission.device)
+    tokens = checked_tokens(tokens, emission.shape[1]).to(emission.device)
     batch, n = tokens.shape
     lengths = None if lengths is None else checked_lengths(lengths, batch, n).to(tokens.device)
     if not batch or not n:
@@ -60,7 +60,8 @@ def checked_lengths(lengths: Any, batch: int, n: int) -> Int[Tensor, " batch"]:
     return found
 
 
-def _checked(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
+def checked_tokens(tokens: Tensor, vocab_size: int) -> Int[Tensor, "batch length"]:
+    """Return rows of tokens as int64. Raises :class:`EvidenceError` for tokens other than −1 … vocab_size − 1."""
     tokens = tokens[None] if tokens.ndim == 1 else tokens
     if tokens.ndim != 2 or tokens.is_floating_point() or tokens.is_complex() or tokens.dtype == torch.bool:
         raise EvidenceError(

@@ -1,7 +1,7 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
 from .corpus import Corpus
-from .em import Counts, blend, expected_counts, m_step, posteriors
+from .em import posteriors
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
@@ -13,17 +13,13 @@ from .vllm import VLLM
 __all__ = [
     "VLLM",
     "Corpus",
-    "Counts",
     "Evaluation",
     "Guidance",
-    "blend",
     "evaluate",
-    "expected_counts",
     "from_text",
     "guidance",
     "initialise",
     "kronecker",
-    "m_step",
     "sample_prefixes",
     "posteriors",
     "random_start",

@@ -12,13 +12,14 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
+from ..inference.queries.baum_welch import factors_of
 from ..layers.log_product import smallest_weight
 from .corpus import Corpus
 from .distributed import Ranks
 from .em import log_likelihood, state_marginals
 from .in_log_space import predictions_in_log_space
 from .latent import has_end_state
-from .sharding import ShardedHMM, factors_of
+from .sharding import ShardedHMM
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Expected counts, posteriors and predictions of an HMM in log space, for sequences that leave the range of floating point.
-
-``rows`` are the numbers of the sequences, to name one in an error.
-"""
+"""Posteriors and predictions of an HMM in log space, for sequences that leave the range of floating point."""
 
 from __future__ import annotations
 
@@ -9,41 +6,18 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..circuits.chain import Chain
-from ..circuits.forward import log_prob
 from ..circuits.hmm import HMM
-from ..errors import EvidenceError
-from ..inference.queries.em import expected_counts
-from ..layers import Categorical, Identity
+from ..inference.queries.baum_welch import check_possible
 from ..layers.log_product import finite, log_product, smallest_weight
-from .sharding import ShardedHMM
-
-
-def counts_in_log_space(
-    hmm: ShardedHMM,
-    tokens: Int[Tensor, "batch length"],
-    missing: Float[Tensor, " hidden"] | None,
-    rows: Tensor,
-) -> tuple[Tensor, list[Tensor], Tensor, Tensor]:
-    """Compute the expected counts of initial, transition and emission, as derivatives of log p, and log p of all, in nats.
-
-    Token −1 has probability ``missing`` in each state, by default one. Raises :class:`EvidenceError` if a sequence is impossible.
-    """
-    ones, vocab_size = torch.ones_like(hmm.initial), hmm.emission.shape[1]
-    table = torch.cat([hmm.emission, (ones if missing is None else missing)[:, None]], 1)
-    seen = torch.where(tokens < 0, vocab_size, tokens)
-    check_possible(log_prob(hmm.initial, hmm.operator, table, seen), rows)
-    found = expected_counts(
-        Chain((hmm.initial,), Identity(len(ones)), Categorical(table), hmm.operator, (ones,)), seen
-    )
-    weights = [found.of(w) for w in hmm.weights]
-    return found.of(hmm.initial), weights, found.of(table)[:, :vocab_size], found.log_likelihood
 
 
 def posteriors_in_log_space(
     hmm: HMM, tokens: Int[Tensor, "batch length"], rows: Tensor
 ) -> Float[Tensor, "batch length hidden"]:
-    """Compute p(z_t | x_1 … x_n) in float64. Raises :class:`EvidenceError` if a sequence is impossible."""
+    """Compute p(z_t | x_1 … x_n) in float64; ``rows`` are the numbers of the sequences.
+
+    Raises :class:`EvidenceError` if a sequence is impossible.
+    """
     matrix = hmm.transition.dense().double()
     smallest, emitted = smallest_weight(matrix), _emitted(hmm, tokens)
     forward, backward = [hmm.initial_probs.double().log() + emitted[0]], [torch.zeros_like(emitted[0])]
@@ -69,14 +43,6 @@ def predictions_in_log_space(
         log_probs.append(message.logsumexp(1, keepdim=True))
         message = log_product(message - finite(log_probs[-1]), matrix, smallest)
     return torch.cat(log_probs, 1), torch.stack(best, 1)
-
-
-def check_possible(log_p: Float[Tensor, " batch"], rows: Tensor) -> None:
-    """Raise :class:`EvidenceError` that names a sequence of probability zero."""
-    impossible = log_p.isneginf()
-    if bool(impossible.any()):
-        row = int(rows[impossible][0])
-        raise EvidenceError(f"expected_counts: sequence {row} has probability zero under the HMM")
 
 
 def _emitted(hmm: HMM, tokens: Tensor) -> Float[Tensor, "length batch hidden"]:

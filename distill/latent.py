@@ -22,9 +22,10 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
+from ..inference.queries.baum_welch import HMMCounts
 from ..layers import Monarch
 from .corpus import Corpus
-from .em import Counts, m_step
+from .sharding import ShardedHMM
 
 
 def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
@@ -114,7 +115,8 @@ def initialise(
     base = with_end_state(random, eos)
     counts = _observed(base, states, tokens)
     if transition != "dense":
-        return m_step(base, counts, pseudocount=0.01)
+        fitted = ShardedHMM.of(base).m_step(counts, pseudocount=0.01).whole()
+        return fitted.for_vocabulary(corpus.vocabulary_fingerprint)
     followed, emitted = counts.transition[0], counts.emission
     followed[-1], emitted[-1], emitted[:, eos] = 0, 0, 0
     kinds = followed.clamp(max=1)
@@ -244,7 +246,9 @@ def _nearest(points: Tensor, centres: Tensor) -> Tensor:
     return torch.addmm(centres.square().sum(1), points, centres.T, beta=1, alpha=-2).argmin(1)
 
 
-def _observed(hmm: HMM, states: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch length"]) -> Counts:
+def _observed(
+    hmm: HMM, states: Int[Tensor, "batch length"], tokens: Int[Tensor, "batch length"]
+) -> HMMCounts:
     """Counts of each parameter when the hidden states are observed."""
     initial = torch.bincount(states[:, 0], minlength=hmm.hidden).float()
     pair = (states * hmm.vocab_size + tokens).flatten()
@@ -263,4 +267,4 @@ def _observed(hmm: HMM, states: Int[Tensor, "batch length"], tokens: Int[Tensor,
             index = index * size + value
         transition.append(flat.index_add_(0, index, torch.ones(len(index))).view_as(weight))
         here[axis] = there[axis]
-    return Counts(initial, transition, emission, torch.zeros(()))
+    return HMMCounts(initial, transition, emission, torch.zeros_like(initial), torch.zeros(()))

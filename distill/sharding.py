@@ -11,7 +11,7 @@ All ranks see the same sequences.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
@@ -20,7 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..circuits.hmm import HMM
-from ..errors import CircuitError, EvidenceError, ShapeError
+from ..errors import EvidenceError, ShapeError
+from ..inference.queries.baum_welch import Factor, HMMCounts, weights_of
 from ..layers import Dense, Monarch, Operator
 from .distributed import Ranks
 
@@ -43,7 +44,7 @@ class ShardedHMM:
         index cannot be divided evenly.
         """
         team = team or Ranks()
-        weights, axes = _form(hmm.transition)
+        weights, axes = weights_of(hmm.transition)
         first, rest = weights[0].shape[0], prod(weights[0].shape[1:-1])
         if first % team.size:
             raise ShapeError(
@@ -83,7 +84,9 @@ class ShardedHMM:
     def factors(self, dtype: torch.dtype) -> list[Factor]:
         """Return the factors of the transition, in the given dtype."""
         return [
-            Factor(w.to(dtype), axis, self.team)
+            SplitFactor(w.to(dtype), axis, self.team)
+            if axis == 0 and self.team.size > 1
+            else Factor(w.to(dtype), axis)
             for w, axis in zip(self.weights, self.axes or (0,), strict=True)
         ]
 
@@ -93,9 +96,7 @@ class ShardedHMM:
             fn(self.initial), tuple(map(fn, self.weights)), self.axes, fn(self.emission), self.team
         )
 
-    def m_step(
-        self, initial: Tensor, transition: Sequence[Tensor], emission: Tensor, pseudocount: float
-    ) -> ShardedHMM:
+    def m_step(self, counts: HMMCounts, pseudocount: float = 0.0) -> ShardedHMM:
         """Normalise counts, with ``pseudocount`` added where a parameter is not zero; unused rows stay.
 
         Raises :class:`EvidenceError` if a count is not a finite number.
@@ -117,11 +118,11 @@ class ShardedHMM:
 
         weights = [
             normalise("transition", w, c, axis == 0)
-            for w, c, axis in zip(self.weights, transition, self.axes or (0,), strict=True)
+            for w, c, axis in zip(self.weights, counts.transition, self.axes or (0,), strict=True)
         ]
         first, last = (
-            normalise("initial", self.initial, initial, True),
-            normalise("emission", self.emission, emission, False),
+            normalise("initial", self.initial, counts.initial, True),
+            normalise("emission", self.emission, counts.emission, False),
         )
         return ShardedHMM(first, tuple(weights), self.axes, last, self.team)
 
@@ -134,61 +135,29 @@ class ShardedHMM:
         )
 
 
-class Factor:
-    """One factor W[i_1, …, i_k, new i_a] of a transition, which rewrites axis a of the state; one rank's shard of it."""
+class SplitFactor(Factor):
+    """The factor that rewrites the axis which is divided among ranks: one rank's columns of it."""
 
-    def __init__(self, weight: Tensor, axis: int, team: Ranks | None = None) -> None:
-        self.weight, self.dims, self.team = weight, weight.shape[:-1], team or Ranks()
-        self.split = axis == 0 and self.team.size > 1
-        # Backward is forward with old and new index exchanged; transposed in memory once, not by every product.
-        self._turned = weight.transpose(axis, -1).contiguous()
-        old = "abcdefghijkl"[: len(self.dims)]
-        new = old[:axis] + "z" + old[axis + 1 :]
-        self._forward = f"n{old},{old}z->n{new}"
-        self._counts = f"n{old},n{new}->{old}z"
+    def __init__(self, weight: Tensor, axis: int, team: Ranks) -> None:
+        super().__init__(weight, axis)
+        self.team = team
 
     def forward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
-        """Sum over the old index: messages forward in time."""
-        if self.split:
-            message = self.team.gather(message, 1)
-        return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
+        """Sum over the old index, of all ranks."""
+        return super().forward(self.team.gather(message, 1))
 
     def backward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
-        """Sum over the new index: messages backward in time."""
-        message = torch.unflatten(message, 1, self._turned.shape[:-1])
-        found = torch.einsum(self._forward, message, self._turned).flatten(1)
-        if self.split:
-            self.team.sum([found])
-            each = found.shape[1] // self.team.size
-            found = found.narrow(1, self.team.rank * each, each)
-        return found
+        """Sum over the new index, of all ranks; return this rank's part."""
+        found = super().backward(message)
+        self.team.sum([found])
+        each = found.shape[1] // self.team.size
+        return found.narrow(1, self.team.rank * each, each)
 
-    def counts(
+    def outer(
         self, before: Float[Tensor, "time batch states"], after: Float[Tensor, "time batch states"]
     ) -> Tensor:
-        """Sum before ⊗ after over time and batch; times W, these are the expected counts."""
-        if not self.split:
-            return self._outer(before.flatten(0, 1), after.flatten(0, 1))
+        """Sum before ⊗ after, one step at a time: all messages of all ranks would not fit in memory."""
         found = torch.zeros_like(self.weight)
-        for b, a in zip(before, after, strict=True):  # all messages of all ranks would not fit in memory
-            found += self._outer(self.team.gather(b, 1), a)
+        for b, a in zip(before, after, strict=True):
+            found += super().outer(self.team.gather(b, 1)[None], a[None])
         return found
-
-    def _outer(self, before: Tensor, after: Tensor) -> Tensor:
-        rows = torch.unflatten(before, 1, self.dims), torch.unflatten(after, 1, self._turned.shape[:-1])
-        return torch.einsum(self._counts, *rows)
-
-
-def factors_of(transition: Operator) -> list[Factor]:
-    """Return the factors of a dense or Monarch transition. Raises :class:`CircuitError` for other transitions."""
-    weights, axes = _form(transition)
-    return [Factor(w, axis) for w, axis in zip(weights, axes or (0,), strict=True)]
-
-
-def _form(transition: Operator) -> tuple[list[Tensor], tuple[int, ...] | None]:
-    """(weights, axes); axes are None if dense."""
-    if isinstance(transition, Dense):
-        return [transition.weight], None
-    if isinstance(transition, Monarch) and not transition.transposed:
-        return list(transition.weights), tuple(transition.axes)
-    raise CircuitError(f"EM: the transition must be Dense or Monarch, not {transition!r}")

@@ -7,8 +7,9 @@ from .next_token.product_query import ProductQuery
 from .next_token.protocol import NextTokenQuery
 from .next_token.rows import pack_bits
 from .queries.condition import condition
+from .queries.counts import Counts
 from .queries.determinism import check_deterministic, is_deterministic
-from .queries.em import Counts, Fit, Trainable, em, em_step, expected_counts
+from .queries.em import Fit, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import cross_entropy, entropy, expectation, kl_divergence
 from .queries.k_best import k_best
@@ -16,6 +17,7 @@ from .queries.marginal import conditional, count, log_marginal, marginals, parti
 from .queries.normalize import normalise
 from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample
+from .queries.trainable import Trainable
 from .semirings.base import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
 from .semirings.scaled_real import Real
 

@@ -34,11 +34,13 @@ def normalised_counts(
 ) -> Float[Tensor, "*rows cols"]:
     """Normalise the rows of expected counts w ∘ ∂ log p/∂w: the M-step of EM.
 
-    ``pseudocount`` is added where the weight is not zero; a row without counts keeps its weights.
+    ``pseudocount`` is added where the weight is not zero; a row without counts keeps its weights, as one does whose sum is too
+    small to be accurate.
     """
     counts = weight * derivative + pseudocount * (weight > 0)
     total = counts.sum(-1, keepdim=True)
-    return torch.where(total > 0, counts / total.clamp(min=torch.finfo(total.dtype).tiny), weight)
+    tiny = torch.finfo(total.dtype).tiny
+    return torch.where(total >= tiny, counts / total.clamp(min=tiny), weight)
 
 
 class InputLayer(ABC):

@@ -82,7 +82,11 @@ def test_what_a_guide_is_worth() -> None:
     """An HMM that is the model leaves nothing to chance, and a weaker one something; without one there is more."""
     truth = tt.HMM.random(5, 4, seed=3, dtype=torch.float64)
     other = tt.HMM.random(5, 4, seed=4, dtype=torch.float64)
-    mixed = distill.blend(truth, other, 0.3)
+    mixed = tt.HMM(
+        torch.lerp(truth.initial_probs, other.initial_probs, 0.3),
+        torch.lerp(truth.transition.matrix(), other.transition.matrix(), 0.3),
+        torch.lerp(truth.emission_probs, other.emission_probs, 0.3),
+    )
     lm = tt.CircuitLM(truth)
     edges = [(0, [1, 2, 3], 0), (0, 0, 1), (1, 1, 0), (1, 0, 2), (2, [1, 2], 2)]
     fa = tt.Automaton.from_edges(edges, 0, {2}, 4)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import tractile as tt
-from tractile.distill import Corpus, Counts, expected_counts, m_step, train
+from tractile.distill import Corpus, train
 from tractile.distill.em import em_step as sharded_step
+from tractile.distill.em import expected_counts as sharded_counts
 from tractile.distill.latent import has_end_state, with_end_state
 from tractile.distill.manifest import Manifest
 from tractile.distill.sharding import ShardedHMM
@@ -17,6 +18,7 @@ from tractile.distill.train import drop_tokens, smooth
 from tractile.errors import CircuitError, EvidenceError
 from tractile.inference.engine import messages
 from tractile.inference.engine.contract import observe
+from tractile.inference.queries.baum_welch import HMMCounts
 from tractile.inference.queries.evidence import as_evidence
 from tractile.inference.semirings.scaled_real import Real
 from tractile.layers import Identity, Monarch
@@ -35,7 +37,15 @@ def em_step(hmm: tt.HMM, *settings: object, **options: object) -> tuple[tt.HMM, 
     return step.whole(), total
 
 
-def counts_by_autograd(hmm: tt.HMM, tokens: Tensor) -> Counts:
+def expected_counts(hmm: tt.HMM, tokens: Tensor, *options: object, **more: object) -> HMMCounts:
+    return sharded_counts(ShardedHMM.of(hmm), tokens, *options, **more)
+
+
+def m_step(hmm: tt.HMM, counts: HMMCounts, pseudocount: float = 0.0) -> tt.HMM:
+    return ShardedHMM.of(hmm).m_step(counts, pseudocount).whole()
+
+
+def counts_by_autograd(hmm: tt.HMM, tokens: Tensor) -> HMMCounts:
     """The rule itself, θ · ∂ log p / ∂θ, by differentiating the engine's log p.
 
     The last step stops at the emission: the chain goes on to a next state, which nothing is known about.
@@ -52,7 +62,7 @@ def counts_by_autograd(hmm: tt.HMM, tokens: Tensor) -> Counts:
         torch.zeros_like(w) if g is None else (w * g).detach()
         for w, g in zip(weights, gradients, strict=True)
     ]
-    return Counts(initial, transition, emission, total.detach())
+    return HMMCounts(initial, transition, emission, torch.zeros_like(initial), total.detach())
 
 
 def baum_welch(pi: Tensor, a: Tensor, b: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:

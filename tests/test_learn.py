@@ -15,9 +15,9 @@ from torch.distributions.transforms import ExpTransform
 import tractile as tt
 from tractile.circuits import builders
 from tractile.circuits.parameters import blocks
-from tractile.distill import em as distill
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import Evidence, Real, Trainable, em, em_step, expected_counts
+from tractile.inference.queries.counts import counts_by_derivatives
 from tractile.layers import (
     Bernoulli,
     Categorical,
@@ -28,6 +28,7 @@ from tractile.layers import (
     Incidence,
     Indicator,
     Kron,
+    Monarch,
     Sum,
 )
 
@@ -144,20 +145,48 @@ def test_variances_stay_above_their_floor():
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
 @pytest.mark.parametrize("pseudocount", [0.0, 0.3])
 def test_em_on_an_hmm_is_baum_welch(transition, pseudocount):
-    hmm, data = tt.HMM.random(4, 5, transition, dtype=F64), tokens(20, 6, 5)
-    counts, fused = expected_counts(hmm, data), distill.expected_counts(hmm, data)
-    assert_log_close(counts.log_likelihood, fused.log_likelihood)
-    torch.testing.assert_close(counts.of(hmm.initial_probs), fused.initial)
-    torch.testing.assert_close(counts.of(hmm.emission_probs), fused.emission)
-    for weight, expected in zip(hmm.transition.parameters(), fused.transition, strict=True):
-        torch.testing.assert_close(counts.of(weight), expected)
+    """The forward-backward pass, against derivatives of log p; some tokens are unobserved, some weights zero."""
+    hmm, data = tt.HMM.random(4, 5, transition, dtype=F64), tokens(20, 6, 5, missing=0.1)
+    emission = hmm.emission_probs.clone()
+    emission[1, :2] = emission[3, 4] = 0
+    hmm = tt.HMM(hmm.initial_probs, hmm.transition, emission / emission.sum(1, keepdim=True))
+    counts, general = expected_counts(hmm, data), counts_by_derivatives(hmm, data)
+    assert_log_close(counts.log_likelihood, general.log_likelihood)
+    weights = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    for weight in weights:
+        torch.testing.assert_close(counts.of(weight), general.of(weight))
     new, _ = em_step(hmm, data, pseudocount=pseudocount)
-    expected = distill.m_step(hmm, fused, pseudocount)
-    for a, b in zip(new.parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(a, b)
     half, _ = em_step(hmm, data, pseudocount=pseudocount, step=0.5)
-    for a, b in zip(half.parameters(), distill.blend(hmm, expected, 0.5).parameters(), strict=True):
-        torch.testing.assert_close(a, b)
+    steps = [
+        [model.initial_probs, *model.transition.parameters(), model.emission_probs] for model in (new, half)
+    ]
+    for weight, after, between in zip(weights, *steps, strict=True):
+        expected = general.of(weight) + pseudocount * (weight > 0)
+        torch.testing.assert_close(after, expected / expected.sum(-1, keepdim=True))
+        torch.testing.assert_close(between, (weight + after) / 2)
+
+
+def test_the_forward_backward_pass_records_no_graph(monkeypatch):
+    """Tokens under an HMM need no derivatives, not even of an HMM in training; other evidence and chains do."""
+    hmm, data = Trainable(tt.HMM.random(4, 5, dtype=F64))(), tokens(20, 6, 5)
+    expected = counts_by_derivatives(hmm, data)
+    monkeypatch.setattr("tractile.inference.queries.em.counts_by_derivatives", None)
+    counts = expected_counts(hmm, data)
+    torch.testing.assert_close(counts.of(hmm.emission_probs), expected.of(hmm.emission_probs))
+    assert not counts.of(hmm.emission_probs).requires_grad
+    with pytest.raises(EvidenceError, match="tokens must be in 0 … 4"):
+        expected_counts(hmm, torch.tensor([[0, 5]]))
+
+
+def test_factors_that_are_one_tensor():
+    """A Monarch transition with one weight in both places: its counts are those of both."""
+    weight = torch.rand(2, 2, 2, generator=torch.Generator().manual_seed(0), dtype=F64).softmax(-1)
+    random, data = tt.HMM.random(4, 5, dtype=F64), tokens(20, 6, 5)
+    hmm = tt.HMM(random.initial_probs, Monarch([weight, weight]), random.emission_probs)
+    apart = tt.HMM(random.initial_probs, Monarch([weight, weight.clone()]), random.emission_probs)
+    counts = expected_counts(apart, data)
+    total = sum(counts.of(w) for w in apart.transition.parameters())
+    torch.testing.assert_close(expected_counts(hmm, data).of(weight), total)
 
 
 def test_counts_under_every_kind_of_evidence_against_the_posterior(random):

@@ -10,8 +10,11 @@ from oracle import assert_log_close, log
 import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
+from tractile.distill.sharding import ShardedHMM
 from tractile.errors import EvidenceError
 from tractile.inference import NextToken, Real
+from tractile.inference.queries.baum_welch import hmm_counts
+from tractile.inference.queries.counts import counts_by_derivatives
 from tractile.layers import Gaussian
 
 DTYPES = [torch.float32, torch.float64]
@@ -187,7 +190,7 @@ def test_values_of_a_position_in_the_middle(name, n, dtype):
 
 @SHORT
 def test_expected_counts(name, n, dtype):
-    """Both E-steps, against α and β; and a step of EM from them."""
+    """By the forward-backward pass and by derivatives, against α and β; and a step of EM."""
     hmm = MODELS[name](dtype)
     x = words(hmm, n)
     states, emission, transition = [
@@ -204,15 +207,13 @@ def test_expected_counts(name, n, dtype):
             emission[:, v] += posterior[t]
             if t + 1 < n:
                 transition += np.exp((alpha[t] + b[:, v])[:, None] + a + beta[t + 1] - total)
-    counts, general = distill.expected_counts(hmm, x), tt.inference.expected_counts(hmm, x)
-    both = (counts.initial, general.of(hmm.initial_probs)), (counts.emission, general.of(hmm.emission_probs))
-    for expected, found in zip((states, emission), both, strict=True):
-        for one in found:
-            np.testing.assert_allclose(one, expected, rtol=2e-3, atol=2e-4 * n)
-    for one in (counts.transition[0], general.of(hmm.transition.weight)):
-        np.testing.assert_allclose(one, transition, rtol=2e-3, atol=2e-4 * n)
+    for counts in (tt.inference.expected_counts(hmm, x), counts_by_derivatives(hmm, x)):
+        for weight, expected in (
+            (hmm.initial_probs, states), (hmm.emission_probs, emission), (hmm.transition.weight, transition)
+        ):  # fmt: skip
+            np.testing.assert_allclose(counts.of(weight), expected, rtol=2e-3, atol=2e-4 * n)
     np.testing.assert_allclose(distill.posteriors(hmm, x), rows, rtol=2e-3, atol=2e-4)
-    better = distill.m_step(hmm, counts)
+    better, _ = tt.inference.em_step(hmm, x)
     assert float(better.log_prob(x).sum()) >= float(hmm.log_prob(x).sum()) - 1e-3
 
 
@@ -298,12 +299,11 @@ def test_one_sequence_out_of_range_does_not_stop_learning():
     g = torch.Generator().manual_seed(0)
     usual = torch.randint(0, 2, (201, 1), generator=g).expand(-1, 150)
     odd = torch.tensor([[0] * 70 + [1] * 80])
-    counts = distill.expected_counts(hmm, torch.cat([usual, odd]))
-    apart = [distill.expected_counts(hmm, part) for part in (usual, odd)]
-    torch.testing.assert_close(counts.emission, apart[0].emission + apart[1].emission)
-    new = distill.m_step(hmm, counts)
-    share = counts.emission / counts.emission.sum(1, keepdim=True)
-    torch.testing.assert_close(new.emission_probs, share)
+    b = hmm.emission_probs
+    both = tt.inference.expected_counts(hmm, torch.cat([usual, odd])).of(b)
+    torch.testing.assert_close(both, sum(tt.inference.expected_counts(hmm, x).of(b) for x in (usual, odd)))
+    new, _ = tt.inference.em_step(hmm, torch.cat([usual, odd]))
+    torch.testing.assert_close(new.emission_probs, both / both.sum(1, keepdim=True))
     assert float((new.emission_probs - hmm.emission_probs).abs().max()) > 1e-3
 
 
@@ -311,15 +311,15 @@ def test_an_impossible_sequence_is_named():
     hmm = mixture(torch.float64)
     never = tt.HMM(hmm.initial_probs, hmm.transition, torch.tensor([[0.5, 0.5, 0.0]]).double().expand(3, 3))
     with pytest.raises(EvidenceError, match="sequence 1 has probability zero"):
-        distill.expected_counts(never, torch.tensor([[0, 1], [0, 2]]))
+        tt.inference.expected_counts(never, torch.tensor([[0, 1], [0, 2]]))
 
 
 def test_counts_that_are_not_numbers_are_refused():
     hmm = persistent(0.1, torch.float64)
-    counts = distill.expected_counts(hmm, torch.tensor([[0, 1, 1]]))
+    counts = hmm_counts(hmm.initial_probs, hmm.transition, hmm.emission_probs, torch.tensor([[0, 1, 1]]))
     counts.emission[1, 0] = math.nan
     with pytest.raises(EvidenceError, match="emission row 1"):
-        distill.m_step(hmm, counts)
+        ShardedHMM.of(hmm).m_step(counts)
 
 
 # ---------------------------------------------------------------------------------------------------------- densities

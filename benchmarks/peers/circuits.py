@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 import tractile as tt
-from tractile import distill
 from tractile.layers import Dense
 
 Call = Callable[[], Any]
@@ -121,18 +120,8 @@ def tractile(problem: Problem) -> Engine:
         lambda: tt.log_marginal(hmm, tokens),
         lambda: tt.inference.em_step(hmm, tokens),
         lambda: tt.log_marginal(tt.inference.em_step(hmm, tokens)[0], tokens).sum(),
-        "`tt.inference.em_step`, for any circuit",
+        "`tt.inference.em_step`",
     )
-
-
-def tractile_distill(problem: Problem) -> Engine:
-    """Baum–Welch written out, as in distillation."""
-    hmm, tokens = problem.hmm, problem.tokens
-
-    def step() -> tt.HMM:
-        return distill.m_step(hmm, distill.expected_counts(hmm, tokens))
-
-    return Engine(None, step, lambda: tt.log_marginal(step(), tokens).sum(), "for HMMs only")
 
 
 def pomegranate(problem: Problem) -> Engine:
@@ -317,7 +306,6 @@ ENGINES: dict[
     str, tuple[str, Callable[[Problem], Engine]]
 ] = {  # name -> (distribution that it needs, its functions)
     "tractile": ("torch", tractile),
-    "tractile.distill": ("torch", tractile_distill),
     "plain torch": ("torch", plain),
     "pomegranate": ("pomegranate", pomegranate),
     "cirkit, tied": ("libcirkit", partial(cirkit, tied=True)),

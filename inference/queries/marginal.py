@@ -143,7 +143,7 @@ def log_marginal(
     if checkpoint is not None:
         whole(checkpoint, "log_marginal: checkpoint", error=CircuitError)
     n = _length(n)
-    if _is_forward(model, evidence, n) and semiring is None and checkpoint is None:
+    if is_forward(model, evidence, n) and semiring is None and checkpoint is None:
         return log_prob(model.initial_probs, model.transition, model.inputs.table(), evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
     lengths = None if lengths is None else whole_numbers(lengths, "lengths")
@@ -158,7 +158,7 @@ def log_marginal(
     return within_range(model, compute)[0]
 
 
-def _is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
+def is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
     """Return whether the forward algorithm on arrays applies: tokens under an HMM, and no derivatives needed."""
     if not isinstance(model, HMM) or not isinstance(evidence, Tensor) or holds_weights(evidence):
         return False
