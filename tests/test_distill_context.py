@@ -84,7 +84,7 @@ def test_what_a_guide_is_worth() -> None:
     other = tt.HMM.random(5, 4, seed=4, dtype=torch.float64)
     mixed = tt.HMM(
         torch.lerp(truth.initial_probs, other.initial_probs, 0.3),
-        torch.lerp(truth.transition.matrix(), other.transition.matrix(), 0.3),
+        torch.lerp(truth.transition.weight, other.transition.weight, 0.3),
         torch.lerp(truth.emission_probs, other.emission_probs, 0.3),
     )
     lm = tt.CircuitLM(truth)
