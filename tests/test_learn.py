@@ -556,3 +556,19 @@ def test_counts_where_scaled_arithmetic_loses_the_row():
     torch.testing.assert_close(counts.of(emission), torch.tensor([[2.0, 0.0], [1.0, 1.0]]))
     new, _ = em_step(hmm, data)
     torch.testing.assert_close(new.initial_probs, torch.tensor([0.5, 0.5]))
+
+
+@pytest.mark.parametrize("kind", ["hmm", "chain", "circuit"])
+def test_counts_of_a_weight_below_the_normal_range(kind):
+    """The only path begins in a state of probability 10⁻⁴⁰; the derivative by this weight leaves float32."""
+    initial, emission = torch.tensor([1.0, 1e-40]), torch.eye(2)
+    hmm, data = tt.HMM(initial, torch.eye(2), emission), torch.tensor([[1, 1]])
+    chain = tt.Chain(hmm.initial, hmm.left, hmm.inputs, hmm.right, hmm.final)
+    model = {"hmm": hmm, "chain": chain, "circuit": builders.cp([Categorical(emission)] * 2, initial)}[kind]
+    counts, (new, _) = expected_counts(model, data), em_step(model, data)
+    weights = model.layer(model.root).operators[0].weight if kind == "circuit" else initial
+    torch.testing.assert_close(counts.of(weights).flatten(), torch.tensor([0.0, 1.0]))
+    torch.testing.assert_close(counts.of(emission), torch.tensor([[0.0, 0.0], [0.0, 2.0]]))
+    after = new.layer(new.root).operators[0].weight if kind == "circuit" else new.initial[0]
+    torch.testing.assert_close(after.flatten(), torch.tensor([0.0, 1.0]))
+    assert all(weight.dtype == torch.float32 for weight in new.parameters())

@@ -59,7 +59,7 @@ class Counts(NamedTuple):
             )
             for i, tensor in enumerate(block.tensors):
                 if tensor is weight:
-                    return weights[i].detach() * derivatives[i]
+                    return (weights[i].detach() * derivatives[i]).to(weight.dtype)
         raise CircuitError(f"a tensor of shape {tuple(weight.shape)} is no parameter of this model")
 
 
@@ -81,30 +81,29 @@ def counts_by_derivatives(
         kept.append(free)
         return free
 
-    def leaf(tensor: Tensor) -> Tensor:
-        key = keys.get(id(tensor), (id(tensor),))
-        if key not in leaves:
-            leaves[key] = tensor.detach().clone().requires_grad_()
-        return leaves[key]
-
     kept: list[InputLayer] = []  # keeps the freed tensors alive: an id is unique among living objects only
 
-    def differentiate(
-        semiring: Semiring[Any] | None, wider: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, Any]:
+    def differentiate(semiring: Semiring[Any] | None, dtype: torch.dtype | None) -> tuple[Tensor, Any]:
+        leaves.clear()
+
+        def leaf(tensor: Tensor) -> Tensor:
+            key = keys.get(id(tensor), (id(tensor),))
+            if key not in leaves:
+                leaves[key] = tensor.detach().to(dtype, copy=True).requires_grad_()
+            return leaves[key]
+
         with torch.enable_grad():
-            freed = _freed(model, relax, leaf).map(wider)
+            freed = _freed(model, relax, leaf)
             rows = log_marginal(freed, evidence, lengths=lengths, semiring=semiring, checkpoint=checkpoint)
             if bool((rows == -torch.inf).any()):
                 row = int((rows == -torch.inf).nonzero()[0])
                 raise EvidenceError(f"expected_counts: row {row} of the evidence has probability zero")
             return rows, torch.autograd.grad(rows.sum(), list(leaves.values()), allow_unused=True)
 
-    rows, gradients = differentiate(None, lambda t: t)
-    if not all(
-        g is None or bool(g.isfinite().all()) for g in gradients
-    ):  # by a weight of zero; in Log it is zero
-        rows, gradients = differentiate(Log(), lambda t: t.double())
+    rows, gradients = differentiate(None, None)
+    if not all(g is None or bool(g.isfinite().all()) for g in gradients):
+        # By a weight of zero, which Log leaves out, or one below the normal range, which float64 has not.
+        rows, gradients = differentiate(Log(), torch.float64)
     by_key = {
         key: torch.zeros_like(value) if gradient is None else gradient
         for (key, value), gradient in zip(leaves.items(), gradients, strict=True)

@@ -89,6 +89,8 @@ def _of_hmm(hmm: HMM, tokens: Tensor) -> Counts:
     derivatives: dict[int, Tensor] = {}
     for weight, count in zip(weights, [found.initial, *found.transition, found.emission], strict=True):
         derivative = torch.where(weight > 0, count / weight, 0)
+        if not bool(derivative.amax() < torch.inf):  # a weight below the normal range
+            derivative = torch.where(weight > 0, count.double() / weight.double(), 0)
         derivatives[id(weight)] = derivatives.get(id(weight), 0) + derivative  # tied weights add up
     derivatives[id(hmm.emission_probs)] = derivatives[id(hmm.emission_probs)] + found.unobserved[:, None]
     parts = blocks(hmm)
@@ -146,7 +148,8 @@ def em_step(
             weights = block.join([t.detach() for t in block.tensors])
             fitted = block.split(normalised_counts(weights, block.join(derivatives), pseudocount))
         for old, better in zip(block.tensors, fitted, strict=True):
-            new[id(old)] = better.detach() if step == 1 else torch.lerp(old.detach(), better.detach(), step)
+            better = better.detach().to(old.dtype)
+            new[id(old)] = better if step == 1 else torch.lerp(old.detach(), better, step)
     return replace(model, new), counts.log_likelihood
 
 
