@@ -13,25 +13,6 @@ from tractile_bench.guides import context
 PROMPTS = ["Once upon a time, there was a", "The dog said", "She was very", "They went to the", '"', "It was"]
 
 
-def test_posteriors_are_the_engines_marginals() -> None:
-    for form in ("dense", "monarch"):
-        hmm = tt.HMM.random(6, 4, form, seed=2, dtype=torch.float64)
-        tokens = torch.randint(4, (3, 5), generator=torch.Generator().manual_seed(0))
-        found = distill.posteriors(hmm, tokens)
-        for t in range(5):  # p(z_t = h, x) with the emissions of all other states struck out at t
-            for h in range(6):
-                expected = torch.zeros(3, dtype=torch.float64)
-                for row, text in enumerate(tokens):
-                    message = hmm.initial_probs
-                    for i, token in enumerate(text.tolist()):
-                        message = message * hmm.emission_probs[:, token]
-                        if i == t:
-                            message = message * torch.nn.functional.one_hot(torch.tensor(h), 6)
-                        message = message @ hmm.transition.dense()
-                    expected[row] = message.sum()
-                torch.testing.assert_close(found[:, t, h], expected / hmm.log_prob(tokens).exp())
-
-
 def test_beginning_where_the_model_is(tmp_path) -> None:
     model, tokenizer = tt.embedded.load_lm()
     lm, hmm = tt.TransformersLM(model, tokenizer), tt.embedded.load_hmm()
@@ -76,30 +57,3 @@ def test_heads_that_do_not_fit(tmp_path) -> None:
         head.begin(tt.embedded.load_hmm(), model, tokenizer, "a")
     with pytest.raises(FormatError, match="context"):
         guides.ContextHead.from_pretrained(tmp_path)
-
-
-def test_what_a_guide_is_worth() -> None:
-    """An HMM that is the model leaves nothing to chance, and a weaker one something; without one there is more."""
-    truth = tt.HMM.random(5, 4, seed=3, dtype=torch.float64)
-    other = tt.HMM.random(5, 4, seed=4, dtype=torch.float64)
-    mixed = tt.HMM(
-        torch.lerp(truth.initial_probs, other.initial_probs, 0.3),
-        torch.lerp(truth.transition.weight, other.transition.weight, 0.3),
-        torch.lerp(truth.emission_probs, other.emission_probs, 0.3),
-    )
-    lm = tt.CircuitLM(truth)
-    edges = [(0, [1, 2, 3], 0), (0, 0, 1), (1, 1, 0), (1, 0, 2), (2, [1, 2], 2)]
-    fa = tt.Automaton.from_edges(edges, 0, {2}, 4)
-
-    def after(prompt: list[int]) -> tt.HMM:
-        message = truth.initial_probs
-        for token in prompt:
-            message = (message * truth.emission_probs[:, token]) @ truth.transition.dense()
-        return tt.HMM(message / message.sum(), truth.transition, truth.emission_probs)
-
-    guides = {"none": None, "mixed": mixed, "truth": after}
-    found = distill.guidance(lm, [[], [1], [2, 3]], fa, guides, 7)
-    assert found["truth"].deviation < 1e-6
-    assert found["truth"].effective == pytest.approx(1)
-    assert 1e-3 < found["mixed"].deviation < found["none"].deviation
-    assert found["none"].effective < found["mixed"].effective < 1
