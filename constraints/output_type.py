@@ -78,8 +78,13 @@ def output_type(output: Any, *, strict: bool = False) -> OutputType[Any]:
     ``dict`` are written as their type reads them: numbers of a ``Decimal`` without an exponent, a ``timedelta`` of at most
     99,999 years, without a leap second.
 
-    ``strict``: whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt
-    ``propertys``. Default: they are ignored.
+    Parameters
+    ----------
+    output
+        The type, as in the table.
+    strict
+        Whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt ``propertys``.
+        Default: they are ignored.
 
     Raises
     ------

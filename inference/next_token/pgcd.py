@@ -29,7 +29,10 @@ def pgcd(
 ) -> ProductQuery:
     """Make the query of probabilistic GCD: p_hmm(next token | prefix, constraint within the budget).
 
-    Dang et al. 2026, Algorithm 1.
+    Dang et al. 2026, Algorithm 1. Every accepted sequence counts once: a guide that is not deterministic is determinised if that
+    costs few states or if it is ambiguous. With an HMM on an accelerator and a deterministic guide, steps have fixed shapes and do
+    not wait for the accelerator, unless ``memory`` is given. Parameters are read as numbers: no derivative goes through the query
+    (:class:`.NextToken` gives derivatives).
 
     Parameters
     ----------
@@ -53,15 +56,16 @@ def pgcd(
         The automaton that the chain is multiplied with; it accepts at least what ``automaton`` does. Default: that of a
         compiled constraint, which may be smaller than the constraint's own.
 
-    Every accepted sequence counts once: a guide that is not deterministic is determinised if that costs few states or if it is
-    ambiguous. With an HMM on an accelerator and a deterministic guide, steps have fixed shapes and do not wait for the
-    accelerator, unless ``memory`` is given.
-
-    Parameters are read as numbers: no derivative goes through the query (:class:`~.generic.NextToken` gives derivatives).
-
-    Raises :class:`VocabularyMismatch` if chain and automaton differ in their tokens, :class:`TooManyStates` if an ambiguous guide
-    has no deterministic automaton of reasonable size, :class:`MemoryTooSmall` if ``memory`` does not hold two messages,
-    :class:`EvidenceError` for a tolerance that is negative or no number.
+    Raises
+    ------
+    VocabularyMismatch
+        Chain and automaton differ in their tokens.
+    TooManyStates
+        An ambiguous guide has no deterministic automaton of reasonable size.
+    MemoryTooSmall
+        ``memory`` does not hold two messages.
+    EvidenceError
+        The tolerance is negative or no number.
 
     Examples
     --------
@@ -76,7 +80,12 @@ def pgcd(
     chain, horizon = a_chain(chain, "pgcd: chain"), whole(horizon, "pgcd: horizon", None)
     tolerance = not_negative(tolerance, "pgcd: tolerance")
     memory = None if memory is None else whole(memory, "pgcd: memory", 0)
-    guide = counted_once(an_automaton(automaton, "pgcd: automaton").guide() if guide is None else guide)
+    automaton = an_automaton(automaton, "pgcd: automaton")
+    guide = automaton.guide() if guide is None else an_automaton(guide, "pgcd: guide")
+    if guide is automaton:
+        automaton = guide = counted_once(automaton)
+    else:
+        guide = counted_once(guide)
     table = type(chain.inputs) is Categorical and len(chain.inputs.unit_dims) == 1
     padded = chain.device.type != "cpu" and memory is None and guide.is_deterministic and table
     return ProductQuery(

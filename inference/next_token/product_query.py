@@ -60,14 +60,14 @@ class ProductQuery(Copied):
     chain
         The left factor: an HMM, a product of HMMs, any chain.
     masks
-        The masks of the constraint: :func:`~.gcd.gcd`.
+        The masks of the constraint: :func:`tractile.gcd`.
     guide
         The right factor: an explicit automaton that accepts at least the same texts. An ambiguous one weights each sequence by
         its number of accepting paths (Thm 4.3).
     horizon
         The largest budget in tokens.
     dtype, memory, tolerance
-        As in :func:`~.pgcd.pgcd`.
+        As in :func:`tractile.pgcd`.
     padded
         Whether steps have fixed shapes, so that none waits for an accelerator; the guide must be deterministic.
 
