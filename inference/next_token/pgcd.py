@@ -11,7 +11,8 @@ from ...circuits.chain import Chain
 from ...errors import TooManyStates
 from ...layers import Categorical
 from ..arguments import a_chain, an_automaton, not_negative, whole
-from .gcd import gcd
+from .finite_masks import FiniteMasks
+from .gcd import GCDQuery, gcd
 from .product_query import ProductQuery
 
 GUIDE_TOLERANCE = 0.1
@@ -30,9 +31,9 @@ def pgcd(
     """Make the query of probabilistic GCD: p_hmm(next token | prefix, constraint within the budget).
 
     Dang et al. 2026, Algorithm 1. Every accepted sequence counts once: a guide that is not deterministic is determinised if that
-    costs few states or if it is ambiguous. With an HMM on an accelerator and a deterministic guide, steps have fixed shapes and do
-    not wait for the accelerator, unless ``memory`` is given. Parameters are read as numbers: no derivative goes through the query
-    (:class:`.NextToken` gives derivatives).
+    costs few states or if it is ambiguous. With an HMM on an accelerator and a deterministic guide, steps have fixed shapes and
+    do not wait for the accelerator, unless ``memory`` is given. Parameters are read as numbers: no derivative goes through the
+    query (:class:`.NextToken` gives derivatives).
 
     Parameters
     ----------
@@ -84,13 +85,14 @@ def pgcd(
     guide = automaton.guide() if guide is None else an_automaton(guide, "pgcd: guide")
     if guide is automaton:
         automaton = guide = counted_once(automaton)
+        masks = GCDQuery(automaton, horizon, FiniteMasks(automaton, horizon))
     else:
-        guide = counted_once(guide)
+        guide, masks = counted_once(guide), gcd(automaton, horizon)
     table = type(chain.inputs) is Categorical and len(chain.inputs.unit_dims) == 1
     padded = chain.device.type != "cpu" and memory is None and guide.is_deterministic and table
     return ProductQuery(
         chain,
-        gcd(automaton, horizon),
+        masks,
         guide,
         horizon,
         dtype=dtype,
