@@ -93,7 +93,7 @@ class ProductTables:
             self.tokens = TableScores(semiring, chain.inputs, labels, dtype)
         else:
             self.tokens = TokenScores(semiring, chain.inputs, labels)
-        self.deterministic = automaton.is_deterministic
+        self.deterministic, self.unit_final = automaton.is_deterministic, chain.unit_final
         self.label, self.target = labels.number.to(self.device), automaton.edge_target.to(self.device)
         self.first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1)).to(
             self.device
@@ -237,7 +237,7 @@ class ProductSteps(Copied):
         chain, batch = tables.chain, len(now.left)
         units = apply(sr, chain.left.T, now.prior)
         last = sr.ndim(units) - 1
-        alone = sr.mul(units, outer(sr, chain.unit_final, batch))
+        alone = sr.mul(units, outer(sr, tables.unit_final, batch))
         ahead = units if tables.deterministic else apply(sr, chain.left.T, now.alpha)
         first, after = tables.first, tables.backward.lengths(now.left)
         pair, place = ragged_arange(
