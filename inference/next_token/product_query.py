@@ -257,9 +257,8 @@ class ProductQuery(Copied):
         −∞ where the mask is False, and where the chain gives the prefix with v no weight.
         """
         found = self._score()
-        ratio = (found.product - found.prior).double()
-        ratio.add_((found.product_scale - found.prior_scale)[:, None])
-        return torch.where(found.product > -torch.inf, ratio, -torch.inf)
+        ratio = (found.product - found.prior).double().add_((found.product_scale - found.prior_scale)[:, None])
+        return ratio.masked_fill_(found.product.isneginf(), -torch.inf)
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
         """Return log p_hmm(G | x_<t) in nats; 0 or −∞ if no token is left."""

@@ -281,7 +281,8 @@ class ProductSteps(Copied):
             (batch, tables.automaton.vocab_size), -torch.inf, dtype=prior.dtype, device=prior.device
         )
         for line, found, shift, tokens in parts:
-            here = found + (shift - base[row[line]]).to(found.dtype).view(-1, *[1] * (found.ndim - 1))
+            by = (shift - base[row[line]]).to(found.dtype)
+            here = found.add_(by.view(-1, *[1] * (found.ndim - 1)))
             if tokens is None:
                 self._join_wide(out, row[line], kind[line], here)
             else:

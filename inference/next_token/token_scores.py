@@ -152,7 +152,7 @@ class TableScores:
             if float(small) * self.smallest < least:
                 lost = ((found < least) & (truth((rows > 0).to(rows.dtype)) > 0)).any(1)
                 scale = scale.masked_fill(lost, torch.nan)
-        return found.log(), scale
+        return found.log_(), scale
 
     @cached_property
     def _positive(self) -> Float[Tensor, "vocab hidden"]:
