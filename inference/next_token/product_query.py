@@ -257,7 +257,9 @@ class ProductQuery(Copied):
         −∞ where the mask is False, and where the chain gives the prefix with v no weight.
         """
         found = self._score()
-        ratio = (found.product - found.prior).double().add_((found.product_scale - found.prior_scale)[:, None])
+        ratio = (
+            (found.product - found.prior).double().add_((found.product_scale - found.prior_scale)[:, None])
+        )
         return ratio.masked_fill_(found.product.isneginf(), -torch.inf)
 
     def log_lookahead(self) -> Float[Tensor, " batch"]:
