@@ -13,9 +13,9 @@ lost something to underflow are computed again in float64, then in log space. Eq
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from functools import reduce
+from functools import partial, reduce
 from math import log
 from typing import Any, Self, final
 
@@ -29,8 +29,7 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import CircuitError, ShapeError, VocabularyMismatch
 from ...fingerprints import check_vocabularies
-from ..queries.exact import arithmetics
-from ..semirings.base import Boolean, Semiring
+from ..semirings.base import Boolean, Log, Semiring
 from ..semirings.scaled_real import FLOOR, Floored, Real
 from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
@@ -311,7 +310,7 @@ class ProductQuery(Copied):
     def _recovered(self, found: Scores, lost: Bool[Tensor, " batch"]) -> Scores:
         """Replace the rows ``lost`` by those computed in a wider range."""
         top = self._tables.tokens.log_top.double()
-        exact = self._wider(lambda steps: steps.totals())
+        exact = self._wider(ProductSteps.totals)
         parts = []
         for mine, scale, other in zip(found[::2], found[1::2], exact, strict=True):
             other = torch.where(top.isfinite(), other.to(self.device) - top, -torch.inf)
@@ -321,31 +320,29 @@ class ProductQuery(Copied):
             parts.append(torch.where(lost, most, scale))
         return Scores(*parts)
 
-    def _within_range(self, found: Float[Tensor, " batch"], ask: Any) -> Float[Tensor, " batch"]:
+    def _within_range(
+        self, found: Float[Tensor, " batch"], ask: Callable[[ProductSteps], Tensor]
+    ) -> Float[Tensor, " batch"]:
         """Replace logarithms that are NaN by those computed in a wider range."""
         found = found.double()
         if not bool((lost := found.isnan()).any()):
             return found
-        return torch.where(lost, self._wider(lambda steps: (ask(steps),))[0].to(self.device), found)
+        return torch.where(lost, self._wider(lambda steps: (ask(steps).double(),))[0].to(self.device), found)
 
-    def _wider(self, ask: Any) -> tuple[Tensor, ...]:
+    def _wider(self, ask: Callable[[ProductSteps], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """Ask the same steps in float64, and in log space for the rows that float64 loses, too."""
-        found: tuple[Tensor, ...] | None = None
-        for number, (chain, semiring) in enumerate(arithmetics(self.factor.to("cpu"))):
-            if not number:
-                continue
-
-            def make(chain: Any = chain, semiring: Semiring[Any] = semiring) -> ProductSteps:
-                return ProductSteps(ProductTables(chain, self.guide, self.horizon, semiring))
-
-            more = tuple(x.double() for x in ask(self._history.query(f"wider {number}", make)))
-            found = more if found is None else tuple(
-                torch.where(x.isnan(), y, x) for x, y in zip(found, more, strict=True)
-            )  # fmt: skip
+        found: tuple[Tensor, ...] = ()
+        double = self.factor.initial[0].dtype == torch.float64
+        for semiring in (Log(),) if double else (Real(), Log()):
+            more = ask(self._history.query(type(semiring).__name__, partial(self._made, semiring)))
+            found = tuple(torch.where(x.isnan(), y, x) for x, y in zip(found or more, more, strict=True))
             if not any(bool(x.isnan().any()) for x in found):
                 break
-        assert found is not None
         return found
+
+    def _made(self, semiring: Semiring[Any]) -> ProductSteps:
+        wide = self.factor.to("cpu", torch.float64)
+        return ProductSteps(ProductTables(wide, self.guide, self.horizon, semiring))
 
     def _in_boolean(self) -> ProductSteps:
         return ProductSteps(ProductTables(self.factor, self.guide, self.horizon, Boolean()))
