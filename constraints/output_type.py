@@ -68,8 +68,8 @@ def output_type(output: Any, *, strict: bool = False) -> OutputType[Any]:
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
     a list of tools as dicts                         the JSON call of one                  a :class:`Call`
     ``re.compile(…)``                                a full match of the pattern           the text
-    a JSON Schema: a dict                            JSON of the schema; integers          dicts, lists, numbers, …
-                                                     have no point
+    a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
+    given as a dict                                  have no point
     a :class:`Constraint`                            what it accepts                       the text
     ===============================================  ====================================  =========================
 
