@@ -178,8 +178,7 @@ class ProductSteps(Copied):
         tables, now, before = self._tables, self._rows, self._states
         moving = moving.to(tables.device)
         tokens = tokens.to(tables.device).masked_fill(~moving, 0)
-        step, none = tables.automaton.step, list[int]()
-        given, moves = tokens.tolist(), moving.tolist()
+        step, given, moves = tables.automaton.step, tokens.tolist(), moving.tolist()
         self._states = [
             states if not move else step(states[0], token) if len(states) == 1
             else tuple(sorted({t for s in states for t in step(s, token)}))
@@ -191,7 +190,7 @@ class ProductSteps(Copied):
             alpha = self._gathered(prior, row)
         else:
             moved = self._moved(now.alpha, tokens[now.row], moving[now.row])
-            pair, reached, count, place = none.copy(), none.copy(), 0, 0
+            pair, reached, count, place = list[int](), list[int](), 0, 0
             for states, after, token, move in zip(before, self._states, given, moves, strict=True):
                 for i, s in enumerate(states, count):
                     for target in step(s, token) if move else (s,):
