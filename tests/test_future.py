@@ -88,7 +88,7 @@ def test_what_does_not_fit_is_computed_again_to_the_bit():
     rng = np.random.default_rng(0)
     fa, hmm = ten_tokens(rng), monarch(rng, (4, 4), 10)
     every = swept(hmm, fa, HORIZON)
-    size, pick, partial = size_of(every.message(0)), random.Random(1), 0
+    size, pick, partial = size_of(every.message(1)), random.Random(1), 0
     for messages in (2, 3, 5, 8, 13, 16, 17, 19):
         little = swept(hmm, fa, HORIZON, memory=messages * size)
         partial += little.nbytes < every.nbytes
@@ -97,6 +97,7 @@ def test_what_does_not_fit_is_computed_again_to_the_bit():
             states = torch.tensor([pick.randrange(fa.num_states) for _ in range(4)])
             for a, b in zip(*(tensors(x.ahead(after, states)) for x in (little, every)), strict=True):
                 assert torch.equal(a, b)
+            assert little.nbytes <= messages * size
     assert partial == 6
 
 
@@ -104,7 +105,7 @@ def test_budgets_that_go_down_cost_at_most_a_second_sweep(monkeypatch):
     """With room for 2√n messages, a whole sequence computes each of them twice at most."""
     rng = np.random.default_rng(0)
     fa, hmm, n, count = ten_tokens(rng), monarch(rng, (4, 4), 10), 64, []
-    before, size = Backward._before, size_of(swept(hmm, fa, 1).message(0))
+    before, size = Backward._before, size_of(swept(hmm, fa, 2).message(1))
     monkeypatch.setattr(Backward, "_before", lambda self, ahead: count.append(1) or before(self, ahead))
     little = swept(hmm, fa, n, memory=17 * size)
     for left in reversed(range(n)):
@@ -116,7 +117,7 @@ def test_budgets_that_go_down_cost_at_most_a_second_sweep(monkeypatch):
 def test_pgcd_in_little_memory_gives_the_same_scores():
     rng = np.random.default_rng(3)
     fa, hmm = ten_tokens(rng), monarch(rng, (3, 2, 2), 10)
-    memory = 5 * size_of(swept(hmm, fa, 1).message(0))
+    memory = 5 * size_of(swept(hmm, fa, 2).message(1))
     budgets = torch.tensor([HORIZON, HORIZON - 5, HORIZON, HORIZON - 1])
     queries = [tt.pgcd(hmm, fa, HORIZON, memory=m).start(4, budgets) for m in (None, memory)]
     assert queries[1].nbytes < queries[0].nbytes

@@ -82,9 +82,8 @@ class Backward:
 
     ``tolerance``: the error in nats that the logarithm of an entry may have where the sweep ends early, as estimated from how
     fast the changes shrink; with 0 it ends where messages are equal. ``dtype``: the precision in which they are kept, if all are
-    (default: that of the sweep). ``memory``: a limit of the bytes kept; of messages that do
-    not fit every k-th is kept and those between are computed again, with the same results. Raises :class:`MemoryTooSmall` if
-    less than two messages fit.
+    (default: that of the sweep). ``memory``: a limit of the bytes kept; of messages that do not fit every k-th is kept, and the
+    last of those between that were computed again, with the same results. Raises :class:`MemoryTooSmall` if less than two fit.
     """
 
     def __init__(
@@ -104,13 +103,10 @@ class Backward:
         start = (*chain.unit_final, automaton.final[0].to(chain.initial[0]))
         found = outer(semiring, start, 1)
         found = semiring.merge(found, semiring.ndim(found) - 2, 2)
-        self._every = self._spacing(found, horizon, memory)
+        self._every, self._room = self._spacing(found, horizon, memory)
         self._kept: dict[int, Any] = {}
         self._handed = 0  # bytes of a table that was handed over
-        self._between: tuple[int, list[Any]] = (
-            -1,
-            [],
-        )  # the last messages computed again, and the first one's r
+        self._between: dict[int, Any] = {}  # the last messages computed again
         sums, change, r = [self._sums(found)], math.inf, 0
         before = found
         while True:
@@ -145,7 +141,7 @@ class Backward:
     @property
     def nbytes(self) -> int:
         """The size of the messages in bytes."""
-        return self._handed + sum(size_of(x) for x in (*self._kept.values(), *self._between[1][1:]))
+        return self._handed + sum(size_of(x) for x in (*self._kept.values(), *self._between.values()))
 
     def lengths(self, left: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Return the numbers of tokens after the next one, none larger than that of the last message."""
@@ -168,13 +164,13 @@ class Backward:
         """Return F_r: (*units, states)."""
         if r in self._kept:
             return self._kept[r]
-        first = r // self._every * self._every
-        if self._between[0] != first:
-            self._between, parts = (-1, []), [self._kept[first]]
-            while len(parts) < self._every and first + len(parts) <= self._last:
-                parts.append(self._before(parts[-1]))
-            self._between = first, parts
-        return self._between[1][r - first]
+        if r not in self._between:
+            first = r // self._every * self._every
+            self._between, found = {}, self._kept[first]
+            for later in range(first + 1, r + 1):
+                found = self._between[later] = self._before(found)
+                self._between.pop(later - self._room, None)
+        return self._between[r]
 
     def _before(self, ahead: Any) -> Any:
         """Compute F_{r+1} from F_r."""
@@ -185,19 +181,23 @@ class Backward:
         beta = apply(sr, self._chain.left, parts[0] if len(parts) == 1 else sr.cat(parts))
         return sr.rescaled(apply(sr, self._chain.right, beta))
 
-    def _spacing(self, message: Any, horizon: int, memory: int | None) -> int:
-        """Return the distance between messages that are kept."""
-        if memory is None or horizon * size_of(message) <= memory:
-            return 1
-        fit = memory // size_of(message)
+    def _spacing(self, message: Any, horizon: int, memory: int | None) -> tuple[int, int]:
+        """Return the distance between messages that are kept, and how many of those between may be."""
+        if memory is None:
+            return 1, 0
+        size = max(size_of(message), size_of(self._before(message)))  # the first has one scale for all states
+        fit = memory // size
+        if fit >= horizon:
+            return 1, 0
         if fit < 2:
             raise MemoryTooSmall(
-                "pgcd: two backward messages do not fit `memory`", needed=2 * size_of(message), given=memory
+                "pgcd: two backward messages do not fit `memory`", needed=2 * size, given=memory
             )
-        every = 2
-        while -(-horizon // every) + every > fit and every * every < horizon:
-            every += 1
-        return every
+        for every in range(2, horizon + 1):
+            if -(-horizon // every) + every - 1 <= fit:
+                return every, every - 1
+        every = -(-horizon // (fit - 1))
+        return every, fit - -(-horizon // every)
 
     # ------------------------------------------------------------ when to stop
 

@@ -157,7 +157,7 @@ class ProductQuery(Copied):
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
         self._steps.take_up(budgets)
-        self._history.begin(budgets)
+        self._history.begin(self._steps.remaining)  # on the same device, so that no token is read back
         self._trail.clear()
         self._scored = None
 
