@@ -83,7 +83,8 @@ class Backward:
     ``tolerance``: the error in nats that the logarithm of an entry may have where the sweep ends early, as estimated from how
     fast the changes shrink; with 0 it ends where messages are equal. ``dtype``: the precision in which they are kept, if all are
     (default: that of the sweep). ``memory``: a limit of the bytes kept; of messages that do not fit every k-th is kept, and the
-    last of those between that were computed again, with the same results. Raises :class:`MemoryTooSmall` if less than two fit.
+    last of those between that were computed again, with the same results. ``table``: all are kept in one tensor, for Real and
+    one axis of units. Raises :class:`MemoryTooSmall` if less than two fit.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class Backward:
         tolerance: float = 0.0,
         memory: int | None = None,
         dtype: torch.dtype | None = None,
+        table: bool = False,
     ) -> None:
         self._semiring, self._chain = semiring, chain
         self._totals = label_totals(semiring, chain, automaton, labels)
@@ -105,13 +107,15 @@ class Backward:
         found = semiring.merge(found, semiring.ndim(found) - 2, 2)
         self._every, self._room = self._spacing(found, horizon, memory)
         self._kept: dict[int, Any] = {}
-        self._handed = 0  # bytes of a table that was handed over
+        self._dtype = dtype if self._every == 1 else None
+        flat = isinstance(found, Scaled) and found.mantissa.ndim == 2
+        self._table = self._empty_table(found, horizon) if table and flat else None
         self._between: dict[int, Any] = {}  # the last messages computed again
         sums, change, r = [self._sums(found)], math.inf, 0
         before = found
         while True:
             if r % self._every == 0:
-                self._kept[r] = found if dtype is None or self._every > 1 else stored(found, dtype)
+                self._kept[r] = self._stored(r, found)
             if r == horizon - 1 or (r and self._settled(before, found)):
                 break
             if tolerance and r and r % EVERY == 0:
@@ -124,24 +128,32 @@ class Backward:
         self._last = r
         self.alive: Bool[Tensor, "lengths states"] = ~torch.stack(sums).isneginf()
 
-    def handed_over(
-        self, dtype: torch.dtype
-    ) -> tuple[Float[Tensor, "lengths states units"], Float[Tensor, "lengths states"]]:
-        """Return all messages of a Real sweep as one table of mantissas and one of exponents of two, and keep none."""
-        count, first = self._last + 1, self.message(0)
-        units, states = first.mantissa.shape
-        columns = torch.empty(count, states, units, dtype=dtype, device=first.device)
-        exponents = torch.empty(count, states, dtype=torch.float64, device=first.device)
-        for r in range(count):
-            found = self._kept.pop(r)
-            columns[r], exponents[r] = found.mantissa.T, found.exponent.expand(1, states)[0]
-        self._handed = columns.nbytes + exponents.nbytes
-        return columns, exponents
+    def _empty_table(self, message: Any, horizon: int) -> tuple[Tensor, Tensor]:
+        first = message.mantissa
+        units, states = first.shape
+        columns = torch.empty(horizon, states, units, dtype=self._dtype or first.dtype, device=first.device)
+        return columns, torch.empty(horizon, states, dtype=torch.float64, device=first.device)
+
+    def _stored(self, r: int, message: Any) -> Any:
+        """Return what is kept of F_r: a view of the table if there is one."""
+        if self._table is None:
+            return message if self._dtype is None else in_precision(message, self._dtype)
+        columns, exponents = self._table
+        columns[r], exponents[r] = message.mantissa.T, message.exponent.expand(1, columns.shape[1])[0]
+        return Scaled(columns[r].T, exponents[r][None])
+
+    def table(self) -> tuple[Float[Tensor, "lengths states units"], Float[Tensor, "lengths states"]]:
+        """Return all messages, kept as one table: mantissas, and exponents of two."""
+        assert self._table is not None
+        columns, exponents = self._table
+        return columns[: self._last + 1], exponents[: self._last + 1]
 
     @property
     def nbytes(self) -> int:
         """The size of the messages in bytes."""
-        return self._handed + sum(size_of(x) for x in (*self._kept.values(), *self._between.values()))
+        if self._table is not None:
+            return sum(part.nbytes for part in self._table)
+        return sum(size_of(x) for x in (*self._kept.values(), *self._between.values()))
 
     def lengths(self, left: Int[Tensor, " rows"]) -> Int[Tensor, " rows"]:
         """Return the numbers of tokens after the next one, none larger than that of the last message."""
@@ -234,7 +246,7 @@ def tensors(value: Any) -> tuple[Tensor, ...]:
     return (value,) if isinstance(value, Tensor) else (value.mantissa, value.exponent)
 
 
-def stored(value: Any, dtype: torch.dtype) -> Any:
+def in_precision(value: Any, dtype: torch.dtype) -> Any:
     """Return a semiring's value in another precision."""
     return value.to(dtype) if isinstance(value, Tensor) else Scaled(value.mantissa.to(dtype), value.exponent)
 

@@ -81,7 +81,7 @@ class PaddedSteps(Copied):
         self._tables, self._table, self.vocab_size = tables, tables.tokens, tables.automaton.vocab_size
         self._chain, self._semiring = tables.chain, tables.semiring
         self.edges = Tables(tables.automaton, tables.labels, tables.device)
-        columns, exponents = tables.backward.handed_over(self._table.dtype)
+        columns, exponents = tables.backward.table()
         self._ahead, self._ahead_scale = columns.flatten(0, 1), (exponents * LOG2).flatten()
         self._alive = tables.backward.alive.flatten()
         self._states = tables.automaton.num_states

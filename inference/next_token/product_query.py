@@ -115,7 +115,14 @@ class ProductQuery(Copied):
         self.automaton, self.vocab_size, self.device = masks.automaton, masks.vocab_size, chain.device
         self._masks, self._own = masks, guide is masks.automaton
         tables = ProductTables(
-            self.factor, guide, horizon, self.semiring, dtype=dtype, memory=memory, tolerance=tolerance
+            self.factor,
+            guide,
+            horizon,
+            self.semiring,
+            dtype=dtype,
+            memory=memory,
+            tolerance=tolerance,
+            table=padded,
         )
         self._tables = tables
         self._steps: ProductSteps | PaddedSteps = PaddedSteps(tables) if padded else ProductSteps(tables)

@@ -71,7 +71,7 @@ class Rows(NamedTuple):
 class ProductTables:
     """What all rows share: backward messages, scores of tokens, and the automaton as arrays.
 
-    ``dtype``: the precision of the table of scores. ``tolerance`` and ``memory`` as in :class:`~.backward.Backward`.
+    ``dtype``: the precision of the table of scores. ``tolerance``, ``memory`` and ``table`` as in :class:`~.backward.Backward`.
     """
 
     def __init__(
@@ -84,10 +84,11 @@ class ProductTables:
         dtype: torch.dtype | None = None,
         tolerance: float = 0.0,
         memory: int | None = None,
+        table: bool = False,
     ) -> None:
         self.chain, self.automaton, self.semiring, self.device = chain, automaton, semiring, chain.device
         self.labels = labels = EdgeLabels(automaton)
-        self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory, dtype)
+        self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory, dtype, table)
         self.tokens: TokenScores | TableScores
         if isinstance(semiring, Real) and type(chain.inputs) is Categorical and chain.inputs.weight.ndim == 2:
             self.tokens = TableScores(semiring, chain.inputs, labels, dtype)
