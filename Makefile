@@ -6,7 +6,9 @@ VENV ?= .venv
 WORKERS ?= 2
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
-SMOKE := $(patsubst benchmarks/%.py,smoke-%,$(wildcard benchmarks/*.py))
+# Scripts that can be run alone: what measures, and what judges beside other engines and data sets.
+SCRIPTS := $(shell grep -l -- --smoke benchmarks/*.py tests/conformance/*.py)
+SMOKE := $(SCRIPTS:%.py=smoke-%)
 
 .PHONY: demo test test-vllm docs lint format types examples smoke bench wheel clean $(SMOKE)
 
@@ -46,10 +48,10 @@ examples: $(VENV)/.test  ## every example, small
 	$(BIN)/python examples/distill_stories.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
 		--work build/distill_stories --out build/hmm
 
-smoke: $(SMOKE)  ## every benchmark, as little of it as shows that it works
+smoke: $(SMOKE)  ## every benchmark and judge, as little of it as shows that it works
 
 $(SMOKE): smoke-%: $(VENV)/.test
-	$(BIN)/python benchmarks/$*.py --smoke
+	$(BIN)/python $*.py --smoke
 
 bench: $(VENV)/.test $(VENV)/.peers
 	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done

@@ -14,16 +14,14 @@ step's products: 2·B·H·V for the floor, one more such for each wide label of 
 2·B·S·H·V for dense; bytes those of the emission, read once. From 16,384 hidden states on, the transition is Monarch.
 
     python benchmarks/decoding.py [--smoke] [--hidden 256 1024 4096 16384] [--phrases 2 3] [--vocab 32000] [--batch 16]
-    python benchmarks/decoding.py --memory | --scaling | --gpu  (each has a --help of its own)
+    python benchmarks/decoding_gpu.py                             on a GPU, beside a language model of eight billion weights
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import random
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -194,11 +192,6 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
 
 
 def main() -> None:
-    for flag in ("gpu", "memory", "scaling"):
-        if f"--{flag}" in sys.argv:
-            sys.argv.remove(f"--{flag}")
-            importlib.import_module(f"decoding_{flag}").main()
-            return
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -13,7 +13,7 @@ what the bytes and operations of the step beside the model's must take at the ba
 share of rows that the automaton accepts is given. The forward pass and the P-GCD step are CUDA graphs (``--eager``: neither is).
 Word-like tokens stand for the vocabulary, since no tokenizer is needed to measure.
 
-    python benchmarks/decoding.py --gpu [--examples 100] [--tokens 64] [--hidden 1024 4096 16384] [--eager] [--smoke]
+    python benchmarks/decoding_gpu.py [--examples 100] [--tokens 64] [--hidden 1024 4096 16384] [--eager] [--smoke]
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 One EM step (H = 256, V = 1,000, T = 64, B = 64, float32, one thread) beside the same written by hand in torch and, where they are
 installed, hmmlearn, dynamax and pomegranate; and a Monarch transition of 4,096 states beside a dense one. Rounds of the race
-are interleaved and medians of CPU time are reported; the ratio is the other's time over ours in the same round. How good
-the HMM becomes: ``guides.py``.
+are interleaved and medians of CPU time are reported; the ratio is the other's time over ours in the same round.
 
     python benchmarks/distillation.py [--smoke]
 """

@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from masks import TASKS
 from peers.circuits import Problem, plain_em, plain_forward, plain_partition
+from peers.masks import TASKS
 from smc import PROMPT, forward_only
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves

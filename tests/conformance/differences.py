@@ -13,7 +13,7 @@ All engines are asked for JSON Schema's own meaning, and for the white space of 
 `strict_mode=False, any_order=True, any_whitespace=False`, llguidance with `whitespace_flexible: false`. The walk visits a
 bounded number of places, so "none found" is no proof. A schema and an engine get 10 s of CPU time.
 
-    python benchmarks/differences.py [--smoke] [--every N] [--first N] [--places N] [--show] [--out FILE.jsonl]
+    python tests/conformance/differences.py [--smoke] [--every N] [--first N] [--places N] [--show] [--out FILE.jsonl]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from extras import needed
+from samples import needed
 from schemas import TooSlow, arguments_and_rows
 
 import tractile as tt

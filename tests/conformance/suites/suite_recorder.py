@@ -1,6 +1,6 @@
 """A pytest plugin that writes down what a peer's own tests ask of it: a specification, a text, and whether it is accepted.
 
-Loaded into the peer's test run by benchmarks/peer_suites.py, in the peer's own Python, which need not have Tractile:
+Loaded into the peer's test run by tests/conformance/peer_suites.py, in the peer's own Python, which need not have Tractile:
 
     python -m pytest -p suite_recorder FOLDER        (with PEER_CASES naming the file to write)
 

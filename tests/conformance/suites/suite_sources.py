@@ -1,6 +1,6 @@
 """The cases of suites that can be read without running them: JSON-Schema-Test-Suite, llama.cpp's, llguidance's in Rust.
 
-Each function gets the folder of an unpacked suite and gives its cases as benchmarks/peers/suite_recorder.py writes them.
+Each function gets the folder of an unpacked suite and gives its cases as tests/conformance/suites/suite_recorder.py writes them.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Other engines' own test suites: to how many of their questions Tractile gives the same answer, and where it does not.
 
 A case is a specification (a schema, a pattern, a grammar, a model), a question (usually: is this text accepted?) and the
-suite's answer. The verdicts are those of benchmarks/peers/suite_judge.py: right, W+ (accepts what the suite rejects), W- (rejects
+suite's answer. The verdicts are those of suites/suite_judge.py: right, W+ (accepts what the suite rejects), W- (rejects
 what it accepts), narrowed (rejects it and says so in ``Constraint.narrowed``), refused by name, and others. What is known
 about the differences stands in docs/howto/differences.md.
 
@@ -11,7 +11,7 @@ The suites are not part of this repository: unpack a source distribution and nam
     run     xgrammar, llguidance-python, outlines, automata-lib, genlm, hmmlearn, dynamax: by pytest in ``--python``, a Python
             that has the peer, where a plugin notes what its tests ask and only tests that pass there count
 
-    python benchmarks/peer_suites.py [--smoke] [--suite NAME --folder FOLDER] [--python PYTHON] [--cases FILE] [--show]
+    python tests/conformance/peer_suites.py [--smoke] [--suite NAME --folder FOLDER] [--python PYTHON] [--cases FILE] [--show]
 
 ``--cases`` keeps the cases of a suite that is run, in JSON Lines, or reads them where the file exists.
 """
@@ -30,8 +30,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-PEERS = Path(__file__).resolve().parent / "peers"
-sys.path.insert(0, str(PEERS))
+SUITES = Path(__file__).resolve().parent / "suites"
+sys.path.insert(0, str(SUITES))
 
 from suite_judge import VERDICTS, Judge, shown  # noqa: E402
 from suite_sources import SOURCES  # noqa: E402
@@ -80,7 +80,7 @@ def recorded(suite: str, folder: Path, python: str, file: Path) -> None:
         **os.environ,
         "PEER_PACKAGE": package,
         "PEER_CASES": str(file.resolve()),
-        "PYTHONPATH": os.pathsep.join(map(str, (PEERS, path if path.is_dir() else path.parent))),
+        "PYTHONPATH": os.pathsep.join(map(str, (SUITES, path if path.is_dir() else path.parent))),
         "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "HF_HUB_OFFLINE": "1",

@@ -13,9 +13,9 @@ with formats asserted. A budget below the minimum must be refused (``BudgetTooSm
 checked against a search of its own, by sets of states, wherever that takes few steps and the finite automaton is small and
 exact.
 
-The schemas are those of ``constraints.py``, which runs this too (``--budget``).
+The schemas are those of ``schemas.py``.
 
-    python benchmarks/budget.py [--smoke] [--every N] [--first N] [--out FILE]
+    python tests/conformance/budget.py [--smoke] [--every N] [--first N] [--out FILE]
 
 The whole sample takes long: with ``--out`` each schema's counts are a line of FILE, and those that are there are not run again.
 """
@@ -36,8 +36,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from extras import needed
-from masks import Tokens, tekken
+from samples import Tokens, needed, tekken
 from schemas import SECONDS, TooSlow, arguments_and_rows
 
 import tractile as tt

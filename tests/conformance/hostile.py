@@ -3,7 +3,7 @@
 Every input runs in a process of its own. Seconds are CPU time and megabytes are what the process gains over its start, both
 for making the constraint and its byte-level automaton. Exits with 1 if any input takes more, or raises anything else.
 
-    python benchmarks/hostile.py [--smoke] [--only TEXT]
+    python tests/conformance/hostile.py [--smoke] [--only TEXT]
 """
 
 from __future__ import annotations

@@ -10,14 +10,13 @@ the arguments (``json.dumps``, ``repr``) and put to the constraint of its tool. 
 Everything that does not compile or is not accepted is counted with its reason. The data lies beside the repository
 (``TRACTILE_SHARED``, by default ../shared); without it only the tools written here are run.
 
-    python benchmarks/tools.py [--smoke] [--sets NAME …] [--reasons N]
+    python tests/conformance/tools.py [--smoke] [--sets NAME …] [--reasons N]
 """
 
 import argparse
 import ast
 import io
 import json
-import os
 import re
 import statistics
 import time
@@ -27,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from extras import needed
+from samples import SHARED, needed
 
 import tractile as tt
 from tractile.constraints.calls.tools import read_tools
@@ -307,7 +306,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="only these data sets")
     parser.add_argument("--reasons", type=int, default=12, help="how many reasons to list for each set")
     options = parser.parse_args()
-    root = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[2] / "shared")) / "data"
+    root = SHARED / "data"
     print(
         f"{'set':<12}{'syntax':<8}{'tools':>7}{'compiled':>9}{'ms':>14}{'calls':>7}{'fit':>7}{'in':>7}{'of fit':>9}"
     )

@@ -7,21 +7,20 @@ Columns: databases, states and edges of the byte automaton (median and largest),
 vocabulary, gold queries and the share of them accepted. The paper's Table 5 has one automaton for all of Spider: 7,999
 states over characters, 31,858 over tokens as an NFA; as a DFA 57,263 and out of memory.
 
-    python benchmarks/sql.py [--smoke] [--depth 1] [--columns database|tables] [--failures N]
+    python tests/conformance/sql.py [--smoke] [--depth 1] [--columns database|tables] [--failures N]
 
 The data lies beside the repository (``TRACTILE_SHARED``, by default ../shared); without it only the database written here
 is run.
 """
 
 import argparse
-import json
-import os
 import statistics
 import time
-from base64 import b64decode
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
+
+from samples import SHARED, tekken
 
 import tractile as tt
 from tractile.constraints.automata.dfa import determinize
@@ -53,19 +52,6 @@ def databases(folder: Path) -> dict[str, tuple[dict[str, Any], list[str]]]:
         name: ({"tables": database.tables, "foreign_keys": database.foreign_keys}, queries[name])
         for name, database in read_databases(find(folder, "tables.json")).items()
     }
-
-
-def tekken() -> tt.Vocabulary | None:
-    """The 131,072 tokens that come inside mistral-common, where that is installed."""
-    try:
-        import mistral_common
-    except ImportError:
-        return None
-    path = Path(mistral_common.__file__).parent / "data" / "tekken_240911.json"
-    data = json.loads(path.read_text(encoding="utf-8"))
-    special, size = data["config"]["default_num_special_tokens"], data["config"]["default_vocab_size"]
-    pieces = [b64decode(entry["token_bytes"]) for entry in data["vocab"][: size - special]]
-    return tt.Vocabulary([None] * special + pieces, eos_token_id=2)
 
 
 def sizes(automata: list[tuple[int, int]]) -> str:
@@ -103,12 +89,11 @@ def main() -> None:
     )
     parser.add_argument("--limit-dfa", type=int, default=100_000, help="the most states of a DFA")
     options = parser.parse_args()
-    shared = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[2] / "shared"))
     sets = {"own": (OWN, OWN_QUERIES)}
-    if not options.smoke and (shared / "data/spider").is_dir():
-        sets = dict(list(databases(shared / "data/spider").items())[: options.limit])
+    if not options.smoke and (SHARED / "data/spider").is_dir():
+        sets = dict(list(databases(SHARED / "data/spider").items())[: options.limit])
     elif not options.smoke:
-        print(f"skipped: no {shared / 'data/spider'}")
+        print(f"skipped: no {SHARED / 'data/spider'}")
     built: list[tt.Constraint] = []
     times: list[float] = []
     refused: Counter[str] = Counter()
@@ -135,10 +120,9 @@ def main() -> None:
     chosen = sorted(built, key=lambda c: c.nfa.num_states)[:: max(1, len(built) // max(options.lift, 1))]
     if options.lift:
         print(f"as DFAs       {determinised(chosen, options.limit_dfa)}", flush=True)
-    vocab = tekken()
-    if vocab is None:
-        print("over tokens   skipped: mistral-common is not installed")
-    elif options.lift:
+    if options.lift:
+        tokens = tekken()
+        vocab = tt.Vocabulary([piece or None for piece in tokens.bytes], eos_token_id=tokens.eos)
         begin = time.process_time()
         lifted = [(t.num_states, len(t.source)) for t in (c.lift(vocab) for c in chosen)]
         spent = (time.process_time() - begin) / len(chosen)

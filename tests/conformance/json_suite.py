@@ -10,7 +10,9 @@ stand for it). Instances are texts as
 which they assert (in the others they are annotations, as the suite has it). With ``--default`` every schema is compiled with
 the default options instead, but that formats assert in the tests of formats.
 
-    python benchmarks/json_suite.py [--smoke] [--suite FOLDER] [--drafts draft2020-12,draft7] [--format] [--default] [--show]
+    python tests/conformance/json_suite.py [--smoke] [--suite FOLDER] [--drafts NAMES] [--format] [--default] [--show]
+
+``--drafts`` takes names such as draft2020-12,draft7.
 """
 
 from __future__ import annotations

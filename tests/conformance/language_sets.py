@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import schemas
 import sql
 import tools
+from samples import SAMPLE, SHARED, SMOKE, rows
 
 import tractile as tt
 
-SHARED = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[2] / "shared")) / "data"
+DATA = SHARED / "data"
 
 
 class Source(NamedTuple):
@@ -35,7 +33,7 @@ def _short(value: Any) -> str:
 
 def of_schemas(**options: Any) -> Iterator[Source]:
     """JSON Schemas with their valid instances, as ``json.dumps`` writes them."""
-    for row in schemas.rows() if schemas.SAMPLE.is_file() else []:
+    for row in rows() if SAMPLE.is_file() else []:
         texts = [json.dumps(t["data"], ensure_ascii=False) for t in row["tests"] if t["valid"]]
         yield Source(
             row["id"], lambda schema=row["schema"]: tt.constraints.json_schema(schema, **options), texts
@@ -44,7 +42,7 @@ def of_schemas(**options: Any) -> Iterator[Source]:
 
 def of_patterns() -> Iterator[Source]:
     """Regular expressions."""
-    file = SHARED / "regex_patterns" / "patterns.half.jsonl"
+    file = DATA / "regex_patterns" / "patterns.half.jsonl"
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         row = json.loads(line)
         yield Source(f"pattern {row['row']}", lambda pattern=row["regex"]: tt.constraints.regex(pattern), [])
@@ -53,11 +51,11 @@ def of_patterns() -> Iterator[Source]:
 def of_tools(syntax: str) -> Iterator[Source]:
     """Single tools, each with its gold calls."""
     for name, read in tools.SETS.items():
-        if not (SHARED / name).is_dir():
+        if not (DATA / name).is_dir():
             continue
         known: dict[str, dict[str, Any]] = {}
         calls: dict[str, list[Any]] = {}
-        for tool, arguments in read(SHARED / name):
+        for tool, arguments in read(DATA / name):
             key = _short(tool)
             known[key] = tool
             if isinstance(arguments, dict):
@@ -77,16 +75,16 @@ def of_tools(syntax: str) -> Iterator[Source]:
 
 def of_databases() -> Iterator[Source]:
     """Spider's databases with some of their gold queries."""
-    if not (SHARED / "spider").is_dir():
+    if not (DATA / "spider").is_dir():
         return
-    for name, (schema, queries) in sql.databases(SHARED / "spider").items():
+    for name, (schema, queries) in sql.databases(DATA / "spider").items():
         texts = [sql.normalised(query, schema["tables"]) for query in queries[:3]]
         yield Source(f"database {name}", lambda schema=schema: tt.sql(schema), texts)
 
 
 def own() -> Iterator[Source]:
     """A few constraints that need no data."""
-    for row in schemas.SMOKE:
+    for row in SMOKE:
         texts = [json.dumps(t["data"]) for t in row["tests"] if t["valid"]]
         yield Source(row["id"], lambda schema=row["schema"]: tt.constraints.json_schema(schema), texts)
     yield Source("pattern", lambda: tt.constraints.regex(r"(yes|no|maybe)[!?]{0,3}"), ["maybe?!"])

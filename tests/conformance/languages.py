@@ -1,7 +1,7 @@
 """Record the language and the masks of every constraint of the development sets, and compare them with those of other code.
 
-    python benchmarks/languages.py --record before.sqlite      # with the code as it was; goes on where it was stopped
-    python benchmarks/languages.py --compare before.sqlite     # with the code as it is
+    python tests/conformance/languages.py --record before.sqlite      # with the code as it was; goes on where it was stopped
+    python tests/conformance/languages.py --compare before.sqlite     # with the code as it is
 
 For each constraint a record holds its minimal deterministic byte automaton, whose states are numbered canonically (so equal
 languages have equal digests), the number of states of the automaton that was built, and the masks of the Boolean

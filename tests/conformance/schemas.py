@@ -3,20 +3,18 @@
 A schema *passes* if it compiles, every valid instance is accepted and every invalid one rejected. Instances are texts as
 ``json.dumps(ensure_ascii=False)`` writes them; ``format`` is asserted. Tractile is asked at the level of bytes
 (``Constraint.accepts``), the others through a vocabulary of 256 bytes, so that no tokenizer plays a part. Times are CPU
-time until the first byte may be read, without masks (``masks.py`` has those).
+time until the first byte may be read, without masks (``benchmarks/masks.py`` has those).
 
 The schemas are those of JSONSchemaBench if there is a sample of it beside the repository (``TRACTILE_SHARED``, else
-``../shared``), otherwise, and with ``--smoke``, a few that are written below.
+``../shared``), otherwise, and with ``--smoke``, the few of ``samples.py``.
 
-    python benchmarks/schemas.py [--smoke] [--every N] [--first N] [--peers]
+    python tests/conformance/schemas.py [--smoke] [--every N] [--first N] [--peers]
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import os
 import re
 import signal
 import sys
@@ -24,47 +22,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
+
+from samples import SMOKE, rows
 
 import tractile as tt
 
 SECONDS = 10  # CPU time that an engine may take for a schema
-SHARED = Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parent.parent.parent / "shared"))
-SAMPLE = SHARED / "data" / "jsonschemabench" / "jsonschemabench_dev.jsonl.gz"
-
 Accepts = Callable[[str], bool]
-
-
-def _row(name: str, schema: Any, valid: list[Any], invalid: list[Any]) -> dict[str, Any]:
-    tests = [{"valid": True, "data": v} for v in valid] + [{"valid": False, "data": v} for v in invalid]
-    return {"id": name, "family": "smoke", "schema": schema, "tests": tests}
-
-
-SMOKE = [
-    _row(
-        "bounds", {"type": "integer", "minimum": 3, "exclusiveMaximum": 12}, [3, 11, 4.0], [2, 12, 3.5, "3"]
-    ),
-    _row("formats", {"type": "string", "format": "date"}, ["2024-02-29"], ["2023-02-29", "2024-2-9", 1]),
-    _row(
-        "one of",
-        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {"type": "null"}}},
-        [{"a": None}, {"b": 1}],
-        [{}, {"a": None, "b": 1}, {"a": 1}, 3],
-    ),
-    _row(
-        "condition",
-        {"if": {"properties": {"k": {"const": 1}}, "required": ["k"]}, "then": {"required": ["v"]}},
-        [{"k": 1, "v": 2}, {"k": 2}, []],
-        [{"k": 1}],
-    ),
-    _row(
-        "tree",
-        {"type": "array", "items": {"$ref": "#"}, "maxItems": 2},
-        [[], [[], [[]]]],
-        [[[], [], []], [1]],
-    ),
-]
 
 
 class TooSlow(Exception):
@@ -212,21 +177,12 @@ HEAD = """| {} | schemas | compiled % | passing % | valid rejected | invalid acc
 
 def arguments_and_rows(parser: argparse.ArgumentParser) -> tuple[argparse.Namespace, list[dict[str, Any]]]:
     """The command line, and the schemas that it asks for; from now on a timer may raise ``TooSlow``."""
-    parser.add_argument("--smoke", action="store_true", help="the few schemas of schemas.py")
+    parser.add_argument("--smoke", action="store_true", help="the few schemas of samples.py")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th schema of the sample")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="beginning with this one")
     arguments = parser.parse_args()
     signal.signal(signal.SIGVTALRM, _alarm)
     return arguments, SMOKE if arguments.smoke else rows(arguments.first, arguments.every)
-
-
-def rows(first: int = 0, every: int = 1) -> list[dict[str, Any]]:
-    """Schemas of the sample, with their instances; those of this file where there is no sample."""
-    if not SAMPLE.is_file():
-        print(f"no sample at {SAMPLE}: the schemas of this file", file=sys.stderr)
-        return SMOKE
-    with gzip.open(SAMPLE, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file][first::every]
 
 
 def tables(chosen: list[dict[str, Any]], peers: bool) -> str:

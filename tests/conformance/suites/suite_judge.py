@@ -1,4 +1,4 @@
-"""What Tractile answers to a case of a peer's suite, as benchmarks/peers/suite_recorder.py writes it.
+"""What Tractile answers to a case of a peer's suite, as tests/conformance/suites/suite_recorder.py writes it.
 
 right       the same answer as the suite's; the specification refused by both, or read where the suite only reads it
 W+          accepts a text that the suite rejects

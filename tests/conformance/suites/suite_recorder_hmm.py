@@ -1,4 +1,4 @@
-"""Notes what hmmlearn and dynamax answer about hidden Markov models, for benchmarks/peers/suite_recorder.py.
+"""Notes what hmmlearn and dynamax answer about hidden Markov models, for tests/conformance/suites/suite_recorder.py.
 
 Whatever the emissions are, a case is the initial distribution (H,), the transitions (H, H), the log likelihood of each
 observation under each state (T, H), and an answer: "log_likelihood" (nats), "posterior" (T, H) or "path" (T,).

@@ -1,4 +1,4 @@
-"""The walk of benchmarks/differences.py, with a constraint of our own in place of another engine."""
+"""The walk of tests/conformance/differences.py, with a constraint of our own in place of another engine."""
 
 import importlib.util
 import json
@@ -11,20 +11,20 @@ import tractile as tt
 from tractile.constraints import json_schema
 from tractile.constraints.difference import states_of
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+HERE = Path(__file__).resolve().parent
 
 
 @pytest.fixture(scope="module")
 def differences():
-    sys.path.insert(0, str(BENCHMARKS))
+    sys.path.insert(0, str(HERE))
     try:
-        spec = importlib.util.spec_from_file_location("differences", BENCHMARKS / "differences.py")
+        spec = importlib.util.spec_from_file_location("differences", HERE / "differences.py")
         module = importlib.util.module_from_spec(spec)
         sys.modules["differences"] = module
         spec.loader.exec_module(module)
         yield module
     finally:
-        sys.path.remove(str(BENCHMARKS))
+        sys.path.remove(str(HERE))
         sys.modules.pop("differences", None)
 
 

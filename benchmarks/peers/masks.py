@@ -1,0 +1,268 @@
+"""The engines of benchmarks/masks.py, each of which compiles JSON Schemas and walks texts, and eight schemas written here.
+
+Engines are used as their documentation shows, with their defaults, and imported only when asked for.
+"""
+
+import json
+import os
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+import tractile as tt
+from tractile.inference import GCDQuery
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "conformance"))
+from samples import Tokens
+
+BUDGET = 1 << 14  # tokens, for Tractile's masks
+
+
+def _object(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties) if required is None else required,
+        "additionalProperties": False,
+    }
+
+
+STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
+
+# (name, schema, an instance of it)
+TASKS: list[tuple[str, dict[str, Any], Any]] = [
+    ("person", _object(name=STRING, age=INTEGER), {"name": "Ada Lovelace", "age": 36}),
+    (
+        "weather",
+        _object(
+            name={"const": "get_weather"},
+            arguments=_object(city=STRING, unit={"enum": ["celsius", "fahrenheit"]}, days=INTEGER),
+        ),
+        {"name": "get_weather", "arguments": {"city": "New York", "unit": "celsius", "days": 3}},
+    ),
+    (
+        "order",
+        _object(
+            id=INTEGER,
+            items={"type": "array", "items": _object(sku=STRING, count=INTEGER, price=NUMBER)},
+            paid=BOOLEAN,
+        ),
+        {
+            "id": 4711,
+            "items": [{"sku": "A-12", "count": 2, "price": 9.5}, {"sku": "B-7", "count": 1, "price": 120}],
+            "paid": True,
+        },
+    ),
+    (
+        "optional",
+        _object(required=["b"], **dict.fromkeys("abcdef", STRING)),
+        {"a": "first", "b": "second of six", "e": "fifth"},
+    ),
+    (
+        "enums",
+        _object(
+            **{f"level{i}": {"enum": ["none", "low", "medium", "high", "unknown"]} for i in range(8)},
+        ),
+        {f"level{i}": "medium" for i in range(8)},
+    ),
+    (
+        "nested",
+        _object(
+            a=_object(b=_object(c=_object(d=_object(leaf=STRING), list={"type": "array", "items": NUMBER})))
+        ),
+        {"a": {"b": {"c": {"d": {"leaf": "deep"}, "list": [1, 2.5, -3]}}}},
+    ),
+    (
+        "wide",
+        _object(**{f"field{i}": [STRING, INTEGER, BOOLEAN, NUMBER][i % 4] for i in range(24)}),
+        {f"field{i}": ["some text here", 12345, False, 0.25][i % 4] for i in range(24)},
+    ),
+    (
+        "bounded",
+        _object(
+            title={"type": "string", "minLength": 3, "maxLength": 60},
+            tags={
+                "type": "array",
+                "items": {"type": "string", "maxLength": 20},
+                "minItems": 1,
+                "maxItems": 5,
+            },
+        ),
+        {"title": "A short history of nearly everything", "tags": ["science", "history", "popular"]},
+    ),
+]
+
+
+class Walker(Protocol):
+    """One pass over a text."""
+
+    def mask(self) -> np.ndarray:
+        """The allowed next tokens: int32 words, little-endian bits."""
+
+    def advance(self, token: int) -> None:
+        """Append a token."""
+
+    def restart(self) -> None:
+        """Back to the beginning."""
+
+
+class Engine(Protocol):
+    """Compiles schemas; the walker that it returns stands at the beginning."""
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        """Compile a JSON Schema."""
+
+
+class Tractile:
+    """GCD: what can still be finished in the tokens left."""
+
+    cache, repeats, budget = False, 0, BUDGET
+
+    class _Walker:
+        def __init__(self, query: GCDQuery, buffer: np.ndarray) -> None:
+            self.query, self.buffer = query.start(batch=1), buffer
+
+        def mask(self) -> np.ndarray:
+            return self.query.words(self.buffer)[0]
+
+        def advance(self, token: int) -> None:
+            self.query.advance([token])
+
+        def restart(self) -> None:
+            self.query.start(batch=1)
+
+    def __init__(self, tokens: Tokens) -> None:
+        pieces = [piece or None for piece in tokens.bytes]
+        self.vocab = tt.Vocabulary(pieces, eos_token_id=tokens.eos)
+        self.buffer = np.empty((1, -(-len(pieces) // 32)), np.int32)
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        automaton = tt.constraints.json_schema(schema).compile(self.vocab, cache=self.cache)
+        return self._Walker(tt.gcd(automaton, horizon=self.budget), self.buffer)
+
+
+class Kept(Tractile):
+    """What an earlier process has compiled: found on disk by its schema."""
+
+    cache, repeats = True, 2
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__(tokens)
+        self.folder = tempfile.TemporaryDirectory()
+        os.environ["TRACTILE_CACHE"] = self.folder.name
+        self.vocab.trie  # noqa: B018  a vocabulary is read once
+
+
+class XGrammar:
+    """xgrammar, its defaults."""
+
+    class _Walker:
+        def __init__(self, module: Any, compiled: Any, size: int) -> None:
+            self.restart = lambda: setattr(self, "matcher", module.GrammarMatcher(compiled))
+            self.restart()
+            self.buffer = module.allocate_token_bitmask(1, size)
+
+        def mask(self) -> np.ndarray:
+            self.matcher.fill_next_token_bitmask(self.buffer)
+            return self.buffer.numpy()[0]
+
+        def advance(self, token: int) -> None:
+            self.matcher.accept_token(token)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import xgrammar
+
+        self.module, self.size = xgrammar, len(tokens.bytes)
+        info = xgrammar.TokenizerInfo(tokens.bytes, vocab_size=self.size, stop_token_ids=[tokens.eos])
+        self.compiler = xgrammar.GrammarCompiler(info, max_threads=1, cache_enabled=False)
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        return self._Walker(self.module, self.compiler.compile_json_schema(json.dumps(schema)), self.size)
+
+
+class LLGuidance:
+    """llguidance, its defaults."""
+
+    class _Walker:
+        def __init__(self, matcher: Any, size: int) -> None:
+            import llguidance.numpy
+
+            self.restart = lambda: setattr(self, "matcher", matcher.deep_copy())
+            self.restart()
+            self.fill = llguidance.numpy.fill_next_token_bitmask
+            self.buffer = llguidance.numpy.allocate_token_bitmask(1, size)
+
+        def mask(self) -> np.ndarray:
+            self.fill(self.matcher, self.buffer, 0)
+            return self.buffer[0]
+
+        def advance(self, token: int) -> None:
+            self.matcher.consume_token(token)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import llguidance
+
+        pieces, encode = [piece or b"<special_%d>" % i for i, piece in enumerate(tokens.bytes)], tokens.encode
+        special, eos = list(range(tokens.num_special)), tokens.eos
+
+        class Adapter:
+            tokens, special_token_ids = pieces, special
+            eos_token_id, bos_token_id = eos, None
+
+            def __call__(self, text: str) -> list[int]:
+                return encode(text)
+
+        self.module, self.size = llguidance, len(tokens.bytes)
+        self.tokenizer = llguidance.LLTokenizer(llguidance.TokenizerWrapper(Adapter()))
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        grammar = self.module.LLMatcher.grammar_from_json_schema(json.dumps(schema))
+        matcher = self.module.LLMatcher(self.tokenizer, grammar, log_level=0)
+        if matcher.is_error():
+            raise ValueError(matcher.get_error())
+        return self._Walker(matcher, self.size)
+
+
+class Outlines:
+    """outlines-core: the schema's regular expression, indexed state by state."""
+
+    class _Walker:
+        def __init__(self, module: Any, index: Any, size: int) -> None:
+            self.restart = lambda: setattr(self, "guide", module.Guide(index))
+            self.restart()
+            self.buffer = np.zeros((size + 31) // 32, dtype=np.int32)
+
+        def mask(self) -> np.ndarray:
+            self.guide.write_mask_into(self.buffer.ctypes.data, self.buffer.size, self.buffer.itemsize)
+            return self.buffer
+
+        def advance(self, token: int) -> None:
+            self.guide.advance(token, False)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import outlines_core
+
+        ids = defaultdict(list)
+        for token, piece in enumerate(tokens.bytes):
+            if piece:
+                ids[piece].append(token)
+        self.module, self.size = outlines_core, len(tokens.bytes)
+        self.vocabulary = outlines_core.Vocabulary(tokens.eos, dict(ids))
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        regex = self.module.json_schema.build_regex_from_schema(json.dumps(schema))
+        return self._Walker(self.module, self.module.Index(regex, self.vocabulary), self.size)
+
+
+ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
+    "tractile (GCD)": ("tractile", Tractile),
+    "tractile (GCD), from disk": ("tractile", Kept),
+    "xgrammar": ("xgrammar", XGrammar),
+    "llguidance": ("llguidance", LLGuidance),
+    "outlines-core": ("outlines-core", Outlines),
+}
