@@ -7,37 +7,26 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
-from .circuits import HMM, Automaton, Chain, Circuit, load, multiply, save
-from .constraints import Constraint, Limits, Vocabulary, difference, function_calls, sections
-from .constraints.grammar.constraint import grammar
-from .constraints.sql.constraint import sql
-from .decoding import ConstraintLogitsProcessor, beam_search, generate, speculative
-from .errors import (
-    BudgetTooSmall,
-    EmptyLanguage,
-    TooManyStates,
-    TractileError,
-    UnsupportedConstraint,
-    VocabularyMismatch,
-)
+from .circuits import HMM, Automaton, Circuit, load, multiply, save
+from .constraints import Vocabulary
+from .decoding import ConstraintLogitsProcessor, generate
+from .errors import TractileError
 from .inference import (
     NextToken,
     conditional,
     count,
-    em,
     entropy,
     gcd,
     lcd,
     log_marginal,
-    marginals,
     mpe,
     partition,
     pgcd,
     sample,
     support,
 )
-from .inference.smc import Posterior, smc
-from .lm import CircuitLM, LanguageModel, TableLM, TransformersLM
+from .inference.smc import smc
+from .lm import CircuitLM, TransformersLM
 
 try:
     __version__ = version("tractile")
@@ -46,58 +35,37 @@ except PackageNotFoundError:  # a checkout that is not installed
 
 __all__ = [
     "Automaton",
-    "BudgetTooSmall",
-    "Chain",
     "Circuit",
     "CircuitLM",
-    "Constraint",
     "ConstraintLogitsProcessor",
-    "EmptyLanguage",
     "HMM",
-    "LanguageModel",
-    "Limits",
     "NextToken",
-    "Posterior",
-    "TableLM",
-    "TooManyStates",
     "TractileError",
     "TransformersLM",
-    "UnsupportedConstraint",
     "Vocabulary",
-    "VocabularyMismatch",
-    "__version__",
-    "beam_search",
     "circuits",
     "conditional",
     "constraints",
     "count",
     "decoding",
-    "difference",
-    "em",
     "embedded",
     "entropy",
     "errors",
-    "function_calls",
     "gcd",
     "generate",
-    "grammar",
     "inference",
     "layers",
     "lcd",
     "lm",
     "load",
     "log_marginal",
-    "marginals",
     "mpe",
     "multiply",
     "partition",
     "pgcd",
     "sample",
     "save",
-    "sections",
     "smc",
-    "speculative",
-    "sql",
     "support",
 ]
 

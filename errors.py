@@ -120,7 +120,7 @@ class TooManyStates(TractileError, RuntimeError):
 
 
 class ConstructionStopped(TractileError, RuntimeError):
-    """The construction of a constraint took longer than its :class:`~tractile.Limits` allow, or was stopped from outside."""
+    """The construction of a constraint passed its :class:`~tractile.constraints.Limits`, or was stopped from outside."""
 
 
 class MemoryTooSmall(TractileError, ValueError):

@@ -58,7 +58,7 @@ class Problem:
     """A language model, a constraint, a guide, and the truth; ``target`` has two independent estimates, or one twice."""
 
     name: str
-    lm: tt.LanguageModel
+    lm: tt.lm.LanguageModel
     prompt: str | list[int]
     budget: int
     fa: tt.Automaton
@@ -67,7 +67,7 @@ class Problem:
     cell: Callable[[tuple[int, ...]], int]
     target: tuple[torch.Tensor, torch.Tensor]
 
-    def run(self, method: str, particles: int, seed: int) -> tt.Posterior:
+    def run(self, method: str, particles: int, seed: int) -> tt.inference.smc.Posterior:
         """One run of a method."""
         options = METHODS[method] or {"proposal": self.check()}
         return tt.smc(

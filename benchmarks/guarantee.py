@@ -51,7 +51,7 @@ WORDS = [
 ]
 
 
-def constraints() -> list[tuple[str, tt.Constraint]]:
+def constraints() -> list[tuple[str, tt.constraints.Constraint]]:
     """Named constraints: patterns, JSON Schemas, keyword sets with a full stop at the end, and compositions."""
     c = tt.constraints
     found = [(f"regex {p}", c.regex(p)) for p in PATTERNS]
@@ -88,7 +88,7 @@ def refuses(
     before, needed = lm.calls, None
     try:
         tt.smc(lm, prompt, fa, method, particles=1, max_new_tokens=least - 1, **settings)
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         needed = error.needed
     if needed != least or lm.calls != before:
         raise RuntimeError(

@@ -71,14 +71,14 @@ def schema(name: str) -> tuple[Any, str]:
     return next((given, json.dumps(instance)) for task, given, instance in TASKS if task == name)
 
 
-def compiled(make: Callable[[], tt.Constraint]) -> Sides:
+def compiled(make: Callable[[], tt.constraints.Constraint]) -> Sides:
     """A constraint made, compiled, and its first mask."""
     vocab = language_model()[1]
     vocab.trie  # noqa: B018
     return lambda: tt.gcd(make().compile(vocab), 200).start().bitmask(), python
 
 
-def walked(make: Callable[[], tt.Constraint], text: str) -> Sides:
+def walked(make: Callable[[], tt.constraints.Constraint], text: str) -> Sides:
     """Masks along a text, all met before."""
     lm, vocab = language_model()
     query = tt.gcd(make().compile(vocab), 256)

@@ -191,7 +191,7 @@ def tight(runs: int) -> None:
     fa, budget = tt.constraints.regex(REGEXES["short"]).compile(vocabulary), 4
     try:
         tt.gcd(fa, budget).start(1)
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         budget = error.needed or budget
     exact, prefixes = -math.inf, [((), 0.0)]
     while prefixes:  # every accepted sequence, by its prefixes

@@ -53,7 +53,7 @@ class Chain(DisplayMixin):
     >>> from tractile.layers import Bernoulli, Dense, Identity
     >>> stay = Dense(torch.tensor([[0.9, 0.1], [0.1, 0.9]]))
     >>> coins = Bernoulli(torch.tensor([0.5, 1.0]))  # a fair coin, and one that always shows 1
-    >>> chain = tt.Chain((torch.tensor([1.0, 0.0]),), Identity(2), coins, stay, (torch.ones(2),))
+    >>> chain = tt.circuits.Chain((torch.tensor([1.0, 0.0]),), Identity(2), coins, stay, (torch.ones(2),))
     >>> round(tt.partition(chain, n=5).exp().item(), 4)
     1.0
     >>> tt.log_marginal(chain, torch.tensor([[1, 1], [1, 0]])).exp()  # ½ (0.9 · ½ + 0.1 · 1) and ½ (0.9 · ½)

@@ -69,7 +69,7 @@ def beam_search(
     >>> import tractile as tt
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    >>> beams = tt.beam_search(tt.CircuitLM(coin), [], one, max_new_tokens=3, beams=2)
+    >>> beams = tt.decoding.beam_search(tt.CircuitLM(coin), [], one, max_new_tokens=3, beams=2)
     >>> [round(beam.log_prob, 3) for beam in beams]  # 3 log ½ each
     [-2.079, -2.079]
     """

@@ -51,7 +51,7 @@ class Speculation:
     >>> import tractile as tt
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)
-    >>> found = tt.speculative(tt.CircuitLM(coin), [], second, coin, particles=2, max_new_tokens=2)
+    >>> found = tt.decoding.speculative(tt.CircuitLM(coin), [], second, coin, particles=2, max_new_tokens=2)
     >>> found.tokens >= found.accepted, found.passes <= found.tokens
     (True, True)
     """
@@ -105,7 +105,7 @@ def speculative(
     >>> from tractile.lm import CircuitLM
     >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]))
     >>> fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2], 0)], 0, [0], 3)
-    >>> found = tt.speculative(CircuitLM(hmm), [], fa, hmm, particles=2, max_new_tokens=6)
+    >>> found = tt.decoding.speculative(CircuitLM(hmm), [], fa, hmm, particles=2, max_new_tokens=6)
     >>> [len(p.token_ids) for p in found.posterior.particles], found.passes < found.tokens
     ([6, 6], True)
     """

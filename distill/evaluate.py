@@ -74,7 +74,7 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     >>> import torch
     >>> import tractile as tt
     >>> from tractile.distill import evaluate, sample
-    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     corpus = sample(lm, folder, num_sequences=1000, max_new_tokens=8, prompts=[[]])
     >>> hmm = tt.HMM([0.8, 0.2], [[0.8, 0.2], [0.0, 1.0]], [[0.125, 0.875, 0.0], [0.0, 0.0, 1.0]])

@@ -33,7 +33,7 @@ class Guidance:
     >>> import torch
     >>> import tractile as tt
     >>> from tractile.distill import guidance
-    >>> lm = tt.TableLM({(): torch.tensor([0.9, 0.1]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.9, 0.1]).log()})
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> found = guidance(lm, [[]], one, {"no HMM": None}, max_new_tokens=4, particles=100)["no HMM"]
     >>> round(found.deviation, 1), round(found.effective, 1)
@@ -64,7 +64,7 @@ def guidance(
     >>> import torch
     >>> import tractile as tt
     >>> from tractile.distill import guidance
-    >>> lm, exact = tt.TableLM({(): torch.tensor([0.9, 0.1]).log()}), tt.HMM([1.0], [[1.0]], [[0.9, 0.1]])
+    >>> lm, exact = tt.lm.TableLM({(): torch.tensor([0.9, 0.1]).log()}), tt.HMM([1.0], [[1.0]], [[0.9, 0.1]])
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> found = guidance(lm, [[]], one, {"none": None, "exact": exact}, max_new_tokens=4, particles=100)
     >>> {name: round(spread.effective, 2) for name, spread in found.items()}  # with an exact HMM no weight varies

@@ -72,7 +72,7 @@ def sample(
     >>> import torch
     >>> import tractile as tt
     >>> from tractile.distill import sample
-    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     corpus = sample(lm, folder, num_sequences=1000, max_new_tokens=4, prompts=[[]])
     >>> corpus.tokens[0], corpus.token_log_probs[0].exp()  # after the end there is nothing to predict

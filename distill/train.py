@@ -91,7 +91,7 @@ def train(
     >>> from tractile.distill import evaluate, random_start, sample, train
     >>> rows = {(): torch.tensor([0.5, 0.3, 0.2]).log(), (1,): torch.tensor([0.8, 0.0, 0.2]).log()}  # no 1 after a 1
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     corpus = sample(tt.TableLM(rows, eos_token_id=2), folder, num_sequences=1000, max_new_tokens=8, prompts=[[]])
+    ...     corpus = sample(tt.lm.TableLM(rows, eos_token_id=2), folder, num_sequences=1000, max_new_tokens=8, prompts=[[]])
     >>> trained = train(corpus, hidden=4, epochs=8, batch_size=250)
     >>> [round(evaluate(hmm, corpus).kl_per_token, 2) for hmm in (random_start(corpus, 4), trained)]  # nats
     [0.28, 0.0]

@@ -78,7 +78,7 @@ class ByteLM:
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
     >>> quarter = torch.full((4,), 0.25, dtype=torch.float64).log()
-    >>> bytes_of = ByteLM(tt.TableLM({(): quarter}, eos_token_id=0), prompt=[], vocabulary=vocab)
+    >>> bytes_of = ByteLM(tt.lm.TableLM({(): quarter}, eos_token_id=0), prompt=[], vocabulary=vocab)
     >>> [round(float(p), 3) for p in bytes_of(b"")[[97, 98, 256]]]  # "a" begins two tokens
     [0.5, 0.25, 0.25]
     >>> [round(float(p), 3) for p in bytes_of(b"a")[[97, 98, 256]]]  # "b": the rest of "ab", or a token of its own
@@ -212,7 +212,7 @@ def main() -> None:
         for i in range(len(text) + 1):
             counts.setdefault(tuple(text[:i]), torch.ones(257))[text[i] if i < len(text) else 256] += 200
     table = {context: row.div(row.sum()).log() for context, row in counts.items()}
-    other = ByteLM(tt.TableLM(table, eos_token_id=256), prompt=[], vocabulary=single, power=0.5, beam=4)
+    other = ByteLM(tt.lm.TableLM(table, eos_token_id=256), prompt=[], vocabulary=single, power=0.5, beam=4)
     model, tokenizer = load_lm()
     lm, fa = tt.TransformersLM(model, tokenizer), tt.constraints.regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)?\.")
     proposal = tt.inference.smc.CharacterProposal(tt.Vocabulary.from_tokenizer(tokenizer), other)

@@ -133,7 +133,7 @@ def choose(
     >>> import torch
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
-    >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
+    >>> lm = tt.lm.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
     >>> choices = choose(lm, [], ["a", "ab"])
     >>> choices.log_probs.exp().tolist()  # a: 1/4 · 1/4;  ab: 1/4 · 1/4 as one token, 1/4 · 1/4 · 1/4 as two
     [0.0625, 0.078125]

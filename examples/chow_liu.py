@@ -75,7 +75,7 @@ def main() -> None:
     )
     data = tt.sample(flu, 2000, generator=torch.Generator().manual_seed(0))
     learned = chow_liu(data, 2)
-    fit = tt.em(hidden_tree(data, 2, states=3), data, epochs=30, pseudocount=0.1)
+    fit = tt.inference.em(hidden_tree(data, 2, states=3), data, epochs=30, pseudocount=0.1)
     print(f"edges: {list(chow_liu_tree(data, 2).edges)}")
     for name, model in (("truth", flu), ("tree", learned), ("hidden tree", fit.model)):
         print(f"{name}: {tt.log_marginal(model, data).mean():.4f} nats a row")

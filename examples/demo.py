@@ -167,7 +167,7 @@ def show_call() -> None:
     console.rule(f"a function call, within {CALL_BUDGET} tokens")
     model, tokenizer = load_small_lm()
     lm = tt.TransformersLM(model, tokenizer)
-    fa = tt.function_calls(TOOLS).compile(tt.Vocabulary.from_tokenizer(tokenizer))
+    fa = tt.constraints.function_calls(TOOLS).compile(tt.Vocabulary.from_tokenizer(tokenizer))
     prompt = prompts.function_calling(REQUEST, TOOLS, "json")
     console.print(f"[bold]user[/]    {REQUEST}")
     for tool in TOOLS:

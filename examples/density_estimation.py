@@ -60,7 +60,7 @@ def structures(train: Tensor, states: int, steps: int, epochs: int) -> dict[str,
     """The name of each structure, and the function that learns it."""
 
     def em(start: tt.Circuit) -> tt.Circuit:
-        return tt.em(start, train, epochs=steps, pseudocount=0.1).model
+        return tt.inference.em(start, train, epochs=steps, pseudocount=0.1).model
 
     return {
         "Chow–Liu tree": lambda: chow_liu(train, 2, pseudocount=1.0),

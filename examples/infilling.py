@@ -34,7 +34,7 @@ class Infilling:
     >>> import torch
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
-    >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
+    >>> lm = tt.lm.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
     >>> found = infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=4)
     >>> found.best, found.texts
     (('a',), ('', 'b'))
@@ -102,7 +102,7 @@ def infill(
     >>> import torch
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
-    >>> lm = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
+    >>> lm = tt.lm.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()}, eos_token_id=0, vocabulary=vocab)
     >>> found = infill(lm, "", "b", fa=tt.constraints.any_of("a"), max_new_tokens=1, proposal="gcd", particles=100)
     >>> found.best
     ('a',)

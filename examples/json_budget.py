@@ -33,7 +33,7 @@ def main() -> None:
     fa = tt.constraints.json_schema(SCHEMA).compile(tt.Vocabulary.from_tokenizer(tokenizer))
     try:
         tt.gcd(fa, horizon=96).start(budgets=1)
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         needed = error.needed
         print(f"a budget of 1 token: {error}")
     assert needed is not None

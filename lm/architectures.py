@@ -28,7 +28,7 @@ def cache_argument(model: Any) -> str:
     if getattr(model.config, "is_encoder_decoder", False):
         raise EvidenceError(
             f"TransformersLM: {type(model).__name__} is an encoder–decoder, whose prompt is read by an encoder that this class "
-            "does not run; give a decoder alone (AutoModelForCausalLM), or a tt.LanguageModel of your own"
+            "does not run; give a decoder alone (AutoModelForCausalLM), or a tt.lm.LanguageModel of your own"
         )
     parameters = inspect.signature(model.forward).parameters
     for name in ("past_key_values", "cache_params", "cache"):

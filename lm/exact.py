@@ -144,7 +144,7 @@ class TableLM(ExactLM):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.5]).log(), (1,): torch.tensor([0.9, 0.1]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.5]).log(), (1,): torch.tensor([0.9, 0.1]).log()})
     >>> lm.start([[], [0, 0, 1]])  # no prompt, and one that ends with 1
     >>> lm.log_probs().exp()
     tensor([[0.5000, 0.5000],

@@ -71,8 +71,8 @@ class ProductLM(Multiplies):
 
     >>> import torch
     >>> import tractile as tt
-    >>> a = tt.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
-    >>> b = tt.TableLM({(): torch.tensor([0.8, 0.2], dtype=torch.float64).log()})
+    >>> a = tt.lm.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
+    >>> b = tt.lm.TableLM({(): torch.tensor([0.8, 0.2], dtype=torch.float64).log()})
     >>> target = a * b / a ** 2
     >>> target.start([[]])
     >>> [round(w, 3) for w in target.log_probs()[0].exp().tolist()]

@@ -71,5 +71,5 @@ def check_masks_and_budgets(c, vocab):
                 token = rng.choice(mask[0].nonzero().flatten().tolist())
                 one.advance([token])
                 other.advance([token])
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)

@@ -69,7 +69,7 @@ class ReferenceNextToken:
         self.rows = [((), budget) for budget in budgets]
         for budget in budgets:
             if budget is not None and not self.fsa.finishes(self.fsa.states(()), budget):
-                raise tt.BudgetTooSmall(needed=None, given=budget)
+                raise tt.errors.BudgetTooSmall(needed=None, given=budget)
         return self
 
     @property
@@ -224,8 +224,8 @@ def spelled(x, case):
 
 
 CASES = {
-    "ended": (tt.TableLM(random_table(V, 2, seed=3), EOS, Letters()), ENDED),
-    "exact": (tt.TableLM(random_table(V, 2, seed=5), None, Letters()), EXACT),
+    "ended": (tt.lm.TableLM(random_table(V, 2, seed=3), EOS, Letters()), ENDED),
+    "exact": (tt.lm.TableLM(random_table(V, 2, seed=5), None, Letters()), EXACT),
 }
 
 

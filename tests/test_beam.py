@@ -38,13 +38,13 @@ def ranked(lm, fsa, n):
 def test_a_wide_beam_is_the_top_of_the_target(case, wanted, hmm):
     lm, fsa = CASES[case]
     best, target = ranked(lm, fsa, N)
-    found = tt.beam_search(lm, [], as_automaton(fsa), N, WIDE, hmm)
+    found = tt.decoding.beam_search(lm, [], as_automaton(fsa), N, WIDE, hmm)
     assert [beam.log_prob for beam in found] == pytest.approx(best)
     for beam in found:
         assert beam.log_prob == pytest.approx(target[padded(beam.token_ids, N, EOS)])
         assert beam.text == lm.decode(beam.token_ids)
     assert len({beam.token_ids for beam in found}) == len(target)
-    some = tt.beam_search(lm, [], as_automaton(fsa), N, wanted, hmm)
+    some = tt.decoding.beam_search(lm, [], as_automaton(fsa), N, wanted, hmm)
     assert [beam.log_prob for beam in some] == sorted((beam.log_prob for beam in some), reverse=True)
     assert all(beam.log_prob == pytest.approx(target[padded(beam.token_ids, N, EOS)]) for beam in some)
 
@@ -69,20 +69,20 @@ def test_any_automaton_and_budget(edges, accept, n, beams, zero, seed):
             key: row.index_fill(0, torch.tensor(zero), -torch.inf).log_softmax(0)
             for key, row in table.items()
         }
-    lm = tt.TableLM(table)
+    lm = tt.lm.TableLM(table)
     if not any(fsa.accepts(x) for x in itertools.product(range(V), repeat=n)):
-        with pytest.raises(tt.BudgetTooSmall):
-            tt.beam_search(lm, [], as_automaton(fsa), n, beams)
+        with pytest.raises(tt.errors.BudgetTooSmall):
+            tt.decoding.beam_search(lm, [], as_automaton(fsa), n, beams)
         return
     best, target = ranked(lm, fsa, n)
     if not best:
         with pytest.raises(tt.errors.NoParticleSurvived):
-            tt.beam_search(lm, [], as_automaton(fsa), n, beams)
+            tt.decoding.beam_search(lm, [], as_automaton(fsa), n, beams)
         return
-    wide = tt.beam_search(lm, [], as_automaton(fsa), n, V**n)
+    wide = tt.decoding.beam_search(lm, [], as_automaton(fsa), n, V**n)
     assert [beam.log_prob for beam in wide] == pytest.approx(best)
     try:
-        found = tt.beam_search(lm, [], as_automaton(fsa), n, beams)
+        found = tt.decoding.beam_search(lm, [], as_automaton(fsa), n, beams)
     except tt.errors.NoParticleSurvived:
         assert zero < V  # the beams ran into what the model excludes
         return
@@ -98,7 +98,7 @@ def test_one_call_of_the_model_for_each_token():
     advance = lm.advance
     try:
         lm.advance = lambda tokens: (calls.append(len(tokens)), advance(tokens))
-        tt.beam_search(lm, [], as_automaton(fsa), N, 5)
+        tt.decoding.beam_search(lm, [], as_automaton(fsa), N, 5)
     finally:
         del lm.advance
     assert len(calls) == N - 1
@@ -108,9 +108,9 @@ def test_one_call_of_the_model_for_each_token():
 def test_it_stops_once_nothing_better_can_come():
     """Ending at once is more probable than anything that goes on."""
     p = torch.tensor([0.05, 0.05, 0.9], dtype=torch.float64)
-    lm = tt.TableLM({(): p.log()}, EOS)
+    lm = tt.lm.TableLM({(): p.log()}, EOS)
     anything = Fsa([(0, [0, 1], 0), (0, EOS, 1), (1, EOS, 1)], 0, [1], V, EOS)
-    (best,) = tt.beam_search(lm, [], as_automaton(anything), 50, 1)
+    (best,) = tt.decoding.beam_search(lm, [], as_automaton(anything), 50, 1)
     assert best.token_ids == (EOS,)
     assert best.log_prob == pytest.approx(math.log(0.9))
 
@@ -123,21 +123,23 @@ def test_the_guide_finds_what_plain_search_puts_off():
         (1,): [0.6, 0.3, 0.1],
         (2,): [0.4, 0.4, 0.2],
     }
-    lm = tt.TableLM({key: torch.tensor(row, dtype=torch.float64).log() for key, row in table.items()}, EOS)
+    lm = tt.lm.TableLM({key: torch.tensor(row, dtype=torch.float64).log() for key, row in table.items()}, EOS)
     guide = tt.HMM(
         torch.tensor([0.5, 0.4, 0.1]),
         torch.tensor([[0.899, 0.001, 0.1], [0.6, 0.3, 0.1], [0.4, 0.4, 0.2]]),
         torch.eye(3) * 0.97 + 0.01,
     )
-    plain, guided = (tt.beam_search(lm, [], as_automaton(ENDED), 6, 1, hmm)[0] for hmm in (None, guide))
+    plain, guided = (
+        tt.decoding.beam_search(lm, [], as_automaton(ENDED), 6, 1, hmm)[0] for hmm in (None, guide)
+    )
     assert guided.log_prob > plain.log_prob + 1
 
 
 def test_bad_settings():
     lm, fsa = CASES["ended"]
     with pytest.raises(tt.errors.EvidenceError, match="beams"):
-        tt.beam_search(lm, [], as_automaton(fsa), N, 0)
-    with pytest.raises(tt.BudgetTooSmall):
-        tt.beam_search(lm, [], as_automaton(fsa), 1, 2)
-    with pytest.raises(tt.VocabularyMismatch):
-        tt.beam_search(lm, [], tt.Automaton.from_edges([(0, 0, 0)], 0, [0], V + 1), N, 2)
+        tt.decoding.beam_search(lm, [], as_automaton(fsa), N, 0)
+    with pytest.raises(tt.errors.BudgetTooSmall):
+        tt.decoding.beam_search(lm, [], as_automaton(fsa), 1, 2)
+    with pytest.raises(tt.errors.VocabularyMismatch):
+        tt.decoding.beam_search(lm, [], tt.Automaton.from_edges([(0, 0, 0)], 0, [0], V + 1), N, 2)

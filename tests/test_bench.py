@@ -32,7 +32,7 @@ VOCAB = tt.Vocabulary(PIECES, eos_token_id=3)
 def lm():
     generator = torch.Generator().manual_seed(0)
     rows = torch.randn(4, 4, generator=generator, dtype=torch.float64).log_softmax(1)
-    return tt.TableLM({(): rows[3], (0,): rows[0], (1,): rows[1], (2,): rows[2]}, 3, VOCAB)
+    return tt.lm.TableLM({(): rows[3], (0,): rows[0], (1,): rows[1], (2,): rows[2]}, 3, VOCAB)
 
 
 class Words(Task):

@@ -37,7 +37,7 @@ def attribute(case):
 
 
 def model(case):
-    return tt.TableLM(random_table(V, 2, 3), END[case], Letters())
+    return tt.lm.TableLM(random_table(V, 2, 3), END[case], Letters())
 
 
 def enumerated(case, power=1):
@@ -211,7 +211,7 @@ def noisy_and(count, seed=0):
 def test_fit_finds_the_maximum_of_the_likelihood():
     """At a maximum over costs ≥ 0 the gradient is 0, or negative where the cost is 0."""
     texts, labels = noisy_and(400)
-    lm = tt.TableLM({(): torch.zeros(5).double().log_softmax(0)})
+    lm = tt.lm.TableLM({(): torch.zeros(5).double().log_softmax(0)})
     found = Attribute.fit(texts, labels, lm, smoothing=1.0, iterations=100_000)
     costs = torch.cat([-found.token_log_weights, torch.tensor([-found.log_bias])]).requires_grad_()
     value = log_likelihood(-costs[:-1], -costs[-1], texts, labels) - costs.sum()
@@ -223,7 +223,7 @@ def test_fit_finds_the_maximum_of_the_likelihood():
 
 def test_fit_finds_the_weights():
     texts, labels = noisy_and(20_000)
-    lm = tt.TableLM({(): torch.zeros(4).double().log_softmax(0)})
+    lm = tt.lm.TableLM({(): torch.zeros(4).double().log_softmax(0)})
     found = Attribute.fit(texts, labels, lm)
     assert torch.allclose(
         found.token_log_weights.exp(), torch.tensor([1.0, 0.5, 0.9, 1.0]).double(), atol=0.03
@@ -232,7 +232,7 @@ def test_fit_finds_the_weights():
 
 
 def test_fit_leaves_the_end_token_alone():
-    lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)}, EOS)
+    lm = tt.lm.TableLM({(): torch.zeros(3).double().log_softmax(0)}, EOS)
     found = Attribute.fit([[0, EOS], [1, EOS], [0, 0, EOS]], [True, False, True], lm, smoothing=0.1)
     assert found.token_log_weights[EOS] == 0.0
     assert found.token_log_weights[0] > -0.01
@@ -243,7 +243,7 @@ def test_fit_leaves_the_end_token_alone():
 
 
 def test_errors():
-    lm = tt.TableLM({(): torch.zeros(3).double().log_softmax(0)})
+    lm = tt.lm.TableLM({(): torch.zeros(3).double().log_softmax(0)})
     with pytest.raises(EvidenceError, match="2 texts and 1 labels"):
         Attribute.fit([[0], [1]], [True], lm)
     with pytest.raises(EvidenceError, match="texts of both kinds"):

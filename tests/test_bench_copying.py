@@ -214,13 +214,13 @@ def test_from_the_command_line(tmp_path):
 def test_what_makes_no_sense_is_refused():
     c, corpus = copying(), repeated(20)
     for bad in ([V], [-1]):
-        with pytest.raises(tt.VocabularyMismatch, match="beyond the vocabulary"):
+        with pytest.raises(tt.errors.VocabularyMismatch, match="beyond the vocabulary"):
             c.read(bad)
     with pytest.raises(tt.errors.ShapeError, match="enter"):
         guides.Copying(c.hmm, c.begin, torch.full((H,), 1.5), c.stay, c.start, c.follow, c.usage)
     with pytest.raises(tt.errors.ShapeError, match="recent"):
         guides.Copying(c.hmm, c.begin, c.enter, c.stay, c.start, c.follow, c.usage, recent=-1)
-    with pytest.raises(tt.VocabularyMismatch):
+    with pytest.raises(tt.errors.VocabularyMismatch):
         guides.fit_copying(c.hmm, corpus)
     with pytest.raises(tt.errors.ShapeError, match="dense"):
         guides.fit_copying(tt.HMM.random(4, 30, "monarch"), corpus)

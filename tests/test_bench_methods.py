@@ -24,7 +24,7 @@ def lm():
     rows = {(): torch.randn(5, generator=generator, dtype=torch.float64).log_softmax(0)}
     for token in range(4):
         rows[(token,)] = torch.randn(5, generator=generator, dtype=torch.float64).log_softmax(0)
-    return tt.TableLM(rows, EOS, VOCAB)
+    return tt.lm.TableLM(rows, EOS, VOCAB)
 
 
 def hmm():

@@ -81,7 +81,7 @@ def test_in_double_precision_too(embedded, folder):
 
 def test_a_language_model_without_a_tokenizer_leaves_out_what_needs_one_and_says_so(folder, caplog):
     vocab = tt.HMM.from_pretrained(folder).vocab_size
-    lm = tt.TableLM({(): torch.full((vocab,), 1 / vocab, dtype=torch.float64).log()})
+    lm = tt.lm.TableLM({(): torch.full((vocab,), 1 / vocab, dtype=torch.float64).log()})
     with caplog.at_level(logging.WARNING):
         fitted = prompted(tt.HMM.from_pretrained(folder), folder, lm, [5, 6, 7])
     assert fitted.hidden == 4 + 3  # it copies from token ids
@@ -94,5 +94,5 @@ def test_a_part_of_your_own(tmp_path, monkeypatch):
     (tmp_path / "mine.txt").write_text("1")
     other = tt.HMM.random(5, V, seed=1, dtype=torch.float64)
     monkeypatch.setitem(READERS, "mine.txt", lambda hmm, folder, lm, prompt: other)
-    lm = tt.TableLM(random_table(V, 1, seed=2))
+    lm = tt.lm.TableLM(random_table(V, 1, seed=2))
     assert prompted(tt.HMM.from_pretrained(tmp_path), tmp_path, lm, []) is other

@@ -169,7 +169,7 @@ def test_the_acceptance_rate_is_unbiased_though_sampling_stops_at_a_success():
 
 
 def test_rejection_sampling_says_when_nothing_was_accepted():
-    lm = tt.TableLM({(): torch.tensor([1 - 1e-9, 1e-9], dtype=torch.float64).log()})
+    lm = tt.lm.TableLM({(): torch.tensor([1 - 1e-9, 1e-9], dtype=torch.float64).log()})
     result = rejection_sampling(lm, [], as_automaton(ONE_ONE), samples=5, max_new_tokens=3, max_tries=100)
     assert (result.accepted, result.tries, result.acceptance_rate) == (0, 100, 0.0)
     assert result.posterior.failed

@@ -68,7 +68,7 @@ CONSTRAINTS = {
         {"code": CODE, **{name: PLAYER[name] for name in ("url", "cued", "id")}}
     ),
     "new names": lambda: tt.constraints.json_schema({"type": "object", "minProperties": 2}),
-    "arithmetic": lambda: tt.grammar(ARITHMETIC, syntax="gbnf"),
+    "arithmetic": lambda: tt.constraints.grammar(ARITHMETIC, syntax="gbnf"),
 }
 
 

@@ -19,11 +19,11 @@ N = 3  # tokens of A at most, the end among them
 
 
 def model_a():
-    return tt.TableLM(random_table(4, 2, 3), EOS, A)
+    return tt.lm.TableLM(random_table(4, 2, 3), EOS, A)
 
 
 def model_b():
-    return tt.TableLM(random_table(6, 2, 11), EOS, B)
+    return tt.lm.TableLM(random_table(6, 2, 11), EOS, B)
 
 
 def tokenisations(text, vocab):
@@ -85,7 +85,7 @@ def test_prefixes_may_end_inside_a_token():
 def test_a_beam_gives_a_distribution_too(beam):
     """Of a model without special tokens: what may come next sums to one after every text."""
     vocab = tt.Vocabulary([b"b", b"a", b"ba", None, b"aab"], eos_token_id=EOS)
-    found = ByteLM(tt.TableLM(random_table(5, 2, 11), EOS, vocab), prompt=[], vocabulary=vocab, beam=beam)
+    found = ByteLM(tt.lm.TableLM(random_table(5, 2, 11), EOS, vocab), prompt=[], vocabulary=vocab, beam=beam)
     for text in TEXTS:
         assert found.probs(text).sum() == pytest.approx(1)
         assert len(found._beam(text)) <= beam + 1
@@ -145,9 +145,9 @@ def test_the_embedded_model_through_its_own_bytes():
 
 def test_errors():
     with pytest.raises(EvidenceError, match="end token"):
-        ByteLM(tt.TableLM(random_table(4, 1, 3)), prompt=[], vocabulary=A)
+        ByteLM(tt.lm.TableLM(random_table(4, 1, 3)), prompt=[], vocabulary=A)
     with pytest.raises(EvidenceError, match="vocabulary"):
-        ByteLM(tt.TableLM(random_table(4, 1, 3), EOS), prompt=[])
+        ByteLM(tt.lm.TableLM(random_table(4, 1, 3), EOS), prompt=[])
     for wrong in ({"beam": 0}, {"power": -1.0}, {"power": math.inf}):
         with pytest.raises(EvidenceError, match="beam must be 1 or more"):
             ByteLM(model_b(), prompt=[], vocabulary=B, **wrong)

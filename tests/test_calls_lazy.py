@@ -104,7 +104,7 @@ def test_nothing_is_cut():
     calls = ", ".join([call("any", x=1)] * 500)
     assert function_calls(LARGE, parallel=(0, 10**9)).accepts(f"[{calls}]")
     assert not function_calls(LARGE, parallel=(0, 499)).accepts(f"[{calls}]")
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         function_calls(LARGE, parallel=(10**9, 10**9))
 
 
@@ -157,7 +157,7 @@ def test_a_tool_of_many_is_made_when_it_is_called():
     ],
 )
 def test_what_is_not_supported_is_refused_at_once(inner, message):
-    with pytest.raises(tt.UnsupportedConstraint, match=message):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=message):
         function_calls([*SMALL[:3], tool("bad", {"ok": {"type": "integer"}, "a": inner})])
 
 
@@ -166,7 +166,7 @@ def test_if_no_tool_can_be_called():
     assert function_calls(never).is_empty()
     assert function_calls(never, parallel=True).is_empty()
     assert function_calls(never, parallel=(0, 5)).shortest() == "[]"
-    with pytest.raises(tt.EmptyLanguage):
+    with pytest.raises(tt.errors.EmptyLanguage):
         function_calls(never).shortest()
 
 

@@ -261,7 +261,7 @@ def test_queries_go_on_as_before():
     c = tt.constraints.regex(r" [a-z]{1,4} (dog|cat)s?\.")
     fa, hmm = c.compile(vocab, canonical=True), tt.embedded.load_hmm()
     least = int(fa.distances[fa.start_states].min())
-    with pytest.raises(tt.BudgetTooSmall) as error:
+    with pytest.raises(tt.errors.BudgetTooSmall) as error:
         tt.gcd(fa, least - 1).start()
     assert error.value.needed == least
     for proposal in ("gcd", "pgcd"):
@@ -288,7 +288,7 @@ def test_added_tokens_are_not_written_as_text():
     vocab = tt.Vocabulary.from_tokenizer(tokenizer, eos_token_id=0)
     fa = tt.constraints.any_of("a</s>b", "ab").compile(vocab, canonical=True)
     assert [text_of(vocab, s) for s in sequences(fa)] == ["ab"]
-    with pytest.raises(tt.EmptyLanguage):
+    with pytest.raises(tt.errors.EmptyLanguage):
         tt.constraints.literal("</s>").compile(vocab, canonical=True)
 
 
@@ -320,7 +320,7 @@ def test_tekken_writes_dates_in_one_way():
         for end in ("", "\n")
     ]
     assert sorted(found) == sorted(tuple(tekken.encode(text, bos=False, eos=False)) for text in want)
-    with pytest.raises(tt.TooManyStates, match="pairs"):
+    with pytest.raises(tt.errors.TooManyStates, match="pairs"):
         tt.constraints.regex(r'"[^"]*"').compile(vocab, canonical=True)
 
 
@@ -329,12 +329,12 @@ def test_tekken_writes_dates_in_one_way():
 
 def test_what_is_not_read_is_refused_by_name():
     c = tt.constraints.literal("a")
-    with pytest.raises(tt.UnsupportedConstraint, match="without merges"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="without merges"):
         c.compile(tt.Vocabulary([None, b"a"], eos_token_id=0), canonical=True)
 
     def refuse(tokenizer: Tokenizer, why: str) -> None:
         vocab = tt.Vocabulary.from_tokenizer(tokenizer, eos_token_id=0)
-        with pytest.raises(tt.UnsupportedConstraint, match=why):
+        with pytest.raises(tt.errors.UnsupportedConstraint, match=why):
             c.compile(vocab, canonical=True)
 
     tokenizer = byte_level(plain_bytes(), 1, 270)

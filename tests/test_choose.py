@@ -20,7 +20,7 @@ VOCAB = tt.Vocabulary(PIECES, EOS)
 
 
 def table_lm(seed, order=2):
-    return tt.TableLM(random_table(len(PIECES), order, seed), EOS, VOCAB)
+    return tt.lm.TableLM(random_table(len(PIECES), order, seed), EOS, VOCAB)
 
 
 def log_prob(lm, tokens):
@@ -78,7 +78,7 @@ def test_all_first_characters_and_the_end_sum_to_one():
     """Whatever comes first: these begin every text that is not empty, and no two begin the same one."""
     pieces = [None, b"a", b"b", b"ab", b"ba", b"aba"]
     vocab = tt.Vocabulary(pieces, 0)
-    lm = tt.TableLM(random_table(len(pieces), 1, 5), 0, vocab)
+    lm = tt.lm.TableLM(random_table(len(pieces), 1, 5), 0, vocab)
     first = choose(lm, [], ["a", "b"], end=False).log_probs.exp().sum()
     nothing = choose(lm, [], [""]).log_probs.exp()
     assert float(first + nothing) == pytest.approx(1.0)
@@ -108,7 +108,7 @@ def test_what_is_left_out_is_bounded(texts, most, seed):
 def test_a_text_of_many_tokenisations_is_an_interval():
     """2¹⁹ of them: the interval is not of width zero, and says so."""
     vocab = tt.Vocabulary([None, b"a", b"aa"], 0)
-    lm = tt.TableLM({(): torch.tensor([0.2, 0.3, 0.5]).log()}, 0, vocab)
+    lm = tt.lm.TableLM({(): torch.tensor([0.2, 0.3, 0.5]).log()}, 0, vocab)
     ways = {0: 1.0, 1: 0.3}  # the probability that the tokens fall on a position
     for n in range(2, 31):
         ways[n] = 0.3 * ways[n - 1] + 0.5 * ways[n - 2]
@@ -186,17 +186,17 @@ def test_bad_input_is_named():
     with pytest.raises(EvidenceError, match="max_contexts"):
         choose(lm, [], ["a"], max_contexts=0)
     with pytest.raises(EvidenceError, match="no tokenizer"):
-        choose(tt.TableLM(random_table(4, 1, 0), 0), [], ["a"])
+        choose(tt.lm.TableLM(random_table(4, 1, 0), 0), [], ["a"])
     with pytest.raises(EvidenceError, match="end=False"):
-        choose(tt.TableLM(random_table(len(PIECES), 1, 0)), [], ["a"], tokenizer=VOCAB)
+        choose(tt.lm.TableLM(random_table(len(PIECES), 1, 0)), [], ["a"], tokenizer=VOCAB)
     with pytest.raises(VocabularyMismatch):
-        choose(tt.TableLM(random_table(4, 1, 0), 0), [], ["a"], tokenizer=VOCAB)
+        choose(tt.lm.TableLM(random_table(4, 1, 0), 0), [], ["a"], tokenizer=VOCAB)
 
 
 def test_no_probability_at_all():
     row = torch.zeros(len(PIECES), dtype=torch.float64)
     row[1] = 1.0
-    lm = tt.TableLM({(): row.log()}, EOS, VOCAB)
+    lm = tt.lm.TableLM({(): row.log()}, EOS, VOCAB)
     choices = choose(lm, [], ["b", "ab"])
     assert choices.log_probs.isneginf().all()
     for name in ("probs", "bounds"):

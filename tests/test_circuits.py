@@ -363,14 +363,14 @@ def test_a_chain_is_unrolled_to_a_whole_number_of_tokens(n):
 def test_chains_check_their_shapes():
     hmm = tt.HMM.random(3, 4)
     with pytest.raises(ShapeError, match="columns"):
-        tt.Chain(hmm.initial, Dense(torch.ones(3, 2)), hmm.inputs, hmm.right, hmm.final)
+        tt.circuits.Chain(hmm.initial, Dense(torch.ones(3, 2)), hmm.inputs, hmm.right, hmm.final)
     with pytest.raises(ShapeError, match="R must map"):
-        tt.Chain(hmm.initial, hmm.left, hmm.inputs, Dense(torch.ones(3, 2)), hmm.final)
+        tt.circuits.Chain(hmm.initial, hmm.left, hmm.inputs, Dense(torch.ones(3, 2)), hmm.final)
     for bad in (torch.ones(2), torch.ones(3, 1)):
         with pytest.raises(ShapeError, match="initial"):
-            tt.Chain((bad,), hmm.left, hmm.inputs, hmm.right, hmm.final)
+            tt.circuits.Chain((bad,), hmm.left, hmm.inputs, hmm.right, hmm.final)
         with pytest.raises(ShapeError, match="final"):
-            tt.Chain(hmm.initial, hmm.left, hmm.inputs, hmm.right, (bad,))
+            tt.circuits.Chain(hmm.initial, hmm.left, hmm.inputs, hmm.right, (bad,))
 
 
 # ------------------------------------------------------------------------------------------------------------- HMMs

@@ -198,7 +198,7 @@ def test_compile_says_what_the_automaton_is():
     assert facts["states"] == fa.num_states
     assert facts["edges"] == fa.num_edges
     assert facts["deterministic"] is fa.is_deterministic
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.gcd(fa, horizon=facts["min_tokens"] - 1).start()
     tt.gcd(fa, horizon=facts["min_tokens"]).start()
     assert str(fa.num_states) in run("compile", "--regex", "cat").stdout

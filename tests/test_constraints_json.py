@@ -245,7 +245,7 @@ def test_white_space():
         "none": [False, True, False, False, True],
         "flexible": [True, True, True, True, True],
     }
-    with pytest.raises(tt.UnsupportedConstraint):
+    with pytest.raises(tt.errors.UnsupportedConstraint):
         json_schema(schema, whitespace="tabs")
 
 
@@ -321,12 +321,12 @@ def test_references():
     quoting = {"$defs": {"a": {"const": {"$ref": "nothing"}}}, "$ref": "#/$defs/a"}
     assert json_schema(quoting).accepts('{"$ref": "nothing"}')
     for loop in ({"$ref": "#"}, {"allOf": [{"$ref": "#"}, {"type": "object"}]}):
-        with pytest.raises(tt.UnsupportedConstraint):
+        with pytest.raises(tt.errors.UnsupportedConstraint):
             json_schema(loop)
-    with pytest.raises(tt.EmptyLanguage):
+    with pytest.raises(tt.errors.EmptyLanguage):
         json_schema({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}).shortest()
     for ref in ("#/$defs/none", "other.json", "#anchor"):
-        with pytest.raises(tt.UnsupportedConstraint) as error:
+        with pytest.raises(tt.errors.UnsupportedConstraint) as error:
             json_schema({"properties": {"x": {"$ref": ref}}})
         assert error.value.path == "/properties/x/$ref"
 
@@ -354,7 +354,7 @@ def test_references():
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_by_path(schema, path):
-    with pytest.raises(tt.UnsupportedConstraint) as error:
+    with pytest.raises(tt.errors.UnsupportedConstraint) as error:
         json_schema(schema)
     assert error.value.path == path
 
@@ -461,7 +461,7 @@ def test_a_tiny_step() -> None:
 
 def test_an_error_names_the_place() -> None:
     schema = {"properties": {"a": {"multipleOf": 123457}}}
-    with pytest.raises(tt.TooManyStates, match="/properties/a") as caught:
+    with pytest.raises(tt.errors.TooManyStates, match="/properties/a") as caught:
         json_schema(schema)
     assert caught.value.path == "/properties/a"
 

@@ -98,7 +98,7 @@ def test_tools_with_alternatives_stand_beside_others():
         {"name": "f", "parameters": BRANCHES},
         {"name": "g", "parameters": {"type": "object", "properties": {}}},
     ]
-    calls = tt.function_calls(tools)
+    calls = tt.constraints.function_calls(tools)
     assert calls.accepts('{"name": "f", "arguments": {"k": "x", "a": 1}}')
     assert not calls.accepts('{"name": "f", "arguments": {"k": "x", "a": 1, "c": 1}}')
     assert not calls.accepts('{"name": "f", "arguments": {"k": "x"}}')
@@ -111,6 +111,6 @@ def test_arguments_of_combined_objects_are_closed():
         "B": {"type": "object", "properties": {"x": I}},
     }
     parameters = {"type": "object", "properties": {"k": {"$ref": "#/$defs/P"}}, "$defs": definitions}
-    calls = tt.function_calls([{"name": "f", "parameters": parameters}])
+    calls = tt.constraints.function_calls([{"name": "f", "parameters": parameters}])
     assert calls.accepts('{"name": "f", "arguments": {"k": {"x": 1, "y": 2}}}')
     assert not calls.accepts('{"name": "f", "arguments": {"k": {"x": 1, "z": 2}}}')

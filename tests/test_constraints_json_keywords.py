@@ -113,7 +113,7 @@ CASES = [
 ]  # fmt: skip
 
 
-def accepts(constraint: tt.Constraint, value: object) -> bool:
+def accepts(constraint: tt.constraints.Constraint, value: object) -> bool:
     return constraint.accepts(json.dumps(value, ensure_ascii=False))
 
 
@@ -205,7 +205,7 @@ def test_random_schemas_of_all_keywords(seed):
             formats="assert",
             max_depth=3,
         )
-    except (tt.UnsupportedConstraint, tt.TooManyStates):
+    except (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates):
         return
     exact = (
         "not" not in json.dumps(schema)
@@ -305,8 +305,8 @@ def test_orders():
     assert all(json_schema(schema, order=order).accepts(t) for t in texts for order in ("any", "auto"))
     many = {"properties": {f"k{i}": {} for i in range(30)}}
     assert json_schema(many, order="any").accepts('{"k29": 0, "k1": 0}')
-    with pytest.raises(tt.TooManyStates):
-        tt.Limits(work=200_000).run(lambda: finite_json(many, order="any"))
+    with pytest.raises(tt.errors.TooManyStates):
+        tt.constraints.Limits(work=200_000).run(lambda: finite_json(many, order="any"))
     auto = finite_json({**many, "required": ["k9"]}, order="auto")
     assert auto.accepts('{"k1": 0, "k9": 0}')
     assert not any(auto.accepts(t) for t in ('{"k9": 0, "k1": 0}', '{"k9": 0, "k11": 0, "k11": 0}'))
@@ -339,7 +339,7 @@ def test_options():
     assert json_schema({"format": "date"}, formats="annotate").accepts('"x"')
     assert json_schema({"foo": 1}).accepts("1")
     for schema, path in (({"foo": 1}, "/foo"), ({"format": "foo"}, "/format")):
-        with pytest.raises(tt.UnsupportedConstraint) as error:
+        with pytest.raises(tt.errors.UnsupportedConstraint) as error:
             json_schema(schema, strict=True)
         assert error.value.path == path
     assert not json_schema({"maxLength": 50}, max_length=3).accepts('"abcd"')
@@ -388,5 +388,5 @@ def test_patterns_with_escapes_of_code_points():
 )
 def test_what_is_too_large_is_refused_soon(schema):
     work = 100_000
-    with at_most(20 * work), pytest.raises(tt.TooManyStates):
-        tt.Limits(work=work).run(lambda: json_schema(schema))
+    with at_most(20 * work), pytest.raises(tt.errors.TooManyStates):
+        tt.constraints.Limits(work=work).run(lambda: json_schema(schema))

@@ -78,7 +78,7 @@ def test_numbers_as_they_are_asked_for():
     assert of(few, ["123.456", "1234", "1.2345", "-12e5"]) == ["123.456", "-12e5"]
     free = json_schema({}, numbers="plain")
     assert of(free, ['[1, {"a": 2.5}]', "[1.00]", '{"a": -0}']) == ['[1, {"a": 2.5}]']
-    with pytest.raises(tt.UnsupportedConstraint, match="numbers"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="numbers"):
         json_schema({}, numbers="some")
 
 
@@ -158,7 +158,7 @@ def test_patterns_match_or_do_not_match(pattern, matching, other):
         "required": ["s"],
     }
     if matching:
-        calls = tt.function_calls([{"name": "f", "parameters": parameters}], syntax="python")
+        calls = tt.constraints.function_calls([{"name": "f", "parameters": parameters}], syntax="python")
         assert [t for t in PATTERN_TEXTS if calls.accepts(f"f(s={t!r})")] == matching
 
 

@@ -109,7 +109,7 @@ def test_where_keywords_are_found_in_fewer_places_they_say_so():
     for options in ({"word_boundaries": "exact"}, {"word_boundaries": False}):
         assert keywords(["ab"], inflections=False, **options).narrowed == ()
     assert keywords(["!"], inflections=False).narrowed == ()  # no character of a word at its ends
-    with pytest.raises(tt.UnsupportedConstraint, match="word_boundaries"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="word_boundaries"):
         keywords(["ab"], inflections=False, word_boundaries="ascii")
 
 
@@ -137,9 +137,9 @@ def test_five_keywords_stay_small():
 
 def test_bad_input():
     for wrong in ([[]], [[""]], [""], ["a", []]):
-        with pytest.raises(tt.UnsupportedConstraint, match="keyword"):
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="keyword"):
             keywords(wrong, inflections=False)
-    with pytest.raises(tt.UnsupportedConstraint):
+    with pytest.raises(tt.errors.UnsupportedConstraint):
         keywords(["a"], order="some")
 
 
@@ -232,11 +232,11 @@ def test_bad_lengths_and_counts():
         lambda: keywords(["a", "b"], at_least=1, order="given", inflections=False),
         lambda: keywords("ab"),
     ):
-        with pytest.raises(tt.UnsupportedConstraint):
+        with pytest.raises(tt.errors.UnsupportedConstraint):
             wrong()
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         text_length(0, 10**6)
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         keywords([f"word{i}" for i in range(30)], inflections=False)
     many = keywords([f"word{i}" for i in range(30)], inflections=False, at_least=1)
     assert many.accepts("a word7.")
@@ -256,7 +256,7 @@ def test_keywords_after_a_plain_installation(no_dictionary, caplog):
     assert not c.accepts("the dogs in the park")
     assert any("pip install" in cut.why and cut.keyword == "inflections" for cut in c.narrowed)
     assert "the words as they are written" in caplog.text
-    with pytest.raises(tt.UnsupportedConstraint, match="complement of a narrowed constraint"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="complement of a narrowed constraint"):
         operator.invert(c)
     for asked in (lambda: keywords(["dog"], inflections=True), lambda: forbidden_words(["dog"])):
         with pytest.raises(tt.TractileError, match=r'pip install "tractile\[inflections\]"'):
@@ -271,8 +271,8 @@ def test_nothing_is_said_where_nothing_is_cut(no_dictionary, caplog):
 
 
 def test_no_keywords_are_an_error():
-    with pytest.raises(tt.UnsupportedConstraint, match="no keywords, so every text would do"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="no keywords, so every text would do"):
         keywords([])
     assert forbidden_words([]).accepts("anything")
-    with pytest.raises(tt.UnsupportedConstraint, match="inflections is True, False or None, not 'no'"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="inflections is True, False or None, not 'no'"):
         keywords(["dog"], inflections="no")

@@ -134,7 +134,7 @@ def test_exponential_subset_construction_stops_at_the_limit():
     any_letter = nfa.byte_ranges([(97, 98)])
     automaton = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), repeat(any_letter, 12, 12)])
     assert dfa.minimize(automaton).num_states == 2**13
-    with pytest.raises(tt.TooManyStates) as error:
+    with pytest.raises(tt.errors.TooManyStates) as error:
         dfa.determinize(automaton, limit=1000)
     assert error.value.limit == 1000
 
@@ -148,7 +148,7 @@ def test_subsets_that_no_word_reaches_are_not_counted():
 
 def test_nested_repeats_stop_at_the_limit():
     inner = repeat(nfa.literal(b"a"), 1, 1000)
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         repeat(inner, 1, 1000)
 
 
@@ -224,9 +224,9 @@ def test_reduction_where_determinising_is_exponential():
     last = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), repeat(any_letter, 20, 20)])
     twice = nfa.union([last, nfa.concat([nfa.literal(b"a"), last]), last])
     assert reduction.reduce(twice).num_states == 22
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         dfa.minimize(twice, limit=10_000)
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         reduction.simulation(repeat(nfa.literal(b"ab"), 1, 5_000).plain)
 
 
@@ -301,7 +301,7 @@ def test_choices_of_pairs_are_linear_without_determinising_and_exponential_with(
     assert [a.num_states for a in small] == [21, *(9 * n + 5 for n in range(3, 9))]
     # None, x or y of each pair: three times as many for each pair, and the states within names.
     assert [dfa.minimize(a).num_states for a in small[:5]] == [32, 102, 316, 962, 2904]
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         dfa.minimize(small[-1], limit=4_000)
 
 

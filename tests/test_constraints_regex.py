@@ -114,7 +114,7 @@ def check_same_language(data):
         return
     try:
         constraint = regex(pattern)
-    except tt.TooManyStates:  # look-arounds with boundaries, under repeats
+    except tt.errors.TooManyStates:  # look-arounds with boundaries, under repeats
         return
     for _ in range(8):
         text = data.draw(texts_for(pattern))
@@ -146,7 +146,7 @@ def test_same_language_on_short_texts(pattern, texts):
         return
     try:
         constraint = regex(pattern)
-    except tt.TooManyStates:
+    except tt.errors.TooManyStates:
         return
     for text in ["", "a", "b", "\n", "a\n", "ab", "a b", *texts]:
         assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), (pattern, text)
@@ -281,7 +281,7 @@ def test_references_on_every_short_word(pattern):
     try:
         compiled = re.compile(pattern)
         constraint = regex(pattern)
-    except (re.error, tt.UnsupportedConstraint):
+    except (re.error, tt.errors.UnsupportedConstraint):
         return
     check_short_words(constraint, compiled)
 
@@ -311,7 +311,7 @@ def test_what_begins_alike_in_several_places_is_read_in_each():
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_with_its_position(pattern, position):
-    with pytest.raises(tt.UnsupportedConstraint) as error:
+    with pytest.raises(tt.errors.UnsupportedConstraint) as error:
         regex(pattern)
     assert error.value.path == f"position {position}"
 
@@ -347,7 +347,7 @@ def test_properties_and_sets_where_letters_are_ascii(form, atom):
     ],
 )
 def test_flags_that_do_not_fit_are_refused(pattern, flags):
-    with pytest.raises(tt.UnsupportedConstraint) as error:
+    with pytest.raises(tt.errors.UnsupportedConstraint) as error:
         regex(pattern, flags)
     assert error.value.path == "flags"
 
@@ -398,7 +398,7 @@ def test_anchors_at_the_ends(pattern):
     ["(a{1,1000}){1,1000}", "((a{0,100}){0,100}){0,100}", "a{1,500000}", r"(?i)\w{2000}", "(?!.*a.{25}).*"],
 )
 def test_catastrophic_patterns_are_refused(pattern):
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         regex(pattern)
 
 
@@ -415,7 +415,7 @@ def test_repeats_of_what_may_go_on_are_deterministic(pattern, most):
 
 @pytest.mark.parametrize("pattern", ["(" * 5000 + "a" + ")" * 5000, "a{99999999999}"])
 def test_what_the_parser_cannot_read_is_refused(pattern):
-    with pytest.raises(tt.UnsupportedConstraint):
+    with pytest.raises(tt.errors.UnsupportedConstraint):
         regex(pattern)
 
 
@@ -482,7 +482,7 @@ def test_a_pattern_that_re_reads_keeps_its_meaning():
     ],
 )  # fmt: skip
 def test_what_other_dialects_have_is_refused_by_name(pattern, what, position):
-    with pytest.raises(tt.UnsupportedConstraint, match=what) as error:
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=what) as error:
         regex(pattern)
     assert error.value.path == f"position {position}"
 
@@ -505,9 +505,9 @@ def test_patterns_of_the_shared_set(shared_dir):
                 other = None
         try:
             constraint = regex(pattern)
-        except tt.UnsupportedConstraint as error:
+        except tt.errors.UnsupportedConstraint as error:
             message = str(error)
-        except tt.TooManyStates as error:
+        except tt.errors.TooManyStates as error:
             message = f"back-references: {error}" * (r"\1" in pattern or "(?P=" in pattern)
         else:
             message = None
@@ -552,9 +552,9 @@ def test_any_of_and_literal():
     assert [c.accepts(t) for t in ("yes", "no", "maybe", "yesno", "")] == [True, True, True, False, False]
     assert literal("a.é\n").accepts("a.é\n")
     assert not literal("a.é\n").accepts("abé\n")
-    with pytest.raises(tt.EmptyLanguage):
+    with pytest.raises(tt.errors.EmptyLanguage):
         any_of()
-    with pytest.raises(tt.EmptyLanguage):
+    with pytest.raises(tt.errors.EmptyLanguage):
         (literal("a") & literal("b")).shortest()
     with pytest.raises(tt.TractileError):
         literal("a").repeat(3, 2)

@@ -48,7 +48,7 @@ def test_metered():
         calls.append(n)
         spend(n)
         if n > 50:
-            raise tt.TooManyStates(limit=50)
+            raise tt.errors.TooManyStates(limit=50)
         return -n
 
     with limited_to(100) as account:
@@ -57,19 +57,19 @@ def test_metered():
     with limited_to(100) as account:
         assert made(20) == -20
         assert account.spent == 20  # kept, but paid for
-        with pytest.raises(tt.TooManyStates, match="50 states"):
+        with pytest.raises(tt.errors.TooManyStates, match="50 states"):
             made(60)
         assert account.spent == 80
-        with pytest.raises(tt.TooManyStates, match="too much work"):
+        with pytest.raises(tt.errors.TooManyStates, match="too much work"):
             made(30)
     with limited_to(100):
-        with pytest.raises(tt.TooManyStates, match="50 states"):
+        with pytest.raises(tt.errors.TooManyStates, match="50 states"):
             made(60)
         assert made(30) == -30  # what ran out of work was not kept
     assert calls == [20, 60, 30, 30]
     with limited_to(math.inf) as account, limited():  # a part of something larger
         spend(2 * limits.WORK)
-    with limited(), pytest.raises(tt.TooManyStates):
+    with limited(), pytest.raises(tt.errors.TooManyStates):
         spend(2 * limits.WORK)
 
 
@@ -78,16 +78,16 @@ def test_attempts_count_and_leave_enough_for_another_way():
         with attempt(30):
             spend(20)
         assert account.spent == 20
-        with pytest.raises(tt.TooManyStates, match="too much work"), attempt(30):
+        with pytest.raises(tt.errors.TooManyStates, match="too much work"), attempt(30):
             spend(1_000)
         assert account.spent == 50
-        with pytest.raises(tt.TooManyStates, match="too much work"), attempt(1_000):
+        with pytest.raises(tt.errors.TooManyStates, match="too much work"), attempt(1_000):
             spend(30)  # half of what is left is 25
         assert account.spent == 75
         spend(25)
-        with pytest.raises(tt.TooManyStates, match="too much work"):
+        with pytest.raises(tt.errors.TooManyStates, match="too much work"):
             spend(1)
-    with attempt(30), pytest.raises(tt.TooManyStates):
+    with attempt(30), pytest.raises(tt.errors.TooManyStates):
         spend(31)
 
 
@@ -100,12 +100,12 @@ def test_what_may_take_so_much_by_itself():
     for left in (math.inf, 100):
         with limited_to(left) as account:
             assert made(40) == -40
-            with pytest.raises(tt.TooManyStates):
+            with pytest.raises(tt.errors.TooManyStates):
                 made(60)
             assert account.spent == 100
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         made(60)  # without an account as well
-    with limited_to(30), pytest.raises(tt.TooManyStates):
+    with limited_to(30), pytest.raises(tt.errors.TooManyStates):
         made(40)
 
 
@@ -168,20 +168,21 @@ CALLS = "".join(f"(?<g{i}>(?&g{i + 1})(?&g{i + 1}))" for i in range(30))
         (lambda: finite_json(SHARED), tt.errors.FormatError),
         (lambda: finite_json(ROUND), tt.errors.FormatError),
         (lambda: finite_json('{"items":' * 10**5 + "true" + "}" * 10**5), tt.errors.FormatError),
-        (lambda: finite_json({"pattern": r"^(?=(.*a){9})(?=(.*b){9})(?=(.*c){9})(?=(.*d){9}).*$"}), tt.TooManyStates),
-        (lambda: finite_json({"pattern": "^(ab?){1,100000}$"}), tt.TooManyStates),
-        (lambda: finite_json({"enum": [[i, {"a": i}] for i in range(2_000)]}), tt.TooManyStates),
-        (lambda: finite_json({"properties": {f"property {i}": {} for i in range(20_000)}}), tt.TooManyStates),
-        (lambda: regex("^(?:" + "|".join(f"(?={c}{{1,9}}x){c}" for c in "abcdefghijklmnopqrst") + ")*$"), tt.TooManyStates),
-        (lambda: regex("|".join(f"w{i}" for i in range(30_000))), tt.TooManyStates),
-        (lambda: regex(r"(?>\w{1,20}\s?){1,20}(?>[a-z]{1,30}|\d+)+"), tt.TooManyStates),
-        (lambda: regex("(?>(?:){4000000000}a)"), tt.TooManyStates),
-        (lambda: regex(f"(?(DEFINE){CALLS}(?<g30>a))(?&g0)"), tt.TooManyStates),
-        (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(120))), tt.TooManyStates),
-        (lambda: keywords([[f"w{i}"] for i in range(40)], at_least=30), tt.TooManyStates),
-        (lambda: tt.function_calls(TOOLS), tt.TooManyStates),
-        (lambda: finite_json({"properties": {"k" * 1_000_000: {}}}), tt.TooManyStates),
-        (lambda: tt.grammar("start: " + '"a"? ' * 5_000), tt.TooManyStates),
+        (lambda: finite_json({"pattern": r"^(?=(.*a){9})(?=(.*b){9})(?=(.*c){9})(?=(.*d){9}).*$"}), tt.errors.TooManyStates),
+        (lambda: finite_json({"pattern": "^(ab?){1,100000}$"}), tt.errors.TooManyStates),
+        (lambda: finite_json({"enum": [[i, {"a": i}] for i in range(2_000)]}), tt.errors.TooManyStates),
+        (lambda: finite_json({"properties": {f"property {i}": {} for i in range(20_000)}}), tt.errors.TooManyStates),
+        (lambda: regex("^(?:" + "|".join(f"(?={c}{{1,9}}x){c}" for c in "abcdefghijklmnopqrst") + ")*$"),
+         tt.errors.TooManyStates),
+        (lambda: regex("|".join(f"w{i}" for i in range(30_000))), tt.errors.TooManyStates),
+        (lambda: regex(r"(?>\w{1,20}\s?){1,20}(?>[a-z]{1,30}|\d+)+"), tt.errors.TooManyStates),
+        (lambda: regex("(?>(?:){4000000000}a)"), tt.errors.TooManyStates),
+        (lambda: regex(f"(?(DEFINE){CALLS}(?<g30>a))(?&g0)"), tt.errors.TooManyStates),
+        (lambda: regex("(?i)" + "".join(f"[a-{chr(0x400 + i)}]" for i in range(120))), tt.errors.TooManyStates),
+        (lambda: keywords([[f"w{i}"] for i in range(40)], at_least=30), tt.errors.TooManyStates),
+        (lambda: tt.constraints.function_calls(TOOLS), tt.errors.TooManyStates),
+        (lambda: finite_json({"properties": {"k" * 1_000_000: {}}}), tt.errors.TooManyStates),
+        (lambda: tt.constraints.grammar("start: " + '"a"? ' * 5_000), tt.errors.TooManyStates),
     ],
     ids=["shared", "round", "deep", "looks", "repeat", "enum", "names", "looks*", "words", "atomic", "nothing", "calls",
          "classes", "keywords", "tools", "name", "grammar"],
@@ -243,7 +244,7 @@ def test_reducing_an_automaton_is_work():
 
 def test_the_collector_of_garbage_is_on_again():
     for pattern in ("a+", "(a{1,1000}){1,1000}"):
-        with suppress(tt.TooManyStates):
+        with suppress(tt.errors.TooManyStates):
             regex(pattern)
         assert gc.isenabled()
     gc.disable()

@@ -120,15 +120,15 @@ def test_masks_are_those_of_gcd_along_a_text_also_after_it_was_moved_and_forgott
 
 def test_what_cannot_be_kept_is_refused():
     constraints = ContinuousConstraints(TOKENIZER)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         constraints.request(OBJECT, 3)
     made = manager()
     made.continuous_batching_config.use_async_batching = True
-    with pytest.raises(tt.UnsupportedConstraint, match="use_async_batching"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="use_async_batching"):
         constraints.attach(made)
     made.continuous_batching_config.use_async_batching = False
     made.continuous_batching_config.use_cuda_graph = (False, True)
-    with pytest.raises(tt.UnsupportedConstraint, match="use_cuda_graph"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="use_cuda_graph"):
         constraints.attach(made)
 
 

@@ -32,7 +32,7 @@ def a(value, **more):
 def test_the_parts_that_contradict_are_named(make, parts):
     constraint = make()
     for asked in (constraint.shortest, lambda: constraint.compile(VOCAB)):
-        with pytest.raises(tt.EmptyLanguage, match="no text satisfies the constraint") as caught:
+        with pytest.raises(tt.errors.EmptyLanguage, match="no text satisfies the constraint") as caught:
             asked()
         assert parts in str(caught.value)
 
@@ -40,6 +40,6 @@ def test_the_parts_that_contradict_are_named(make, parts):
 def test_constraints_that_contradict_only_together_are_all_named():
     found = C.regex("[ab]") & C.regex("[bc]") & C.regex("[ac]")
     with pytest.raises(
-        tt.EmptyLanguage, match=r"regex\('\[ab\]'\), regex\('\[bc\]'\), regex\('\[ac\]'\) contradict"
+        tt.errors.EmptyLanguage, match=r"regex\('\[ab\]'\), regex\('\[bc\]'\), regex\('\[ac\]'\) contradict"
     ):
         found.compile(VOCAB)

@@ -5,13 +5,13 @@ import inspect
 import pytest
 
 import tractile as tt
-from tractile import circuits, constraints, inference, layers
+from tractile import circuits, constraints, decoding, inference, layers
 from tractile.inference import smc
 
-MODULES = (tt, inference, smc, layers, circuits, circuits.builders, constraints)
+MODULES = (tt, inference, smc, layers, circuits, circuits.builders, constraints, decoding)
 SAME = {
     "seed": 0, "particles": 16, "moves": 1, "temperature": 1.0, "strength": 1.0, "samples": 100,
-    "chains": 4, "step": 1.0, "pseudocount": 0.0, "progress": False, "trace": False, "batched": False, "tokens": False,
+    "chains": 4, "step": 1.0, "pseudocount": 0.0, "progress": False, "trace": False, "batched": False,
     "on_narrowed": "warn", "whitespace": "space", "ignore_case": False, "word_boundaries": True,
     "beams": 8, "beam_factor": 1, "burn_in": 20, "draft": 4, "thin": 1,
     "num_samples": 1, "processes": 0, "w": 0.5, "variable": 0,
@@ -19,6 +19,7 @@ SAME = {
     "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,
 }  # fmt: skip
 DIFFERENT = {
+    "tokens": {"rehearse": 128, None: False},
     "max_new_tokens": {None: 64},
     "proposal": {"speculative": "gcd", None: "pgcd"},
     "ess_threshold": {None: 0.5},

@@ -32,7 +32,7 @@ def models():
 QUERIES = {
     "log_marginal": lambda m, e, n: tt.log_marginal(m, e, n=n),
     "conditional": lambda m, e, n: tt.conditional(m, e, 0, n=n),
-    "marginals": lambda m, e, n: tt.marginals(m, e, n=n)[0],
+    "marginals": lambda m, e, n: tt.inference.marginals(m, e, n=n)[0],
     "support": lambda m, e, n: tt.support(m, e, n=n),
 }
 

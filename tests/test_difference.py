@@ -33,7 +33,7 @@ def short_texts(most):
 @given(a=PATTERNS, b=PATTERNS)
 def test_the_difference_is_that_of_all_short_texts(a, b):
     first, second = regex(a), regex(b)
-    found = tt.difference(first, second, max_bytes=4)
+    found = tt.constraints.difference(first, second, max_bytes=4)
     assert found.compared is None
     texts = [text for text in short_texts(4) if len(text.encode()) <= 4]
     for one, other, shortest, count in (
@@ -57,16 +57,16 @@ OBJECT = {"type": "object", "properties": {"a": {"type": "integer"}}, "additiona
 
 def test_lazy_constraints_are_compared():
     first, second = json_schema(OBJECT | {"required": ["a"]}), json_schema(OBJECT)
-    found = tt.difference(first, second, max_bytes=8)
+    found = tt.constraints.difference(first, second, max_bytes=8)
     assert not first.is_finite
     assert (found.only_first, found.only_second, found.compared) == (None, "{}", None)
     assert found.counts == (0, 1)
-    assert not tt.difference(first, json_schema(OBJECT | {"required": ["a"]})).found
+    assert not tt.constraints.difference(first, json_schema(OBJECT | {"required": ["a"]})).found
 
 
 def test_a_lazy_and_a_finite_constraint():
     numbers = json_schema({"type": "integer", "minimum": 0, "maximum": 120})
-    found = tt.difference(numbers, regex("[0-9]|[1-9][0-9]|1[01][0-9]|120|007"), max_bytes=5)
+    found = tt.constraints.difference(numbers, regex("[0-9]|[1-9][0-9]|1[01][0-9]|120|007"), max_bytes=5)
     assert found.only_second == "007"
     assert found.only_first == numbers_with_other_spellings(numbers)
     assert found.counts[1] == 1
@@ -85,12 +85,14 @@ def numbers_with_other_spellings(numbers):
 def test_where_pairs_have_no_end_it_is_said_how_far_they_were_compared():
     """Values nest: equal constraints of different machines cannot be told apart up to any length."""
     anything = json_schema({})
-    same = tt.difference(anything, json_schema({"not": {"type": "string", "maxLength": 0}}), max_pairs=2000)
+    same = tt.constraints.difference(
+        anything, json_schema({"not": {"type": "string", "maxLength": 0}}), max_pairs=2000
+    )
     assert same.only_first == '""'
     assert same.only_second is None
     assert same.compared >= 2
     assert f"nothing of at most {same.compared} bytes" in str(same)
-    counted = tt.difference(anything, json_schema(True), max_bytes=3, max_pairs=200)
+    counted = tt.constraints.difference(anything, json_schema(True), max_bytes=3, max_pairs=200)
     assert counted.counts is None
     assert not counted.found
     assert f"same texts of at most {counted.compared} bytes" in str(counted)
@@ -100,22 +102,22 @@ def test_a_long_text_is_found_beyond_the_bound():
     """Where the first alone can go on, its text is completed; that it may not be a shortest one is said."""
     first = json_schema({"type": "string", "maxLength": 400, "minLength": 300})
     second = json_schema({"type": "string", "maxLength": 350, "minLength": 300})
-    found = tt.difference(first, second, max_pairs=100)
+    found = tt.constraints.difference(first, second, max_pairs=100)
     assert found.compared < 300
     assert found.only_second is None
-    deep = tt.difference(literal("x" * 300), literal("x" * 90 + "yy"), max_pairs=100)
+    deep = tt.constraints.difference(literal("x" * 300), literal("x" * 90 + "yy"), max_pairs=100)
     assert deep.only_first == "x" * 300
     assert deep.only_second == "x" * 90 + "yy"
-    cut = tt.difference(literal("x" * 300), literal("x" * 90 + "y" * 40), max_pairs=100)
+    cut = tt.constraints.difference(literal("x" * 300), literal("x" * 90 + "y" * 40), max_pairs=100)
     assert cut.only_second == "x" * 90 + "y" * 40
     assert "there may be a shorter one" in str(cut)
-    assert tt.difference(first, second).only_first == '"' + "a" * 351 + '"'
+    assert tt.constraints.difference(first, second).only_first == '"' + "a" * 351 + '"'
 
 
 def test_empty_languages_and_the_empty_text():
     nothing = regex("a") & regex("b")
-    assert not tt.difference(nothing, nothing, max_bytes=3).found
-    found = tt.difference(nothing, any_of("", "aa"), max_bytes=2)
+    assert not tt.constraints.difference(nothing, nothing, max_bytes=3).found
+    found = tt.constraints.difference(nothing, any_of("", "aa"), max_bytes=2)
     assert (found.only_first, found.only_second, found.counts) == (None, "", (0, 2))
     assert str(found) == (
         "only the first: nothing, 0 texts of at most 2 bytes\nonly the second: '', 2 texts of at most 2 bytes"
@@ -124,18 +126,18 @@ def test_empty_languages_and_the_empty_text():
 
 def test_repeated_items_differ():
     items = {"type": "array", "items": {"type": "boolean"}, "maxItems": 2}
-    found = tt.difference(json_schema(items), json_schema(items | {"uniqueItems": True}))
+    found = tt.constraints.difference(json_schema(items), json_schema(items | {"uniqueItems": True}))
     assert found.only_first in ("[true, true]", "[true,true]")
     assert found.only_second is None
 
 
 def test_bad_input_is_named():
     with pytest.raises(UnsupportedConstraint, match="constraint is needed"):
-        tt.difference(regex("a"), "a")
+        tt.constraints.difference(regex("a"), "a")
     with pytest.raises(UnsupportedConstraint, match="max_pairs"):
-        tt.difference(regex("a"), regex("b"), max_pairs=0)
+        tt.constraints.difference(regex("a"), regex("b"), max_pairs=0)
     with pytest.raises(UnsupportedConstraint, match="max_bytes"):
-        tt.difference(regex("a"), regex("b"), max_bytes=-1)
+        tt.constraints.difference(regex("a"), regex("b"), max_bytes=-1)
 
 
 @pytest.mark.parametrize(
@@ -150,10 +152,10 @@ def test_bad_input_is_named():
 def test_what_is_said_after_few_pairs_is_true(a, b):
     """No text as short as ``compared`` was passed over, however early the walk stops."""
     a, b = regex(a), regex(b)
-    whole = tt.difference(a, b)
+    whole = tt.constraints.difference(a, b)
     assert whole.compared is None
     for pairs in range(1, 100):
-        found = tt.difference(a, b, max_pairs=pairs)
+        found = tt.constraints.difference(a, b, max_pairs=pairs)
         if found.compared is None:
             continue
         for text, shortest in ((found.only_first, whole.only_first), (found.only_second, whole.only_second)):

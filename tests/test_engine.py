@@ -63,7 +63,7 @@ def test_checkpoints_of_a_circuit(join):
 
 def test_em_with_checkpoints_is_em():
     model, x = hmm(4, 5), torch.randint(5, (8, 20), generator=torch.Generator().manual_seed(0))
-    plain, bounded = tt.em(model, x, epochs=3), tt.em(model, x, epochs=3, checkpoint=5)
+    plain, bounded = tt.inference.em(model, x, epochs=3), tt.inference.em(model, x, epochs=3, checkpoint=5)
     torch.testing.assert_close(bounded.log_likelihoods, plain.log_likelihoods)
     with pytest.raises(CircuitError, match="checkpoint"):
         tt.log_marginal(model, x, checkpoint=0)
@@ -96,7 +96,7 @@ def test_folding_keeps_children_of_several_groups_apart():
     f, g, m = p[:, x[:, 0]], torch.tensor([[0.7, 0.3], [0.1, 0.9]], dtype=torch.float64)[:, x[:, 1]], w.weight
     expected = 0.25 * ((m @ f) * g + f * (m @ g)).sum(0)
     torch.testing.assert_close(tt.log_marginal(c, x).exp(), expected)
-    table = tt.marginals(c, torch.tensor([[-1, 1]]))[0].exp()[0]
+    table = tt.inference.marginals(c, torch.tensor([[-1, 1]]))[0].exp()[0]
     torch.testing.assert_close(table, expected[[1, 3]] / expected[[1, 3]].sum())
 
 
@@ -121,11 +121,11 @@ def test_half_precision_keeps_to_the_exact_result(dtype, tolerance):
 def test_a_copy_of_a_chain_has_marginals_of_its_own():
     """An automaton's copy takes over what is kept with it, but not the circuit that the marginals go through."""
     fa = tt.Automaton.from_edges([(0, 0, 1), (0, 1, 0), (1, [0, 1], 1)], 0, [1], 2)
-    before = tt.marginals(fa, n=3)[0].exp()
+    before = tt.inference.marginals(fa, n=3)[0].exp()
     flipped = fa.map(lambda v: 1 - v)  # starts in state 1, ends in state 0: nothing is accepted
     with pytest.raises(tt.errors.EvidenceError):
-        tt.marginals(flipped, n=3)
-    torch.testing.assert_close(tt.marginals(fa, n=3)[0].exp(), before)
+        tt.inference.marginals(flipped, n=3)
+    torch.testing.assert_close(tt.inference.marginals(fa, n=3)[0].exp(), before)
 
 
 def test_ordinary_weights_in_inference_mode():

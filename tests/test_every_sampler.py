@@ -23,7 +23,7 @@ SAMPLERS = {
     "awrs": lambda **a: tt.smc(**a, proposal="awrs", particles=4),
     "importance_sampling": lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=4),
     "resample_move": lambda **a: sampling.resample_move(**a, proposal="gcd", particles=4),
-    "speculative": lambda **a: tt.speculative(**a, hmm=HMM, particles=4).posterior,
+    "speculative": lambda **a: tt.decoding.speculative(**a, hmm=HMM, particles=4).posterior,
 }  # fmt: skip
 
 

@@ -141,7 +141,7 @@ def test_too_many_states_are_refused_before_anything_is_copied():
         {f"a{i}": {"type": "array", "items": {"type": "string", "maxLength": 50}} for i in range(5)}
     )
     _, root = machines_of(schema)
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         Expansion(root, lambda machine: machine.bounded(WIDE), lambda _: 1, 2_000, {})
     assert of_automaton(expanded(root).automaton()).size > 2_000
 

@@ -238,7 +238,7 @@ def agree(model, i, j, evidence=None):
 
 def occurrences(model, token, evidence=None, *, n=None):
     """E[how often a token occurs | evidence], a sum of marginals."""
-    return sum(table[:, token].exp() for table in tt.marginals(model, evidence, n=n).values())
+    return sum(table[:, token].exp() for table in tt.inference.marginals(model, evidence, n=n).values())
 
 
 @pytest.fixture(autouse=True)
@@ -315,7 +315,9 @@ def test_every_query():
     assert_log_close(tt.conditional(c, {2: 1}, 0)[0], log(p[..., 1].sum(1) / p[..., 1].sum()))
     soft = np.array([0.2, 1.0, 0.0, 3.0])
     weighed = p * soft[:, None, None]
-    assert_log_close(tt.marginals(c, {0: tensor(soft)})[1][0], log(weighed.sum((0, 2)) / weighed.sum()), 1e-9)
+    assert_log_close(
+        tt.inference.marginals(c, {0: tensor(soft)})[1][0], log(weighed.sum((0, 2)) / weighed.sum()), 1e-9
+    )
     x, score = tt.mpe(c)
     assert_log_close(score[0], log(paths().max()))
     assert paths().max(0)[tuple(x[0].tolist())] == paths().max()
@@ -390,7 +392,7 @@ def test_an_hmm_with_a_transition_of_your_own(tmp_path):
     ours, theirs = (tt.pgcd(hmm, fa, horizon=3).start(2) for hmm in (low, full))
     assert_log_close(ours.scores(), theirs.scores(), 1e-6)
     assert_log_close(tt.entropy(low, n=3, joint=True), tt.entropy(full, n=3, joint=True))
-    fitted = tt.em(low, tokens[:9], epochs=5)
+    fitted = tt.inference.em(low, tokens[:9], epochs=5)
     assert np.all(np.diff(fitted.log_likelihoods) > 0)
     assert isinstance(fitted.model.transition, LowRank)
     low.save(tmp_path)
@@ -502,5 +504,7 @@ def test_layers_that_stack_are_one_group_and_as_right_as_the_librarys():
     every = torch.cartesian_prod(*[torch.arange(4)] * 4)
     assert_log_close(tt.log_marginal(mine, every), tt.log_marginal(theirs, every))
     for v in range(4):
-        assert torch.allclose(tt.marginals(mine, every[:9])[v], tt.marginals(theirs, every[:9])[v])
+        assert torch.allclose(
+            tt.inference.marginals(mine, every[:9])[v], tt.inference.marginals(theirs, every[:9])[v]
+        )
     assert torch.equal(tt.mpe(mine)[0], tt.mpe(theirs)[0])

@@ -225,11 +225,11 @@ def test_corpora_have_it_and_hmms_get_it(tmp_path: Path) -> None:
     for corpus in (drawn, text):
         assert corpus.vocabulary_fingerprint == expected
         corpus.check_tokenizer(fast)
-        with pytest.raises(tt.VocabularyMismatch, match=expected[:12]):
+        with pytest.raises(tt.errors.VocabularyMismatch, match=expected[:12]):
             corpus.check_tokenizer(tokenizer(swapped=True))
     distill.train(drawn, 3, epochs=1, held_out=0, out=tmp_path / "hmm")
     assert tt.HMM.from_pretrained(tmp_path / "hmm").vocabulary_fingerprint == expected
-    with pytest.raises(tt.VocabularyMismatch, match="tokenizer"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="tokenizer"):
         distill.sample(lm, tmp_path / "other", 4, 3, ["yes"], tokenizer=tokenizer(swapped=True))
 
 
@@ -244,7 +244,7 @@ def test_corpora_of_former_versions(tmp_path: Path) -> None:
     former = replace(corpus, manifest=old)
     assert former.vocabulary_fingerprint is None
     former.check_tokenizer(fast)
-    with pytest.raises(tt.VocabularyMismatch, match=old.tokenizer):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=old.tokenizer):
         former.check_tokenizer(tokenizer(swapped=True))
 
 
@@ -253,24 +253,24 @@ def test_corpora_of_former_versions(tmp_path: Path) -> None:
 
 def test_sampling_is_refused() -> None:
     fa, right = regex("ab*").compile(OTHER), CircuitLM(hmm(RIGHT), eos_token_id=3)
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH) as said:
         tt.smc(right, [], fa, "gcd", particles=2, max_new_tokens=4)
     assert "compile the constraint" in str(said.value)
     assert re.search(r"\bthe automaton\b.*\bthe language model\b", str(said.value))
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH) as said:
         tt.smc(CircuitLM(hmm()), [], fa, "pgcd", hmm(RIGHT), particles=2, max_new_tokens=4)
     assert re.search(r"\bthe HMM\b.*\bthe automaton\b", str(said.value))
     raw = tt.Automaton.from_edges([(0, 0, 0)], 0, [0], 5)
     for given in (regex("ab*").compile(VOCAB), raw, None):
-        with pytest.raises(tt.VocabularyMismatch, match=BOTH) as said:
+        with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH) as said:
             tt.smc(right, [], given, "pgcd", hmm(WRONG), particles=2, max_new_tokens=4)
         assert "HMM" in str(said.value)
-        with pytest.raises(tt.VocabularyMismatch, match=BOTH):
-            tt.beam_search(right, [], given, 4, hmm=hmm(WRONG))
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
-        tt.beam_search(right, [], fa, 4)
+        with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
+            tt.decoding.beam_search(right, [], given, 4, hmm=hmm(WRONG))
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
+        tt.decoding.beam_search(right, [], fa, 4)
     good = regex("ab*").compile(VOCAB)
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
         tt.smc(right, [], good, "gcd", particles=2, max_new_tokens=4, potential=ConstraintPotential(fa))
 
 
@@ -279,7 +279,7 @@ def test_sampling_is_refused() -> None:
 def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) -> None:
     """Of no known vocabulary, by all that takes an HMM beside a constraint, before it computes anything."""
     vocab = Vocabulary([b"a", b"b", b"[", b"]", None], eos_token_id=4)
-    lm = tt.TableLM({(): torch.full((5,), 0.2).log()}, 4, vocab)
+    lm = tt.lm.TableLM({(): torch.full((5,), 0.2).log()}, 4, vocab)
     fa, guide = constraint.compile(vocab), tt.HMM.random(3, size, seed=0)
     few: dict[str, Any] = {"hmm": guide, "max_new_tokens": 4}
     sampling = tt.inference.smc
@@ -293,13 +293,13 @@ def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) ->
         "smc, prompts": lambda: tt.smc(lm, prompts=[[0], [1]], fa=fa, particles=2, **few),
         "importance": lambda: sampling.importance_sampling(lm, [0], fa, particles=2, **few),
         "mcmc": lambda: sampling.mcmc(lm, [0], fa, samples=2, **few),
-        "beams": lambda: tt.beam_search(lm, [0], fa, **few),
-        "speculative": lambda: tt.speculative(lm, [0], fa, particles=2, **few),
+        "beams": lambda: tt.decoding.beam_search(lm, [0], fa, **few),
+        "speculative": lambda: tt.decoding.speculative(lm, [0], fa, particles=2, **few),
         "processor": lambda: tt.ConstraintLogitsProcessor(fa, **few),
         "product": lambda: guide * fa,
     }  # fmt: skip
     for name, ask in asked.items():
-        with pytest.raises(tt.VocabularyMismatch, match=f"the HMM has {size} tokens, the .* 5;"):
+        with pytest.raises(tt.errors.VocabularyMismatch, match=f"the HMM has {size} tokens, the .* 5;"):
             raise AssertionError(f"{name} gave {ask()}")
 
 
@@ -314,7 +314,7 @@ def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens(tmp_path: Path
         lambda: processor(torch.tensor([[1]]), torch.zeros(1, len(fast) - 1)),
     ):
         with pytest.raises(
-            tt.VocabularyMismatch, match=r"model\.resize_token_embeddings\(len\(tokenizer\)\)"
+            tt.errors.VocabularyMismatch, match=r"model\.resize_token_embeddings\(len\(tokenizer\)\)"
         ) as said:
             ask()
         for number in (len(fast), len(fast) - 1):
@@ -324,21 +324,21 @@ def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens(tmp_path: Path
     asked = ["generate", "--prompt", "yes", "--regex", "yes", "--max-new-tokens", 8, "--proposal", "gcd"]
     assert_refused(run(*asked, "--model", tmp_path), 1, "tokens that the model cannot write")
     other = regex("yes").compile(Vocabulary([b"y", b"es", None], 2))
-    with pytest.raises(tt.VocabularyMismatch, match="compile the constraint with"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="compile the constraint with"):
         tt.smc(few, "yes", other, "gcd", tokenizer=fast)
 
 
 def test_products_are_refused() -> None:
     fa = regex("ab*").compile(OTHER)
     for ask in (lambda: tt.pgcd(hmm(RIGHT), fa, 4), lambda: hmm(RIGHT) * fa, lambda: fa * hmm(RIGHT)):
-        with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+        with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
             ask()
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
         distill.kronecker(hmm(RIGHT), hmm(WRONG))
     corpus = distill.Corpus.of(torch.tensor([[0, 1, 3]]), 5, 3, vocabulary_fingerprint=WRONG)
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
         distill.evaluate(hmm(RIGHT), corpus)
-    with pytest.raises(tt.VocabularyMismatch, match=BOTH):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
         distill.train(corpus, 4, initial=hmm(RIGHT), held_out=0)
 
 
@@ -347,7 +347,7 @@ def test_a_language_model_with_another_tokenizer_is_refused() -> None:
     fa = regex("(yes|no|maybe)").compile(Vocabulary.from_tokenizer(tokenizer(swapped=True)))
     lm = tt.TransformersLM(network(len(tokenizer())), tokenizer())
     assert lm.vocab_size == fa.vocab_size
-    with pytest.raises(tt.VocabularyMismatch, match="tokenizer"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="tokenizer"):
         tt.smc(lm, "yes", fa, "gcd", particles=2, max_new_tokens=8)
 
 
@@ -357,7 +357,7 @@ def test_logits_processors_refuse() -> None:
     guide = tt.HMM.random(3, len(fast))
     wrong, right = bad.vocabulary_fingerprint, good.vocabulary_fingerprint
     for fa, given in ((bad, None), (good, guide.to().for_vocabulary(wrong))):
-        with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+        with pytest.raises(tt.errors.VocabularyMismatch, match=wrong[:12]):
             tt.ConstraintLogitsProcessor(fa, given, tokenizer=fast)
     tt.ConstraintLogitsProcessor(good, guide.to().for_vocabulary(right), tokenizer=fast)
 
@@ -365,7 +365,7 @@ def test_logits_processors_refuse() -> None:
         tokenizer = fast
         hmm = guide.to().for_vocabulary(wrong)
 
-    with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=wrong[:12]):
         Wrong(None, torch.device("cpu"), False)
 
 
@@ -383,12 +383,12 @@ def test_heads_are_refused(tmp_path: Path) -> None:
         (head, guide.to().for_vocabulary(wrong)),
         (replace(head, vocabulary_fingerprint=wrong), begun),
     ):
-        with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+        with pytest.raises(tt.errors.VocabularyMismatch, match=wrong[:12]):
             one.begin(given, model, fast, "yes")
     ones, no = torch.ones(len(fast)), torch.tensor(0.5)
     copying = guides.Copying(begun, no, torch.full((3,), 0.5), ones / 2, ones, no, torch.ones(3))
     assert copying.read("yes no", fast).vocabulary_fingerprint == right
-    with pytest.raises(tt.VocabularyMismatch, match=wrong[:12]):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=wrong[:12]):
         copying.read("yes no", tokenizer(swapped=True))
 
 

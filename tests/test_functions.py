@@ -112,7 +112,7 @@ def test_accepts_what_the_schema_allows(data, syntax):
     tool = {"name": "do.it", "parameters": {"type": "dict", "properties": arguments, "required": required}}
     (known,) = read_tools([tool], tuples=False)
     validator = jsonschema.Draft202012Validator(known.schema())
-    constraint = tt.function_calls([tool], syntax=syntax)
+    constraint = tt.constraints.function_calls([tool], syntax=syntax)
     for _ in range(6):
         names = [n for n in arguments if n in required or data.draw(st.booleans())]
         values = {n: declared(known.arguments[n], data.draw(values_of(known.arguments[n]))) for n in names}
@@ -138,7 +138,7 @@ def test_whatever_comes_out_is_a_call(data, syntax, whitespace):
         data.draw(st.sampled_from([False, True, (0, 2)])),
         data.draw(st.sampled_from(["declared", "any"])),
     )
-    constraint = tt.function_calls(
+    constraint = tt.constraints.function_calls(
         tools, syntax=syntax, parallel=parallel, order=order, whitespace=whitespace
     )
     known = {tool.name: tool for tool in read_tools(tools, tuples=False)}
@@ -180,7 +180,7 @@ TOOLS = [
 
 
 def test_spellings():
-    c = tt.function_calls(TOOLS)
+    c = tt.constraints.function_calls(TOOLS)
     for text in (
         '{"name": "book", "arguments": {"hotel": "Ritz", "nights": 2}}',
         '{"name": "pay", "arguments": {"amount": 1.5}}',
@@ -197,7 +197,7 @@ def test_spellings():
 
 
 def test_python_syntax():
-    c = tt.function_calls(TOOLS, syntax="python", parallel=True)
+    c = tt.constraints.function_calls(TOOLS, syntax="python", parallel=True)
     for text in (
         "[book(hotel='Ritz', nights=2), pay(amount=1.5)]", '[book(hotel="Ritz", extras=[None, True, {"a": (1,)}])]',
         "[where()]", "[where(at=())]", "[where(at=(1.5, 2))]", "[where(at=(1.5,))]", r"[book(hotel='it\'s \u00e9\x41')]",
@@ -214,29 +214,29 @@ def test_python_syntax():
         "[where(at=[1.5])]",
     ):
         assert not c.accepts(text), text
-    any_order = tt.function_calls(TOOLS, syntax="python", order="any")
+    any_order = tt.constraints.function_calls(TOOLS, syntax="python", order="any")
     assert any_order.accepts("book(nights=2, hotel='Ritz')")
     assert not any_order.accepts("book(nights=2)")
     assert not any_order.accepts("book(hotel='a', hotel='b')")
 
 
 def test_parallel_ranges_and_keys():
-    two = tt.function_calls(TOOLS[1:2], syntax="python", parallel=(2, 2))
+    two = tt.constraints.function_calls(TOOLS[1:2], syntax="python", parallel=(2, 2))
     assert [two.accepts(f"[{', '.join(['pay(amount=1)'] * n)}]") for n in range(4)] == [
         False,
         False,
         True,
         False,
     ]
-    c = tt.function_calls(TOOLS[1:2], keys=("function", "parameters"), whitespace="none")
+    c = tt.constraints.function_calls(TOOLS[1:2], keys=("function", "parameters"), whitespace="none")
     assert c.accepts('{"function":"pay","parameters":{"amount":1}}')
 
 
 def test_references_stand_in_place_of_values():
-    c = tt.function_calls(TOOLS, references=r"\$var\d+\$")
+    c = tt.constraints.function_calls(TOOLS, references=r"\$var\d+\$")
     assert c.accepts('{"name": "book", "arguments": {"hotel": "Ritz", "nights": "$var1$"}}')
     assert not c.accepts('{"name": "book", "arguments": {"hotel": "Ritz", "nights": "two"}}')
-    c = tt.function_calls(TOOLS, references=r"\$var\d+\$", syntax="python")
+    c = tt.constraints.function_calls(TOOLS, references=r"\$var\d+\$", syntax="python")
     assert c.accepts("where(at=(1.5, '$var2$'))")
 
 
@@ -254,14 +254,16 @@ def test_definitions_and_recursion():
         ("json", '{"name": "grow", "arguments": {"t": {"left": {"leaf": 1}}}}'),
         ("python", "grow(t={'left': {'leaf': 1}})"),
     ):
-        assert tt.function_calls([tool], syntax=syntax).accepts(text)
+        assert tt.constraints.function_calls([tool], syntax=syntax).accepts(text)
 
 
 def test_files_and_text(tmp_path):
     file = tmp_path / "tools.jsonl"
     file.write_text("\n".join(map(json.dumps, TOOLS)))
     for given_tools in (json.dumps(TOOLS), file, str(file), TOOLS):
-        assert tt.function_calls(given_tools).accepts('{"name": "pay", "arguments": {"amount": 1}}')
+        assert tt.constraints.function_calls(given_tools).accepts(
+            '{"name": "pay", "arguments": {"amount": 1}}'
+        )
 
 
 PYTHON = {"syntax": "python"}
@@ -274,47 +276,51 @@ def typed(kind) -> list[dict]:
 @pytest.mark.parametrize(
     ("tools", "settings_", "error", "message"),
     [
-        ([], {}, tt.EmptyLanguage, "no tools"),
-        ([{"parameters": {}}], {}, tt.UnsupportedConstraint, r"needs a name \(at tools\[0\]\)"),
-        ([{"name": "f"}, {"name": "f"}], {}, tt.UnsupportedConstraint, r"'f' \(at tools\[1\]\)"),
-        (typed("frobnicator"), {}, tt.UnsupportedConstraint, r"unknown type 'frobnicator' \(at .*parameters.properties.x\)"),
-        (typed("List[frob]"), {}, tt.UnsupportedConstraint, "unknown type 'frob'"),
-        (typed("date (yyyy"), {}, tt.UnsupportedConstraint, "unknown type"),
-        (typed(7), {}, tt.UnsupportedConstraint, "named by a text"),
+        ([], {}, tt.errors.EmptyLanguage, "no tools"),
+        ([{"parameters": {}}], {}, tt.errors.UnsupportedConstraint, r"needs a name \(at tools\[0\]\)"),
+        ([{"name": "f"}, {"name": "f"}], {}, tt.errors.UnsupportedConstraint, r"'f' \(at tools\[1\]\)"),
+        (typed("frobnicator"), {},
+         tt.errors.UnsupportedConstraint, r"unknown type 'frobnicator' \(at .*parameters.properties.x\)"),
+        (typed("List[frob]"), {}, tt.errors.UnsupportedConstraint, "unknown type 'frob'"),
+        (typed("date (yyyy"), {}, tt.errors.UnsupportedConstraint, "unknown type"),
+        (typed(7), {}, tt.errors.UnsupportedConstraint, "named by a text"),
         ("{", {}, tt.errors.FormatError, "JSON"),
         ("missing.json", {}, tt.errors.FormatError, "missing.json"),
         ([7], {}, tt.errors.FormatError, r"tools\[0\] is 7"),
         ([{"name": "f", "parameters": 7}], {}, tt.errors.FormatError, "should be an object"),
         ([{"name": "f", "parameters": {"a": 7}}], {}, tt.errors.FormatError, "an argument is an object"),
-        ([{"name": "f", "parameters": {"type": "array"}}], {}, tt.UnsupportedConstraint, "are an object"),
-        ([{"name": "f", "parameters": {"type": "object", "required": ["a"]}}], {}, tt.UnsupportedConstraint, "not declared"),
-        ([{"name": "f-g"}], PYTHON, tt.UnsupportedConstraint, "'f-g' is no name in Python"),
-        ([{"name": "f", "parameters": {"class": {"type": "int"}}}], PYTHON, tt.UnsupportedConstraint, "'class' in 'f'"),
-        ([{"name": "f"}], {"syntax": "xml"}, tt.UnsupportedConstraint, "syntax"),
-        ([{"name": "f"}], {"order": "random"}, tt.UnsupportedConstraint, "order"),
-        ([{"name": "f"}], {"parallel": "yes"}, tt.UnsupportedConstraint, "parallel"),
-        ([{"name": "f"}], {"parallel": (10**9, None), **PYTHON}, tt.TooManyStates, "limit"),
+        ([{"name": "f", "parameters": {"type": "array"}}], {}, tt.errors.UnsupportedConstraint, "are an object"),
+        ([{"name": "f", "parameters": {"type": "object", "required": ["a"]}}], {},
+         tt.errors.UnsupportedConstraint, "not declared"),
+        ([{"name": "f-g"}], PYTHON, tt.errors.UnsupportedConstraint, "'f-g' is no name in Python"),
+        ([{"name": "f", "parameters": {"class": {"type": "int"}}}], PYTHON, tt.errors.UnsupportedConstraint, "'class' in 'f'"),
+        ([{"name": "f"}], {"syntax": "xml"}, tt.errors.UnsupportedConstraint, "syntax"),
+        ([{"name": "f"}], {"order": "random"}, tt.errors.UnsupportedConstraint, "order"),
+        ([{"name": "f"}], {"parallel": "yes"}, tt.errors.UnsupportedConstraint, "parallel"),
+        ([{"name": "f"}], {"parallel": (10**9, None), **PYTHON}, tt.errors.TooManyStates, "limit"),
         ([{"name": "f", "parameters": {"type": "object", "properties": [1]}}], {}, tt.errors.FormatError, r"properties is \[1\]"),
-        ([{"name": "f", "parameters": {"a": {"type": "list", "minItems": 10**9}}}], PYTHON, tt.TooManyStates, "too long"),
-        ([{"name": "f", "parameters": {"a": {"type": "str", "pattern": "("}}}], PYTHON, tt.UnsupportedConstraint, "parameters.a"),
+        ([{"name": "f", "parameters": {"a": {"type": "list", "minItems": 10**9}}}], PYTHON, tt.errors.TooManyStates, "too long"),
+        ([{"name": "f", "parameters": {"a": {"type": "str", "pattern": "("}}}], PYTHON,
+         tt.errors.UnsupportedConstraint, "parameters.a"),
         ([*typed("tuple"), {"name": "g", "parameters": {"a": {"type": "tuple", "uniqueItems": True}}}], PYTHON,
-         tt.UnsupportedConstraint, "uniqueItems of tuples"),
+         tt.errors.UnsupportedConstraint, "uniqueItems of tuples"),
         ([{"name": "f", "parameters": {"a": {"enum": [float("nan")]}}}], PYTHON, tt.errors.FormatError, "JSON"),
-        ([{"name": "f"}], {"parallel": (2, 1)}, tt.UnsupportedConstraint, "parallel"),
-        ([{"name": "f", "parameters": {"a": {"$ref": "#/$defs/x"}}}], PYTHON, tt.UnsupportedConstraint, "points to nothing"),
+        ([{"name": "f"}], {"parallel": (2, 1)}, tt.errors.UnsupportedConstraint, "parallel"),
+        ([{"name": "f", "parameters": {"a": {"$ref": "#/$defs/x"}}}], PYTHON,
+         tt.errors.UnsupportedConstraint, "points to nothing"),
         ([{"name": "f", "parameters": {"type": "object", "additionalProperties": {"type": "int"}}}], PYTHON,
-         tt.UnsupportedConstraint, "not declared"),
+         tt.errors.UnsupportedConstraint, "not declared"),
     ],
 )  # fmt: skip
 def test_bad_tools(tools, settings_, error, message):
     with pytest.raises(error, match=message):
-        tt.function_calls(tools, **settings_)
+        tt.constraints.function_calls(tools, **settings_)
 
 
 def arguments_of(text, properties, **more):
     """Whether a JSON call with these arguments is accepted, for a tool of these properties."""
     tool = {"name": "f", "parameters": {"type": "object", "properties": properties, **more}}
-    return tt.function_calls([tool]).accepts(f'{{"name": "f", "arguments": {text}}}')
+    return tt.constraints.function_calls([tool]).accepts(f'{{"name": "f", "arguments": {text}}}')
 
 
 def test_a_property_that_says_that_it_is_required():
@@ -367,8 +373,10 @@ def test_references_lead_where_they_say():
     own = {"$ref": "#/$defs/x", "$defs": {"x": {"type": "string"}, "y": {}}}
     assert arguments_of('{"a": 3}', {"a": own}, **{"$defs": {"x": {"type": "integer"}}})
     assert arguments_of('{"a": ""}', {"a": own})  # as pydantic's schemas are put in another
-    with pytest.raises(tt.UnsupportedConstraint, match="'#/properties/b' with the arguments in any order"):
-        tt.function_calls(
+    with pytest.raises(
+        tt.errors.UnsupportedConstraint, match="'#/properties/b' with the arguments in any order"
+    ):
+        tt.constraints.function_calls(
             [{"name": "f", "parameters": {"type": "object", "properties": {"a": inner, "b": {}}}}],
             order="any",
         )
@@ -393,5 +401,5 @@ def test_types_that_say_nothing_json_has(schema, message):
 def test_annotations_are_read_over_in_both_syntaxes():
     schema = {"type": "string", "readOnly": True, "contentEncoding": "base64", "uniqueItems": False}
     tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": schema}}}
-    assert tt.function_calls([tool], syntax="python").accepts("f(a='x')")
+    assert tt.constraints.function_calls([tool], syntax="python").accepts("f(a='x')")
     assert arguments_of('{"a": "x"}', {"a": schema})

@@ -155,7 +155,9 @@ def test_calls_of_functions_and_classes(embedded):
 
 
 def test_tools_of_every_family_may_be_functions():
-    assert tt.function_calls(get_weather, syntax="python").accepts("get_weather(city='Oslo', days=2)")
+    assert tt.constraints.function_calls(get_weather, syntax="python").accepts(
+        "get_weather(city='Oslo', days=2)"
+    )
     hermes = tt.constraints.tool_calls([get_weather], "hermes", choice="required")
     assert hermes.accepts('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>')
     described = tool_schemas([get_weather, Tree, {"name": "f"}])
@@ -164,7 +166,7 @@ def test_tools_of_every_family_may_be_functions():
     assert list(described[1]["function"]["parameters"]["properties"]) == ["value", "left"]
     assert described[2] == {"name": "f"}
     tree = '{"name": "Tree", "arguments": {"value": 1, "left": {"value": 2, "left": null}}}'
-    assert tt.function_calls([Tree]).accepts(tree)
+    assert tt.constraints.function_calls([Tree]).accepts(tree)
     assert output_type([Tree]).parse(tree)() == Tree(value=1, left=Tree(value=2))
 
 
@@ -230,7 +232,7 @@ def test_prompts_in_one_batch_are_as_alone(embedded):
         *embedded, prompts, int, max_new_tokens=8, posterior=True, hmm=load_hmm()
     )
     assert [type(value) for value in values] == [int, int]
-    assert all(isinstance(post, tt.Posterior) for post in posteriors)
+    assert all(isinstance(post, tt.inference.smc.Posterior) for post in posteriors)
 
 
 SHEEP, PIGS = ({"type": "object", "properties": {name: {"type": "integer", "maximum": 9, "minimum": 0}},
@@ -328,7 +330,7 @@ def test_a_validator_that_refuses_every_text_is_named_with_its_reason(embedded):
 def test_what_is_refused(embedded, monkeypatch):
     model, tokenizer = embedded
     for output in ("text", 3, [], [3], None, b"x", lambda x: x, tt.Vocabulary, re.compile(b"x")):
-        with pytest.raises((tt.errors.FormatError, tt.UnsupportedConstraint)):
+        with pytest.raises((tt.errors.FormatError, tt.errors.UnsupportedConstraint)):
             tt.generate(model, tokenizer, PROMPT, output)
     with pytest.raises(tt.errors.FormatError, match="two values"):
         output_type(Literal[1, "1"])
@@ -340,7 +342,7 @@ def test_what_is_refused(embedded, monkeypatch):
         tt.generate(model, tokenizer, PROMPT, int, samples=0)
     with pytest.raises(tt.errors.EvidenceError, match="tokenizer"):
         tt.generate(model, None, PROMPT, int)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.generate(model, tokenizer, PROMPT, Pet, max_new_tokens=5)
     monkeypatch.setitem(sys.modules, "pydantic", None)
     with pytest.raises(tt.errors.FormatError, match=r"tractile\[pydantic\]"):

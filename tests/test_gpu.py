@@ -35,7 +35,7 @@ QUERIES = {
     "log_marginal": lambda m: tt.log_marginal(m, torch.tensor([[0, 1, 2, 0], [1, 1, 2, 0]])),
     "log_marginal of soft evidence": lambda m: tt.log_marginal(m, {1: torch.tensor([0.5, 0.0, 1.0, 2.0, 0.1])}, n=4),
     "conditional": lambda m: tt.conditional(m, {0: 1, 2: [0, 2]}, 1, n=4),
-    "marginals": lambda m: torch.stack(list(tt.marginals(m, {2: 2}, n=4).values())),
+    "marginals": lambda m: torch.stack(list(tt.inference.marginals(m, {2: 2}, n=4).values())),
     "support": lambda m: tt.support(m, {0: 1}, n=4),
     "partition": lambda m: tt.partition(m, n=6),
     "entropy": lambda m: tt.entropy(m, n=4, joint=True),
@@ -64,7 +64,7 @@ def test_samples_have_the_frequencies_of_the_model(name):
     model = models()[name].to(DEVICE)
     drawn = tt.sample(model, 20_000, n=4, generator=torch.Generator(DEVICE).manual_seed(0))
     shares = torch.nn.functional.one_hot(drawn.cpu(), 5).double().mean(0)
-    truth = torch.stack([p.exp() for p in tt.marginals(model, n=4).values()]).cpu().reshape(4, 5)
+    truth = torch.stack([p.exp() for p in tt.inference.marginals(model, n=4).values()]).cpu().reshape(4, 5)
     error = (truth * (1 - truth) / 20_000).sqrt()
     assert ((shares - truth).abs() <= 5 * error + 1e-9).all()
 
@@ -129,7 +129,7 @@ def test_generate_and_beams(loaded):
         max_new_tokens=8, hmm=hmm, samples=3,
     )  # fmt: skip
     assert all(text in (" cat", " dog") for row in texts for text in row)
-    beams = tt.beam_search(tt.TransformersLM(model, tokenizer), "Tom is", fa, 40, beams=4, hmm=hmm)
+    beams = tt.decoding.beam_search(tt.TransformersLM(model, tokenizer), "Tom is", fa, 40, beams=4, hmm=hmm)
     assert all(valid(beam.text) for beam in beams)
 
 

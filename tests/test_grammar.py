@@ -86,7 +86,7 @@ def test_linear_grammars_are_exact(data, side, syntax):
     if error := problem(bodies, syntax):
         assert "never ends" in str(error)
         return
-    constraint = tt.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=0)
+    constraint = tt.constraints.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=0)
     assert [constraint.accepts(word) for word in TEXTS] == expected
 
 
@@ -101,11 +101,11 @@ def test_any_grammar_is_exact_for_short_texts_at_a_large_depth(data, syntax):
     last = None
     for depth in (0, 2, 5):
         try:
-            constraint = tt.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=depth)
+            constraint = tt.constraints.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=depth)
             found = [constraint.accepts(word) for word in TEXTS]
-        except (tt.EmptyLanguage, tt.UnsupportedConstraint):
+        except (tt.errors.EmptyLanguage, tt.errors.UnsupportedConstraint):
             found = [False] * len(TEXTS)
-        except tt.TooManyStates:
+        except tt.errors.TooManyStates:
             return
         assert all(e for e, f in zip(expected, found, strict=True) if f)  # never too much
         assert last is None or all(
@@ -118,7 +118,7 @@ def test_any_grammar_is_exact_for_short_texts_at_a_large_depth(data, syntax):
 
 def problem(bodies, syntax: str) -> Exception | None:
     try:
-        tt.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=5)
+        tt.constraints.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=5)
     except tt.TractileError as error:
         return error
     return None
@@ -135,7 +135,7 @@ def test_nesting_counts_as_depth_and_chains_do_not():
         atom: /[0-9]+/ | "-" atom | "(" sum ")"
     """
     for depth in range(4):
-        c = tt.grammar(text, max_depth=depth)
+        c = tt.constraints.grammar(text, max_depth=depth)
         assert c.accepts("1+2*3" * 20)
         assert c.accepts("-" * 20 + "1")
         assert c.accepts("(" * depth + "1+1" + ")" * depth)
@@ -154,7 +154,7 @@ def test_a_lark_grammar_of_json():
         %import common.WS
         %ignore WS
     """
-    c, parser = tt.grammar(text), lark.Lark(text)
+    c, parser = tt.constraints.grammar(text), lark.Lark(text)
     for word in (
         '{"a" : [1, -2.5e3, {"b\\\\": "\\"x"}] }', "[]", " null", '"a"b"', "[1,]", "{1: 2}", '{"a": "b" "c": 1}', "[[[1]], 2 ]",
     ):  # fmt: skip
@@ -169,7 +169,7 @@ def test_a_lark_grammar_of_json():
 
 
 def test_lark_terminals_templates_and_flags():
-    c = tt.grammar("""
+    c = tt.constraints.grammar("""
         start: _list{WORD, ","} "END"i
         _list{item, by}: item (by item)*
         WORD.2: LETTER ("-" LETTER)~1..2
@@ -212,7 +212,7 @@ def test_a_terminal_with_many_optional_letters_of_either_case_is_short():
 def test_terminals_are_lexed_as_lark_lexes_them(text, letters, length):
     """Each the preferred match beside what stands there, or that of a prefix; what is ignored the preferred match alone."""
     parser = lark.Lark(text, parser="earley", lexer="dynamic_complete", regex=True, ambiguity="forest")
-    constraint = tt.grammar(text)
+    constraint = tt.constraints.grammar(text)
     for word in map(
         "".join, itertools.chain(*(itertools.product(letters, repeat=n) for n in range(length + 1)))
     ):
@@ -225,7 +225,7 @@ def test_terminals_are_lexed_as_lark_lexes_them(text, letters, length):
 
 
 def test_gbnf():
-    c = tt.grammar(
+    c = tt.constraints.grammar(
         r"""
         # a move list
         root ::= (number ". " move " " move? "\n"){1,2}
@@ -264,7 +264,7 @@ def test_gbnf():
     ],
 )  # fmt: skip
 def test_the_macros_of_xgrammar(rules, good, bad):
-    constraint = tt.grammar(rules + "\n", syntax="gbnf")
+    constraint = tt.constraints.grammar(rules + "\n", syntax="gbnf")
     assert [text for text in good if not constraint.accepts(text)] == []
     assert [text for text in bad if constraint.accepts(text)] == []
     finite = finite_grammar(rules + "\n", syntax="gbnf")
@@ -287,17 +287,17 @@ def test_the_macros_of_xgrammar(rules, good, bad):
     ],
 )
 def test_macros_name_what_is_wrong_with_them(rules, message):
-    with pytest.raises(tt.UnsupportedConstraint, match=re.escape(message)):
-        tt.grammar("\n" + rules + "\n", syntax="gbnf")
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=re.escape(message)):
+        tt.constraints.grammar("\n" + rules + "\n", syntax="gbnf")
 
 
 def test_gbnf_names_begin_with_anything():
-    c = tt.grammar('root ::= -kv ("," -kv)*\n-kv ::= 2nd "=" 2nd\n2nd ::= [a-z]', syntax="gbnf")
+    c = tt.constraints.grammar('root ::= -kv ("," -kv)*\n-kv ::= 2nd "=" 2nd\n2nd ::= [a-z]', syntax="gbnf")
     assert [c.accepts(t) for t in ("a=b", "a=b,c=d", "a=b,")] == [True, True, False]
 
 
 def test_ebnf_exceptions_ranges_and_counts():
-    c = tt.grammar(
+    c = tt.constraints.grammar(
         """
         (* identifiers *)
         name = letter - 'x', { letter | digit } - reserved ;
@@ -309,15 +309,15 @@ def test_ebnf_exceptions_ranges_and_counts():
     )
     for word, valid in (("aif", False), ("ab1", True), ("xb", False), ("aiff", True), ("a", True)):
         assert c.accepts(word) == valid, word
-    c = tt.grammar("<id> ::= 2 * <d> , /[x-z]+/\n<d> ::= '0' | '1'", syntax="ebnf")
+    c = tt.constraints.grammar("<id> ::= 2 * <d> , /[x-z]+/\n<d> ::= '0' | '1'", syntax="ebnf")
     assert [c.accepts(t) for t in ("01x", "0x", "10zz")] == [True, False, True]
 
 
 def test_files(tmp_path):
     file = tmp_path / "g.gbnf"
     file.write_text('root ::= "a"')
-    assert tt.grammar(file, syntax="gbnf").accepts("a")
-    assert tt.grammar(str(file), syntax="gbnf").accepts("a")
+    assert tt.constraints.grammar(file, syntax="gbnf").accepts("a")
+    assert tt.constraints.grammar(str(file), syntax="gbnf").accepts("a")
 
 
 def test_what_depth_leaves_out_is_said():
@@ -331,11 +331,11 @@ def test_what_depth_leaves_out_is_said():
     assert narrowed(nested, max_depth=1) == [("x", 1), ("z", 1)]
     assert narrowed('start: "a" start | "b"') == narrowed('start: start start | "x"') == []
     assert narrowed('start: "a"\nunused: "(" unused ")" |') == []
-    with pytest.raises(tt.UnsupportedConstraint, match="narrowed"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="narrowed"):
         _ = ~finite_grammar(nested)
-    with pytest.raises(tt.UnsupportedConstraint, match="max_depth"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="max_depth"):
         finite_grammar(nested, on_narrowed="error")
-    with pytest.raises(tt.UnsupportedConstraint, match="on_narrowed"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="on_narrowed"):
         finite_grammar(nested, on_narrowed="never")
 
 
@@ -353,7 +353,7 @@ def test_without_a_depth_the_largest_that_fits_is_taken():
     c = finite_grammar(text, on_narrowed="ignore")
     assert [(n.path, n.given) for n in c.narrowed] == [("start", 2), ("e", 2)]
     assert c.accepts("01s245y54s210")
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         finite_grammar(text, max_depth=3)
 
 
@@ -376,56 +376,61 @@ def test_calls_say_on_which_side_they_are():
 @pytest.mark.parametrize(
     ("text", "settings_", "error", "message"),
     [
-        ('start: "a" x\n', {}, tt.UnsupportedConstraint, r"'x' used but not defined.*line 1"),
-        ('start: y\n\ny: "a" x\n', {}, tt.UnsupportedConstraint, r"line 3"),
-        ('start: ("a"\n', {}, tt.UnsupportedConstraint, "line 1"),
-        ('start: "a"\nstart: "b"\n', {}, tt.UnsupportedConstraint, r"defined more than once.*line 2"),
-        ('start: "a" start\n', {}, tt.EmptyLanguage, ""),
-        ('start: "b" | x\nx: "a" x\n', {}, tt.UnsupportedConstraint, r"'x' never ends.*line 2"),
-        ("start: A\nA: /(a+)\\1/\n", {}, tt.UnsupportedConstraint, "back-references.*line 2"),
-        ("%declare X\nstart: X\n", {}, tt.UnsupportedConstraint, "'X' has no pattern"),
-        ('begin: "a"\n', {}, tt.UnsupportedConstraint, "start"),
-        ('root ::= "a" x', {"syntax": "gbnf"}, tt.UnsupportedConstraint, r"'x' is not defined \(at line 1\)"),
-        ('root ::= "a"\nx := "b"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "line 2"),
+        ('start: "a" x\n', {}, tt.errors.UnsupportedConstraint, r"'x' used but not defined.*line 1"),
+        ('start: y\n\ny: "a" x\n', {}, tt.errors.UnsupportedConstraint, r"line 3"),
+        ('start: ("a"\n', {}, tt.errors.UnsupportedConstraint, "line 1"),
+        ('start: "a"\nstart: "b"\n', {}, tt.errors.UnsupportedConstraint, r"defined more than once.*line 2"),
+        ('start: "a" start\n', {}, tt.errors.EmptyLanguage, ""),
+        ('start: "b" | x\nx: "a" x\n', {}, tt.errors.UnsupportedConstraint, r"'x' never ends.*line 2"),
+        ("start: A\nA: /(a+)\\1/\n", {}, tt.errors.UnsupportedConstraint, "back-references.*line 2"),
+        ("%declare X\nstart: X\n", {}, tt.errors.UnsupportedConstraint, "'X' has no pattern"),
+        ('begin: "a"\n', {}, tt.errors.UnsupportedConstraint, "start"),
+        (
+            'root ::= "a" x',
+            {"syntax": "gbnf"},
+            tt.errors.UnsupportedConstraint,
+            r"'x' is not defined \(at line 1\)",
+        ),
+        ('root ::= "a"\nx := "b"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "line 2"),
         (
             'root ::= "a"\nroot ::= "b"',
             {"syntax": "gbnf"},
-            tt.UnsupportedConstraint,
+            tt.errors.UnsupportedConstraint,
             r"on line 1 already \(at line 2\)",
         ),
-        (r'root ::= "\q"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "unknown escape"),
-        ("root ::= [z-a]", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "no range"),
+        (r'root ::= "\q"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "unknown escape"),
+        ("root ::= [z-a]", {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "no range"),
         (
             "start: x\nx: A\nA: /a(?!a)a/",
             {},
-            tt.EmptyLanguage,
+            tt.errors.EmptyLanguage,
             "'x' matches nothing: the terminal A matches no text.*line 2",
         ),
-        ('start: /\\ba\\b/ "b"', {}, tt.EmptyLanguage, "never stand where they may"),
-        ('start: /^a$/ "b"', {}, tt.EmptyLanguage, "never stand where they may"),
-        ("start: /(?>(?:a?)*|ab)c/", {}, tt.UnsupportedConstraint, "atomic"),
-        ("root ::= <[1]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, r"tokens=\{1: …\}.*line 1"),
-        ('main ::= "a"', {"syntax": "gbnf"}, tt.UnsupportedConstraint, "start rule 'root'"),
-        ('// rules\nroot ::= "a"', {}, tt.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
-        ("<id> ::= 'a'", {}, tt.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
-        ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.UnsupportedConstraint, "line 1"),
+        ('start: /\\ba\\b/ "b"', {}, tt.errors.EmptyLanguage, "never stand where they may"),
+        ('start: /^a$/ "b"', {}, tt.errors.EmptyLanguage, "never stand where they may"),
+        ("start: /(?>(?:a?)*|ab)c/", {}, tt.errors.UnsupportedConstraint, "atomic"),
+        ("root ::= <[1]>", {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, r"tokens=\{1: …\}.*line 1"),
+        ('main ::= "a"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "start rule 'root'"),
+        ('// rules\nroot ::= "a"', {}, tt.errors.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
+        ("<id> ::= 'a'", {}, tt.errors.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
+        ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.errors.UnsupportedConstraint, "line 1"),
         (
             'a = "x" - b ;\nb = "(", b, ")" | "x" ;',
             {"syntax": "ebnf"},
-            tt.UnsupportedConstraint,
+            tt.errors.UnsupportedConstraint,
             "known to a depth only",
         ),
-        ('a = "x" - "x" ;', {"syntax": "ebnf"}, tt.EmptyLanguage, ""),
-        ('root ::= ("a"{1,1000}){1,1000}', {"syntax": "gbnf"}, tt.TooManyStates, ""),
+        ('a = "x" - "x" ;', {"syntax": "ebnf"}, tt.errors.EmptyLanguage, ""),
+        ('root ::= ("a"{1,1000}){1,1000}', {"syntax": "gbnf"}, tt.errors.TooManyStates, ""),
         ("missing.lark", {}, tt.errors.FormatError, "missing.lark"),
-        ("", {}, tt.UnsupportedConstraint, ""),
-        ('start: "a"', {"syntax": "abnf"}, tt.UnsupportedConstraint, "syntax"),
-        ('start: "a"', {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
+        ("", {}, tt.errors.UnsupportedConstraint, ""),
+        ('start: "a"', {"syntax": "abnf"}, tt.errors.UnsupportedConstraint, "syntax"),
+        ('start: "a"', {"max_depth": -1}, tt.errors.UnsupportedConstraint, "max_depth"),
         (7, {}, tt.errors.FormatError, "7"),
         (
             "root ::= " + "(" * 3000 + '"a"' + ")" * 3000,
             {"syntax": "gbnf"},
-            tt.UnsupportedConstraint,
+            tt.errors.UnsupportedConstraint,
             "too deep",
         ),
     ],
@@ -480,7 +485,7 @@ def test_what_lark_makes_of_rules_is_counted():
     ],
 )
 def test_what_lark_would_never_finish_is_refused(text):
-    with pytest.raises(tt.TooManyStates, match="too much work"):
+    with pytest.raises(tt.errors.TooManyStates, match="too much work"):
         finite_grammar(text)
 
 

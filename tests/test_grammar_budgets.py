@@ -142,7 +142,7 @@ def test_masks_of_random_grammars_are_what_enumeration_says(seed):
         node, text, rules = random_node(rng, 4)
         if rules:
             break
-    constraint = tt.grammar("\n".join([f"start: {text}", *rules]))
+    constraint = tt.constraints.grammar("\n".join([f"start: {text}", *rules]))
     fa = constraint.compile(VOCAB)
     sequences = accepted(node, VOCAB, 4)
     query = tt.gcd(fa, 5)
@@ -157,7 +157,7 @@ def test_masks_of_random_grammars_are_what_enumeration_says(seed):
 def test_masks_of_tokens_are_what_enumeration_says(name):
     text, node = TOKENS[name]
     syntax = "gbnf" if text.startswith("root") else "lark"
-    constraint = tt.grammar(text, syntax=syntax, tokens=TEXTS, on_narrowed="ignore")
+    constraint = tt.constraints.grammar(text, syntax=syntax, tokens=TEXTS, on_narrowed="ignore")
     assert {each.keyword for each in constraint.narrowed} <= {"token", "excluded token"}
     assert constraint.narrowed or name == "attributes"
     sequences = accepted(node, VOCAB, 4)
@@ -167,7 +167,7 @@ def test_masks_of_tokens_are_what_enumeration_says(name):
 @pytest.mark.parametrize("name", CASES)
 def test_masks_are_what_enumeration_says(name):
     text, node = CASES[name]
-    constraint = pickle.loads(pickle.dumps(tt.grammar(text)))
+    constraint = pickle.loads(pickle.dumps(tt.constraints.grammar(text)))
     assert constraint.narrowed == ()
     sequences = accepted(node, VOCAB, 4)
     fa = constraint.compile(VOCAB)
@@ -190,7 +190,7 @@ def test_masks_are_what_enumeration_says(name):
 )
 def test_what_cannot_be_counted_is_named(text, message):
     with pytest.raises(UnsupportedConstraint, match=message):
-        tt.grammar(text)
+        tt.constraints.grammar(text)
 
 
 @pytest.mark.parametrize(
@@ -207,11 +207,11 @@ def test_what_cannot_be_counted_is_named(text, message):
 )
 def test_what_cannot_be_read_of_tokens_is_named(text, message):
     with pytest.raises(UnsupportedConstraint, match=message):
-        tt.grammar(text, syntax="gbnf", tokens=TEXTS)
+        tt.constraints.grammar(text, syntax="gbnf", tokens=TEXTS)
 
 
 def test_the_complement_of_other_tokens_is_refused():
-    others = tt.grammar("root ::= !<[3]>*", syntax="gbnf", tokens=TEXTS, on_narrowed="ignore")
+    others = tt.constraints.grammar("root ::= !<[3]>*", syntax="gbnf", tokens=TEXTS, on_narrowed="ignore")
     assert [others.accepts(text) for text in ("ba", "bab")] == [True, False]
     with pytest.raises(UnsupportedConstraint, match="complement"):
         others.__invert__()
@@ -219,7 +219,7 @@ def test_the_complement_of_other_tokens_is_refused():
 
 def test_a_budget_that_no_rule_reaches_changes_nothing():
     text = 'start: "(" start ")" | "a"\nx[max_tokens=2]: "b"'
-    assert tt.grammar(text).finite.accepts("((a))")
+    assert tt.constraints.grammar(text).finite.accepts("((a))")
 
 
 def test_reasoning_and_an_answer_finish_within_all_budgets():
@@ -233,7 +233,7 @@ def test_reasoning_and_an_answer_finish_within_all_budgets():
         answer[max_tokens=16]: %json {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"],
                                       "additionalProperties": false}
     """
-    query, rng, longest = tt.gcd(tt.grammar(text).compile(vocab), 27), random.Random(3), 0
+    query, rng, longest = tt.gcd(tt.constraints.grammar(text).compile(vocab), 27), random.Random(3), 0
     for _ in range(60):
         row, tokens = query.start(), []
         while not tokens or tokens[-1] != vocab.eos_token_id:

@@ -138,7 +138,7 @@ def test_masks_near_the_least_budget_are_those_of_enumeration(name, seed):
     words = [text[at : at + rng.randint(2, 3)] for text, at in zip(chosen, starts, strict=True)]
     vocab = vocabulary([word for word in words if len(word) > 1])
     allowed, fewest = allowed_by(texts(SMALL[name], 12), vocab)
-    query = tt.gcd(tt.grammar(lark(SMALL[name])).compile(vocab), horizon=30)
+    query = tt.gcd(tt.constraints.grammar(lark(SMALL[name])).compile(vocab), horizon=30)
     assert least(query) == fewest
     for budget in range(fewest, 6):  # at most four tokens of three bytes before EOS
         for _ in range(40):
@@ -169,7 +169,7 @@ def real():
 
 @pytest.mark.parametrize("name", ["java", "molecules"])
 def test_walks_from_the_least_budget_on_end_in_time(real, name):
-    constraint = tt.grammar(JAVA if name == "java" else MOLECULES)
+    constraint = tt.constraints.grammar(JAVA if name == "java" else MOLECULES)
     query = tt.gcd(constraint.compile(real), horizon=200)
     rng, fewest = random.Random(0), least(query)
     for more in (0, 1, 2, 5, 12, 30, 60, 120):

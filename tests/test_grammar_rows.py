@@ -88,7 +88,7 @@ def test_random_walks_over_rows_agree_with_enumeration():
 
 def test_a_budget_that_is_too_small_and_none_at_all():
     grammars = Grammars(VOCAB)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         grammars.row(PATTERN, 1)
     assert read(grammars.row(PATTERN, 2)) == {2, 3, 4}  # b, ab and c
     row = grammars.row(PATTERN)
@@ -100,11 +100,11 @@ def test_a_budget_that_is_too_small_and_none_at_all():
 def test_what_cannot_be_served_is_refused():
     grammars = Grammars(VOCAB)
     for _ in range(2):  # a failure is not kept
-        with pytest.raises(tt.UnsupportedConstraint):
+        with pytest.raises(tt.errors.UnsupportedConstraint):
             grammars.row(json.dumps(["regex", "(", {}]), 4)
-    with pytest.raises(tt.VocabularyMismatch, match="words"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="words"):
         grammars.row(PATTERN, 4).fill(torch.zeros(1, 0, dtype=torch.int32))
-    with pytest.raises(tt.VocabularyMismatch, match="stop"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="stop"):
         Grammars(VOCAB, [6])
 
 

@@ -160,7 +160,7 @@ def test_a_sampler_refuses_an_hmm_that_rules_out_what_model_and_constraint_allow
     transition = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0, 0.5, 0.5]]
     hmm = tt.HMM([0.5, 0.25, 0.25], transition, [[0.9, 0.0, 0.1], [0.0, 0.5, 0.5], [0.0, 0.5, 0.5]])
     second = tt.Automaton.from_edges([(0, [0, 1, 2], 1), (1, 1, 2)], 0, [2], 3)
-    lm = tt.TableLM({(): torch.tensor([0.8, 0.1, 0.1]).log()})
+    lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.1, 0.1]).log()})
     settings = {"particles": 20, "max_new_tokens": 2, "seed": 0, "potential": LookaheadPotential()}
     for proposal in (LookaheadProposal(), MixtureProposal(), "gcd"):
         with pytest.raises(EvidenceError, match=r"probability zero to token 0"):
@@ -187,7 +187,7 @@ def test_an_hmm_of_half_precision_is_computed_with_in_single(dtype, tolerance):
     )  # the HMM's rows do not sum to one in double precision
     query, exact = (
         tt.pgcd(h, automaton, 9, tolerance=tolerance).start(1)
-        for h in (half, tt.Chain(*parts).to(dtype=torch.float64))
+        for h in (half, tt.circuits.Chain(*parts).to(dtype=torch.float64))
     )
     torch.testing.assert_close(query.lookahead().double(), exact.lookahead().double(), rtol=1e-5, atol=1e-5)
 

@@ -341,7 +341,7 @@ def test_gradients_match_finite_differences(data):
         values = list(values)
         return tt.log_marginal(free.map(lambda _: values.pop(0)), evidence, n=n).sum()
 
-    free = tt.Chain(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
+    free = tt.circuits.Chain(chain.initial, chain.left, chain.inputs, chain.right, chain.final)
     gradients = torch.autograd.grad(f(parameters), parameters)
     rng = np.random.default_rng(0)
     for i, (p, g) in enumerate(zip(parameters, gradients, strict=True)):
@@ -388,7 +388,7 @@ def test_a_batch_of_no_rows_has_no_answers():
     nothing = torch.zeros(0, 2, dtype=torch.long)
     for model, length in ((HMM, {"n": 2}), (HMM.unroll(2), {})):
         assert tt.log_marginal(model, nothing, **length).shape == (0,)
-        assert tt.marginals(model, nothing, **length)[0].shape == (0, 3)
+        assert tt.inference.marginals(model, nothing, **length)[0].shape == (0, 3)
         assert tt.mpe(model, nothing, **length)[0].shape == (0, 2)
         assert tt.sample(model, 4, nothing, **length).shape == (4, 0, 2)
 
@@ -447,7 +447,7 @@ def test_marginals_keep_every_possible_value():
         torch.tensor([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 0, 1]]),
     )
     for model, n in ((hmm, 3), (hmm.unroll(3), None)):
-        tables = tt.marginals(model, n=n)
+        tables = tt.inference.marginals(model, n=n)
         assert float(tables[2][0, 2]) == pytest.approx(2 * np.log(e), rel=1e-5)
         assert float(tables[1][0, 2]) == -np.inf
         for v, table in tables.items():
@@ -478,7 +478,9 @@ def test_no_rows_and_no_variables():
     none = torch.zeros(0, 3, dtype=torch.long)
     assert tt.log_marginal(hmm, none, lengths=torch.zeros(0, dtype=torch.long)).shape == (0,)
     assert tt.log_marginal(hmm, none).shape == (0,)
-    assert {v: t.shape for v, t in tt.marginals(hmm, none).items()} == dict.fromkeys(range(3), (0, 3))
+    assert {v: t.shape for v, t in tt.inference.marginals(hmm, none).items()} == dict.fromkeys(
+        range(3), (0, 3)
+    )
     for chain in (hmm, fa, hmm * fa):
         empty = float(tt.partition(chain, n=0, semiring=MaxProduct()))
         values, score = tt.mpe(chain, n=0)
@@ -486,7 +488,7 @@ def test_no_rows_and_no_variables():
         assert tt.sample(chain, 4, n=0).shape == (4, 0)
         values, scores = tt.inference.k_best(chain, 3, n=0)
         assert (values.shape, scores.tolist()) == ((1, 0), [pytest.approx(empty)])
-        assert tt.marginals(chain, n=0) == {}
+        assert tt.inference.marginals(chain, n=0) == {}
     nothing = tt.Automaton.from_edges([(0, 0, 1)], 0, [1], 3)  # accepts no empty sequence
     for query in (tt.mpe, tt.sample, lambda m, n: tt.inference.k_best(m, 1, n=n)):
         with pytest.raises(tt.errors.EvidenceError, match="probability zero"):

@@ -18,7 +18,7 @@ HMM = tt.HMM.random(3, len(VOCAB), seed=2, dtype=torch.float64)
 
 
 def table_lm(seed=4):
-    return tt.TableLM(random_table(len(VOCAB), 1, seed), 0, VOCAB)
+    return tt.lm.TableLM(random_table(len(VOCAB), 1, seed), 0, VOCAB)
 
 
 @pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
@@ -61,7 +61,7 @@ def test_tokens_may_cross_from_a_gap_into_a_fixed_text():
         (): certain.clone().index_fill(0, torch.tensor(3), 0.0),
         (3,): certain.clone().index_fill(0, torch.tensor(0), 0.0),
     }
-    found = infill(tt.TableLM(rows, 0, VOCAB), "", "b", max_new_tokens=1, proposal="gcd", particles=2)
+    found = infill(tt.lm.TableLM(rows, 0, VOCAB), "", "b", max_new_tokens=1, proposal="gcd", particles=2)
     assert found.best == ("a",)
     assert found.posterior.log_evidence == pytest.approx(0.0)
 

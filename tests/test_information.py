@@ -129,9 +129,9 @@ def test_marginals(data):
     tables = [oracle.weigh(plan.total(), weights, row) for row in range(len(weights[0]))]
     if any(t.sum() == 0 for t in tables):
         with pytest.raises(EvidenceError, match="probability zero"):
-            tt.marginals(plan.build(), evidence)
+            tt.inference.marginals(plan.build(), evidence)
         return
-    actual = tt.marginals(plan.build(), evidence)
+    actual = tt.inference.marginals(plan.build(), evidence)
     assert list(actual) == list(sizes)
     for axis, v in enumerate(sizes):
         others = tuple(a for a in range(len(sizes)) if a != axis)
@@ -141,7 +141,7 @@ def test_marginals(data):
 def test_marginals_of_a_chain():
     hmm = oracle.random_hmm(np.random.default_rng(0), 3, 2)
     tokens = torch.tensor([[1, -1, -1], [-1, -1, 0]])
-    actual = tt.marginals(hmm.build(), tokens)
+    actual = tt.inference.marginals(hmm.build(), tokens)
     p = hmm.total(3)
     assert_log_close(actual[1], log(np.stack([p[1].sum(1) / p[1].sum(), p[..., 0].sum(0) / p[..., 0].sum()])))
 
@@ -275,7 +275,7 @@ def test_continuous_variables_are_drawn_and_maximised():
     assert values[0].tolist() == [3.0, 1.0]
     assert score.item() == pytest.approx(np.log(0.6 * 0.8 * stats.norm.pdf(0, scale=0.5)), rel=1e-6)
     with pytest.raises(CircuitError, match="continuous"):
-        tt.marginals(c)
+        tt.inference.marginals(c)
     with pytest.raises(CircuitError, match="continuous"):
         tt.entropy(c, joint=True)
 

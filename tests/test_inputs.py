@@ -266,7 +266,9 @@ def test_products_of_gaussians_are_exact():
 def gaussian_hmm():
     transition = torch.tensor([[0.8, 0.2], [0.1, 0.9]], dtype=F64)
     layer = Gaussian(tensor(0.0, 3.0), tensor(1.0, 0.5))
-    return tt.Chain((tensor(0.4, 0.6),), Identity(2), layer, Dense(transition), (torch.ones(2, dtype=F64),))
+    return tt.circuits.Chain(
+        (tensor(0.4, 0.6),), Identity(2), layer, Dense(transition), (torch.ones(2, dtype=F64),)
+    )
 
 
 def test_a_chain_of_real_variables():

@@ -85,9 +85,9 @@ def test_what_is_kept_and_what_is_refused():
     a.narrowed, b.narrowed = (cut,), (cut, other)
     assert intersect(a, b).narrowed == (cut, other)
     assert intersect(a, b.for_vocabulary("two")).vocabulary_fingerprint == "two"
-    with pytest.raises(tt.VocabularyMismatch, match="first automaton"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="first automaton"):
         intersect(a.for_vocabulary("one"), b)
-    with pytest.raises(tt.VocabularyMismatch):
+    with pytest.raises(tt.errors.VocabularyMismatch):
         intersect(a, tt.Automaton.from_edges([(0, 0, 0)], 0, [0], 7))
     three, two = (
         tt.Automaton.from_edges([(i, 0, (i + 1) % size) for i in range(size)], 0, [0], VOCAB)

@@ -69,7 +69,7 @@ def test_masks_and_budgets_are_those_of_the_finite_automaton(separators, escapes
         for query in queries:
             query.advance([byte + 1])
     for fa in (constraint.compile(BYTES), constraint.finite.compile(BYTES)):
-        with pytest.raises(tt.BudgetTooSmall, match="|".join(str(n) for n in range(5, 40))):
+        with pytest.raises(tt.errors.BudgetTooSmall, match="|".join(str(n) for n in range(5, 40))):
             tt.gcd(fa, 4).start()
 
 
@@ -193,30 +193,30 @@ def test_a_guide_of_what_nests_forgets_deep_indents():
 
 def test_what_is_no_indent_is_refused():
     for bad in (-1, True, 1.5, "x", 1_000, b" "):
-        with pytest.raises(tt.UnsupportedConstraint, match="indent"):
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="indent"):
             json_schema(SCHEMA, indent=bad)
-    with pytest.raises(tt.UnsupportedConstraint, match="flexible"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="flexible"):
         json_schema(SCHEMA, indent=2, whitespace="flexible")
 
 
 def test_what_json_does_not_separate_is_refused():
     for bad in ("", (",",), ("-", ":"), (1, 2), (":", ",")):
-        with pytest.raises(tt.UnsupportedConstraint, match="a comma and a colon"):
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="a comma and a colon"):
             json_schema(SCHEMA, separators=bad)
-    with pytest.raises(tt.UnsupportedConstraint, match="flexible"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="flexible"):
         json_schema(SCHEMA, separators=(",", ":"), whitespace="flexible")
-    with pytest.raises(tt.UnsupportedConstraint, match="escapes"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="escapes"):
         json_schema(SCHEMA, escapes="short")
 
 
 def test_grammars_may_choose_separators():
     schema = '{"type": "array", "items": {"type": "integer"}, "x-guidance": {"item_separator": " ; "}}'
-    with pytest.raises(tt.UnsupportedConstraint, match="a comma and a colon"):
-        tt.grammar(f"start: %json {schema}\n")
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="a comma and a colon"):
+        tt.constraints.grammar(f"start: %json {schema}\n")
     schema = schema.replace(" ; ", " , ")
-    with pytest.raises(tt.UnsupportedConstraint, match="separators need whitespace_flexible: false"):
-        tt.grammar(f"start: %json {schema}\n")
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="separators need whitespace_flexible: false"):
+        tt.constraints.grammar(f"start: %json {schema}\n")
     schema = schema.replace("}}", ', "whitespace_flexible": false}}')
-    grammar = tt.grammar(f"start: %json {schema}\n")
+    grammar = tt.constraints.grammar(f"start: %json {schema}\n")
     assert grammar.accepts("[1 , 2]")
     assert not grammar.accepts("[1, 2]")

@@ -253,7 +253,7 @@ def test_levels_that_call_one_another_grow_linearly():
 def test_too_many_ways_are_refused_by_name(monkeypatch):
     monkeypatch.setattr(limits, "ALTERNATIVES", 50)
     states = states_of('root ::= "i" root | "i" root "e" root | "x"', syntax="gbnf")
-    with pytest.raises(tt.TooManyStates, match="ambiguous"):
+    with pytest.raises(tt.errors.TooManyStates, match="ambiguous"):
         states.accepts(b"i" * 100 + b"x" + b"ex" * 60)
 
 
@@ -284,7 +284,7 @@ def test_counted_repeats(count):
     ],
 )
 def test_without_recursion_it_is_the_finite_automaton(syntax, text):
-    finite = tt.grammar(text, syntax=syntax)
+    finite = tt.constraints.grammar(text, syntax=syntax)
     automaton, narrowed = lazy_grammar(text, syntax=syntax)
     assert finite.narrowed == narrowed == ()
     again = Constraint(explore(automaton, 5000))
@@ -296,7 +296,7 @@ def test_without_recursion_it_is_the_finite_automaton(syntax, text):
 
 
 def test_with_a_depth_it_is_the_finite_automaton():
-    constraint = tt.grammar(ARITHMETIC, max_depth=2)
+    constraint = tt.constraints.grammar(ARITHMETIC, max_depth=2)
     assert constraint.accepts("((1))")
     assert not constraint.accepts("(((1)))")
 
@@ -307,8 +307,8 @@ def test_differences_are_followed_to_a_depth_and_say_so():
     states = Numbered(automaton)
     assert [states.accepts(w) for w in (b"x", b"(x)", b"((x))")] == [True, False, True]
     assert [n.keyword for n in narrowed] == ["max_depth"]
-    with pytest.raises(tt.UnsupportedConstraint):
-        tt.grammar(text, syntax="ebnf", on_narrowed="error")
+    with pytest.raises(tt.errors.UnsupportedConstraint):
+        tt.constraints.grammar(text, syntax="ebnf", on_narrowed="error")
 
 
 # ---------------------------------------------------------------- terminals beside others
@@ -393,31 +393,61 @@ def test_abstractions_accept_every_text(syntax, text):
 @pytest.mark.parametrize(
     ("text", "options", "error", "message"),
     [
-        ("start: x", {}, tt.UnsupportedConstraint, "x"),
-        ("root ::= root", {"syntax": "gbnf"}, tt.EmptyLanguage, "never ends"),
-        ("root ::= <[12]>", {"syntax": "gbnf"}, tt.UnsupportedConstraint, "text of the token 12"),
-        ("start: <[2,x]> /x/", {}, tt.UnsupportedConstraint, "names no tokens"),
-        ("start: A\nA: <|a|>", {}, tt.UnsupportedConstraint, "cannot stand in a terminal"),
-        ('root ::= "a"', {}, tt.UnsupportedConstraint, 'give syntax="gbnf"'),
-        ("start: @other", {}, tt.UnsupportedConstraint, "another grammar"),
-        ('start: %json {"type": }', {}, tt.UnsupportedConstraint, "no JSON"),
-        ('start: %regex {"a": 1}', {}, tt.UnsupportedConstraint, "substring"),
-        ("start: A\nA: /a/ & b\nb: /a/", {}, tt.UnsupportedConstraint, "no terminal"),
+        ("start: x", {}, tt.errors.UnsupportedConstraint, "x"),
+        ("root ::= root", {"syntax": "gbnf"}, tt.errors.EmptyLanguage, "never ends"),
+        ("root ::= <[12]>", {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "text of the token 12"),
+        ("start: <[2,x]> /x/", {}, tt.errors.UnsupportedConstraint, "names no tokens"),
+        ("start: A\nA: <|a|>", {}, tt.errors.UnsupportedConstraint, "cannot stand in a terminal"),
+        ('root ::= "a"', {}, tt.errors.UnsupportedConstraint, 'give syntax="gbnf"'),
+        ("start: @other", {}, tt.errors.UnsupportedConstraint, "another grammar"),
+        ('start: %json {"type": }', {}, tt.errors.UnsupportedConstraint, "no JSON"),
+        ('start: %regex {"a": 1}', {}, tt.errors.UnsupportedConstraint, "substring"),
+        ("start: A\nA: /a/ & b\nb: /a/", {}, tt.errors.UnsupportedConstraint, "no terminal"),
         (
             'start: A\nA: %lark { start: "a" }',
             {},
-            tt.UnsupportedConstraint,
+            tt.errors.UnsupportedConstraint,
             "%lark cannot stand in a terminal.*line 2",
         ),
-        ('start: "a"\n  | %lark { start: "a"', {}, tt.UnsupportedConstraint, "no grammar in braces.*line 2"),
-        ('start: %lark "a"', {}, tt.UnsupportedConstraint, "no grammar in braces"),
-        ("start: %lark {\n  start: b }", {}, tt.UnsupportedConstraint, r"'b' used but not defined.*line 2"),
-        ('start: "a"\n | %lark { y: "a" }', {}, tt.UnsupportedConstraint, "has no rule 'start'.*line 2"),
-        ('start: "b" %lark { start: /\\ba/ }', {}, tt.UnsupportedConstraint, "may not look beside them"),
-        ('start: x::1\nx::_: "a" %if maybe(1)', {}, tt.UnsupportedConstraint, "maybe"),
-        ('start: x::0\nx::_: "a" x::incr(_) | "b"', {}, tt.TooManyStates, "values of their parameters"),
-        ('%llguidance {"ignore_once": true}\nstart: "a"', {}, tt.UnsupportedConstraint, "ignore_once"),
-        ('a = "x" - b ;\nb = "(", b, ")" | "x" ;', {"syntax": "ebnf"}, tt.UnsupportedConstraint, "depth"),
+        (
+            'start: "a"\n  | %lark { start: "a"',
+            {},
+            tt.errors.UnsupportedConstraint,
+            "no grammar in braces.*line 2",
+        ),
+        ('start: %lark "a"', {}, tt.errors.UnsupportedConstraint, "no grammar in braces"),
+        (
+            "start: %lark {\n  start: b }",
+            {},
+            tt.errors.UnsupportedConstraint,
+            r"'b' used but not defined.*line 2",
+        ),
+        (
+            'start: "a"\n | %lark { y: "a" }',
+            {},
+            tt.errors.UnsupportedConstraint,
+            "has no rule 'start'.*line 2",
+        ),
+        (
+            'start: "b" %lark { start: /\\ba/ }',
+            {},
+            tt.errors.UnsupportedConstraint,
+            "may not look beside them",
+        ),
+        ('start: x::1\nx::_: "a" %if maybe(1)', {}, tt.errors.UnsupportedConstraint, "maybe"),
+        (
+            'start: x::0\nx::_: "a" x::incr(_) | "b"',
+            {},
+            tt.errors.TooManyStates,
+            "values of their parameters",
+        ),
+        ('%llguidance {"ignore_once": true}\nstart: "a"', {}, tt.errors.UnsupportedConstraint, "ignore_once"),
+        (
+            'a = "x" - b ;\nb = "(", b, ")" | "x" ;',
+            {"syntax": "ebnf"},
+            tt.errors.UnsupportedConstraint,
+            "depth",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named(text, options, error, message):
@@ -456,7 +486,7 @@ def test_what_cannot_be_read_is_named(text, options, error, message):
 )  # fmt: skip
 def test_lark_as_llguidance_writes_it(text, accepted, rejected):
     states = states_of(text)
-    finite = tt.grammar(text)
+    finite = tt.constraints.grammar(text)
     for word in accepted:
         assert states.accepts(word.encode()), word
         assert finite.accepts(word), word

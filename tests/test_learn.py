@@ -109,7 +109,7 @@ def test_em_on_real_variables(random):
     assert (np.diff(fit.log_likelihoods) > -1e-12).all()
     means = sorted(float(m) for m in fit.model.layer(0).mean)
     assert means == [pytest.approx(-2, abs=0.4), pytest.approx(2, abs=0.4)]  # four standard errors
-    chain = tt.Chain(
+    chain = tt.circuits.Chain(
         (random.rows(2),), Identity(2), inputs(0, 2), Dense(random.rows(2, 2)), (torch.ones(2, dtype=F64),)
     )
     fit = em(chain, x.nan_to_num()[:50], epochs=10, tolerance=-1.0)
@@ -563,7 +563,7 @@ def test_counts_of_a_weight_below_the_normal_range(kind):
     """The only path begins in a state of probability 10⁻⁴⁰; the derivative by this weight leaves float32."""
     initial, emission = torch.tensor([1.0, 1e-40]), torch.eye(2)
     hmm, data = tt.HMM(initial, torch.eye(2), emission), torch.tensor([[1, 1]])
-    chain = tt.Chain(hmm.initial, hmm.left, hmm.inputs, hmm.right, hmm.final)
+    chain = tt.circuits.Chain(hmm.initial, hmm.left, hmm.inputs, hmm.right, hmm.final)
     model = {"hmm": hmm, "chain": chain, "circuit": builders.cp([Categorical(emission)] * 2, initial)}[kind]
     counts, (new, _) = expected_counts(model, data), em_step(model, data)
     weights = model.layer(model.root).operators[0].weight if kind == "circuit" else initial

@@ -64,7 +64,7 @@ def check_exact(constraint: Constraint, vocab: Vocabulary, longest: int, determi
     try:
         automaton = Simulation(constraint.lift(vocab))
         loose = Simulation(constraint.lift(vocab, require_eos=False))
-    except tt.EmptyLanguage:
+    except tt.errors.EmptyLanguage:
         automaton = loose = None
     accepted = 0
     for length in range(longest + 1):
@@ -158,9 +158,9 @@ def test_states_that_no_token_sequence_reaches_are_gone():
 
 def test_no_tokenisation_is_an_empty_language():
     vocab = Vocabulary([b"ab", None], eos_token_id=1)
-    with pytest.raises(tt.EmptyLanguage, match="tokens of this vocabulary"):
+    with pytest.raises(tt.errors.EmptyLanguage, match="tokens of this vocabulary"):
         literal("aba").lift(vocab)
-    with pytest.raises(tt.EmptyLanguage, match="no text"):
+    with pytest.raises(tt.errors.EmptyLanguage, match="no text"):
         (literal("a") & literal("b")).lift(vocab)
 
 
@@ -224,7 +224,7 @@ def test_masks_lead_to_accepted_texts_within_the_budget(budget):
         text = b"".join(vocab.token_bytes[t] for t in tokens[: tokens.index(vocab.eos_token_id)]).decode()
         assert constraint.accepts(text)
         assert "13" not in text
-    with pytest.raises(tt.BudgetTooSmall) as error:
+    with pytest.raises(tt.errors.BudgetTooSmall) as error:
         tt.gcd(constraint.compile(vocab), horizon=4).start()
     assert error.value.given == 4
 

@@ -376,7 +376,7 @@ def test_constraints_for_each_prompt_must_fit_together():
         tt.ConstraintLogitsProcessor([first, 3])
     with pytest.raises(tt.errors.EvidenceError, match="fa is empty"):
         tt.ConstraintLogitsProcessor([])
-    with pytest.raises(tt.VocabularyMismatch, match=rf"fa\[1\] has {V + 1} tokens, .*fa\[0\] {V};"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match=rf"fa\[1\] has {V + 1} tokens, .*fa\[0\] {V};"):
         tt.ConstraintLogitsProcessor([first, as_automaton(Fsa(EDGES, 0, [3], V + 1, EOS))])
 
 
@@ -403,7 +403,7 @@ def test_a_budget_for_every_row_must_fit():
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 6])(
             torch.ones(3, 1, dtype=torch.long), logits[:3]
         )
-    with pytest.raises(tt.BudgetTooSmall) as caught:
+    with pytest.raises(tt.errors.BudgetTooSmall) as caught:
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 2])(torch.ones(4, 1, dtype=torch.long), logits)
     assert (caught.value.given, caught.value.needed) == (2, 3)
 
@@ -415,7 +415,7 @@ def test_a_prefix_that_cannot_be_finished_is_refused(prefix, budget, needed):
     processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), max_new_tokens=budget, prefix=len(prefix))
     with pytest.raises(tt.TractileError) as caught:
         processor(torch.tensor([[1, *prefix]]), torch.zeros(1, V))
-    assert isinstance(caught.value, tt.BudgetTooSmall if needed else tt.errors.EvidenceError)
+    assert isinstance(caught.value, tt.errors.BudgetTooSmall if needed else tt.errors.EvidenceError)
     assert needed is None or (caught.value.given, caught.value.needed) == (budget, needed)
 
 
@@ -464,9 +464,9 @@ def test_outputs_beyond_the_vocabulary_are_never_offered():
 
 def test_errors():
     fa = as_automaton(FSA)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=2)(torch.tensor([[1]]), torch.zeros(1, V))
-    with pytest.raises(tt.VocabularyMismatch):
+    with pytest.raises(tt.errors.VocabularyMismatch):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=7)(torch.tensor([[1]]), torch.zeros(1, V - 1))
     for settings in ({"strength": -1}, {"strength": math.nan}, {"mixture": 1.5}, {"prefix": -1}):
         with pytest.raises(tt.errors.EvidenceError):

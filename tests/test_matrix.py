@@ -109,12 +109,12 @@ def check_tables(case, model, evidence, n, rng):
         assert_log_close(tt.conditional(model, evidence, query, **n), expected, 1e-9)
     if case.continuous:
         with pytest.raises(CircuitError, match="continuous"):
-            tt.marginals(model, evidence, **n)
+            tt.inference.marginals(model, evidence, **n)
     elif not case.possible:
         with pytest.raises(EvidenceError, match="probability zero"):
-            tt.marginals(model, evidence, **n)
+            tt.inference.marginals(model, evidence, **n)
     else:
-        for v, actual in tt.marginals(model, evidence, **n).items():
+        for v, actual in tt.inference.marginals(model, evidence, **n).items():
             table = case.reduce("total", [v])
             assert_log_close(actual, log(table / table.sum(1, keepdims=True)), 1e-9)
 

@@ -122,7 +122,7 @@ def test_a_token_that_no_state_emits(dtype):
         assert_nats(query.lookahead()[0], ratio)
         assert bool(query.mask()[0, 3]) == (t < 4 or accepted[(*prefix, 3)] > 0)
         query.advance(torch.tensor([v]))
-    lm = tt.TableLM({(): torch.full((6,), 1 / 6).log()})
+    lm = tt.lm.TableLM({(): torch.full((6,), 1 / 6).log()})
     with pytest.raises(tt.errors.EvidenceError, match="token 3"):
         tt.smc(lm, [], fa, "pgcd", hmm, 4, max_new_tokens=n)
 
@@ -191,7 +191,7 @@ def test_what_is_infeasible_is_an_error_and_not_uniform():
     fa = tt.constraints.regex("a{10}b").compile(vocab)
     hmm = tt.HMM.random(3, 3)
     for query in (tt.gcd(fa, 11), tt.pgcd(hmm, fa, 11)):
-        with pytest.raises(tt.BudgetTooSmall):
+        with pytest.raises(tt.errors.BudgetTooSmall):
             query.start(1)
     query = tt.pgcd(hmm, fa, 20).start(2, torch.tensor([12, 20]))
     for v in [1] * 10 + [2, 0]:

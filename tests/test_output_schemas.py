@@ -32,7 +32,7 @@ def test_strict_refuses_keywords_that_no_draft_has():
         tt.constraints.output_type,
         lambda output, **how: tt.generate(model, tokenizer, "x", output, **how),
     ):
-        with pytest.raises(tt.UnsupportedConstraint, match="propertys"):
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="propertys"):
             call(misspelt, strict=True)
 
 

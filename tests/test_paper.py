@@ -196,7 +196,7 @@ def test_definition_4_2_the_edge_chain_and_the_state_chain_give_one_distribution
     into = torch.tensor(np.vstack([a_f, pi_f]))
     right = torch.cat([torch.eye(edges, dtype=torch.float64), torch.zeros(edges, 1, dtype=torch.float64)], 1)
     final = torch.tensor(np.append(f, 0.0))
-    chain = tt.Chain((start,), Dense(into), fsa.build().inputs, Dense(right), (final,))
+    chain = tt.circuits.Chain((start,), Dense(into), fsa.build().inputs, Dense(right), (final,))
     assert_log_close(tt.log_marginal(chain, x), log(by_edges))
     assert_log_close(tt.partition(chain, n=n), tt.partition(fsa.build(), n=n))
 

@@ -23,7 +23,7 @@ def weights(*shape, seed, low=-2, high=2):
 
 def chain(states, units, vocab_size, seed):
     """A chain with dense L, R, B and any final weights."""
-    return tt.Chain(
+    return tt.circuits.Chain(
         (weights(states, seed=seed) + 0.01,),
         Dense(weights(states, units, seed=seed + 1)),
         Categorical(weights(units, vocab_size, seed=seed + 2)),
@@ -44,7 +44,7 @@ MODELS = {
     "L that is no identity": lambda: chain(3, 5, 7, 0),
     "two such chains": lambda: chain(3, 5, 7, 0) * chain(4, 2, 7, 9),
     "one state": lambda: tt.HMM.random(1, 7) * chain(1, 1, 7, 2),
-    "a layer that computes its table": lambda: tt.Chain(
+    "a layer that computes its table": lambda: tt.circuits.Chain(
         (torch.ones(2),), Identity(2), Bernoulli(torch.tensor([0.5, 1.0])), Dense(torch.eye(2)), (torch.ones(2),)
     ),
 }  # fmt: skip
@@ -81,7 +81,7 @@ def scaled(model, what, factor):
     parts[what] = (
         tuple(v * factor for v in part) if isinstance(part, tuple) else part.map(lambda w: w * factor)
     )
-    return tt.Chain(*parts.values())
+    return tt.circuits.Chain(*parts.values())
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-12, 1e12, 1e30])
@@ -107,18 +107,22 @@ def test_a_state_that_falls_behind_for_long_and_counts_at_the_end(dtype):
     """Two states apart, of weights 1 and ½ a step; the end favours the second by 1e30, or allows it alone."""
     right, both = Dense(torch.tensor([[1.0, 0.0], [0.0, 0.5]])), Categorical(torch.ones(2, 1))
     ends = (torch.ones(2), torch.tensor([1e-30, 1.0]))
-    chain = tt.Chain((ends[0],), Identity(2), both, right, (ends[1],)).to(dtype=dtype)
+    chain = tt.circuits.Chain((ends[0],), Identity(2), both, right, (ends[1],)).to(dtype=dtype)
     for n in (50, 100, 2000):
         expected = math.log(1e-30 + 0.5**n) if n < 1000 else math.log(1e-30)
         torch.testing.assert_close(tt.partition(chain, n=n).item(), expected, rtol=1e-6, atol=0)
-    only = tt.Chain((ends[0],), Identity(2), both, right, (torch.tensor([0.0, 1.0]),)).to(dtype=dtype)
+    only = tt.circuits.Chain((ends[0],), Identity(2), both, right, (torch.tensor([0.0, 1.0]),)).to(
+        dtype=dtype
+    )
     assert tt.partition(only, n=2000).item() == pytest.approx(2000 * math.log(0.5), rel=1e-6)
 
 
 def test_what_has_no_sequence_is_minus_infinity():
     first, second = (tt.HMM([1.0], [[1.0]], [row]) for row in ([1.0, 0.0], [0.0, 1.0]))
     assert tt.partition(first * second, n=5) == -torch.inf
-    dies = tt.Chain((torch.ones(1),), Identity(1), first.inputs, Dense(torch.zeros(1, 1)), (torch.ones(1),))
+    dies = tt.circuits.Chain(
+        (torch.ones(1),), Identity(1), first.inputs, Dense(torch.zeros(1, 1)), (torch.ones(1),)
+    )
     assert log_partition(dies, 3) is None
     assert tt.partition(dies, n=3) == -torch.inf
 
@@ -126,7 +130,7 @@ def test_what_has_no_sequence_is_minus_infinity():
 def test_structure_and_derivatives_are_left_to_the_general_query():
     hmm = tt.HMM.random(4, 3, dtype=torch.float64)
     fa = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 1, 2], 1)], 0, [1], 3)
-    real = tt.Chain(
+    real = tt.circuits.Chain(
         (torch.ones(2),),
         Identity(2),
         Gaussian(torch.zeros(2), torch.ones(2)),
@@ -152,7 +156,7 @@ def test_derivatives_of_every_kind():
     weight = hmm.transition.weight
 
     def value(scale):
-        model = tt.Chain(hmm.initial, hmm.left, hmm.inputs, Dense(weight * scale), hmm.final)
+        model = tt.circuits.Chain(hmm.initial, hmm.left, hmm.inputs, Dense(weight * scale), hmm.final)
         return tt.partition(model, n=3)
 
     at = torch.tensor(1.0, dtype=torch.float64)

@@ -139,16 +139,16 @@ def test_lazy_constraints_and_no_hmm(parts):
 @pytest.mark.parametrize(
     ("kind", "text", "budget", "error"),
     [
-        ("regex", "(", 12, tt.UnsupportedConstraint),
-        ("regex", "[a-z]{40}", 3, tt.BudgetTooSmall),
+        ("regex", "(", 12, tt.errors.UnsupportedConstraint),
+        ("regex", "[a-z]{40}", 3, tt.errors.BudgetTooSmall),
         ("regex", "[a&&b]", 0, tt.errors.EvidenceError),
         ("regex", "a", 100_000, tt.errors.EvidenceError),
         ("regex", 7, 12, tt.errors.FormatError),
         ("json_schema", "{", 12, tt.errors.FormatError),
         ("json_schema", "[" * 100_000, 12, tt.errors.FormatError),
-        ("json_schema", "[]", 12, tt.UnsupportedConstraint),
+        ("json_schema", "[]", 12, tt.errors.UnsupportedConstraint),
         ("file", "/etc/passwd", 12, tt.errors.FormatError),
-        ("regex", "(a{1,900}){1,900}", 12, tt.TooManyStates),
+        ("regex", "(a{1,900}){1,900}", 12, tt.errors.TooManyStates),
     ],
 )
 def test_bad_constraints_are_typed_errors(session, kind, text, budget, error):

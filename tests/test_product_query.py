@@ -25,7 +25,7 @@ def hmm(seed, hidden=3, kind="dense", dtype=torch.float64, zeros=0.0):
 def weighted(seed):
     """A chain that is no distribution: an HMM whose tokens have weights."""
     one, weights = hmm(seed), torch.tensor([0.5, 1.0, 0.1, 2.0], dtype=torch.float64)
-    return tt.Chain(one.initial, one.left, one.inputs.reweighted(weights), one.right, one.final)
+    return tt.circuits.Chain(one.initial, one.left, one.inputs.reweighted(weights), one.right, one.final)
 
 
 GUIDES = {
@@ -35,7 +35,7 @@ GUIDES = {
     "two HMMs": lambda seed: hmm(seed) * hmm(seed + 1, 2),
     "three, one of them Monarch": lambda seed: hmm(seed, 2) * hmm(seed + 1, 4, "monarch") * hmm(seed + 2, 2),
     "weighted": weighted,
-    "a chain of one state": lambda seed: tt.Chain(
+    "a chain of one state": lambda seed: tt.circuits.Chain(
         (torch.ones(1).double(),), Identity(1), Categorical(torch.ones(1, V).double()), Identity(1), (torch.ones(1).double(),)
     ),
 }  # fmt: skip

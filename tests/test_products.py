@@ -34,7 +34,7 @@ END = {"ended": EOS, "exact": None}
 
 
 def table_lm(case, seed):
-    return tt.TableLM(random_table(V, 2, seed), END[case], Letters())
+    return tt.lm.TableLM(random_table(V, 2, seed), END[case], Letters())
 
 
 def models(case):
@@ -187,7 +187,7 @@ def test_operators_multiply_the_factors():
 
 
 def test_bad_factors_are_named():
-    a, other = table_lm("ended", 3), tt.TableLM(random_table(4, 1, 0), EOS)
+    a, other = table_lm("ended", 3), tt.lm.TableLM(random_table(4, 1, 0), EOS)
     with pytest.raises(VocabularyMismatch, match="model 1 has 4 tokens, model 0 3"):
         a * other
     with pytest.raises(VocabularyMismatch, match="ends with"):
@@ -197,7 +197,7 @@ def test_bad_factors_are_named():
             a**power
     with pytest.raises(EvidenceError, match="2 models, 1 powers"):
         tt.lm.ProductLM([a, a], [1.0])
-    zero = tt.TableLM({(): torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64).log()}, EOS)
+    zero = tt.lm.TableLM({(): torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64).log()}, EOS)
     ratio = a / zero
     ratio.start([[]])
     with pytest.raises(EvidenceError, match="probability zero to token 2"):
@@ -210,7 +210,7 @@ def test_bad_factors_are_named():
 def test_functions_that_need_probabilities_refuse_a_product():
     a = table_lm("ended", 3)
     with pytest.raises(EvidenceError, match="do not sum to one"):
-        tt.beam_search(a**2, [], COMPILED["ended"], N)
+        tt.decoding.beam_search(a**2, [], COMPILED["ended"], N)
 
 
 def test_transformers_with_several_prompts():

@@ -145,7 +145,7 @@ def test_the_next_token(name, n, dtype):
     open_ = torch.cat([x, torch.full((2, 1), -1)], 1)
     assert_log_close(tt.conditional(hmm, open_, n), expected, TOLERANCE[dtype])
     if n < 2000:
-        assert_log_close(tt.marginals(hmm, open_)[n], expected, TOLERANCE[dtype])
+        assert_log_close(tt.inference.marginals(hmm, open_)[n], expected, TOLERANCE[dtype])
         drawn = tt.sample(
             hmm, 400, [*x[0].tolist(), None], n=n + 1, generator=torch.Generator().manual_seed(0)
         )[:, -1]
@@ -182,7 +182,7 @@ def test_values_of_a_position_in_the_middle(name, n, dtype):
     open_ = x[:1].clone()
     open_[0, t] = -1
     assert_log_close(tt.conditional(hmm, open_, t)[0], row - add(row, 0), TOLERANCE[dtype])
-    assert_log_close(tt.marginals(hmm, open_)[t][0], row - add(row, 0), TOLERANCE[dtype])
+    assert_log_close(tt.inference.marginals(hmm, open_)[t][0], row - add(row, 0), TOLERANCE[dtype])
     worth = {t: torch.arange(hmm.vocab_size).double()}
     found = tt.inference.expectation(hmm, worth, open_)
     assert found.item() == pytest.approx(np.exp(row - add(row, 0)) @ np.arange(hmm.vocab_size), rel=1e-3)

@@ -9,8 +9,8 @@ VOCAB = tt.Vocabulary([None, b"a", b"b", None], eos_token_id=0)
 HMM = tt.HMM.random(3, 4, seed=0)
 FINITE = tt.constraints.regex("[ab]{2}").compile(VOCAB)
 LAZY = tt.constraints.json_schema({"type": "integer"})
-TABLE = tt.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()})
-POST = tt.Posterior(
+TABLE = tt.lm.TableLM({(): torch.full((4,), 0.25, dtype=torch.float64).log()})
+POST = tt.inference.smc.Posterior(
     [(1,), (2,)], ["a", "<b>"], torch.tensor([1.0, 3.0]).double().log(), torch.zeros(2).double()
 )
 

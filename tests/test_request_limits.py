@@ -32,15 +32,15 @@ def test_work_is_counted_the_same_every_time():
         return constraints.json_schema({"enum": [f"{i:05d}" for i in range(2_000)]}).compile(VOCAB)
 
     for _ in range(2):
-        with pytest.raises(tt.TooManyStates):
+        with pytest.raises(tt.errors.TooManyStates):
             Limits(work=10_000).run(build)
     Limits(work=1e9).run(build)  # no more than any constraint may take, but that suffices
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         Limits(work=10_000).run(build)
 
 
 def test_limits_around_limits_stay_in_force():
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         Limits(work=1_000).run(lambda: Limits().run(lambda: constraints.regex("(a|b)*a(a|b){12}")))
 
 
@@ -122,7 +122,7 @@ def test_an_event_loop_goes_on_while_constraints_are_compiled():
     "values", [{"work": 0}, {"seconds": float("nan")}, {"bytes": "1"}, {"seconds": True}]
 )
 def test_limits_that_are_none(values):
-    with pytest.raises(tt.UnsupportedConstraint, match="Limits"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="Limits"):
         Limits(**values)
 
 
@@ -132,17 +132,17 @@ def asked(wish):
 
 def test_what_a_request_asks_for_is_refused_beyond_the_limits():
     big = asked({"choice": [f"{i:05d}" for i in range(2_000)]})
-    with pytest.raises(tt.UnsupportedConstraint, match="bytes"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="bytes"):
         compile_request(big, VOCAB, Limits(bytes=1_000))
     heavy = asked({"json_schema": {"enum": [f"{i:05d}" for i in range(2_000)]}})
-    with pytest.raises(tt.UnsupportedConstraint, match="work"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="work"):
         compile_request(heavy, VOCAB, Limits(work=10_000))
 
 
 @pytest.mark.parametrize("name", ["limits", "work", "seconds", "bytes"])
 def test_a_request_cannot_raise_the_limits(name):
     for wish in ({"regex": "a", name: 10**9}, {"regex": "a", "options": {name: 10**9}}):
-        with pytest.raises(tt.UnsupportedConstraint):
+        with pytest.raises(tt.errors.UnsupportedConstraint):
             compile_request(asked(wish), VOCAB, Limits())
 
 
@@ -216,7 +216,7 @@ def many_members(count):
 
 @pytest.mark.parametrize("text", ["x" * 2_000_000, "é\n" * 100_000])
 def test_a_long_text_is_refused_by_its_work(text):
-    with pytest.raises(tt.TooManyStates):
+    with pytest.raises(tt.errors.TooManyStates):
         Limits().run(lambda: constraints.json_schema({"enum": [text]}).compile(BYTES))
 
 
@@ -232,7 +232,7 @@ def test_a_search_for_what_fits_a_budget_is_within_the_limits(schema, budget):
     """In ``start``, in the fewest tokens, and in masks; the error says what may be done."""
     fa = constraints.json_schema(schema).compile(BYTES)
     for search in (lambda: tt.gcd(fa, 100_000).start(budgets=budget), lambda: fa.fewest_after([])):
-        with pytest.raises(tt.TooManyStates, match="budget"):
+        with pytest.raises(tt.errors.TooManyStates, match="budget"):
             Limits(work=50_000).run(search)
 
 
@@ -240,7 +240,7 @@ def test_what_a_finite_automaton_needs_is_within_the_limits():
     """A count and a word that may come at any place: states are many, and so are the ways through them."""
     fa = constraints.regex(r"<t>[\s\S]{0,200}?</thought>\s*(yes|no)").compile(BYTES)
     for _ in range(2):
-        with pytest.raises(tt.TooManyStates, match="budget"):
+        with pytest.raises(tt.errors.TooManyStates, match="budget"):
             Limits(work=300).run(lambda: tt.gcd(fa, 900).start(budgets=15))
 
 
@@ -252,7 +252,7 @@ def test_a_search_that_limits_stop_changes_no_later_answer():
     for work in (*range(50, 4_000, 50), *range(4_000, 40_000, 1_000)):
         try:
             found = Limits(work=work).run(lambda: fa.fewest_after([]))
-        except tt.TooManyStates:
+        except tt.errors.TooManyStates:
             stopped += 1
         else:
             assert found == known
@@ -262,7 +262,7 @@ def test_a_search_that_limits_stop_changes_no_later_answer():
     fresh = tt.gcd(constraints.json_schema(schema).compile(BYTES), 200).start(budgets=known + 1)
     while (mask := fresh.mask()).any() and int(fresh.remaining[0]):
         for work in (10, 200, 2_000):
-            with suppress(tt.TooManyStates):
+            with suppress(tt.errors.TooManyStates):
                 assert (Limits(work=work).run(query.mask) == mask).all()
         assert (query.mask() == mask).all()
         token = int(mask[0].nonzero()[-1])
@@ -273,5 +273,5 @@ def test_a_search_that_limits_stop_changes_no_later_answer():
 def test_what_a_request_needs_before_its_first_token_is_within_the_limits():
     asked_for = asked({"json_schema": many_members(400)})
     rows = Grammars(BYTES, limits=Limits(work=300_000))
-    with pytest.raises(tt.UnsupportedConstraint, match="budget"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="budget"):
         rows.row(asked_for, 900)

@@ -185,7 +185,9 @@ def test_an_automaton_of_whole_numbers_is_refused(tmp_path):
 def test_weights_that_are_none_are_refused(tmp_path, name, weight):
     """In each tensor of a chain: initial, emission, transition, final."""
     ones, half = torch.ones(2), torch.full((2, 2), 0.5)
-    chain = tt.Chain((ones,), Identity(2), Categorical(half.clone()), Dense(half.clone()), (ones.clone(),))
+    chain = tt.circuits.Chain(
+        (ones,), Identity(2), Categorical(half.clone()), Dense(half.clone()), (ones.clone(),)
+    )
     tt.save(chain, tmp_path)
     tensors = load_file(tmp_path / "model.safetensors")
     assert len(tensors) == 4

@@ -270,7 +270,7 @@ def test_the_class_says_what_it_lacks():
         tokenizer = TOKENIZER
         hmm = tt.HMM.random(2, 7)
 
-    with pytest.raises(tt.VocabularyMismatch, match="7 tokens"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="7 tokens"):
         Other(None, torch.device("cpu"), False)
     processor = Masks(None, torch.device("cpu"), False)
     params = Params(extra_args={"tractile": {"regex": "a"}})

@@ -117,7 +117,7 @@ def test_an_hmm_from_its_folder(tmp_path, compiled):
 @pytest.mark.parametrize(
     "run",
     [
-        lambda **a: tt.beam_search(**a, beams=2)[0].text,
+        lambda **a: tt.decoding.beam_search(**a, beams=2)[0].text,
         lambda **a: sampling.mcmc(**a, proposal="gcd", samples=4, burn_in=0).samples[0].text,
         lambda **a: sampling.resample_move(**a, proposal="gcd", particles=2).texts[0],
         lambda **a: sampling.importance_sampling(**a, proposal="gcd", particles=2).texts[0],
@@ -205,7 +205,7 @@ def test_what_is_wrong_elsewhere_is_said(compiled):
         (lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=2.5), "max_new_tokens must be a whole number"),
         (lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[]), "max_new_tokens is empty"),
         (lambda: tt.ConstraintLogitsProcessor(compiled, prefix=-1), "prefix must be a whole number, 0 or more"),
-        (lambda: tt.beam_search(LM, P, CAT, 4, beams=0), "beams must be a whole number"),
+        (lambda: tt.decoding.beam_search(LM, P, CAT, 4, beams=0), "beams must be a whole number"),
         (lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2.5), "samples must be a whole number"),
         (lambda: sampling.mcmc(LM, P, CAT, 3), "proposal must be"),
         (lambda: sampling.resample_move(LM, P, CAT, "gcd", moves=-1), "moves must be a whole number, 0 or more"),
@@ -227,8 +227,8 @@ def test_a_budget_of_another_type_is_named(compiled, budget):
         lambda: tt.smc(LM, prompts=[P, P], fa=CAT, proposal="gcd", max_new_tokens=[4, budget]),
         lambda: tt.generate(LM, None, P, CAT, **given),
         lambda: tt.generate(LM, None, [P, P], CAT, **given),
-        lambda: tt.beam_search(LM, P, CAT, **given),
-        lambda: tt.speculative(LM, P, CAT, hmm, **given),
+        lambda: tt.decoding.beam_search(LM, P, CAT, **given),
+        lambda: tt.decoding.speculative(LM, P, CAT, hmm, **given),
         lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2, **given),
         lambda: sampling.importance_sampling(LM, P, CAT, "gcd", **given),
         lambda: tt.ConstraintLogitsProcessor(compiled, **given),

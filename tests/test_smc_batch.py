@@ -48,7 +48,7 @@ AUTOMATA = [as_automaton(ENDED), as_automaton(ENDED), None, as_automaton(ENDED)]
 
 
 def other():
-    return tt.TableLM(random_table(V, 1, seed=9), EOS)
+    return tt.lm.TableLM(random_table(V, 1, seed=9), EOS)
 
 
 def shorter(text):
@@ -320,7 +320,7 @@ def test_bad_lists_are_errors():
         tt.smc(lm, (), fa, "gcd", prompts=[()])
     with pytest.raises(tt.errors.EvidenceError, match="one prompt, or prompts"):
         tt.smc(lm, fa=fa)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.smc(lm, prompts=[(), ()], fa=fa, proposal="gcd", max_new_tokens=[5, 1])
     with pytest.raises(tt.errors.EvidenceError, match="cannot wait"):
         tt.smc(lm, (), fa, "gcd", align=every_line, beam_factor=2)
@@ -381,7 +381,7 @@ def test_only_particles_at_the_same_boundary_are_resampled(monkeypatch, proposal
 
     monkeypatch.setattr(Particles, "descendants", watched)
     table = {(): torch.tensor([0.2, 0.35, 0.45], dtype=torch.float64).log()}
-    lm = tt.TableLM(table, None, Letters())
+    lm = tt.lm.TableLM(table, None, Letters())
     tt.smc(lm, [], None, proposal, HMM, 12, 12, 1, ess_threshold=1.1, align=every_line)
     assert len(seen) >= 2
     for n, (texts, _, _) in enumerate(seen, start=1):

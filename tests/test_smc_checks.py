@@ -56,7 +56,7 @@ class Words:
 
 
 def step_for(prefix, seed=2, last=False):
-    lm = tt.TableLM(random_table(WORDS, 1, seed), END, Words())
+    lm = tt.lm.TableLM(random_table(WORDS, 1, seed), END, Words())
     lm.start([[]])
     fsa = Fsa(
         [(0, [0, 1, 2, 4, 5, 7, 8], 0), (0, 3, 1), (0, END, 2), (1, [0, 1, 4, 5], 0)], 0, [0, 1, 2], WORDS
@@ -373,7 +373,7 @@ def test_without_an_automaton():
 
 def test_awrs_asks_about_few_tokens():
     asked = []
-    lm = tt.TableLM({(): torch.full((2000,), 1 / 2000, dtype=torch.float64).log()})
+    lm = tt.lm.TableLM({(): torch.full((2000,), 1 / 2000, dtype=torch.float64).log()})
     check = AWRSProposal(lambda tokens: asked.append(tokens) or tokens[-1] % 2 == 0, tokens=True)
     post = tt.smc(lm, [], None, check, particles=8, max_new_tokens=4)
     assert not post.failed

@@ -14,7 +14,7 @@ def post(weights, lineage=None):
     n = len(weights)
     log_weights = torch.tensor(weights, dtype=torch.float64).log()
     table = None if lineage is None else torch.tensor(lineage)
-    return tt.Posterior([(i,) for i in range(n)], [str(i) for i in range(n)], log_weights, torch.zeros(n).double(),
+    return tt.inference.smc.Posterior([(i,) for i in range(n)], [str(i) for i in range(n)], log_weights, torch.zeros(n).double(),
                         lineage=table)  # fmt: skip
 
 

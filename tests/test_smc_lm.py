@@ -219,7 +219,7 @@ def test_rows_stay_at_the_end_of_sequence():
 def test_an_end_of_sequence_token_in_the_prompt_ends_nothing():
     for lm in (
         tt.TransformersLM(llama(), None, eos_token_id=EOS),
-        tt.TableLM(random_table(3, 1, seed=0), EOS),
+        tt.lm.TableLM(random_table(3, 1, seed=0), EOS),
         tt.CircuitLM(tt.HMM.random(3, 3, seed=0), EOS),
     ):
         lm.start([[1, EOS]])
@@ -344,20 +344,20 @@ def test_table_lm_uses_the_longest_known_suffix():
         (1,): torch.tensor([0.3, 0.7]).log(),
         (0, 1): torch.tensor([0.6, 0.4]).log(),
     }
-    lm = tt.TableLM(table)
+    lm = tt.lm.TableLM(table)
     lm.start([[], [0], [1], [0, 1], [1, 0, 1], [1, 1]])
     assert lm.log_probs()[:, 0].exp().tolist() == pytest.approx([0.2, 0.2, 0.3, 0.6, 0.6, 0.3])
 
 
 def test_table_lm_checks_its_table():
     with pytest.raises(tt.TractileError, match=r"lacks the empty context"):
-        tt.TableLM({(1,): [0.0]})
+        tt.lm.TableLM({(1,): [0.0]})
     with pytest.raises(tt.TractileError, match=r"context \(0,\) is not"):
-        tt.TableLM({(): [0.0, -math.inf], (0,): [0.0, 0.0]})
-    with pytest.raises(tt.VocabularyMismatch):
-        tt.TableLM({(): [0.0]}, eos_token_id=3)
+        tt.lm.TableLM({(): [0.0, -math.inf], (0,): [0.0, 0.0]})
+    with pytest.raises(tt.errors.VocabularyMismatch):
+        tt.lm.TableLM({(): [0.0]}, eos_token_id=3)
     with pytest.raises(tt.TractileError, match="as token ids"):
-        tt.TableLM({(): [0.0]}).start(["text"])
+        tt.lm.TableLM({(): [0.0]}).start(["text"])
 
 
 def test_text_by_a_vocabulary_and_without_one():
@@ -365,8 +365,8 @@ def test_text_by_a_vocabulary_and_without_one():
         token_bytes = (b"a", "é".encode()[:1], None, "é".encode()[1:])
 
     table = {(): [math.log(0.25)] * 4}
-    assert tt.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"
-    assert tt.TableLM(table, 2).decode([0, 1, 3, 2]) == "0 1 3"
+    assert tt.lm.TableLM(table, 2, Vocabulary()).decode([0, 1, 3, 2, 2]) == "aé"
+    assert tt.lm.TableLM(table, 2).decode([0, 1, 3, 2]) == "0 1 3"
 
 
 @pytest.mark.parametrize("proposal", ["gcd", "pgcd"])

@@ -38,7 +38,7 @@ from smc_reference import (
 import tractile as tt
 from tractile.inference.smc.kernel import Kernel
 
-OTHER = tt.TableLM(random_table(V, 1, seed=9))
+OTHER = tt.lm.TableLM(random_table(V, 1, seed=9))
 
 
 @pytest.mark.parametrize("cut", [None, ahead], ids=["uniform", "late"])
@@ -187,7 +187,7 @@ def test_bad_settings():
     for cut in (lambda n: [1.0], lambda n: [0.0] * n, lambda n: [math.nan] * n):
         with pytest.raises(tt.errors.EvidenceError, match="one for each place"):
             tt.inference.smc.mcmc(lm, [], fa, "gcd", max_new_tokens=N, cut=cut)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.inference.smc.mcmc(lm, [], fa, "gcd", max_new_tokens=1)
     with pytest.raises(tt.errors.NoParticleSurvived, match="no chain can begin"):
         tt.inference.smc.mcmc(

@@ -17,7 +17,7 @@ from tractile.inference import smc as sampling
 from tractile.inference.smc.posterior import shortened
 
 # Four particles, two of them the same sequence, one dead; unnormalised weights 1, 2, 1, 0.
-POST = tt.Posterior(
+POST = tt.inference.smc.Posterior(
     token_ids=[(1, 9), (2, 9), (1, 9), (3,)],
     texts=["a", "b", "a", "c"],
     log_weights=torch.tensor([1.0, 2.0, 1.0, 0.0], dtype=torch.float64).log(),
@@ -25,7 +25,7 @@ POST = tt.Posterior(
     ess_trace=(4.0, 16 / 6),
     resampled=(0,),
 )
-FAILED = tt.Posterior([(1,)], ["a"], torch.tensor([-math.inf]), torch.tensor([-1.0]))
+FAILED = tt.inference.smc.Posterior([(1,)], ["a"], torch.tensor([-math.inf]), torch.tensor([-1.0]))
 
 
 def test_weights_evidence_and_effective_sample_size():
@@ -36,7 +36,7 @@ def test_weights_evidence_and_effective_sample_size():
 
 def test_best_sums_equal_particles_and_breaks_ties_by_probability():
     assert POST.best.text == "b"
-    heavier = tt.Posterior(
+    heavier = tt.inference.smc.Posterior(
         POST.token_ids, POST.texts, torch.tensor([1.1, 2.0, 1.0, 0.0]).double().log(), POST.log_probs
     )
     assert heavier.best.text == "a"
@@ -44,7 +44,7 @@ def test_best_sums_equal_particles_and_breaks_ties_by_probability():
 
 
 def test_groups_add_up_and_come_heaviest_first():
-    skewed = tt.Posterior(
+    skewed = tt.inference.smc.Posterior(
         POST.token_ids, POST.texts, torch.tensor([2.0, 1.0, 1.0, 0.0]).double().log(), POST.log_probs
     )
     groups = skewed.group_by(lambda particle: particle.text)
@@ -116,7 +116,9 @@ def test_it_says_how_many_texts_differ():
     """Four particles, two of them equal and one dead; eight that are equal have full effective sample size."""
     assert POST.distinct == 2
     assert FAILED.distinct == 0
-    equal = tt.Posterior([(1,)] * 8, ["a"] * 8, torch.zeros(8).double(), torch.zeros(8).double())
+    equal = tt.inference.smc.Posterior(
+        [(1,)] * 8, ["a"] * 8, torch.zeros(8).double(), torch.zeros(8).double()
+    )
     assert (equal.ess, equal.distinct) == (pytest.approx(8.0), 1)
     assert "1 distinct text\n" in str(equal)
     assert equal.to_dict()["distinct"] == 1
@@ -132,7 +134,7 @@ def test_printing_it_takes_ten_lines():
     assert repr(POST) == "Posterior(4 particles, 2 distinct, log_evidence=0.000, ess=2.7, best='b')"
     assert str(FAILED) == "1 particles, none of which satisfies the constraint"
     assert repr(FAILED) == "Posterior(1 particles, failed)"
-    many = tt.Posterior([(i,) for i in range(200)], [f"{i}\n" * 60 for i in range(200)], torch.zeros(200).double(),
+    many = tt.inference.smc.Posterior([(i,) for i in range(200)], [f"{i}\n" * 60 for i in range(200)], torch.zeros(200).double(),
                         torch.zeros(200).double())  # fmt: skip
     lines = str(many).splitlines()
     assert len(lines) == 10
@@ -191,7 +193,9 @@ def test_the_page_fits_a_narrow_window(tmp_path):
 
 
 def test_texts_with_odd_characters_can_be_plotted(tmp_path):
-    odd = tt.Posterior([(1,)], ["$x_1\n\\frac$ ^"], torch.zeros(1).double(), torch.zeros(1).double(), (1.0,))
+    odd = tt.inference.smc.Posterior(
+        [(1,)], ["$x_1\n\\frac$ ^"], torch.zeros(1).double(), torch.zeros(1).double(), (1.0,)
+    )
     odd.plot().savefig(tmp_path / "odd.png")  # reading "$x_1…$" as a formula would raise
     assert (tmp_path / "odd.png").stat().st_size > 1000
 
@@ -200,7 +204,7 @@ def test_texts_with_odd_characters_can_be_plotted(tmp_path):
 
 
 def traced(**options):
-    lm = tt.TableLM(random_table(3, 2, seed=3), EOS, Letters())
+    lm = tt.lm.TableLM(random_table(3, 2, seed=3), EOS, Letters())
     options = {
         "proposal": sampling.LookaheadProposal(),
         "particles": 7,
@@ -242,7 +246,7 @@ def test_the_trace_spells_every_particle_along_its_ancestry(options):
 
 def test_beliefs_are_those_of_model_constraint_and_proposal():
     post = traced(proposal="gcd")
-    lm = tt.TableLM(random_table(3, 2, seed=3), EOS)
+    lm = tt.lm.TableLM(random_table(3, 2, seed=3), EOS)
     lm.start([(0, 1)])
     p = lm.log_probs()[0].exp()
     belief = post.trace.steps[0].beliefs[0]
@@ -264,7 +268,7 @@ def test_beliefs_are_those_of_model_constraint_and_proposal():
 
 
 def test_a_trace_changes_nothing():
-    plain = tt.smc(tt.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED),
+    plain = tt.smc(tt.lm.TableLM(random_table(3, 2, seed=3), EOS, Letters()), (0, 1), as_automaton(ENDED),
                    sampling.LookaheadProposal(), HMM, particles=7, max_new_tokens=6, ess_threshold=0.95, seed=4)  # fmt: skip
     post = traced()
     assert post.token_ids == plain.token_ids
@@ -295,7 +299,7 @@ def test_the_page_in_a_browser(tmp_path):
     class Hostile(Letters):
         token_bytes = (b"</script><b>", b"\n&'\"", b"")
 
-    lm = tt.TableLM(random_table(3, 2, seed=3), EOS, Hostile())
+    lm = tt.lm.TableLM(random_table(3, 2, seed=3), EOS, Hostile())
     post = tt.smc(lm, (0, 1), as_automaton(ENDED), "gcd", None, 5, 6, 1, trace=True, ess_threshold=1.1)
     path = tmp_path / "run.html"
     assert post.to_html(path) == path.read_text(encoding="utf-8")

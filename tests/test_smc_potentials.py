@@ -50,7 +50,7 @@ from tractile.inference.smc import (
 from tractile.inference.smc.user_function import Workers
 
 TRUTH = {case: enumerate_target(lm, fsa, N) for case, (lm, fsa) in CASES.items()}
-OTHER = tt.TableLM(random_table(V, 1, seed=9))
+OTHER = tt.lm.TableLM(random_table(V, 1, seed=9))
 NO_TWO_ZEROS = Fsa([(0, [1, 2], 0), (0, 0, 1), (1, [1, 2], 0)], 0, [0, 1], V)
 
 
@@ -416,7 +416,7 @@ def test_bad_settings_are_errors():
     with pytest.raises(tt.errors.PotentialError, match="boundary at 999"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=FunctionPotential(phi, lambda text: 999))
     two = as_automaton(Fsa([(0, [0, 1], 0)], 0, [0], 2))
-    with pytest.raises(tt.VocabularyMismatch, match="2 tokens"):
+    with pytest.raises(tt.errors.VocabularyMismatch, match="2 tokens"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=N, potential=ConstraintPotential(two))
 
 

@@ -52,7 +52,7 @@ def queries(proposal):
 
 
 def step_after(query, prefix, rows=1):
-    lm = tt.TableLM(random_table(V, 1, seed=2))
+    lm = tt.lm.TableLM(random_table(V, 1, seed=2))
     lm.start([[]] * rows)
     query.start(rows)
     for token in prefix:
@@ -264,7 +264,7 @@ BROKEN = {
 def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside):
     """Never "failed", and never an invalid text: in the sampler and its moves."""
     make, message = BROKEN[kind]
-    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    lm, fa = tt.lm.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     name = type(make()).__name__
     with pytest.raises(tt.errors.ProposalError, match=f"'{name}' .*{message}") as error:
         tt.smc(lm, [], fa, inside(make()), None, 8, HORIZON, 1)
@@ -286,7 +286,7 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside)
 )
 def test_a_language_model_that_gives_nan_is_to_blame(proposal):
     class Overflows:
-        vocab_size, eos_token_id, lm = V, None, tt.TableLM(random_table(V, 1, seed=2))
+        vocab_size, eos_token_id, lm = V, None, tt.lm.TableLM(random_table(V, 1, seed=2))
 
         def log_probs(self):
             return self.lm.log_probs() * math.nan
@@ -338,7 +338,7 @@ STRENGTHS = {
 def test_the_default_potential_has_the_proposals_strength(name):
     make, strength = STRENGTHS[name]
     assert make().potential.strength == strength
-    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    lm, fa = tt.lm.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM, "ess_threshold": 0.0}
     default = tt.smc(lm, [], fa, make(), **given)
     assert (
@@ -352,7 +352,7 @@ def test_the_default_potential_has_the_proposals_strength(name):
 
 
 def test_names_stand_for_one_algorithm_everywhere():
-    lm, fa = tt.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
+    lm, fa = tt.lm.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     given = {"particles": 6, "max_new_tokens": HORIZON, "hmm": HMM}
     meant = {
         "pgcd": (LookaheadProposal("auto"), None),

@@ -46,7 +46,7 @@ SETTINGS = {
         lambda x, c: phi(spelled(x, c)),
     ),
     "a potential with a state": (
-        {"proposal": "pgcd", "potential": Follows(0.0, tt.TableLM(random_table(V, 1, seed=9), EOS))},
+        {"proposal": "pgcd", "potential": Follows(0.0, tt.lm.TableLM(random_table(V, 1, seed=9), EOS))},
         lambda x, c: 1.0,
     ),
 }
@@ -67,7 +67,7 @@ def test_unbiased(case, name):
     assert bool((z.abs() < LIMIT).all()), z
 
 
-FEW_SURVIVE = tt.TableLM(
+FEW_SURVIVE = tt.lm.TableLM(
     {
         (): torch.tensor([0.9, 0.1, 0, 0]).double().log(),
         (0,): torch.tensor([0.999, 0, 0.001, 0]).double().log(),
@@ -112,7 +112,7 @@ def test_unbiased_where_resampling_says_what_the_particles_are(name):
 
 def test_a_text_that_has_ended_is_moved_as_one_that_has_not():
     """Half of the texts end at once. Error probability 1e-5; were only the others moved, three quarters would."""
-    lm = tt.TableLM({(): torch.tensor([0.5, 0.5]).double().log()}, 1)
+    lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.5]).double().log()}, 1)
     runs = 300
     ended = sum(
         tt.inference.smc.resample_move(lm, [], None, "gcd", None, 1, 2, seed).token_ids[0] == (1,)
@@ -123,7 +123,7 @@ def test_a_text_that_has_ended_is_moved_as_one_that_has_not():
 
 @pytest.mark.parametrize("ess_threshold", [0.0, 0.5, 1.1])
 def test_moves_are_made_at_fixed_steps(monkeypatch, ess_threshold):
-    lm = tt.TableLM({(): torch.tensor([0.1, 0.9]).log(), (1,): torch.tensor([0.1, 0.9]).log()}, 1)
+    lm = tt.lm.TableLM({(): torch.tensor([0.1, 0.9]).log(), (1,): torch.tensor([0.1, 0.9]).log()}, 1)
     steps, move = [], Kernel.move
 
     def counted(self, particles, generator, limit):
@@ -211,5 +211,5 @@ def test_bad_settings():
     for bad in ({"particles": 0}, {"moves": -1}, {"resampling": "no such"}):
         with pytest.raises(tt.errors.EvidenceError):
             tt.inference.smc.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=N, **bad)
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.inference.smc.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=1)

@@ -13,7 +13,7 @@ from tractile.inference.smc import Particle, json_value
 def post(*log_weights):
     n = len(log_weights)
     weights = torch.tensor(log_weights, dtype=torch.float64)
-    return tt.Posterior(
+    return tt.inference.smc.Posterior(
         [(i,) for i in range(n)], [str(i) for i in range(n)], weights, torch.zeros(n).double()
     )
 

@@ -170,7 +170,7 @@ def test_pgcd_with_end_of_sequence_is_exact_where_the_hmm_pads():
 
 # Appendix A of Dang et al. 2026: uniform bits of length 3 with exactly one 1.
 
-UNIFORM_BITS = tt.TableLM({(): [math.log(0.5)] * 2})
+UNIFORM_BITS = tt.lm.TableLM({(): [math.log(0.5)] * 2})
 ONE_ONE = Fsa([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], 2)
 ONE_ONE_OF_THREE = Fsa(
     [(0, 0, 1), (1, 0, 2), (0, 1, 3), (1, 1, 4), (2, 1, 5), (3, 0, 4), (4, 0, 5)], 0, [5], 2
@@ -216,7 +216,7 @@ class Watched:
 
 @pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
 def test_budget_too_small_is_raised_before_the_language_model_is_called(proposal):
-    with pytest.raises(tt.BudgetTooSmall) as error:
+    with pytest.raises(tt.errors.BudgetTooSmall) as error:
         tt.smc(Watched(), [], as_automaton(ENDED), proposal, HMM, max_new_tokens=1)
     assert error.value.given == 1
 
@@ -231,7 +231,7 @@ def test_the_smallest_feasible_budget_is_met_by_every_particle():
 
 def test_lcd_particles_that_do_not_finish_weigh_nothing():
     # The language model nearly always writes 0; within 3 tokens the constraint is seldom satisfied.
-    lm = tt.TableLM({(): torch.tensor([0.98, 0.01, 0.01], dtype=torch.float64).log()}, EOS)
+    lm = tt.lm.TableLM({(): torch.tensor([0.98, 0.01, 0.01], dtype=torch.float64).log()}, EOS)
     post = tt.smc(lm, [], as_automaton(ENDED), "lcd", particles=50, max_new_tokens=3, seed=3)
     for particle in post.particles:
         assert (particle.log_weight > -math.inf) == ENDED.accepts(padded(particle.token_ids, 3, EOS))
@@ -239,7 +239,7 @@ def test_lcd_particles_that_do_not_finish_weigh_nothing():
 
 
 def test_all_particles_dead_is_a_failure_and_not_a_result():
-    lm = tt.TableLM({(): torch.tensor([1 - 2e-12, 1e-12, 1e-12], dtype=torch.float64).log()}, EOS)
+    lm = tt.lm.TableLM({(): torch.tensor([1 - 2e-12, 1e-12, 1e-12], dtype=torch.float64).log()}, EOS)
     post = tt.smc(lm, [], as_automaton(ENDED), "lm", particles=8, max_new_tokens=4)
     assert post.failed
     assert post.log_evidence == -math.inf
@@ -261,7 +261,7 @@ def test_a_failure_says_what_the_particles_met():
             tt.errors.NoParticleSurvived, match=r"potential is zero for all 8 texts.*such as '"
         ):
             tt.smc(lm, [], fa, potential=potential, **asked).best  # noqa: B018
-    short = tt.TableLM({(): torch.tensor([0.9, 1e-9, 0.1 - 1e-9], dtype=torch.float64).log()}, EOS)
+    short = tt.lm.TableLM({(): torch.tensor([0.9, 1e-9, 0.1 - 1e-9], dtype=torch.float64).log()}, EOS)
     with pytest.raises(
         tt.errors.NoParticleSurvived, match=r"8 ran out of max_new_tokens.*keep to the budget"
     ):
@@ -295,7 +295,7 @@ def test_final_weights_are_not_flattened():
 
 
 def test_the_loop_stops_when_every_particle_has_ended():
-    lm = tt.TableLM({(): torch.tensor([1e-6, 0.5, 0.5 - 1e-6], dtype=torch.float64).log()}, EOS)
+    lm = tt.lm.TableLM({(): torch.tensor([1e-6, 0.5, 0.5 - 1e-6], dtype=torch.float64).log()}, EOS)
     calls = []
 
     class Counting:
@@ -334,10 +334,10 @@ def test_particles_carry_the_language_models_probability():
 def test_the_prompt_conditions_the_language_model():
     table = random_table(V, 2, seed=3)
     fa = as_automaton(ENDED)
-    z = sum(enumerate_target(tt.TableLM(table, EOS), ENDED, N, prompt=(0, 1)).values())
-    post = tt.smc(tt.TableLM(table, EOS), [0, 1], fa, "gcd", particles=4000, max_new_tokens=N)
+    z = sum(enumerate_target(tt.lm.TableLM(table, EOS), ENDED, N, prompt=(0, 1)).values())
+    post = tt.smc(tt.lm.TableLM(table, EOS), [0, 1], fa, "gcd", particles=4000, max_new_tokens=N)
     assert post.log_evidence == pytest.approx(math.log(z), abs=0.1)
-    assert abs(z - sum(enumerate_target(tt.TableLM(table, EOS), ENDED, N).values())) > 0.02
+    assert abs(z - sum(enumerate_target(tt.lm.TableLM(table, EOS), ENDED, N).values())) > 0.02
 
 
 def test_bad_settings_are_errors():
@@ -353,10 +353,12 @@ def test_bad_settings_are_errors():
         tt.smc(lm, [], fa, "gcd", particles=0)
     with pytest.raises(tt.TractileError, match="max_new_tokens"):
         tt.smc(lm, [], fa, "gcd", max_new_tokens=0)
-    with pytest.raises(tt.VocabularyMismatch, match="the automaton has 2 tokens, the language model 3"):
+    with pytest.raises(
+        tt.errors.VocabularyMismatch, match="the automaton has 2 tokens, the language model 3"
+    ):
         tt.smc(lm, [], as_automaton(ONE_ONE), "gcd")
-    with pytest.raises(tt.VocabularyMismatch, match="ends a sequence with token 0"):
-        tt.smc(tt.TableLM(random_table(V, 1, seed=3), 0), [], fa, "gcd")
+    with pytest.raises(tt.errors.VocabularyMismatch, match="ends a sequence with token 0"):
+        tt.smc(tt.lm.TableLM(random_table(V, 1, seed=3), 0), [], fa, "gcd")
 
 
 def test_no_constraint_is_the_language_model():

@@ -70,7 +70,7 @@ def test_moves_and_chains_do_not_depend_on_runs_before_them(case):
     def run():
         moved = sampling.resample_move(lm, [], fa, LOOKAHEAD, HMM, 4, N, 1, moves=2)
         chains = sampling.mcmc(lm, [], fa, LOOKAHEAD, HMM, 12, N, 1)
-        drafted = tt.speculative(lm, [], fa, HMM, LOOKAHEAD, 4, N, 1)
+        drafted = tt.decoding.speculative(lm, [], fa, HMM, LOOKAHEAD, 4, N, 1)
         return found(moved), chains.samples, found(drafted.posterior)
 
     first = run()

@@ -33,7 +33,7 @@ class Counted:
     """A language model of its own that counts its passes and their rows."""
 
     def __init__(self, seed=3):
-        self._lm = tt.TableLM(random_table(V, 2, seed=seed), EOS)
+        self._lm = tt.lm.TableLM(random_table(V, 2, seed=seed), EOS)
         self.vocab_size, self.eos_token_id, self.rows = V, EOS, []
 
     def start(self, prompts):
@@ -196,7 +196,7 @@ def test_a_guide_that_believes_the_opposite_is_not_followed(caplog):
     often, seldom = [0.033, 0.033, 0.9, 0.034], [0.333333, 0.333333, 1e-6, 0.333333]
     first = [0.49, 0.49, 0.01, 0.01]
     table = {(): first, (0,): often, (1,): seldom, (2,): seldom, (3,): seldom}
-    lm = tt.TableLM({context: torch.tensor(p, dtype=torch.float64).log() for context, p in table.items()})
+    lm = tt.lm.TableLM({context: torch.tensor(p, dtype=torch.float64).log() for context, p in table.items()})
     emission = torch.tensor([[0.97, 0.01, 0.01, 0.01], [0.01, 0.97, 0.01, 0.01], seldom, often])
     transition = torch.tensor([[0.0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]])
     hmm = tt.HMM(torch.tensor([0.5, 0.5, 0, 0]).double(), transition.double(), emission.double())

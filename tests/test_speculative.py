@@ -128,7 +128,7 @@ def test_the_law_of_a_round_is_that_of_sampling_by_enumeration(lm, fa, kind):
 def test_samples_have_the_law_of_the_sampler_without_drafts(lm, fa, kind, draft):
     """Chi-square at an error of 10⁻⁴; every weight is exactly p_lm / q, and their mean within 5 standard errors of Z."""
     lm, fa, guide, count = models()[lm], constraints()[fa], hmm(2), 3000
-    found = tt.speculative(lm, [], fa, guide, kind, count, BUDGET, seed=7, draft=draft)
+    found = tt.decoding.speculative(lm, [], fa, guide, kind, count, BUDGET, seed=7, draft=draft)
     expected = law(lm, guide, fa, kind)
     seen = dict.fromkeys(expected, 0)
     for particle in found.posterior.particles:
@@ -145,7 +145,7 @@ def test_samples_have_the_law_of_the_sampler_without_drafts(lm, fa, kind, draft)
 
 
 def test_what_it_cost_is_counted():
-    found = tt.speculative(models()[0], [], constraints()[1], hmm(1), "pgcd", 50, BUDGET, draft=3)
+    found = tt.decoding.speculative(models()[0], [], constraints()[1], hmm(1), "pgcd", 50, BUDGET, draft=3)
     assert isinstance(found, Speculation)
     assert found.tokens == 50 * BUDGET
     assert 0 < found.accepted <= found.drafted
@@ -157,7 +157,9 @@ def test_what_it_cost_is_counted():
 
 def test_one_seed_is_one_result():
     arguments = (models()[0], [], constraints()[0], hmm(2))
-    first, second = (tt.speculative(*arguments, particles=5, max_new_tokens=4, seed=3) for _ in range(2))
+    first, second = (
+        tt.decoding.speculative(*arguments, particles=5, max_new_tokens=4, seed=3) for _ in range(2)
+    )
     assert first.posterior.token_ids == second.posterior.token_ids
 
 
@@ -165,9 +167,9 @@ def test_what_cannot_be_drafted_for_is_refused():
     lm, fa = models()[0], constraints()[0]
     for proposal in ("lm", "lcd", "awrs"):
         with pytest.raises(EvidenceError, match="within the budget's mask"):
-            tt.speculative(lm, [], fa, hmm(2), proposal, max_new_tokens=4)
+            tt.decoding.speculative(lm, [], fa, hmm(2), proposal, max_new_tokens=4)
     with pytest.raises(EvidenceError, match="draft"):
-        tt.speculative(lm, [], fa, hmm(2), draft=0, max_new_tokens=4)
+        tt.decoding.speculative(lm, [], fa, hmm(2), draft=0, max_new_tokens=4)
 
 
 # -------------------------------------------------------------------------------------------------- a transformer
@@ -208,7 +210,7 @@ def test_speculation_on_the_embedded_model(kind):
     lm = TransformersLM(model, tokenizer)
     fa = regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)?\.").compile(tokenizer)
     arguments = (lm, "The name of the girl was", fa)
-    found = tt.speculative(*arguments, load_hmm(), kind, particles=100, max_new_tokens=12)
+    found = tt.decoding.speculative(*arguments, load_hmm(), kind, particles=100, max_new_tokens=12)
     plain = tt.inference.smc.importance_sampling(
         *arguments, kind, load_hmm(), particles=100, max_new_tokens=12, seed=1
     )

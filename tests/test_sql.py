@@ -62,7 +62,7 @@ def test_statements_cannot_fill_the_memory_or_the_disk(table, tmp_path):
 
 
 def test_known_queries(database):
-    loose, strict = tt.sql(TABLES), tt.sql(database, columns="tables")
+    loose, strict = tt.constraints.sql(TABLES), tt.constraints.sql(database, columns="tables")
     for query in QUERIES:
         database.execute(f"EXPLAIN {query}")
         assert loose.accepts(query), query
@@ -73,7 +73,10 @@ def test_known_queries(database):
 
 
 def test_only_columns_of_the_tables_in_use():
-    loose, strict = tt.sql(STATEMENTS), tt.sql(STATEMENTS, columns="tables", max_depth=0)
+    loose, strict = (
+        tt.constraints.sql(STATEMENTS),
+        tt.constraints.sql(STATEMENTS, columns="tables", max_depth=0),
+    )
     for query in (
         "SELECT age FROM song",
         "SELECT T2.title FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id",
@@ -90,7 +93,7 @@ def test_only_columns_of_the_tables_in_use():
     "settings", [{}, {"max_depth": 0, "max_tables": 3}, {"max_depth": 0, "values": [1, "x"]}]
 )
 def test_sqlite_prepares_whatever_comes_out(database, settings):
-    constraint = tt.sql(database, columns="tables", **settings)
+    constraint = tt.constraints.sql(database, columns="tables", **settings)
     seen = set()
     for text in random_texts(constraint, 3, 200, longest=150):
         database.execute(f"EXPLAIN {text}")
@@ -100,7 +103,7 @@ def test_sqlite_prepares_whatever_comes_out(database, settings):
 
 
 def test_whatever_comes_out_parses():
-    constraint = tt.sql(TABLES)
+    constraint = tt.constraints.sql(TABLES)
     rng = random.Random(0)
     for text in random_texts(constraint, rng.randint(0, 99), 100, longest=120):
         tree = sqlglot.parse_one(text, dialect="sqlite")
@@ -117,22 +120,22 @@ def test_three_tables_and_one():
     )
     for columns in ("database", "tables"):
         given = {"tables": TABLES, "foreign_keys": KEYS}
-        assert tt.sql(given, columns=columns).accepts(three)
-        assert not tt.sql(given, columns=columns, max_tables=2).accepts(three)
-        one = tt.sql(given, columns=columns, max_tables=1)
+        assert tt.constraints.sql(given, columns=columns).accepts(three)
+        assert not tt.constraints.sql(given, columns=columns, max_tables=2).accepts(three)
+        one = tt.constraints.sql(given, columns=columns, max_tables=1)
         assert one.accepts("SELECT singer.name FROM singer WHERE id IN (SELECT singer_id FROM song)")
         assert not one.accepts("SELECT T1.name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id")
 
 
 def test_depth():
     query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer WHERE age > (SELECT MIN(age) FROM singer))"
-    assert [tt.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]
+    assert [tt.constraints.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]
     query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer)"
-    assert [tt.sql(TABLES, max_depth=d).accepts(query) for d in (0, 1)] == [False, True]
+    assert [tt.constraints.sql(TABLES, max_depth=d).accepts(query) for d in (0, 1)] == [False, True]
 
 
 def test_values():
-    c = tt.sql(TABLES, values=["Oslo", "it's", 7])
+    c = tt.constraints.sql(TABLES, values=["Oslo", "it's", 7])
     for query, valid in (
         ("SELECT name FROM singer WHERE name = 'Oslo'", True),
         ("SELECT name FROM singer WHERE name = 'it''s'", True),
@@ -159,14 +162,14 @@ def test_names_are_quoted_where_sqlite_needs_it(database):
     assert [spelled(n) for n in ("name", "Home Town", "order", "2nd", 'a"b')] == [
         "name", '"Home Town"', '"order"', '"2nd"', '"a""b"',
     ]  # fmt: skip
-    c = tt.sql(database)
+    c = tt.constraints.sql(database)
     assert c.accepts('SELECT "order", T1."Home Town" FROM singer')
 
 
 @pytest.mark.parametrize(
     ("schema", "settings", "error", "message"),
     [
-        ({}, {}, tt.EmptyLanguage, "no tables"),
+        ({}, {}, tt.errors.EmptyLanguage, "no tables"),
         ("CREATE TABLE t (", {}, tt.errors.FormatError, "CREATE TABLE"),
         ("missing.sqlite", {}, tt.errors.FormatError, "missing.sqlite"),
         (7, {}, tt.errors.FormatError, "7"),
@@ -175,19 +178,20 @@ def test_names_are_quoted_where_sqlite_needs_it(database):
         ({"t": ["a", "A"]}, {}, tt.errors.FormatError, "twice"),
         ({"t\0": ["a"]}, {}, tt.errors.FormatError, "NUL"),
         ({"tables": TABLES, "foreign_keys": [("band.x", "singer.id")]}, {}, tt.errors.FormatError, "foreign key"),
-        (TABLES, {"columns": "all"}, tt.UnsupportedConstraint, "columns"),
-        (TABLES, {"max_depth": -1}, tt.UnsupportedConstraint, "max_depth"),
-        (TABLES, {"values": [None]}, tt.UnsupportedConstraint, "None"),
-        ({f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}, {"columns": "tables"}, tt.TooManyStates, "limit"),
+        (TABLES, {"columns": "all"}, tt.errors.UnsupportedConstraint, "columns"),
+        (TABLES, {"max_depth": -1}, tt.errors.UnsupportedConstraint, "max_depth"),
+        (TABLES, {"values": [None]}, tt.errors.UnsupportedConstraint, "None"),
+        ({f"t{i}": [f"column_{i}_{j}" for j in range(40)] for i in range(30)}, {"columns": "tables"},
+         tt.errors.TooManyStates, "limit"),
     ],
 )  # fmt: skip
 def test_bad_input(schema, settings, error, message):
     with pytest.raises(error, match=message):
-        tt.sql(schema, **settings)
+        tt.constraints.sql(schema, **settings)
 
 
 def test_a_file_that_is_no_database(tmp_path):
     file = tmp_path / "x.sqlite"
     file.write_text("not a database at all, just some text" * 50)
     with pytest.raises(tt.errors.FormatError, match="cannot be read"):
-        tt.sql(file)
+        tt.constraints.sql(file)

@@ -165,6 +165,6 @@ def test_errors_are_raised_at_once(folder):
     """A schema that cannot be built is never kept, so that it is refused where it is given."""
     bad = {"$ref": "#/nowhere"}
     for _ in range(2):
-        with pytest.raises(tt.UnsupportedConstraint):
+        with pytest.raises(tt.errors.UnsupportedConstraint):
             json_schema(bad).compile(VOCAB, cache=True)
     assert not files(folder)

@@ -108,7 +108,7 @@ def test_latent_states_say_more_than_the_tree(example):
     truth = tt.circuits.mixture(half, chains)
     data = tt.sample(truth, 400, generator=torch.Generator().manual_seed(0))
     tree = tt.log_marginal(script.chow_liu(data, 2), data).mean()
-    fit = tt.em(script.hidden_tree(data, 2, 6, seed=1), data, epochs=60)
+    fit = tt.inference.em(script.hidden_tree(data, 2, 6, seed=1), data, epochs=60)
     assert fit.log_likelihoods[-1] > tree + 0.03
 
 

@@ -312,7 +312,7 @@ def test_tool_calls_finish_within_the_budget(family):
     dice = torch.Generator().manual_seed(3)
     try:
         tt.gcd(automaton, 1).start()
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         needed = error.needed
     query, tokens = tt.gcd(automaton, needed + 9).start(), []
     while not tokens or tokens[-1]:
@@ -529,7 +529,7 @@ def test_tokens_named_by_number_are_those_tokens():
     ):
         assert accepted(spec, ids) == right, (spec, ids)
     for number in (5, 0, 300):  # an ordinary token, the end token, none
-        with pytest.raises(tt.VocabularyMismatch, match=f"token {number} is named by its number"):
+        with pytest.raises(tt.errors.VocabularyMismatch, match=f"token {number} is named by its number"):
             structural_tag({"type": "token", "token": number}).compile(vocab)
     for bad in (-1, 2.5, True, None, ""):
         with pytest.raises(FormatError, match="no token"):

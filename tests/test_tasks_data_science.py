@@ -419,7 +419,7 @@ def test_smc_prefers_code_that_runs(task, problems, waiting):
     distribution on those that run, as enumerated; also where particles wait for each other after each statement."""
     example, eos = problems[0], len(SNIPPETS)
     vocab = tt.Vocabulary([*(snippet.encode() for snippet in SNIPPETS), None], eos_token_id=eos)
-    lm = tt.TableLM({(): torch.tensor(PROBABILITIES, dtype=torch.float64).log()}, eos, vocab)
+    lm = tt.lm.TableLM({(): torch.tensor(PROBABILITIES, dtype=torch.float64).log()}, eos, vocab)
     exact = {}
     for length in range(BUDGET):
         for tokens in product(range(eos), repeat=length):

@@ -211,7 +211,7 @@ def test_the_language_is_what_the_domain_allows():
     ):  # fmt: skip
         assert not constraint.accepts(text), text
     assert constraint.accepts(written(sorted(good) * 5))
-    with pytest.raises(tt.EmptyLanguage):
+    with pytest.raises(tt.errors.EmptyLanguage):
         goals(read_domain("(define (domain d) (:predicates (p ?x)))"), Problem("d", {}, frozenset(), ()))
 
 

@@ -19,7 +19,7 @@ ROW = torch.tensor([0.3, 0.2, 0.1, 0.05, 0.15, 0.1, 0.1], dtype=torch.float64).l
 
 
 def table():
-    return tt.TableLM({(): ROW, **{(i,): ROW for i in range(7)}}, EOS, VOCAB)
+    return tt.lm.TableLM({(): ROW, **{(i,): ROW for i in range(7)}}, EOS, VOCAB)
 
 
 def test_newlines_end_the_text_and_nothing_else_does():
@@ -44,7 +44,7 @@ def test_a_vocabulary_without_newlines_changes_nothing():
 
 def test_a_model_that_never_ends_is_refused():
     with pytest.raises(EvidenceError, match="has no end token"):
-        NewlineStopLM(tt.TableLM({(): ROW}, None, VOCAB), VOCAB)
+        NewlineStopLM(tt.lm.TableLM({(): ROW}, None, VOCAB), VOCAB)
 
 
 class Line(Task):

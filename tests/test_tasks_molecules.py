@@ -189,7 +189,7 @@ def test_the_posterior_is_the_one_of_whole_molecules():
                 exact[text] = exact.get(text, 0.0) + p
     task = Molecules("none")
     fa = task.constraint(example()).compile(VOCABULARY)
-    lm = tt.TableLM({(): log_p}, 8, VOCABULARY)
+    lm = tt.lm.TableLM({(): log_p}, 8, VOCABULARY)
     posterior = tt.smc(
         lm, [], fa, "gcd", particles=4000, max_new_tokens=5, potential=task.potential(example())
     )

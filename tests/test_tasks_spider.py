@@ -88,7 +88,7 @@ def test_normal_form(query, form):
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(STATEMENTS)
         assert connection.execute(query).fetchall() == connection.execute(form).fetchall()
-    assert tt.sql(TABLES).accepts(form) == (" AS a" not in form)
+    assert tt.constraints.sql(TABLES).accepts(form) == (" AS a" not in form)
 
 
 def test_examples(folder):
@@ -295,7 +295,7 @@ def test_a_column_is_asked_about_once_its_table_is_known():
 @pytest.mark.parametrize("columns", ["database", "tables"])
 def test_the_potential_never_stops_a_query_that_can_be_prepared(columns):
     check, dead, whole = NameCheck(TABLES), 0, 0
-    constraint = tt.sql(
+    constraint = tt.constraints.sql(
         {"tables": TABLES, "foreign_keys": [("voyage.ship_id", "Ship.Ship_ID")]}, columns=columns
     )
     for text in random_texts(constraint, seed=5, count=200, longest=120):

@@ -73,9 +73,9 @@ def test_generate_and_importance_sampling(network):
 def test_beams_and_speculation(network):
     lm = tt.TransformersLM(network, None, eos_token_id=0)
     with threads_of(network) as seen:
-        tt.beam_search(lm, [1], FA, 4, beams=2, hmm=HMM)
-        tt.beam_search(lm, [1], FA, 4, beams=2)
-        tt.speculative(lm, [1], FA, HMM, particles=2, max_new_tokens=4)
+        tt.decoding.beam_search(lm, [1], FA, 4, beams=2, hmm=HMM)
+        tt.decoding.beam_search(lm, [1], FA, 4, beams=2)
+        tt.decoding.speculative(lm, [1], FA, HMM, particles=2, max_new_tokens=4)
     assert seen == {1}
 
 
@@ -115,7 +115,7 @@ def test_a_potential_of_the_user_keeps_the_threads(network):
 
 
 def test_the_number_is_restored_after_an_error_and_never_raised(network):
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.smc(tt.TransformersLM(network, None, eos_token_id=0), [1], FA, max_new_tokens=1)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)

@@ -182,7 +182,7 @@ def test_masks_equal_the_boolean_query(pattern, extra, seed, require_eos):
         for q in (query, oracle, local, local_oracle):
             q.advance(tokens)
     if fewest > 1:
-        with pytest.raises(tt.BudgetTooSmall) as caught:
+        with pytest.raises(tt.errors.BudgetTooSmall) as caught:
             tt.gcd(automaton, fewest - 1).start()
         assert caught.value.needed == fewest
 
@@ -263,7 +263,7 @@ def test_a_state_that_nothing_leads_to_is_left_out():
     spoilt = nfa.Nfa(4, edges, np.empty((0, 2), np.int64), np.array([0]), np.array([3]))
     found = TokenDfa(spoilt, vocabulary(0))
     assert found.distances.tolist() == [3, 2, 1, 0]
-    with pytest.raises(tt.BudgetTooSmall) as error:
+    with pytest.raises(tt.errors.BudgetTooSmall) as error:
         tt.gcd(found, 8).start(budgets=1)
     assert error.value.needed == 3
 

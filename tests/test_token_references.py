@@ -93,6 +93,6 @@ def test_texts_of_tokens_are_checked(tokens):
 
 
 def test_a_sampler_writes_the_token():
-    lm = tt.TableLM({(): torch.zeros(len(VOCAB)).log_softmax(0)})
+    lm = tt.lm.TableLM({(): torch.zeros(len(VOCAB)).log_softmax(0)})
     post = tt.smc(lm, [], grammar(LARK).compile(VOCAB), "gcd", particles=4, max_new_tokens=4, seed=0)
     assert {tuple(ids) for ids in post.token_ids} == {(CALL, ord("x"), DONE, VOCAB.eos_token_id)}

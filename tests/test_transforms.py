@@ -39,7 +39,7 @@ QUERIES = {
     "log_marginal": lambda m, x: tt.log_marginal(m, x),
     "conditional": lambda m, x: tt.conditional(m, x, 1),
     "joint": lambda m, x: tt.conditional(m, x, (0, 2)),
-    "marginals": lambda m, x: torch.stack(list(tt.marginals(m, x).values()), 1),
+    "marginals": lambda m, x: torch.stack(list(tt.inference.marginals(m, x).values()), 1),
     "support": lambda m, x: tt.support(m, x).double(),
 }
 TOKENS = torch.tensor([[1, 2, -1, 3], [0, -1, 1, 2], [2, 2, 0, 4]])  # -1: marginalised

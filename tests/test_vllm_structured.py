@@ -137,7 +137,7 @@ def test_every_kind(asked, text):
 
 def test_a_kind_that_there_is_none_of_is_refused():
     for asked in (Asked("POEM", ""), Asked("JSON", "{")):
-        with pytest.raises(tt.UnsupportedConstraint):
+        with pytest.raises(tt.errors.UnsupportedConstraint):
             asked.constraint()
 
 
@@ -271,9 +271,9 @@ def test_an_engine_that_names_it_gets_grammars_with_budgets(vllm):
     grammar = begun(vllm, engine, params).result()
     assert grammar.accept_tokens("r", [letter(c) for c in '{"a":'])
     assert spelled(allowed(grammar)) == {b"%d" % digit for digit in range(10)}  # two tokens are left
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         begun(vllm, engine, params, prompt=62).result()  # two tokens are left of the context
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         begun(vllm, engine, params, written=6).result()  # the reasoning has left two of eight
 
 
@@ -299,7 +299,7 @@ def test_what_cannot_be_served_is_refused_with_the_reason(vllm, settings, messag
 
 
 def test_options_that_there_are_none_of_are_refused():
-    with pytest.raises(tt.UnsupportedConstraint, match="whitespace"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="whitespace"):
         plugin.settings(config({"colour": 1}))
 
 
@@ -329,7 +329,7 @@ def test_masks_are_rehearsed_once_a_text_has_begun(vllm, monkeypatch):
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), True, "1"])
 def test_seconds_of_rehearsals_are_a_number_from_0_on(seconds):
-    with pytest.raises(tt.UnsupportedConstraint, match="seconds"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="seconds"):
         plugin.settings(config({"rehearsal_seconds": seconds}))
 
 

@@ -65,7 +65,7 @@ def test_a_transpose_is_the_operator_of_the_same_weights():
 
 # ------------------------------------------------------------------------------------------------ resampling
 
-LM = tt.TableLM({(): logs(0.6, 0.4), (0,): logs(0.1, 0.9), (1,): logs(0.7, 0.3)})
+LM = tt.lm.TableLM({(): logs(0.6, 0.4), (0,): logs(0.1, 0.9), (1,): logs(0.7, 0.3)})
 FA = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2), (2, [0, 1], 3)], 0, 3, 2)
 NONSENSE = {
     "too few": lambda w, g, n: multinomial(w, g, n)[1:],
@@ -117,16 +117,18 @@ def test_a_scheme_of_ones_own_is_used_as_it_is(scheme):
 @pytest.mark.parametrize("proposal", ["gcd", "pgcd", "pgcd-mixture"])
 def test_a_draft_that_the_model_cannot_continue_has_failed(proposal):
     """After 0 the constraint wants a 2, to which the model gives zero."""
-    lm = tt.TableLM({(): logs(0.5, 0.5, 0, 0), (0,): logs(0, 0, 0, 1.0), (1,): logs(0, 0, 1.0, 0)})
+    lm = tt.lm.TableLM({(): logs(0.5, 0.5, 0, 0), (0,): logs(0, 0, 0, 1.0), (1,): logs(0, 0, 1.0, 0)})
     fa = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 2, 2)], 0, 2, 4)
     hmm = tt.HMM.random(2, 4, seed=0, dtype=torch.float64)
-    found = tt.speculative(lm, [], fa, hmm, proposal, particles=400, max_new_tokens=2, seed=0).posterior
+    found = tt.decoding.speculative(
+        lm, [], fa, hmm, proposal, particles=400, max_new_tokens=2, seed=0
+    ).posterior
     assert not found.failed
     assert abs(found.log_evidence - logs(0.5)) < 0.15
     assert {p.token_ids for p in found.particles if p.weight > 0} == {(1, 2)}
     assert all(p.log_weight == -INF for p in found.particles if p.token_ids != (1, 2))
-    never = tt.TableLM({(): logs(0, 0, 0.5, 0.5)})
-    failed = tt.speculative(never, [], fa, hmm, proposal, particles=4, max_new_tokens=2)
+    never = tt.lm.TableLM({(): logs(0, 0, 0.5, 0.5)})
+    failed = tt.decoding.speculative(never, [], fa, hmm, proposal, particles=4, max_new_tokens=2)
     assert failed.posterior.failed
     assert failed.posterior.log_evidence == -INF
     assert failed.passes_saved <= 0

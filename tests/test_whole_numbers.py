@@ -37,7 +37,7 @@ def smc(**settings):
 
 
 def speculative(**settings):
-    return run(tt.speculative, hmm=HMM, **{"particles": 2} | settings)
+    return run(tt.decoding.speculative, hmm=HMM, **{"particles": 2} | settings)
 
 
 COUNTS = {

@@ -188,8 +188,8 @@ def samplers():
     for proposal in ("gcd", "pgcd", "lcd", "awrs", "pgcd-mixture"):
         tt.smc(**given, proposal=proposal, particles=6, hmm=hmm, potential=lambda text: 1 + text.count("a"))
     smc.mcmc(**given, proposal="gcd", samples=4, burn_in=2)
-    tt.speculative(**given, hmm=hmm, particles=3)
-    tt.beam_search(**given, beams=3)
+    tt.decoding.speculative(**given, hmm=hmm, particles=3)
+    tt.decoding.beam_search(**given, beams=3)
 
 
 def queries_of_a_circuit():
@@ -199,7 +199,7 @@ def queries_of_a_circuit():
         given = {"n": 5} if model is hmm else {}
         tt.log_marginal(model, {1: 2}, **given)
         tt.conditional(model, {1: 2}, 3, **given)
-        tt.marginals(model, {1: 2}, **given)
+        tt.inference.marginals(model, {1: 2}, **given)
         tt.sample(model, 3, **given)
         tt.mpe(model, {1: 2}, **given)
 

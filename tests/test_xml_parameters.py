@@ -244,13 +244,13 @@ def test_masks_within_budgets_are_those_of_the_finite_automaton(style, schema, e
             token = dice.choice(other.nonzero().flatten().tolist())
             for query in queries:
                 query.advance(torch.tensor([token]))
-    with pytest.raises(tt.BudgetTooSmall):
+    with pytest.raises(tt.errors.BudgetTooSmall):
         tt.gcd(finite, least_of(lazy) - 1).start()
 
 
 def least_of(automaton):
     """The fewest tokens of an accepted sequence, EOS included."""
-    with pytest.raises(tt.BudgetTooSmall) as told:
+    with pytest.raises(tt.errors.BudgetTooSmall) as told:
         tt.gcd(automaton, 1).start()
     return told.value.needed
 

@@ -373,7 +373,7 @@ class ZooChain:
 
     def build(self, dtype=torch.float64):
         ends = [tuple(tensor(v) for v in vectors) for vectors in (self.initial, self.final)]
-        chain = tt.Chain(ends[0], self.left[0], self.inputs[0], self.right[0], ends[1])
+        chain = tt.circuits.Chain(ends[0], self.left[0], self.inputs[0], self.right[0], ends[1])
         return chain.map(lambda t: t.to(dtype))
 
 

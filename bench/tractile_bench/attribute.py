@@ -47,7 +47,7 @@ class Attribute:
     Examples
     --------
     >>> import math, torch, tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.5], dtype=torch.float64).log()})
     >>> attribute = Attribute(torch.tensor([0.0, math.log(0.2)], dtype=torch.float64))
     >>> post = tt.smc(attribute.on(lm), [], None, "gcd", max_new_tokens=3)
     >>> round(math.exp(post.log_evidence), 6)  # (½ · 1 + ½ · 0.2)³

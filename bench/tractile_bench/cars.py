@@ -62,7 +62,7 @@ class CARS:
     >>> import math, torch
     >>> import tractile as tt
     >>> from tractile_bench.rejection import rejection_sampling
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> rare = tt.Automaton.from_edges([(0, 1, 1), (1, 1, 2)], 0, [2], 2)  # token 1 twice: p = 0.04
     >>> cars = CARS()
     >>> found = rejection_sampling(lm, [], rare, samples=50, max_new_tokens=2, cars=cars)

@@ -41,7 +41,7 @@ def run_islands(
 
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> whole, parts = run_islands([Island("gcd", 4), Island("lm", 12)], lm=lm, prompt=[], fa=second, max_new_tokens=2)
     >>> len(whole.particles), round(parts[0].log_evidence, 4)  # log 0.2

@@ -34,7 +34,7 @@ class Rejection:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> found = rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
     >>> found.tries > 100, round(found.posterior.ess)
@@ -75,7 +75,7 @@ def rejection_sampling(
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> found = rejection_sampling(lm, [], second, samples=50, max_new_tokens=2, seed=0)
     >>> len(found.posterior.texts), 0.1 < found.acceptance_rate < 0.35  # it is 0.2

@@ -3,7 +3,7 @@
 The server listens on 127.0.0.1 alone. Every path begins with a random key, the headers Host and Origin must be those of the
 server, and requests that change anything must be JSON: another site in the same browser can neither guess the key nor send such
 requests.
-Bodies have at most a megabyte; constraints are built within :class:`~tractile.Limits`.
+Bodies have at most a megabyte; constraints are built within :class:`~tractile.constraints.Limits`.
 """
 
 from __future__ import annotations

@@ -34,12 +34,12 @@ class Limits:
 
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
-    >>> fa = tt.Limits(seconds=5).run(lambda: tt.constraints.regex("[ab]{2}").compile(vocab))
+    >>> fa = tt.constraints.Limits(seconds=5).run(lambda: tt.constraints.regex("[ab]{2}").compile(vocab))
     >>> fa.accepts_tokens([1, 2, 0])
     True
     >>> try:
-    ...     tt.Limits(work=1_000).run(lambda: tt.constraints.regex("(a|b)*a(a|b){12}"))
-    ... except tt.TooManyStates as error:
+    ...     tt.constraints.Limits(work=1_000).run(lambda: tt.constraints.regex("(a|b)*a(a|b){12}"))
+    ... except tt.errors.TooManyStates as error:
     ...     print(error)
     the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives
     """

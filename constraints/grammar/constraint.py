@@ -51,7 +51,8 @@ def grammar(
     those named by number. ``compile`` raises ``VocabularyMismatch`` if the vocabulary has no token of that text: special
     tokens get theirs by :meth:`~tractile.Vocabulary.with_special`. Other tokens that spell the text are allowed too.
 
-    A rule's text takes at most n tokens where the rule has ``[max_tokens=n]`` (see :meth:`~tractile.Constraint.tokens`).
+    A rule's text takes at most n tokens where the rule has ``[max_tokens=n]`` (see
+    :meth:`~tractile.constraints.Constraint.tokens`).
 
     Lark grammars accept what Lark's Earley parser with ``lexer="dynamic_complete"`` accepts: ignored terminals may stand
     between terminals, and terminals with lazy repeats end at their first match. All syntaxes need the extra

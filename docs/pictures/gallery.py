@@ -92,7 +92,7 @@ def curves() -> None:
     for seed, colour in enumerate((BLUE, GREEN, RED)):
         random = builders.RandomParameters(seed=seed)
         model = builders.regions(builders.random_regions(8), random.bernoulli(), random.rows, 4)
-        axes.plot(tt.em(model, data, epochs=15, pseudocount=0.1).log_likelihoods, color=colour)
+        axes.plot(tt.inference.em(model, data, epochs=15, pseudocount=0.1).log_likelihoods, color=colour)
     axes.set_xlabel("steps of EM")
     axes.set_ylabel("log-likelihood")
     save("learning", figure)

@@ -40,7 +40,7 @@ class Fit(NamedTuple, Generic[Model]):
     >>> import torch
     >>> import tractile as tt
     >>> coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
-    >>> fit = tt.em(coin, torch.tensor([[1, 1, 0]]))
+    >>> fit = tt.inference.em(coin, torch.tensor([[1, 1, 0]]))
     >>> fit.model.emission_probs
     tensor([[0.3333, 0.6667]])
     >>> [round(value, 4) for value in fit.log_likelihoods]
@@ -180,7 +180,7 @@ def em(
     >>> random = tt.circuits.builders.RandomParameters(seed=0)
     >>> start = tt.circuits.builders.cp([random.bernoulli()(v, 2) for v in range(3)], random.rows(2))
     >>> data = torch.tensor([[0, 0, 0], [1, 1, 1]]).repeat(50, 1)
-    >>> fit = tt.em(start, data, epochs=30)
+    >>> fit = tt.inference.em(start, data, epochs=30)
     >>> round(fit.log_likelihoods[0], 2), round(fit.log_likelihoods[-1], 2)  # nats a row; the best is log ½ = −0.69
     (-2.57, -0.69)
     """

@@ -328,7 +328,7 @@ def marginals(
     >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
     >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
     >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
-    >>> tt.marginals(hmm, [1, None, 0])[1].exp()  # the second day
+    >>> tt.inference.marginals(hmm, [1, None, 0])[1].exp()  # the second day
     tensor([[0.4715, 0.5285]], dtype=torch.float64)
     """
     known, variables = prepare(model, evidence, n)

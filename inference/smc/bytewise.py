@@ -42,7 +42,7 @@ class CharacterProposal(RowProposal):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.3, 0.2]).log()}, eos_token_id=2)
     >>> vocab, digit = tt.Vocabulary([b"a", b"7", b""], eos_token_id=2), [float(48 <= b < 58) for b in range(256)]
     >>> digits = tt.inference.smc.CharacterProposal(vocab, lambda text: [*digit, 1.0])
     >>> post = tt.smc(lm, [], None, digits, particles=8, max_new_tokens=3, seed=0)

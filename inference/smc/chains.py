@@ -31,7 +31,7 @@ class Draw:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> draw = tt.inference.smc.mcmc(lm, [], second, "gcd", samples=2, max_new_tokens=2, seed=0).draws[0][0]
     >>> draw.token_ids[1], len(draw.token_ids)
@@ -60,7 +60,7 @@ class Chains:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> chains = tt.inference.smc.mcmc(lm, [], second, "gcd", samples=40, max_new_tokens=2, seed=0, chains=2)
     >>> [len(draws) for draws in chains.draws], tuple(chains.trace.shape)

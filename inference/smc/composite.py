@@ -29,7 +29,7 @@ class EitherProposal(Proposal):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> both = tt.inference.smc.EitherProposal([tt.inference.smc.LMProposal(), tt.inference.smc.GCDProposal()], weights=[1, 3])
     >>> post = tt.smc(lm, [], second, both, particles=400, max_new_tokens=2, seed=0)

@@ -50,7 +50,7 @@ def mcmc(
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> chains = tt.inference.smc.mcmc(lm, [], second, "gcd", samples=40, max_new_tokens=2, seed=0, chains=2)
     >>> len(chains.draws), {draw.token_ids[1] for draw in chains.draws[0]}, chains.acceptance_rate
@@ -121,7 +121,7 @@ def resample_move(
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.inference.smc.resample_move(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, moves=2)
     >>> round(post.log_evidence, 4)  # log 0.2

@@ -51,7 +51,7 @@ class Particle:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> best = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0).particles[0]
     >>> best.token_ids[1], best.weight
@@ -86,7 +86,7 @@ class Posterior:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0)
     >>> len(post.texts), round(post.ess), round(post.log_evidence, 4)

@@ -39,7 +39,7 @@ class Potential(ABC):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> class Halves(tt.inference.smc.Potential):  # ½ for each token
     ...     def log_value(self, rows):
@@ -126,7 +126,7 @@ class PrefixPotential(Potential):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, "gcd", particles=4, max_new_tokens=2, seed=0, potential=tt.inference.smc.PrefixPotential())
     >>> round(post.log_evidence, 4)  # log 0.2
@@ -146,7 +146,7 @@ class LookaheadPotential(Potential):
     >>> import torch
     >>> import tractile as tt
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> phi = tt.inference.smc.LookaheadPotential()
     >>> post = tt.smc(lm, [], second, "gcd", coin, particles=4, max_new_tokens=2, seed=0, potential=phi)
@@ -177,7 +177,7 @@ class ConstraintPotential(Potential):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> allowed = tt.inference.smc.ConstraintPotential(second)
     >>> post = tt.smc(lm, [], None, "lm", particles=1000, max_new_tokens=2, seed=0, potential=allowed)

@@ -38,7 +38,7 @@ class Proposal(ABC):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> class Uniform(tt.inference.smc.Proposal):  # the allowed tokens, one as probable as another
     ...     needs = tt.inference.smc.GCDProposal().needs
@@ -167,7 +167,7 @@ class LMProposal(Local):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, tt.inference.smc.LMProposal(), particles=1000, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6; four in five particles die
@@ -188,7 +188,7 @@ class LCDProposal(Local):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, tt.inference.smc.LCDProposal(), particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2
@@ -207,7 +207,7 @@ class GCDProposal(Local):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, tt.inference.smc.GCDProposal(), particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2
@@ -230,7 +230,7 @@ class LookaheadProposal(Local):
     >>> import torch
     >>> import tractile as tt
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, tt.inference.smc.LookaheadProposal(), coin, particles=4, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 4)  # log 0.2
@@ -287,7 +287,7 @@ class MixtureProposal(Tabular):
     >>> import torch
     >>> import tractile as tt
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.tensor([[0.5, 0.5]]))
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> post = tt.smc(lm, [], second, tt.inference.smc.MixtureProposal(0.5), coin, particles=400, max_new_tokens=2, seed=0)
     >>> round(post.log_evidence, 1)  # log 0.2 = -1.6

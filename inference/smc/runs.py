@@ -36,7 +36,7 @@ class Runs:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> lm = tt.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
+    >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> posts = tt.smc(lm, prompts=[[]] * 5, fa=second, proposal="lm", particles=200, max_new_tokens=2, seed=0)
     >>> runs = tt.inference.smc.Runs(posts)

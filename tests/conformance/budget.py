@@ -99,15 +99,15 @@ def generate(query: tt.NextToken, budget: int, pick: Pick, rng: random.Random, e
 
 
 def minimum(fa: ConstraintAutomaton) -> int:
-    """The fewest tokens, EOS included, as :class:`tt.BudgetTooSmall` names them."""
+    """The fewest tokens, EOS included, as :class:`tt.errors.BudgetTooSmall` names them."""
     try:
         tt.gcd(fa, horizon=1).start(batch=1)
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         return error.needed
     return 1
 
 
-def finite(constraint: tt.Constraint) -> Nfa | None:
+def finite(constraint: tt.constraints.Constraint) -> Nfa | None:
     """The finite automaton of a constraint; None where it is large or accepts less than the constraint."""
     try:
         nfa = constraint.bytes_automaton.plain
@@ -190,7 +190,7 @@ def of_schema(
         count["runs"] += 1
         try:
             ids = generate(query, n, pick, rng, tokens.eos)
-        except tt.BudgetTooSmall as error:
+        except tt.errors.BudgetTooSmall as error:
             right = error.needed == fewest and n < fewest
             count["refused" if right else "wrongly refused"] += 1
             if not right:

@@ -8,7 +8,7 @@ from typing import Any
 
 import tractile as tt
 
-Make = Callable[[], tt.Constraint]
+Make = Callable[[], tt.constraints.Constraint]
 UPPER, LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
 WORDS = [f"{a}{b}{c}" for a in "bdfglmnprst" for b in "aeiou" for c in "bdglmnprst"]
 
@@ -109,7 +109,7 @@ def grammars() -> dict[str, Make]:
         "a grammar of empty loops": 'root ::= ("" | root ""){0,1000} ("a"*)*',
     }  # fmt: skip
     found: dict[str, Make] = {
-        name: lambda t=text: tt.grammar(t, syntax="gbnf") for name, text in texts.items()
+        name: lambda t=text: tt.constraints.grammar(t, syntax="gbnf") for name, text in texts.items()
     }
     optional = (
         " ".join(f"[x{i}]" for i in range(100)) + "\n" + "\n".join(f'x{i}: "{i}" start?' for i in range(100))
@@ -133,7 +133,8 @@ def grammars() -> dict[str, Make]:
         "templates without end": 'start: a{"x"}\na{x}: "y" | x a{b{x, x}}\nb{x, y}: x y',
     }  # fmt: skip
     return found | {
-        f"a grammar in Lark's format: {name}": lambda t=text: tt.grammar(t) for name, text in larks.items()
+        f"a grammar in Lark's format: {name}": lambda t=text: tt.constraints.grammar(t)
+        for name, text in larks.items()
     }
 
 
@@ -152,9 +153,11 @@ def calls() -> dict[str, Make]:
     keys = ", ".join(f"f{i} INTEGER REFERENCES t{i}(id)" for i in range(20))
     joined = "\n".join(f"CREATE TABLE t{i} (id INTEGER PRIMARY KEY, {keys});" for i in range(20))
     return {
-        "tools: three hundred of forty arguments": lambda: tt.function_calls(many),
-        "tools: thirty of hard patterns": lambda: tt.function_calls(hard),
-        "tools: five thousand names": lambda: tt.function_calls([tool(i, {}) for i in range(5_000)], parallel=(1, 64)),
-        "sql: three hundred tables": lambda: tt.sql({f"t{i}": [f"c{i}_{j}" for j in range(40)] for i in range(300)}),
-        "sql: joins of many keys": lambda: tt.sql(joined, columns="tables", max_tables=6),
+        "tools: three hundred of forty arguments": lambda: tt.constraints.function_calls(many),
+        "tools: thirty of hard patterns": lambda: tt.constraints.function_calls(hard),
+        "tools: five thousand names": lambda: tt.constraints.function_calls(
+            [tool(i, {}) for i in range(5_000)], parallel=(1, 64)
+        ),
+        "sql: three hundred tables": lambda: tt.constraints.sql({f"t{i}": [f"c{i}_{j}" for j in range(40)] for i in range(300)}),
+        "sql: joins of many keys": lambda: tt.constraints.sql(joined, columns="tables", max_tables=6),
     }  # fmt: skip

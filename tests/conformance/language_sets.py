@@ -23,7 +23,7 @@ class Source(NamedTuple):
     """One constraint: its name, how it is built, and texts that may be in its language."""
 
     name: str
-    build: Callable[[], tt.Constraint]
+    build: Callable[[], tt.constraints.Constraint]
     texts: list[str]
 
 
@@ -63,8 +63,8 @@ def of_tools(syntax: str) -> Iterator[Source]:
         for key, tool in known.items():
             gold = calls.get(key, [])[:3]
 
-            def build(tool: dict[str, Any] = tool) -> tt.Constraint:
-                return tt.function_calls([tool], syntax=syntax)  # type: ignore[arg-type]
+            def build(tool: dict[str, Any] = tool) -> tt.constraints.Constraint:
+                return tt.constraints.function_calls([tool], syntax=syntax)  # type: ignore[arg-type]
 
             try:
                 texts = [tools.rendered(tool, arguments, syntax) for arguments in gold]
@@ -79,7 +79,7 @@ def of_databases() -> Iterator[Source]:
         return
     for name, (schema, queries) in sql.databases(DATA / "spider").items():
         texts = [sql.normalised(query, schema["tables"]) for query in queries[:3]]
-        yield Source(f"database {name}", lambda schema=schema: tt.sql(schema), texts)
+        yield Source(f"database {name}", lambda schema=schema: tt.constraints.sql(schema), texts)
 
 
 def own() -> Iterator[Source]:
@@ -94,7 +94,9 @@ def own() -> Iterator[Source]:
         assert isinstance(arguments, dict)
         texts = [tools.rendered(tool, arguments, syntax)]
         yield Source(
-            f"tool {syntax}", lambda syntax=syntax: tt.function_calls([tools.WEATHER], syntax=syntax), texts
+            f"tool {syntax}",
+            lambda syntax=syntax: tt.constraints.function_calls([tools.WEATHER], syntax=syntax),
+            texts,
         )
 
 

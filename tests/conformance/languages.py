@@ -64,7 +64,7 @@ def probe(automaton: tt.Automaton, tokens: list[int], budget: int) -> str:
             query.advance([token])
         else:
             digest.update(query.bitmask()[0].numpy().astype("<i4").tobytes())
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         return f"needs {error.needed}"
     return digest.hexdigest()[:16] + end
 
@@ -89,7 +89,7 @@ def fewest(automaton: tt.Automaton) -> int:
     try:
         tt.gcd(automaton, 1).start()
         return 1
-    except tt.BudgetTooSmall as error:
+    except tt.errors.BudgetTooSmall as error:
         return error.needed or 1
 
 
@@ -110,14 +110,16 @@ def measured(
         constraint = source.build()
         if before and before["dfa"] and isinstance(constraint, LazyConstraint):
             recorded_dfa = Dfa.from_bytes(zlib.decompress(before["dfa"]))
-            row["difference"] = tt.difference(constraint_of(recorded_dfa), constraint, max_pairs=MAX_PAIRS)
+            row["difference"] = tt.constraints.difference(
+                constraint_of(recorded_dfa), constraint, max_pairs=MAX_PAIRS
+            )
         else:
             row["states"] = constraint.bytes_automaton.num_states
             row["seconds"] = time.process_time() - begin
             try:
                 dfa = canonical(constraint)
                 row |= {"fingerprint": dfa.fingerprint, "dfa": zlib.compress(dfa.to_bytes(), 1)}
-            except tt.TooManyStates:
+            except tt.errors.TooManyStates:
                 row["fingerprint"] = "too large"
         automaton = constraint.compile(vocab)
         if not recorded:
@@ -165,7 +167,9 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
             lines.append(f"not compared: {before['fingerprint'][:9]} → {after['fingerprint'][:9]}")
         else:
             both = [Dfa.from_bytes(zlib.decompress(row["dfa"])) for row in (before, after)]
-            lines += how_they_differ(tt.difference(*map(constraint_of, both), max_pairs=1_000_000))
+            lines += how_they_differ(
+                tt.constraints.difference(*map(constraint_of, both), max_pairs=1_000_000)
+            )
     masks = [
         (tokens, budget, was, now)
         for (tokens, budget, was), (_, _, now) in zip(

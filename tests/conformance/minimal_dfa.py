@@ -50,7 +50,7 @@ class Dfa:
         return Dfa(int(states), rows, np.frombuffer(file.read(), "<i4").astype(np.int64))
 
 
-def canonical(constraint: tt.Constraint, limit: int = MAX_STATES) -> Dfa:
+def canonical(constraint: tt.constraints.Constraint, limit: int = MAX_STATES) -> Dfa:
     """The minimal automaton of a constraint. Raises ``TooManyStates`` beyond ``limit`` states."""
     small = minimize(determinize(constraint.bytes_automaton, limit), limit)
     edges = small.edges[np.lexsort((small.edges[:, 1], small.edges[:, 0]))]
@@ -81,7 +81,7 @@ def canonical(constraint: tt.Constraint, limit: int = MAX_STATES) -> Dfa:
     return Dfa(small.num_states, edges, np.sort(number[small.accept]))
 
 
-def constraint_of(dfa: Dfa) -> tt.Constraint:
+def constraint_of(dfa: Dfa) -> tt.constraints.Constraint:
     """The constraint of an automaton's language."""
     start = np.arange(min(dfa.num_states, 1))
-    return tt.Constraint(Nfa(dfa.num_states, dfa.edges, NO_EPSILONS, start, dfa.accept))
+    return tt.constraints.Constraint(Nfa(dfa.num_states, dfa.edges, NO_EPSILONS, start, dfa.accept))

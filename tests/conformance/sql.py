@@ -1,7 +1,7 @@
-"""Are Spider's gold queries in the language of `tt.sql`, and how large are its automata?
+"""Are Spider's gold queries in the language of `tt.constraints.sql`, and how large are its automata?
 
-For every database one automaton; each gold query is brought to the form that `tt.sql` writes (`tractile_bench.sql_form`), and
-put to it.
+For every database one automaton; each gold query is brought to the form that `tt.constraints.sql` writes
+(`tractile_bench.sql_form`), and put to it.
 
 Columns: databases, states and edges of the byte automaton (median and largest), states and edges over tokens for one
 vocabulary, gold queries and the share of them accepted. The paper's Table 5 has one automaton for all of Spider: 7,999
@@ -63,13 +63,13 @@ def sizes(automata: list[tuple[int, int]]) -> str:
     )
 
 
-def determinised(constraints: list[tt.Constraint], limit: int) -> str:
+def determinised(constraints: list[tt.constraints.Constraint], limit: int) -> str:
     """States over bytes as they are and as DFAs."""
     found = []
     for constraint in constraints:
         try:
             states = f"{determinize(constraint.nfa, limit).num_states:,}"
-        except tt.TooManyStates:
+        except tt.errors.TooManyStates:
             states = f"over {limit:,}"
         found.append(f"{constraint.nfa.num_states:,} → {states}")
     return "; ".join(found)
@@ -94,7 +94,7 @@ def main() -> None:
         sets = dict(list(databases(SHARED / "data/spider").items())[: options.limit])
     elif not options.smoke:
         print(f"skipped: no {SHARED / 'data/spider'}")
-    built: list[tt.Constraint] = []
+    built: list[tt.constraints.Constraint] = []
     times: list[float] = []
     refused: Counter[str] = Counter()
     failures = []
@@ -103,7 +103,7 @@ def main() -> None:
         asked += len(queries)
         begin = time.process_time()
         try:
-            constraint = tt.sql(schema, columns=options.columns, max_depth=options.depth)
+            constraint = tt.constraints.sql(schema, columns=options.columns, max_depth=options.depth)
         except tt.TractileError as error:
             refused[f"{type(error).__name__}: {error}"] += 1
             continue

@@ -56,7 +56,7 @@ def test_a_differing_text_is_found_on_each_side_and_judged(differences, first, s
     ours, theirs = json_schema(first), json_schema(second)
     row = {"id": "case", "schema": first}
     found = differences.compare(row, "other", lambda _: engine_of(differences, theirs), 5_000)
-    exact = tt.difference(ours, theirs)
+    exact = tt.constraints.difference(ours, theirs)
     for by, text in (("tractile", exact.only_first), ("other", exact.only_second)):
         some = [each for each in found if each.accepted_by == by]
         assert bool(some) == (text is not None)

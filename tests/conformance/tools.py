@@ -230,7 +230,7 @@ class Row:
 def measure(calls: Iterator[Call], syntax: str, limit: int | None) -> Row:
     """Compile every distinct tool, and ask for every gold call."""
     row = Row()
-    compiled: dict[str, tt.Constraint | str] = {}
+    compiled: dict[str, tt.constraints.Constraint | str] = {}
     for tool, arguments in calls:
         key = json.dumps(tool)
         if key not in compiled:
@@ -239,7 +239,7 @@ def measure(calls: Iterator[Call], syntax: str, limit: int | None) -> Row:
             row.tools += 1
             begin = time.process_time()
             try:
-                compiled[key] = tt.function_calls([tool], syntax=syntax, references=REFERENCES)
+                compiled[key] = tt.constraints.function_calls([tool], syntax=syntax, references=REFERENCES)
                 assert not compiled[key].bytes_automaton.is_empty
                 row.times.append(time.process_time() - begin)
             except tt.TractileError as error:

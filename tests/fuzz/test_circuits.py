@@ -155,11 +155,11 @@ def ask(case, evidence, weights, seed, tolerance=1e-9):
         assert_log_close(tt.log_marginal(circuit, evidence, semiring=semiring), log(mass), tolerance)
     assert tt.support(circuit, evidence).tolist() == (mass > 0).tolist()
     if not (mass > 0).all():
-        for query in (tt.marginals, tt.mpe, tt.sample):
+        for query in (tt.inference.marginals, tt.mpe, tt.sample):
             with pytest.raises(EvidenceError, match="probability zero"):
                 query(circuit, evidence=evidence)
         return
-    for i, found in enumerate(tt.marginals(circuit, evidence).values()):
+    for i, found in enumerate(tt.inference.marginals(circuit, evidence).values()):
         expected = table.sum(tuple(a for a in axes if a != i + 1)) / mass[:, None]
         assert_log_close(found, log(expected), tolerance)
     v = list(sizes)[seed % len(sizes)]

@@ -96,8 +96,8 @@ def parses(parser, word: str) -> bool:
 def test_lark_grammars_against_lark(text, words):
     parser = lark_parser(text)
     try:
-        constraint = tt.grammar(text, on_narrowed="ignore")
-    except tt.EmptyLanguage:
+        constraint = tt.constraints.grammar(text, on_narrowed="ignore")
+    except tt.errors.EmptyLanguage:
         assert parser is None or not any(parses(parser, word) for word in words), text
         return
     except tt.TractileError:
@@ -124,7 +124,7 @@ def test_lazy_lark_grammars_against_lark(text, words, rng):
     parser = lark_parser(text)
     try:
         automaton, narrowed = lazy_grammar(text)
-    except tt.EmptyLanguage:
+    except tt.errors.EmptyLanguage:
         assert parser is None or not any(parses(parser, word) for word in words), text
         return
     except tt.TractileError:
@@ -263,8 +263,8 @@ def test_bnf_grammars_against_a_recogniser(syntax, rules, words):
     text = "\n".join(f"r{i} {sign} {write(rule)}{end}" for i, rule in enumerate(rules))
     accepts = recogniser(rules)
     try:
-        constraint = tt.grammar(text, syntax=syntax, start="r0", on_narrowed="ignore")
-    except tt.EmptyLanguage:
+        constraint = tt.constraints.grammar(text, syntax=syntax, start="r0", on_narrowed="ignore")
+    except tt.errors.EmptyLanguage:
         assert not any(map(accepts, words)), text
         return
     except tt.TractileError:
@@ -287,7 +287,7 @@ def test_lazy_bnf_grammars_against_a_recogniser(syntax, rules, words, rng):
     accepts = recogniser(rules)
     try:
         automaton, narrowed = lazy_grammar(text, syntax=syntax, start="r0")
-    except tt.EmptyLanguage:
+    except tt.errors.EmptyLanguage:
         assert not any(map(accepts, words)), text
         return
     except tt.TractileError:
@@ -313,7 +313,7 @@ def test_walks_from_the_least_budget_on_end_in_time(rules, pieces, more, rng):
     words = list(dict.fromkeys(words))
     vocab = tt.Vocabulary([*words, None], eos_token_id=len(words))
     try:
-        constraint = tt.grammar(text, syntax="gbnf", start="r0", on_narrowed="ignore")
+        constraint = tt.constraints.grammar(text, syntax="gbnf", start="r0", on_narrowed="ignore")
         automaton = constraint.compile(vocab)
     except tt.TractileError:
         return
@@ -332,6 +332,6 @@ def test_walks_from_the_least_budget_on_end_in_time(rules, pieces, more, rng):
                 break
             written += words[token]
         assert token == vocab.eos_token_id, (text, pieces, written)
-    except tt.TooManyStates:  # an ambiguous text
+    except tt.errors.TooManyStates:  # an ambiguous text
         return
     assert constraint.accepts(written.decode()), (text, pieces, written)

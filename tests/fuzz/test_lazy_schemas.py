@@ -20,7 +20,7 @@ from tractile.constraints.automata.lazy import Numbered, explore
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy import lazy_schema
 
-REFUSED = (tt.UnsupportedConstraint, tt.TooManyStates)
+REFUSED = (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates)
 DOUBTFUL = (b"0000-", b":60")
 """Dates and times that ``jsonschema`` reads otherwise than RFC 3339."""
 
@@ -173,7 +173,7 @@ def test_languages_are_those_of_the_materialised_automaton(document, whitespace,
         found = minimize(explore(made(document, whitespace, "declared", plain)[0], 2_000))
     except REFUSED:
         return
-    new = tt.Constraint(found, ())
+    new = tt.constraints.Constraint(found, ())
     assert (old & ~new).is_empty()
     assert (new & ~old).is_empty()
 
@@ -227,5 +227,5 @@ def test_texts_drawn_from_masks_end_in_time(document, seed, whitespace):
             assert constraint.accepts(text), text
             if not any(each in text for each in DOUBTFUL):
                 assert verdict(validator, json.loads(text)) is not False, text
-    except (*REFUSED, tt.EmptyLanguage):
+    except (*REFUSED, tt.errors.EmptyLanguage):
         return

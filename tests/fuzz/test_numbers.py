@@ -10,7 +10,12 @@ from random_schemas import documents
 
 import tractile as tt
 
-REFUSED = (tt.UnsupportedConstraint, tt.TooManyStates, tt.EmptyLanguage, tt.BudgetTooSmall)
+REFUSED = (
+    tt.errors.UnsupportedConstraint,
+    tt.errors.TooManyStates,
+    tt.errors.EmptyLanguage,
+    tt.errors.BudgetTooSmall,
+)
 BYTES = [bytes([b]) for b in range(256)]
 VOCAB = tt.Vocabulary([*BYTES, None], eos_token_id=256)
 DISTINCT = tt.constraints.json_schema({"type": "array", "uniqueItems": True}, whitespace="none")

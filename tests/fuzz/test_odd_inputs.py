@@ -92,7 +92,7 @@ def circuit():
 
 MODELS = {"circuit": (circuit(), {}), "hmm": (tt.HMM.random(2, 3, seed=0), {"n": 2})}
 QUERIES = {
-    "log_marginal": tt.log_marginal, "marginals": tt.marginals, "mpe": tt.mpe, "support": tt.support,
+    "log_marginal": tt.log_marginal, "marginals": tt.inference.marginals, "mpe": tt.mpe, "support": tt.support,
     "sample": lambda model, evidence, **size: tt.sample(model, 2, evidence, **size),
     "count": tt.count,
 }  # fmt: skip

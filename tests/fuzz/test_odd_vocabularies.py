@@ -54,7 +54,7 @@ def check(constraint, vocab, accepts, horizon):
         automaton = constraint.compile(vocab)
         query = tt.gcd(automaton, horizon)
         query.start()
-    except (tt.EmptyLanguage, tt.BudgetTooSmall):
+    except (tt.errors.EmptyLanguage, tt.errors.BudgetTooSmall):
         assert not expected
         return
     assert expected

@@ -44,7 +44,7 @@ def test_masks_are_what_enumeration_says(expression, vocab, limits, horizon):
         fa = expression.constraint().compile(vocab)
         query = tt.gcd(fa, horizon)
         query.start()
-    except (tt.EmptyLanguage, tt.BudgetTooSmall):
+    except (tt.errors.EmptyLanguage, tt.errors.BudgetTooSmall):
         assert not sequences
         return
     assert sequences

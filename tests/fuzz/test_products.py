@@ -105,7 +105,7 @@ def test_chains_are_the_enumeration(data, seed):
     oracle.assert_log_close(tt.log_marginal(chain, evidence, n=n), oracle.log(total.sum(axes)))
     if not (total.sum(axes) > 0).all():
         return
-    for v, table in tt.marginals(chain, evidence, n=n).items():
+    for v, table in tt.inference.marginals(chain, evidence, n=n).items():
         expected = total.sum(tuple(a for a in axes if a != v + 1)) / total.sum(axes)[:, None]
         oracle.assert_log_close(table, oracle.log(expected))
     best = np.stack([oracle.weigh(model.best(n), weights, row) for row in range(len(total))])

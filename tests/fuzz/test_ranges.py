@@ -76,7 +76,7 @@ def test_states_that_differ_by_any_factor(case):
     with np.errstate(invalid="ignore"):
         found = [recursion(hmm, text) for text in x.tolist()]
     total = np.array([one[0] for one in found])
-    chain = tt.Chain(
+    chain = tt.circuits.Chain(
         (hmm.initial_probs,),
         Identity(hmm.hidden),
         Categorical(hmm.emission_probs),
@@ -102,7 +102,7 @@ def test_states_that_differ_by_any_factor(case):
     query.resume(x)
     assert_log_close(query.scores(), ahead, tolerance)
     assert_log_close(tt.conditional(hmm, opened, n), ahead, tolerance)
-    assert_log_close(tt.marginals(hmm, opened)[n], ahead, tolerance)
+    assert_log_close(tt.inference.marginals(hmm, opened)[n], ahead, tolerance)
     posterior = np.stack([one[2] for one in found])
     np.testing.assert_allclose(distill.posteriors(hmm, x), posterior, rtol=2e-3, atol=1e-4)
     for counts in (

@@ -86,7 +86,7 @@ def tried(pattern: str, flags: int = 0):
     """The constraint; None where it is refused by a typed error."""
     try:
         return regex(pattern, flags)
-    except (tt.UnsupportedConstraint, tt.TooManyStates):
+    except (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates):
         return None
 
 

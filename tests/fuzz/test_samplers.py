@@ -78,7 +78,7 @@ def cases(draw, most_tokens=4, longest=4, zeros=True):
     assume(fsa.finishes(frozenset([0]), budget))
     if kind == "t":
         contexts = [()] + [(t,) for t in range(vocab)]
-        lm = tt.TableLM({c: distribution(rng, vocab, zeros).log() for c in contexts}, eos, Spelling)
+        lm = tt.lm.TableLM({c: distribution(rng, vocab, zeros).log() for c in contexts}, eos, Spelling)
     else:
         rows = [distribution(rng, 2, False) for _ in range(3)]
         emission = torch.stack([distribution(rng, vocab, zeros) for _ in range(2)])
@@ -95,7 +95,7 @@ def cases(draw, most_tokens=4, longest=4, zeros=True):
 
 def _ever(lm, token, vocab):
     """Whether the language model ever gives the token a positive probability."""
-    if isinstance(lm, tt.TableLM):
+    if isinstance(lm, tt.lm.TableLM):
         return any(float(row[token]) > -math.inf for row in lm._table.values())
     return bool((lm._emission[:, token] > 0).any())
 

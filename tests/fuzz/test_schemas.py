@@ -82,7 +82,7 @@ def built(document, **options):
     """The constraint, ``None`` where it is refused by name."""
     try:
         return tt.constraints.json_schema(document, **{"max_depth": DEPTH, **options})
-    except (tt.UnsupportedConstraint, tt.TooManyStates):
+    except (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates):
         return None
 
 

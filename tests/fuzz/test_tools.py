@@ -393,7 +393,9 @@ def specifications(draw):
 def test_what_is_accepted_is_a_valid_call_and_valid_calls_are_accepted(data):
     drawn, syntax, whitespace, parallel = data.draw(specifications())
     spelled = [tool for _, _, tool in drawn]
-    constraint = tt.function_calls(spelled, syntax=syntax, whitespace=whitespace, parallel=parallel)
+    constraint = tt.constraints.function_calls(
+        spelled, syntax=syntax, whitespace=whitespace, parallel=parallel
+    )
     adapt = with_lists if syntax == "python" else lambda schema: schema
     known = {name: (PYTHON if syntax == "python" else DRAFT)(adapt(plain)) for name, plain, _ in drawn}
     for _ in range(2):
@@ -430,4 +432,6 @@ def test_errors_are_typed(data):
     drawn, syntax, whitespace, parallel = data.draw(specifications())
     spelled = data.draw(broken([tool for _, _, tool in drawn]))
     with contextlib.suppress(tt.TractileError):
-        tt.function_calls(spelled, syntax=syntax, whitespace=whitespace, parallel=parallel).accepts("f()")
+        tt.constraints.function_calls(
+            spelled, syntax=syntax, whitespace=whitespace, parallel=parallel
+        ).accepts("f()")

@@ -10,7 +10,7 @@ from random_schemas import documents, instances
 import tractile as tt
 from tractile.constraints import structural_tag
 
-REFUSED = (tt.UnsupportedConstraint, tt.TooManyStates)
+REFUSED = (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates)
 KINDS = {
     str: "string",
     bool: "boolean",

@@ -1,4 +1,6 @@
-"""Calls as values, ``{"name": …, "arguments": {…}}``, and as text in the syntaxes of :func:`tractile.function_calls`."""
+"""Calls as values, ``{"name": …, "arguments": {…}}``, and as text in the syntaxes of
+:func:`tractile.constraints.function_calls`.
+"""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ class FunctionCalling(Task):
 
     ``calls``: "either": a well-formed answer is one call or a list of several; "one": one call, and questions that ask for
     several are left out; "list": always a list. ``order`` of the arguments and ``syntax`` are as in
-    :func:`tractile.function_calls`. ``candidates``: the least number of tools offered with a question, if the data set offers
-    no choice (Seal-Tools). An argument that may be left out is left out of the reference.
+    :func:`tractile.constraints.function_calls`. ``candidates``: the least number of tools offered with a question, if the
+    data set offers no choice (Seal-Tools). An argument that may be left out is left out of the reference.
 
     Scores: "accuracy", all calls right (name and arguments, in any order; strings exactly, numbers as numbers, any of
     BFCL's accepted values); "lenient", the same with strings compared as BFCL does; "satisfied", calls of functions that

@@ -121,7 +121,7 @@ def ngram_guide(
     >>> import tractile as tt
     >>> from tractile_bench.guides import ngram_guide
     >>> rows = {(): torch.tensor([0.5, 0.3, 0.2]).log(), (1,): torch.tensor([0.8, 0.0, 0.2]).log()}  # no 1 after a 1
-    >>> hmm = ngram_guide(tt.TableLM(rows, eos_token_id=2), [[]], max_new_tokens=8, order=2)
+    >>> hmm = ngram_guide(tt.lm.TableLM(rows, eos_token_id=2), [[]], max_new_tokens=8, order=2)
     >>> [round(p, 2) for p in hmm.log_prob([[1, 0], [1, 1]]).exp().tolist()]  # of the model: 0.3 · 0.8 and 0
     [0.25, 0.0]
     """

@@ -1,4 +1,4 @@
-"""Convert SQL queries to the canonical form that :func:`tractile.sql` writes:
+"""Convert SQL queries to the canonical form that :func:`tractile.constraints.sql` writes:
 
 keywords and functions in capitals, identifiers as the database spells them, aliases T1, T2, … by appearance,
 strings in single quotes, one space between tokens, none inside parentheses or before commas, no `;` at the end;

@@ -36,11 +36,12 @@ ARCHIVES = ("databases*.tar", "databases*.tar.gz", "databases*.tar.zst")
 class Spider(Task):
     """Spider: answer questions about databases by SQL queries.
 
-    The reference is the gold query in the form that :func:`tractile.sql` writes. ``data``: a folder with
+    The reference is the gold query in the form that :func:`tractile.constraints.sql` writes. ``data``: a folder with
     ``train_spider.json``, ``dev.json`` and ``tables.json``, and the databases as ``database/NAME/NAME.sqlite`` or packed in
     ``databases*.tar[.gz|.zst]``; these are unpacked into ``cache``, or a temporary folder. "test" is the development split;
     questions whose database is missing are left out there. ``columns``, ``max_tables`` and ``max_depth`` are as in
-    :func:`tractile.sql`. A query that takes more than ``max_steps`` instructions of SQLite's machine counts as failed.
+    :func:`tractile.constraints.sql`. A query that takes more than ``max_steps`` instructions of SQLite's
+    machine counts as failed.
 
     Scores: ``execution``: returns the result of the gold query, up to the order of columns, and of rows unless the gold query
     has ORDER BY (DISTINCT counts); ``exact``: equals the gold query in canonical form; ``satisfied``: satisfies the constraint;

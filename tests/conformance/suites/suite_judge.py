@@ -82,7 +82,7 @@ def as_gbnf(printed: str) -> str:
     return re.sub(r"(?<!\\)((?:\\\\)*)\\0", r"\1\\x00", text)
 
 
-def build(case: Case) -> tt.Constraint:
+def build(case: Case) -> tt.constraints.Constraint:
     """The constraint of a case, with Tractile's own bounds on depths and lengths."""
     spec, options, kind = case["spec"], case["options"], case["kind"]
     if kind == "json_schema":
@@ -93,10 +93,10 @@ def build(case: Case) -> tt.Constraint:
         return tt.constraints.regex(spec)
     if kind == "gbnf":
         spec = as_gbnf(spec) if case["suite"] == "xgrammar, printed" else spec
-        return tt.grammar(spec, syntax="gbnf", start=options.get("root_rule_name"))
+        return tt.constraints.grammar(spec, syntax="gbnf", start=options.get("root_rule_name"))
     if options.get("tokenizer_info") or options.get("named_grammars"):
         raise NotAsked("named grammars, special tokens")
-    return tt.grammar(spec)
+    return tt.constraints.grammar(spec)
 
 
 def related(case: Case) -> str:
@@ -121,7 +121,7 @@ def hidden(case: Case) -> str:
     if case["text"] == "log_likelihood":
         answer = tt.log_marginal(model, evidence)[0] + most.sum()
     elif case["text"] == "posterior":
-        found = tt.marginals(model, evidence)
+        found = tt.inference.marginals(model, evidence)
         answer = torch.stack([found[step][0] for step in range(len(scores))]).exp()
     else:
         answer = tt.mpe(model, evidence)[1][0] + most.sum()
