@@ -27,12 +27,16 @@ from ..constraints import Constraint, Limits, Vocabulary
 from ..errors import UnsupportedConstraint
 from ..inference.next_token.gcd import gcd
 from .grammar_rows import HORIZON, GrammarRow, Tables
-from .vllm.interface import interface
 
-MODULE = "transformers.generation.continuous_batching.cb_logits_processors"
+try:
+    from transformers.generation.continuous_batching import cb_logits_processors
+
+    _Processor: Any = cb_logits_processors.ContinuousBatchingLogitsProcessor
+except ImportError:  # not installed: adapters can be imported and tested without it
+    _Processor = object
+
 KEYWORD = "tractile"
 MOST_ROWS = 4096  # requests whose rows are kept; a dropped row is rebuilt by replaying its tokens
-_Processor: Any = interface(MODULE, "ContinuousBatchingLogitsProcessor")
 
 
 @final

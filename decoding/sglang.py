@@ -10,7 +10,6 @@ budget of the request suffices for both. Constraints are compiled in a thread be
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Self
@@ -22,12 +21,14 @@ from torch import Tensor
 from ..constraints import Vocabulary
 from ..errors import TractileError, UnsupportedConstraint
 from .grammar_rows import GrammarRow, Grammars
-from .vllm.interface import interface
+
+try:
+    from sglang.srt.constrained.base_grammar_backend import BaseGrammarBackend as _Backend
+    from sglang.srt.constrained.base_grammar_backend import BaseGrammarObject as _Grammar
+except ImportError:  # not installed: adapters can be imported and tested without it
+    _Backend = _Grammar = object
 
 NAME = "tractile"
-MODULE = "sglang.srt.constrained.base_grammar_backend"
-_Grammar: Any = interface(MODULE, "BaseGrammarObject")
-_Backend: Any = interface(MODULE, "BaseGrammarBackend")
 KINDS = {
     "json": "json_schema",
     "regex": "regex",
@@ -192,7 +193,9 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
 
 def invalid(error: TractileError) -> Any:
     """Make SGLang's ``InvalidGrammarObject``, which refuses a request with an error message."""
-    return importlib.import_module(MODULE).InvalidGrammarObject(str(error))
+    from sglang.srt.constrained.base_grammar_backend import InvalidGrammarObject
+
+    return InvalidGrammarObject(str(error))
 
 
 def make_backend(
@@ -202,8 +205,9 @@ def make_backend(
     ends = {eos_token_ids} if isinstance(eos_token_ids, int) else set(eos_token_ids or ())
     think_end, parser = None, getattr(server_args, "reasoning_parser", None)
     if parser:
-        reading = importlib.import_module("sglang.srt.parser.reasoning_parser")
-        found = reading.ReasoningParser(model_type=parser, stream_reasoning=False, tokenizer=tokenizer)
+        from sglang.srt.parser.reasoning_parser import ReasoningParser
+
+        found = ReasoningParser(model_type=parser, stream_reasoning=False, tokenizer=tokenizer)
         think_end = found.detector.think_end_token
     tight = getattr(server_args, "constrained_json_disable_any_whitespace", False)
     return SGLangBackend(tokenizer, ends, think_end, {"whitespace": "none" if tight else "flexible"})
@@ -218,10 +222,13 @@ def follow_budget(original: Callable[..., Any], manager: Any, req: Any) -> Any:
 
 def register() -> None:
     """Register the back end as ``--grammar-backend tractile``; the entry point ``sglang.srt.plugins``."""
-    importlib.import_module(MODULE).register_grammar_backend(NAME, make_backend)
-    choices = importlib.import_module("sglang.srt.server_args")
-    if NAME not in importlib.import_module("sglang.srt.arg_groups.choices").GRAMMAR_BACKEND_CHOICES:
-        choices.add_grammar_backend_choices([NAME])
-    hooks = importlib.import_module("sglang.srt.plugins.hook_registry")
+    from sglang.srt.arg_groups.choices import GRAMMAR_BACKEND_CHOICES
+    from sglang.srt.constrained.base_grammar_backend import register_grammar_backend
+    from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+    from sglang.srt.server_args import add_grammar_backend_choices
+
+    register_grammar_backend(NAME, make_backend)
+    if NAME not in GRAMMAR_BACKEND_CHOICES:
+        add_grammar_backend_choices([NAME])
     target = "sglang.srt.constrained.grammar_manager.GrammarManager.process_req_with_grammar"
-    hooks.HookRegistry.register(target, follow_budget, hooks.HookType.AROUND)
+    HookRegistry.register(target, follow_budget, HookType.AROUND)

@@ -14,7 +14,10 @@ from tractile.decoding import continuous
 from tractile.decoding.continuous import ContinuousConstraints, ContinuousRequest
 from tractile.embedded import load_lm
 
-pytest.importorskip(continuous.MODULE, reason="transformers has no continuous batching before 5.0")
+pytest.importorskip(
+    "transformers.generation.continuous_batching.cb_logits_processors",
+    reason="transformers has no continuous batching before 5.0",
+)
 MODEL, TOKENIZER = load_lm()
 EOS = TOKENIZER.eos_token_id
 NAMES = regex(r" [A-Z][a-z]+( and [A-Z][a-z]+)*\.")

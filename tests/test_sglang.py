@@ -22,7 +22,7 @@ SCHEMA = json.dumps({"type": "object", "properties": {"a": {"type": "string"}}, 
 def imitation(monkeypatch):
     """Modules of SGLang with what :func:`register` and the back end look up."""
     registered, hooked = {}, []
-    base = ModuleType(sglang.MODULE)
+    base = ModuleType("sglang.srt.constrained.base_grammar_backend")
     base.register_grammar_backend = registered.__setitem__
     base.InvalidGrammarObject = lambda message: SimpleNamespace(error_message=message)
     arguments = ModuleType("sglang.srt.server_args")

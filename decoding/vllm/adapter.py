@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import OrderedDict
 from pathlib import Path
 from threading import RLock
@@ -81,7 +80,9 @@ class Adapter:
                     f"{cls.__name__}: say tokenizer = … in the class, the folder of the model's tokenizer"
                 )
             if isinstance(tokenizer, str | Path):
-                tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(tokenizer)
+                from transformers import AutoTokenizer
+
+                tokenizer = AutoTokenizer.from_pretrained(tokenizer)
             cls._vocabulary = Vocabulary.from_tokenizer(tokenizer)
         return cls._vocabulary
 

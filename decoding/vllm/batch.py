@@ -28,13 +28,17 @@ from ...inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ...inference.next_token.protocol import NextTokenQuery
 from ..constrained_rows import ConstrainedRows
 from ..request import ConstraintRequest
-from .interface import budget_of
 
 logger = logging.getLogger(__name__)
 MOST_GROUPS = (
     8  # groups under one constraint (requests that began at different times); more are merged into one
 )
 MOST_QUERIES = 8  # queries cached for later requests; requests that wait or run hold their own reference
+
+
+def budget_of(max_tokens: int, prompt: int, max_model_len: int) -> int:
+    """Return the most tokens of a request's output: ``max_tokens``, or what the prompt leaves of the model's context."""
+    return min(max_tokens, max_model_len - prompt)
 
 
 @dataclass(eq=False)

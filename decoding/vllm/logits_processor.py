@@ -33,9 +33,11 @@ from torch import Tensor
 from ..request import read_request
 from .adapter import Adapter
 from .batch import Request
-from .interface import interface
 
-_Base: Any = interface("vllm.v1.sample.logits_processor", "LogitsProcessor")
+try:
+    from vllm.v1.sample.logits_processor import LogitsProcessor as _Base
+except ImportError:  # not installed: adapters can be imported and tested without it
+    _Base = object
 UNLIMITED = 1 << 31  # tokens of the context if there is no engine configuration
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import importlib
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NamedTuple
@@ -32,7 +31,7 @@ from ...errors import TractileError, UnsupportedConstraint
 from ..grammar_rows import GrammarRow
 from ..rehearsal import SECONDS, Rehearsals
 from ..request import ARGUMENT
-from .interface import budget_of
+from .batch import budget_of
 from .preparation import hold, release
 from .structured_output import Asked, TractileBackend, grammars_of
 
@@ -45,19 +44,24 @@ REHEARSALS = Rehearsals()
 
 def register() -> None:
     """Wrap the methods of vLLM that read structured output; a second call does nothing."""
-    wrap("vllm.v1.engine.input_processor", "InputProcessor.__init__", choose)
-    wrap("vllm.sampling_params", "SamplingParams._validate_structured_outputs", admit)
-    wrap("vllm.v1.engine.async_llm", "AsyncLLM.add_request", check_aside)
-    wrap("vllm.v1.structured_output", "StructuredOutputManager.__init__", provide)
-    wrap("vllm.v1.structured_output", "StructuredOutputManager.grammar_init", begin)
-    wrap("vllm.v1.engine.core", "EngineCore.preprocess_add_request", hold)
-    wrap("vllm.v1.core.sched.scheduler", "Scheduler._handle_blocked_waiting_request", release)
+    from vllm.sampling_params import SamplingParams
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.engine.core import EngineCore
+    from vllm.v1.engine.input_processor import InputProcessor
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    wrap(InputProcessor, "__init__", choose)
+    wrap(SamplingParams, "_validate_structured_outputs", admit)
+    wrap(AsyncLLM, "add_request", check_aside)
+    wrap(StructuredOutputManager, "__init__", provide)
+    wrap(StructuredOutputManager, "grammar_init", begin)
+    wrap(EngineCore, "preprocess_add_request", hold)
+    wrap(Scheduler, "_handle_blocked_waiting_request", release)
 
 
-def wrap(module: str, path: str, around: Callable[..., Any]) -> None:
-    """Replace a method by ``around(method, self, …)``, unless it is replaced already."""
-    name, method = path.split(".")
-    owner = getattr(importlib.import_module(module), name)
+def wrap(owner: type, method: str, around: Callable[..., Any]) -> None:
+    """Replace a method of a class by ``around(method, self, …)``, unless it is replaced already."""
     original = getattr(owner, method)
     if hasattr(original, "by_tractile"):
         return
@@ -138,12 +142,13 @@ def admit(original: Callable[..., None], self: Any, model_config: Any, config: A
 
 def check(asked: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
     """Compile the structured output of ``SamplingParams``; raise vLLM's ``VLLMValidationError`` if it cannot be served."""
-    error: Any = importlib.import_module("vllm.exceptions").VLLMValidationError
-    request = importlib.import_module("vllm.v1.structured_output.request")
+    from vllm.exceptions import VLLMValidationError as error
+    from vllm.v1.structured_output.request import get_structured_output_key
+
     if tokenizer is None:
         raise error("structured output needs a tokenizer: leave skip_tokenizer_init out")
     try:
-        key, text = request.get_structured_output_key(asked.structured_outputs)
+        key, text = get_structured_output_key(asked.structured_outputs)
         constraint = asked_by(asked.structured_outputs, key.name, text, config.tractile).constraint()
         stops = frozenset(asked.all_stop_token_ids)
         most = model_config.max_model_len

@@ -12,7 +12,6 @@ If the model runs in another process than the scheduler (several GPUs), tables a
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, final
@@ -45,11 +44,12 @@ def hold(original: Callable[..., Any], self: Any, request: Any) -> Any:
     for batch in batches:
         prompt = held.num_prompt_tokens
         if not batch.ready(batch.key(asked, prompt)):
-            status = importlib.import_module("vllm.v1.request").RequestStatus
+            from vllm.v1.request import RequestStatus
+
             held.structured_output_request = Preparation(
                 manager.executor.submit(batch.prepare, asked, prompt)
             )
-            held.status = status.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
+            held.status = RequestStatus.WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR
     return held, wave
 
 

@@ -26,11 +26,13 @@ from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import BudgetTooSmall, UnsupportedConstraint
 from ..grammar_rows import GrammarRow, Grammars
 from ..rehearsal import TOKENS
-from .interface import interface
 
-TYPES = "vllm.v1.structured_output.backend_types"
-_Grammar: Any = interface(TYPES, "StructuredOutputGrammar")
-_Backend: Any = interface(TYPES, "StructuredOutputBackend")
+try:
+    from vllm.v1.structured_output.backend_types import StructuredOutputBackend as _Backend
+    from vllm.v1.structured_output.backend_types import StructuredOutputGrammar as _Grammar
+except ImportError:  # not installed: adapters can be imported and tested without it
+    _Backend = _Grammar = object
+
 logger = logging.getLogger(__name__)
 
 KINDS = {
