@@ -142,8 +142,8 @@ class Automaton(Chain):
         return cls(graph.transitions, token_class, graph.start, graph.accept, graph.num_states, eos_token_id)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the queries kept with the automaton: another process makes its own."""
-        return {name: value for name, value in vars(self).items() if name not in ("_guided", "_masking")}
+        """Leave out what is derived from the automaton: another process makes its own."""
+        return {name: value for name, value in vars(self).items() if name != "kept"}
 
     @property
     def num_states(self) -> int:

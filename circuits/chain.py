@@ -14,7 +14,8 @@ its last unit: ones for an HMM, f := T_in f for an automaton (Dang et al. 2026, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -95,6 +96,11 @@ class Chain(DisplayMixin):
         """The chains that this one is the product of; itself alone if it was not made by multiplication."""
         return self._factors or (self,)
 
+    @cached_property
+    def kept(self) -> dict[Hashable, Any]:
+        """A place for results derived from this chain that live as long as it does, by name; copies begin with none."""
+        return {}
+
     @property
     def vocab_size(self) -> int:
         """V, the number of tokens."""
@@ -158,7 +164,7 @@ class Chain(DisplayMixin):
 
     def _copy(self) -> Self:
         out = object.__new__(type(self))
-        out.__dict__.update(self.__dict__)
+        out.__dict__.update((name, value) for name, value in self.__dict__.items() if name != "kept")
         return out
 
     def for_vocabulary(self, fingerprint: str | None) -> Self:

@@ -5,7 +5,7 @@ A node's *scope* is the set of variables below it. Nodes are numbered as they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: list[Node] = []
         self.root: int = -1
+        self.kept: dict[Hashable, Any] = {}
+        """A place for results derived from the graph that live as long as it does, by name."""
 
     def input(self, layer: InputLayer, variable: int | None = None) -> int:
         """Add an input layer over ``variable``; return its node.

@@ -6,13 +6,19 @@ from collections.abc import Iterable
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor  # `import torch` has loaded it
 from torch.autograd.forward_ad import unpack_dual
+from torch.nn import Parameter
 
 
 def transformed(x: Tensor) -> bool:
-    """Return whether x is under a ``torch.func`` transform (vmap, grad, jvp)."""
-    return not torch.compiler.is_compiling() and torch._C._functorch.is_functorch_wrapped_tensor(x)
+    """Return whether x is under a ``torch.func`` transform (vmap, grad, jvp): it wraps another tensor and has no storage."""
+    if torch.compiler.is_compiling() or shape_only(x):
+        return False
+    try:
+        x.data_ptr()
+    except RuntimeError:
+        return True
+    return False
 
 
 def is_abstract(x: Tensor) -> bool:
@@ -20,18 +26,20 @@ def is_abstract(x: Tensor) -> bool:
 
     In these cases nothing may depend on the values: evidence is not checked, and no row is computed a second time.
     """
-    if torch.compiler.is_compiling() or shape_only(x):
-        return True
-    while transformed(x):
-        if torch._C._functorch.is_batchedtensor(x):
-            return True
-        x = torch._C._functorch.get_unwrapped(x)
-    return False
+    return torch.compiler.is_compiling() or shape_only(x) or (transformed(x) and not _readable(x))
 
 
 def shape_only(x: Tensor) -> bool:
     """Return whether x has a shape but no values: a tensor on the meta device, or a fake tensor."""
-    return x.is_meta or isinstance(x, FakeTensor)
+    return x.is_meta or (type(x) not in (Tensor, Parameter) and not _readable(x))
+
+
+def _readable(x: Tensor) -> bool:
+    try:
+        bool(x.any())
+    except RuntimeError:  # what vmap, the meta device and fake tensors raise
+        return False
+    return True
 
 
 def is_plain(tensors: Iterable[Tensor]) -> bool:
@@ -41,8 +49,8 @@ def is_plain(tensors: Iterable[Tensor]) -> bool:
     recorded = torch.is_grad_enabled()
     return not any(
         (recorded and x.requires_grad)
-        or torch._C._functorch.is_functorch_wrapped_tensor(x)
         or shape_only(x)
+        or transformed(x)
         or unpack_dual(x).tangent is not None
         for x in tensors
     )

@@ -67,7 +67,7 @@ class TokenDfa(Automaton):
         return self.__dict__[name]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_lazy", "_dfa")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_lazy", "_dfa", "kept")}
 
     # ------------------------------------------------------------ without writing anything out
 

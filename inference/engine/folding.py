@@ -84,9 +84,7 @@ def folded(circuit: Circuit) -> FoldedCircuit:
 
     ``torch.compile`` needs a circuit that has been planned: call this, or any query, first.
     """
-    known: FoldedCircuit | None = circuit.__dict__.get(
-        "_folded"
-    )  # kept with the circuit, which inference only reads
+    known: FoldedCircuit | None = circuit.kept.get("folded")
     if torch.compiler.is_compiling():
         if known is None:
             raise CircuitError(
@@ -103,7 +101,7 @@ def folded(circuit: Circuit) -> FoldedCircuit:
         known = FoldedCircuit(
             plan, layers, variables, sizes, circuit.root, circuit.device, circuit.num_layers
         )
-        circuit.__dict__["_folded"] = known
+        circuit.kept["folded"] = known
     return known
 
 

@@ -9,12 +9,14 @@ Scores are logarithms in nats, those of a table without log top(v), each with a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import linear
 
 from ...layers import Categorical, InputLayer
 from ..engine.contract import adjoint, columns, observe
@@ -23,8 +25,7 @@ from ..semirings.scaled_real import Real, Scaled
 from .edge_labels import EdgeLabels
 
 GATHER_CACHE_BYTES = 1 << 28
-BLOCK_ELEMENTS = 1 << 26  # entries of the table that are divided and packed at once
-ROWS = 32  # the number of rows that the packed layout is optimised for
+BLOCK_ELEMENTS = 1 << 26  # entries of the table that are divided at once
 LOG2 = 0.6931471805599453
 
 Found = tuple[Tensor, Float[Tensor, " messages"]]
@@ -166,20 +167,18 @@ class TableScores:
 
 
 def product(table: Float[Tensor, "hidden vocab"]) -> Callable[[Tensor], Tensor]:
-    """Return x ↦ x @ table for few rows x, with the table packed once by oneDNN if possible."""
-    if not packs(table):
-        return lambda x: x @ table
-    packed = torch.ops.mkldnn._reorder_linear_weight(table.T, ROWS)
-    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+    """Return x ↦ x @ table for few rows x, by oneDNN where this CPU has it for the table's precision."""
 
+    def fast(x: Tensor) -> Tensor:
+        return linear(x.to_mkldnn(), weight).to_dense()
 
-def packs(table: Tensor) -> bool:
-    """Tell whether oneDNN can pack this table (on the CPU, float32 or supported bfloat16)."""
-    if table.device.type != "cpu" or table.requires_grad or not torch.backends.mkldnn.is_available():
-        return False
-    if table.dtype == torch.bfloat16:
-        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
-    return table.dtype == torch.float32
+    usable = table.device.type == "cpu" and table.dtype in (torch.float32, torch.bfloat16)
+    if usable and table.numel() and torch.backends.mkldnn.is_available():
+        weight = table.T.contiguous().to_mkldnn()
+        with suppress(RuntimeError):  # bfloat16 on a CPU without it
+            fast(table.new_zeros(1, len(table)))
+            return fast
+    return lambda x: x @ table
 
 
 def smallest_of(x: Tensor) -> Tensor:

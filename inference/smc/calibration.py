@@ -165,7 +165,7 @@ def _stream(seed: int, run: int) -> int:
 
 def _automaton_name(fa: Automaton) -> Hashable:
     """Return a key that is the same for equal automata; a lazy automaton has one of its own."""
-    name: Hashable = vars(fa).get("_name")
+    name: Hashable = fa.kept.get("name")
     if name is None:
         name = object()
         if fa.lazy is None:
@@ -174,7 +174,7 @@ def _automaton_name(fa: Automaton) -> Hashable:
             for tensor in (fa.transitions, *fa.labels.by_token(torch.device("cpu"))):
                 out.update(tensor.contiguous().numpy().tobytes())
             name = out.hexdigest()
-        vars(fa)["_name"] = name
+        fa.kept["name"] = name
     return name
 
 

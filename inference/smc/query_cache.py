@@ -45,7 +45,7 @@ def guided(chain: Chain, fa: Automaton, horizon: int) -> ProductQuery:
     if None in versions:  # nothing says whether such parameters are untouched
         return pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
-    kept: OrderedDict[Hashable, tuple[Any, ProductQuery]] = vars(fa).setdefault("_guided", OrderedDict())
+    kept: OrderedDict[Hashable, tuple[Any, ProductQuery]] = fa.kept.setdefault("guided", OrderedDict())
     if key not in kept:
         # The tensors are held too, so that no other takes their identity.
         kept[key] = parameters, pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
@@ -58,12 +58,12 @@ def guided(chain: Chain, fa: Automaton, horizon: int) -> ProductQuery:
 
 def forget(fa: Automaton) -> None:
     """Drop the P-GCD queries kept with an automaton, whose tables may be large."""
-    vars(fa).pop("_guided", None)
+    fa.kept.pop("guided", None)
 
 
 def masking(fa: Automaton, horizon: int | None) -> GCDQuery:
     """Return :func:`gcd`, or :func:`lcd` without a horizon; each call returns an object of its own, to be started."""
-    kept: dict[int | None, GCDQuery] = vars(fa).setdefault("_masking", {})
+    kept: dict[int | None, GCDQuery] = fa.kept.setdefault("masking", {})
     if horizon not in kept:
         if len(kept) > 8:
             kept.clear()
