@@ -26,7 +26,7 @@ from ..inference.next_token.protocol import NextTokenQuery
 from ..inference.smc.arguments import ConstraintLike, a_proposal
 from ..inference.smc.posterior import Posterior
 from ..inference.smc.potentials import LookaheadPotential
-from ..inference.smc.proposals import LookaheadProposal, Proposal, Tabular, draw_tokens, is_table
+from ..inference.smc.proposals import LookaheadProposal, Proposal, Tabular, draw_tokens
 from ..inference.smc.request import Request, requests
 from ..inference.smc.step import Knowledge, Step
 from ..inference.threads import one_thread
@@ -112,7 +112,7 @@ def speculative(
     who = "speculative"
     draft = whole(draft, f"{who}: draft")
     wanted = LookaheadProposal() if proposal == "pgcd" else a_proposal(proposal)
-    if not is_table(wanted) or not wanted.elementwise or wanted.needs is Knowledge.LOCAL:
+    if not isinstance(wanted, Tabular) or not wanted.elementwise or wanted.needs is Knowledge.LOCAL:
         raise EvidenceError(
             f"speculative: {type(wanted).__name__} gives no probabilities within the budget's mask; choose "
             '"gcd", "pgcd" or "pgcd-mixture"'

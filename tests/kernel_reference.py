@@ -18,7 +18,7 @@ from smc_reference import (
 )
 
 import tractile as tt
-from tractile.inference.smc import EitherProposal, LCDProposal, LMProposal
+from tractile.inference.smc import LCDProposal, LMProposal
 from tractile.inference.smc.kernel import Kernel
 from tractile.inference.smc.particles import Particles
 from tractile.inference.smc.proposals import Proposal
@@ -135,15 +135,6 @@ RANDOM = {
     "characters": (
         lambda: tt.inference.smc.CharacterProposal(CASES["ended"][0]._vocabulary, letter),
         letters_weight,
-    ),
-    "either": (
-        lambda: EitherProposal(
-            [
-                tt.inference.smc.AWRSProposal(no_double, whole, base=LMProposal()),
-                tt.inference.smc.AWRSProposal(no_double, whole, max_rejects=2),
-            ]
-        ),
-        lambda x, c: whole(spelled(x, c)),
     ),
 }
 

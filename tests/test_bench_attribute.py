@@ -130,9 +130,6 @@ PROPOSALS = {
     "lookahead": tt.inference.smc.LookaheadProposal,
     "lookahead ½": lambda: tt.inference.smc.LookaheadProposal(0.5),
     "mixture": tt.inference.smc.MixtureProposal,
-    "either": lambda: tt.inference.smc.EitherProposal(
-        [tt.inference.smc.GCDProposal(), tt.inference.smc.LookaheadProposal()]
-    ),
 }
 
 

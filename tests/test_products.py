@@ -72,9 +72,6 @@ PROPOSALS = {
     "awrs by masks": lambda: "awrs",
     "lookahead": tt.inference.smc.LookaheadProposal,
     "mixture": tt.inference.smc.MixtureProposal,
-    "either": lambda: tt.inference.smc.EitherProposal(
-        [tt.inference.smc.GCDProposal(), tt.inference.smc.LookaheadProposal()]
-    ),
     "awrs": lambda: tt.inference.smc.AWRSProposal(bool, tokens=True),
     "characters": lambda: tt.inference.smc.CharacterProposal(Letters(), lambda _: [1.0] * 257),
 }

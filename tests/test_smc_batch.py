@@ -34,12 +34,10 @@ from tractile.inference.smc import (
     every_json_value,
     every_line,
     every_statement,
-    proposals,
 )
 from tractile.inference.smc.awrs import MaskedAWRSProposal
 from tractile.inference.smc.boundaries import BLOCK, Texts
 from tractile.inference.smc.particles import Particles
-from tractile.inference.smc.sparse import SparseStep, sparse_step
 from tractile.inference.smc.step import Step
 
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
@@ -100,8 +98,6 @@ PROPOSALS = {
     "masked awrs": MaskedAWRSProposal,
     "awrs": lambda: sampling.AWRSProposal(fair),
     "characters": lambda: sampling.CharacterProposal(Letters(), letters),
-    "either, tables": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.LookaheadProposal()]),
-    "either, chosen": lambda: sampling.EitherProposal([sampling.GCDProposal(), sampling.AWRSProposal(fair)]),
 }
 
 
@@ -417,18 +413,25 @@ def test_queries_can_wait():
 @pytest.mark.parametrize("case", CASES)
 def test_drawing_among_the_allowed_tokens_is_drawing_from_the_whole_table(monkeypatch, case, proposal):
     lm, fsa = CASES[case]
-    fa, drawn = as_automaton(fsa), []
-    draw = SparseStep.draw
-    monkeypatch.setattr("tractile.inference.smc.sparse.MOST", 1.0)
-    monkeypatch.setattr(SparseStep, "draw", lambda *given: drawn.append(1) or draw(*given))
+    fa, widths, by_state = as_automaton(fsa), [], Step.by_state
 
-    def posts():
-        return [tt.smc(lm, [], fa, proposal, HMM, 20, N, seed) for seed in range(8)]
+    def watched(step):
+        seen = by_state(step)
+        widths.append(seen.log_probs.shape[1])
+        return seen
 
-    flat = posts()
-    assert len(drawn) > 8
-    monkeypatch.setattr(proposals, "sparse_step", lambda step: None)
-    for a, b in zip(flat, posts(), strict=True):
+    monkeypatch.setattr(Step, "by_state", watched)
+
+    def posts(most):
+        monkeypatch.setattr("tractile.inference.smc.step.MOST", most)
+        widths.clear()
+        return [tt.smc(lm, [], fa, proposal, HMM, k, N, seed) for k in (1, 20) for seed in range(8)]
+
+    few = posts(1.0)
+    assert min(widths) < V or (case, proposal) == ("exact", "lcd")  # every token may come there
+    whole = posts(0.0)
+    assert set(widths) == {V}
+    for a, b in zip(few, whole, strict=True):
         assert a.token_ids == b.token_ids
         torch.testing.assert_close(a.log_weights, b.log_weights, rtol=0, atol=1e-12)
 
@@ -446,8 +449,7 @@ def test_drawing_among_few_tokens_never_gives_an_impossible_one(top):
         torch.tensor([top - 1, top], dtype=torch.float64),
     )
     step = Step(table, query, torch.zeros(6, 0, dtype=torch.long), torch.tensor([0, 1, 2, 2, 1, 0]))
-    few = sparse_step(step)
-    assert few.tokens.tolist() == [2, 5, 1, 3, 4, 7, 9, 2, 5]
+    assert step.by_state().columns.tolist() == [1, 2, 3, 4, 5, 7, 9]
     for uniform in (0.0, 2**-53, 0.26, 0.27, 1 - 2**-53):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
@@ -455,7 +457,7 @@ def test_drawing_among_few_tokens_never_gives_an_impossible_one(top):
                 "rand",
                 lambda *shape, value=uniform, **_: torch.full(shape, value, dtype=torch.float64),
             )
-            tokens, weight = few.draw(few.log_probs, torch.Generator())
+            tokens, weight = sampling.GCDProposal().draw(step, torch.Generator())
         middle = 3 if uniform <= 0.26 else 7
         assert tokens.tolist() == [5, middle, 2, 2, middle, 5]
         expected = [top, top + math.log(1 + math.exp(-1)), top - 900]

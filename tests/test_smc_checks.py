@@ -25,7 +25,6 @@ import tractile as tt
 from tractile.inference.smc import (
     AWRSProposal,
     CharacterProposal,
-    EitherProposal,
     GCDProposal,
     LCDProposal,
     LMProposal,
@@ -332,16 +331,6 @@ SAMPLERS = {
         lambda: CharacterProposal(Letters(), letter),
         lambda x, c: letters_weight(x, c == "ended"),
     ),
-    "either": (
-        lambda: EitherProposal([GCDProposal(), LMProposal(1.5), LookaheadProposal()], [1, 2, 3]),
-        lambda x, c: 1.0,
-    ),
-    "either, checked": (
-        lambda: EitherProposal(
-            [AWRSProposal(no_double, whole), AWRSProposal(no_double, whole, base=LMProposal())]
-        ),
-        lambda x, c: whole(text_of(x, c)),
-    ),
     "lookahead, warm": (lambda: LookaheadProposal(0.5, temperature=1.7), lambda x, c: 1.0),
     "gcd, cold": (lambda: GCDProposal(temperature=0.6), lambda x, c: 1.0),
 }
@@ -400,8 +389,6 @@ def test_failures_and_bad_settings():
         run(CharacterProposal(Letters(), lambda text: [1.0]))
     for bad in (
         lambda: AWRSProposal(whole, max_rejects=0),
-        lambda: EitherProposal([]),
-        lambda: EitherProposal([GCDProposal()], [-1]),
         lambda: GCDProposal(temperature=0),
     ):
         with pytest.raises(tt.errors.EvidenceError):

@@ -258,20 +258,18 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("inside", [lambda p: p, lambda p: sampling.EitherProposal([p, GCDProposal()])],
-                         ids=["plain", "either"])  # fmt: skip
 @pytest.mark.parametrize("kind", BROKEN)
-def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside):
+def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind):
     """Never "failed", and never an invalid text: in the sampler and its moves."""
     make, message = BROKEN[kind]
     lm, fa = tt.lm.TableLM(random_table(V, 1, seed=2)), as_automaton(FSA)
     name = type(make()).__name__
     with pytest.raises(tt.errors.ProposalError, match=f"'{name}' .*{message}") as error:
-        tt.smc(lm, [], fa, inside(make()), None, 8, HORIZON, 1)
+        tt.smc(lm, [], fa, make(), None, 8, HORIZON, 1)
     assert error.value.name == name
     if kind != "belief":
         with pytest.raises(tt.errors.ProposalError, match=message):
-            sampling.mcmc(lm, [], fa, inside(make()), None, 2, HORIZON)
+            sampling.mcmc(lm, [], fa, make(), None, 2, HORIZON)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +278,6 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind, inside)
         "lm",
         "gcd",
         sampling.AWRSProposal(bool),
-        sampling.EitherProposal([GCDProposal(), LMProposal()]),
     ],
     ids=name_of,
 )
@@ -298,39 +295,10 @@ def test_a_language_model_that_gives_nan_is_to_blame(proposal):
         tt.smc(Overflows(), [], as_automaton(FSA), proposal, None, 8, HORIZON)
 
 
-@pytest.mark.parametrize("prefix", PREFIXES, ids=str)
-@pytest.mark.parametrize("weights", [[1, 1, 1], [0.2, 0.7, 0.1], [0, 1, 3]])
-def test_a_mixture_is_weighed_by_its_density(prefix, weights):
-    """Properly weighted, by the density of all parts: with GCD among them no weight is above the allowed mass over its share."""
-    parts = [GCDProposal(), LookaheadProposal(), MixtureProposal(0.2)]
-    proposal = sampling.EitherProposal(parts, weights)
-    query, reference = queries(LookaheadProposal())
-    step, truth = step_after(query, prefix), step_after(reference, prefix)
-    ((blend, _),) = proposal._parts
-    assert_properly_weighted(blend, step, truth)
-    q = sum(
-        w / sum(weights) * part.belief(step)[0].softmax(0) for part, w in zip(parts, weights, strict=True)
-    )
-    torch.testing.assert_close(blend.belief(step)[0].softmax(0), q, rtol=1e-9, atol=1e-15)
-    drawn, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(0))
-    token = int(drawn[0])
-    assert float(log_weight[0]) == pytest.approx(float(truth.log_probs[0, token] - q[token].log()))
-    if weights[0]:
-        mass = float((truth.log_probs[0].exp() * truth.mask[0]).sum())
-        weights_of_tokens = [float(truth.log_probs[0, v].exp() / q[v]) for v in range(V) if q[v] > 0]
-        assert max(weights_of_tokens) <= mass * sum(weights) / weights[0] * (1 + 1e-9)
-
-
-def test_parts_of_a_mixture_that_are_no_table_are_weighed_alone():
-    proposal = sampling.EitherProposal([GCDProposal(), LookaheadProposal(), MaskedAWRSProposal()])
-    assert [weight for _, weight in proposal._parts] == [1.0, 2.0]
-
-
 STRENGTHS = {
     "lookahead": (lambda: LookaheadProposal(0.3), 0.3),
     "mixture": (MixtureProposal, 1.0),
     "awrs": (lambda: sampling.AWRSProposal(bool, base=LookaheadProposal(0.3)), 0.3),
-    "either": (lambda: sampling.EitherProposal([GCDProposal(), LookaheadProposal(0.3)]), 0.3),
 }  # fmt: skip
 
 

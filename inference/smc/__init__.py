@@ -13,7 +13,6 @@ from .boundaries import (
 )
 from .bytewise import CharacterProposal
 from .chains import Chains, Draw
-from .composite import EitherProposal
 from .confidence import Estimate
 from .equivalence import json_value
 from .mcmc import mcmc, resample_move
@@ -58,7 +57,6 @@ __all__ = [
     "MixtureProposal",
     "AWRSProposal",
     "CharacterProposal",
-    "EitherProposal",
     "Potential",
     "PotentialError",
     "ProposalError",

@@ -16,7 +16,7 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal, TypeGuard, final
+from typing import Literal, final
 
 import torch
 from jaxtyping import Float, Int
@@ -24,13 +24,14 @@ from torch import Generator, Tensor
 
 from ...errors import EvidenceError, ProposalError
 from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
-from .sparse import sparse_step
-from .step import Knowledge, Step
+from .step import Knowledge, Step, entries, is_range
 from .strength import Strength
 
 
 class Proposal(ABC):
-    """A way to draw the next token of every row; abstract. ``needs``: the knowledge of the constraint that it uses.
+    """A way to draw the next token of every row; abstract.
+
+    ``needs``: the knowledge of the constraint that it uses.
 
     Moves and Markov chains keep their target only with proposals whose draws do not depend on earlier ones.
 
@@ -41,7 +42,6 @@ class Proposal(ABC):
     >>> lm = tt.lm.TableLM({(): torch.tensor([0.8, 0.2]).log()})  # token 1 has probability 0.2, whatever came before
     >>> second = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2)], 0, [2], 2)  # the second of two tokens is 1
     >>> class Uniform(tt.inference.smc.Proposal):  # the allowed tokens, one as probable as another
-    ...     needs = tt.inference.smc.GCDProposal().needs
     ...     def draw(self, step, generator):
     ...         tokens = torch.multinomial(step.mask.double(), 1, generator=generator)
     ...         weight = step.log_probs.gather(1, tokens)[:, 0] + step.mask.sum(1).log()
@@ -51,7 +51,7 @@ class Proposal(ABC):
     -1.6
     """
 
-    needs: Knowledge
+    needs: Knowledge = Knowledge.BUDGET
 
     @abstractmethod
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
@@ -88,12 +88,11 @@ class Proposal(ABC):
         if rows and not 0 <= min(ids := tokens.tolist()) <= max(ids) < vocab:
             row = next(i for i, token in enumerate(ids) if not 0 <= token < vocab)
             raise ProposalError(self, f"drew token {ids[row]} of {vocab}", step.text(row))
-        if not is_table(self):  # Tabular itself gives forbidden tokens weight zero
-            forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
-            if forbidden:
-                token = int(tokens[forbidden[0]])
-                what = f"gave a positive weight to token {token}, which the constraint forbids"
-                raise ProposalError(self, what, step.text(forbidden[0]))
+        forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
+        if forbidden:
+            token = int(tokens[forbidden[0]])
+            what = f"gave a positive weight to token {token}, which the constraint forbids"
+            raise ProposalError(self, what, step.text(forbidden[0]))
         return tokens, log_weight.double()
 
 
@@ -101,7 +100,7 @@ class Tabular(Proposal):
     """A proposal that gives its probabilities q for the whole vocabulary; abstract.
 
     ``elementwise``: ``belief`` at a token is computed from the step's tables at this token only, and is −∞ where the mask is
-    False.
+    False. It is then computed once for each state, on the CPU only for tokens that are allowed.
     """
 
     elementwise = False
@@ -111,13 +110,15 @@ class Tabular(Proposal):
         """Return log q in nats, up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        if self.elementwise and (allowed := sparse_step(step)) is not None:
-            return allowed.draw(self.checked(self.belief(allowed), step), generator)
-        belief = self.checked(self.belief(step), step)
+        seen, rows = (
+            (step.by_state(), step.rows) if self.elementwise else (step, torch.arange(len(step.rows)))
+        )
+        belief = self.checked(self.belief(seen), step)
         # The clamp keeps `top` finite in rows without any mass.
         top = belief.amax(dim=1, keepdim=True).clamp(min=torch.finfo(belief.dtype).min)
-        tokens, total = draw_tokens((belief - top).exp_(), generator)
-        log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
+        places, total = draw_tokens((belief - top).exp_(), generator, rows)
+        log_q = entries(belief, rows, places) - entries(top, rows, torch.zeros_like(rows)) - total.log()
+        tokens = places if seen.columns is None else seen.columns[places]
         return tokens, self.log_weight(step, log_q, tokens)
 
     def checked(self, belief: Tensor, step: Step) -> Tensor:
@@ -138,8 +139,9 @@ class Tabular(Proposal):
         self, step: Step, log_q: Float[Tensor, " rows"], tokens: Int[Tensor, " rows"]
     ) -> Float[Tensor, " rows"]:
         """Return log p_lm(token) − log q(token) in nats, −∞ if the constraint forbids the token."""
-        p, allowed = (table.gather(1, tokens[:, None])[:, 0] for table in (step.log_probs, step.mask))
-        return (p.double() - log_q.double()).masked_fill(~allowed | p.isneginf(), -torch.inf)
+        tokens = tokens.cpu()
+        log_p = entries(step.table, step.rows, tokens)
+        return (log_p - log_q.cpu().double()).masked_fill(~step.allows(tokens) | log_p.isneginf(), -torch.inf)
 
 
 class Local(Tabular):
@@ -316,25 +318,22 @@ class MixtureProposal(Tabular):
         return belief.masked_fill(~possible, -torch.inf)
 
 
-def is_table(proposal: Proposal) -> TypeGuard[Tabular]:
-    """Return whether the proposal is determined by its ``belief``: it draws and weights as :class:`Tabular` does."""
-    if not isinstance(proposal, Tabular):
-        return False
-    kind = type(proposal)
-    return kind.draw is Tabular.draw and kind.log_weight is Tabular.log_weight
-
-
 def draw_tokens(
-    weights: Float[Tensor, "rows vocab"], generator: Generator
+    weights: Float[Tensor, "states vocab"],
+    generator: Generator,
+    rows: Int[Tensor, " rows"] | None = None,
 ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """Draw a token for each row with probability proportional to its weight; return also the rows' total weights (float64).
+    """Draw a token for each row by the weights of its state; return also the total weights (float64). Both are on the CPU.
 
-    The distribution function is inverted at one uniform number per row: a token of weight zero is never drawn, unless all are
-    zero. The numbers are drawn on the CPU, so a seed gives the same result on any device.
+    ``rows``: the state of each row, by default its own. The distribution function is inverted at one uniform number per row: a
+    token of weight zero is never drawn, unless all are zero. The numbers are drawn on the CPU, so a seed gives the same result
+    on any device.
     """
     cumulative = weights.cumsum(dim=1, dtype=torch.float64)
+    if rows is not None and not is_range(rows, len(weights)):
+        cumulative = cumulative[rows.to(weights.device)]
     total = cumulative[:, -1:]
-    uniform = torch.rand(len(weights), 1, dtype=torch.float64, generator=generator).to(weights.device)
+    uniform = torch.rand(len(cumulative), 1, dtype=torch.float64, generator=generator).to(weights.device)
     point = uniform * total  # below the total: uniform is at most 1 − 2⁻⁵³
     tokens = torch.searchsorted(cumulative, point, right=True)[:, 0].clamp(max=weights.shape[1] - 1)
-    return tokens, total[:, 0]
+    return tokens.cpu(), total[:, 0].cpu()

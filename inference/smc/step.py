@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError
@@ -22,6 +22,7 @@ from ..next_token.protocol import NextTokenQuery
 from .boundaries import Boundary, Texts
 
 Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
+MOST = 0.5  # the largest share of the vocabulary whose columns are read instead of all
 
 
 class Knowledge(IntEnum):
@@ -87,6 +88,7 @@ class Step:
         self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
         self.eos_token_id, self.last = eos_token_id, last
+        self.columns: Int[Tensor, " columns"] | None = None
 
     def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
         """Return the step of each prompt, with the states of its rows in the language model."""
@@ -94,15 +96,30 @@ class Step:
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Return the step of the rows at these positions."""
+        prefixes = self.prefixes
+        chosen = prefixes[index] if isinstance(prefixes, Tensor) else [prefixes[i] for i in index.tolist()]
         return Step(
             self.table,
             self.query,
-            _chosen(self.prefixes, index),
+            chosen,
             self.rows[index],
             decode=self.decode,
             eos_token_id=self.eos_token_id,
             last=self.last,
         )
+
+    def by_state(self) -> Step:
+        """Return a step with one row for each state, and no prefixes.
+
+        On the CPU, where at most half of the tokens are allowed in any state, its tables have columns for these ``columns`` only.
+        """
+        step = Step(self.table, self.query, [], eos_token_id=self.eos_token_id, last=self.last)
+        if self.table.device.type == "cpu" and self.query.automaton is not None:
+            allowed = np.bitwise_or.reduce(self.query.words(), axis=0).view(np.uint8)
+            columns = np.flatnonzero(np.unpackbits(allowed, bitorder="little"))
+            if 0 < len(columns) <= MOST * self.table.shape[1]:
+                step.columns = torch.from_numpy(columns)
+        return step
 
     @cached_property
     def log_probs(self) -> Float[Tensor, "rows vocab"]:
@@ -158,63 +175,51 @@ class Step:
 
     def _of_rows(self, table: Tensor) -> Tensor:
         table = table.to(self.table.device)
+        if self.columns is not None:
+            return table.index_select(1, self.columns)
         return table if is_range(self.rows, len(table)) else table[self.rows.to(table.device)]
 
     def _supported(self, belief: Tensor) -> Tensor:
-        """Return the table for each row, −∞ where ``mask`` is False. Raise as :func:`check_support`."""
+        """Return the table for each row, −∞ where ``mask`` is False.
+
+        Raises :class:`EvidenceError` for tokens that the HMM rules out although they are possible: samples would be biased.
+        """
         belief = self._of_rows(belief)
         lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
         if bool(lost.any()):
-            check_support(lost.any(dim=0).nonzero()[:, 0].numpy())
+            token = int(lost.any(dim=0).nonzero()[0, 0])
+            raise EvidenceError(
+                f"the HMM gives probability zero to token {token if self.columns is None else int(self.columns[token])}, which "
+                "language model and constraint allow; smooth the HMM's parameters so that every token keeps some probability"
+            )
         return belief.masked_fill(~self.mask, -torch.inf)
 
 
-def check_support(lost: Int[ndarray, " some"]) -> None:
-    """Raise :class:`EvidenceError` for tokens that the HMM rules out although they are possible: samples would be biased."""
-    if len(lost):
-        raise EvidenceError(
-            f"the HMM gives probability zero to token {int(lost[0])}, which language model and constraint allow; "
-            "smooth the HMM's parameters so that every token keeps some probability"
-        )
+def _joined(name: str) -> Any:
+    return cached_property(lambda self: torch.cat([getattr(part, name) for part in self._parts]))
 
 
 class BatchedStep(Step):
     """The steps of several prompts, concatenated; ``first[i]`` is the offset of prompt i's states in the batch."""
 
     def __init__(self, parts: Sequence[Step], first: Sequence[int]) -> None:
-        self._parts = parts
+        self._parts, self._sizes = parts, [len(part.rows) for part in parts]
         self.rows = torch.cat([part.rows + n for part, n in zip(parts, first, strict=True)])
         self.prefixes = [prefix for part in parts for prefix in part.prefixes]
         self.decode = parts[0].decode
 
     def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
-        states = self.rows.split([len(part.rows) for part in self._parts])
-        return list(zip(self._parts, states, strict=True))
+        return list(zip(self._parts, self.rows.split(self._sizes), strict=True))
 
-    @cached_property
-    def log_probs(self) -> Float[Tensor, "rows vocab"]:
-        return torch.cat([part.log_probs for part in self._parts])
-
-    @cached_property
-    def mask(self) -> Bool[Tensor, "rows vocab"]:
-        return torch.cat([part.mask for part in self._parts])
-
-    @cached_property
-    def lookahead(self) -> Float[Tensor, "rows vocab"]:
-        return torch.cat([part.lookahead for part in self._parts])
+    log_probs, mask, lookahead, conditional = map(_joined, ("log_probs", "mask", "lookahead", "conditional"))
 
     def lookahead_of(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-        sizes = [len(part.rows) for part in self._parts]
-        parts = zip(self._parts, tokens.split(sizes), strict=True)
+        parts = zip(self._parts, tokens.split(self._sizes), strict=True)
         return torch.cat([part.lookahead_of(some) for part, some in parts])
 
-    @cached_property
-    def conditional(self) -> Float[Tensor, "rows vocab"]:
-        return torch.cat([part.conditional for part in self._parts])
-
     def ends(self, tokens: Int[Tensor, " rows"]) -> Bool[Tensor, " rows"]:
-        sizes = [len(part.rows) for part in self._parts]
-        return torch.cat([part.ends(t) for part, t in zip(self._parts, tokens.split(sizes), strict=True)])
+        parts = zip(self._parts, tokens.split(self._sizes), strict=True)
+        return torch.cat([part.ends(some) for part, some in parts])
 
 
 def entries(
@@ -229,10 +234,6 @@ def entries(
 def is_range(rows: Int[Tensor, " rows"], count: int) -> bool:
     """Return whether ``rows``, on the CPU, are 0 … count − 1 in order."""
     return len(rows) == count and bool((rows.numpy() == np.arange(count)).all())
-
-
-def _chosen(prefixes: Prefixes, index: Int[Tensor, " some"]) -> Prefixes:
-    return prefixes[index] if isinstance(prefixes, Tensor) else [prefixes[i] for i in index.tolist()]
 
 
 @dataclass(frozen=True)

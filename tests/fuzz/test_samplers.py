@@ -116,13 +116,6 @@ def tabular(draw):
     )
 
 
-def mixtures():
-    """Several of them in one: a table of probabilities as well."""
-    return st.lists(tabular(), min_size=1, max_size=3).map(
-        lambda parts: sampling.EitherProposal(parts, range(1, len(parts) + 1))
-    )
-
-
 # ------------------------------------------------------------------------------------------------------ scripted randomness
 
 
@@ -158,7 +151,7 @@ def outcomes(sample, most=2000):
 
 
 class Scripted(sampling.Proposal):
-    """A tabular proposal, or a mixture of such, whose choices are those of the script that the generator's seed says."""
+    """A tabular proposal whose choices are those of the script that the generator's seed says."""
 
     def __init__(self, proposal, scripts):
         self.proposal, self.scripts, self.needs = proposal, scripts, proposal.needs
@@ -173,11 +166,6 @@ class Scripted(sampling.Proposal):
         tokens = [script.pick(row.exp().numpy()) if row.isfinite().any() else 0 for row in belief]
         log_q, tokens = belief.log_softmax(1), torch.tensor(tokens)
         return tokens, self.proposal.log_weight(step, log_q.gather(1, tokens[:, None])[:, 0], tokens)
-
-
-def table_of(proposal):
-    """The table of probabilities that an :class:`EitherProposal` of tables draws from."""
-    return proposal._parts[0][0] if isinstance(proposal, sampling.EitherProposal) else proposal
 
 
 def query_of(case, proposal):
@@ -236,32 +224,21 @@ def truth(case, proposal, prefix):
 # --------------------------------------------------------------------------------------------------------- one step
 
 
-@given(cases(), st.one_of(tabular(), mixtures()), st.integers(0, 3), st.integers(0, 99))
+@given(cases(), tabular(), st.integers(0, 3), st.integers(0, 99))
 def test_tables_are_properly_weighted(case, proposal, steps, seed):
     """q(x) · W(x) = p_lm(x) · 1[x allowed], and what is drawn has this weight; by the dense and the sparse way."""
     step, prefix = walked(case, proposal, steps, seed)
-    expected, table = truth(case, proposal, prefix), table_of(proposal)
+    expected = truth(case, proposal, prefix)
     with a_guide_without_a_future(case):
-        log_q = table.belief(step).double().log_softmax(1)
+        log_q = proposal.belief(step).double().log_softmax(1)
     assume(bool(log_q.isfinite().any()))
     tokens = torch.arange(case.fsa.vocab_size)
-    weight = torch.cat([table.log_weight(step, log_q[:, t], tokens[t : t + 1]) for t in tokens]).exp()
+    weight = torch.cat([proposal.log_weight(step, log_q[:, t], tokens[t : t + 1]) for t in tokens]).exp()
     found = log_q[0].exp() * torch.where(log_q[0].isneginf(), 0.0, weight)
     assert found.tolist() == pytest.approx(expected, rel=1e-8, abs=1e-14)
     drawn, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(seed))
     assert float(log_weight[0].exp()) == pytest.approx(float(weight[drawn[0]]), rel=1e-8)
     assert (float(log_weight[0]) > -math.inf) == (expected[int(drawn[0])] > 0)
-
-
-@given(cases(), st.lists(tabular(), max_size=2), st.integers(0, 3), st.integers(0, 99))
-def test_a_mixture_with_the_exact_local_product_has_bounded_weights(case, others, steps, seed):
-    proposal = sampling.EitherProposal([sampling.GCDProposal(), *others])
-    step, prefix = walked(case, proposal, steps, seed)
-    # With a lookahead or a local mask the constraint within the budget is what p_lm is multiplied with.
-    bound = sum(truth(case, proposal, prefix)) * (1 + len(others))
-    with a_guide_without_a_future(case):
-        _, log_weight = proposal.draw_checked(step, torch.Generator().manual_seed(seed))
-    assert float(log_weight[0].exp()) <= bound * (1 + 1e-9)
 
 
 BLACK_BOXES = {
@@ -365,7 +342,7 @@ FUNCTIONS = [lambda x: 1.0, lambda x: 1.0 + x[0] + 2 * sum(x)]
 
 @given(
     cases(most_tokens=3, longest=3),
-    st.one_of(tabular(), mixtures()),
+    tabular(),
     st.sampled_from(list(POTENTIALS)),
     st.sampled_from([0.0, 0.8, 1.1]),
     st.sampled_from([None, sampling.every_line, sampling.every_clause]),
@@ -374,7 +351,7 @@ def test_estimates_are_unbiased(case, proposal, potential, threshold, align):
     """E[Ẑ] = Z and E[Ẑ f] = Z E[f], exactly: all tokens and ancestors are enumerated, the scripts of a round in one batch."""
     particles = 2 if case.fsa.vocab_size**case.budget <= 4 else 1
     make, psi = POTENTIALS[potential]
-    scripts, table, fa = [], table_of(proposal), as_automaton(case.fsa)
+    scripts, fa = [], as_automaton(case.fsa)
 
     def ancestors(weights, generator, count):
         script = scripts[generator.initial_seed()]
@@ -384,7 +361,7 @@ def test_estimates_are_unbiased(case, proposal, potential, threshold, align):
     while pending:
         scripts[:] = [Script(given) for given in pending]
         with a_guide_without_a_future(case):
-            posts = tt.smc(case.lm, prompts=[[]] * len(scripts), fa=fa, proposal=Scripted(table, scripts), hmm=case.hmm,
+            posts = tt.smc(case.lm, prompts=[[]] * len(scripts), fa=fa, proposal=Scripted(proposal, scripts), hmm=case.hmm,
                            particles=particles, max_new_tokens=case.budget, seed=list(range(len(scripts))), potential=make(),
                            resampling=ancestors, ess_threshold=threshold, align=align)  # fmt: skip
         for script, post in zip(scripts, posts, strict=True):
@@ -400,7 +377,7 @@ def test_estimates_are_unbiased(case, proposal, potential, threshold, align):
 @st.composite
 def proposals(draw):
     """Any proposal, with what it multiplies p_lm with, a function of the text or None."""
-    plain = st.one_of(tabular(), mixtures(), st.builds(MaskedAWRSProposal))
+    plain = st.one_of(tabular(), st.builds(MaskedAWRSProposal))
     checked = st.sampled_from(list(BLACK_BOXES)).flatmap(
         lambda kind: tabular().map(lambda base: (BLACK_BOXES[kind], base))
     )
