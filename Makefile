@@ -35,17 +35,14 @@ format: $(VENV)/.lint
 types: $(VENV)/.lint build/typing/tractile
 	$(BIN)/mypy
 
-examples: $(VENV)/.test  ## every example, small
+examples: $(VENV)/.test  ## every example, and the distillation of what ships, small
+	$(BIN)/python examples/demo.py --quick --out build/demo.png
 	$(BIN)/python examples/queries.py
-	$(BIN)/python examples/json_budget.py
 	$(BIN)/python examples/infilling.py
 	$(BIN)/python examples/choices.py
 	$(BIN)/python examples/byte_products.py
-	$(BIN)/python examples/chow_liu.py
-	$(BIN)/python examples/tensor_train.py
 	$(BIN)/python examples/density_estimation.py --quick
-	$(BIN)/python examples/demo.py --quick --out build/demo.png
-	$(BIN)/python examples/distill_stories.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
+	$(BIN)/python bench/training/distill_stories.py --sequences 512 --tokens 12 --hidden 16 --epochs 1 \
 		--work build/distill_stories --out build/hmm
 
 smoke: $(SMOKE)  ## every benchmark and judge, as little of it as shows that it works

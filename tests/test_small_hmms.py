@@ -13,14 +13,14 @@ from safetensors.torch import save_file
 from tractile import distill
 from tractile_bench import guides, models, prompts
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+TRAINING = Path(__file__).resolve().parents[1] / "bench" / "training"
 WORDS = ("dog", "cat", "park", "ball", "house", "river", "tree", "song")
 
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    sys.path.insert(0, str(EXAMPLES))
-    spec = importlib.util.spec_from_file_location("distill_small_lm", EXAMPLES / "distill_small_lm.py")
+    sys.path.insert(0, str(TRAINING))
+    spec = importlib.util.spec_from_file_location("distill_small_lm", TRAINING / "distill_small_lm.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

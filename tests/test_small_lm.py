@@ -18,12 +18,12 @@ import tractile as tt
 from tractile.constraints.sql.constraint import sql
 from tractile_bench import models, prompts, splits
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+TRAINING = Path(__file__).resolve().parents[1] / "bench" / "training"
 
 
 def load(name: str) -> ModuleType:
-    sys.path.insert(0, str(EXAMPLES))
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    sys.path.insert(0, str(TRAINING))
+    spec = importlib.util.spec_from_file_location(name, TRAINING / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,9 +1,8 @@
-"""The examples on structures: Chow–Liu trees against all trees, tensor trains against einsum, density estimation end to end."""
+"""The example on structures: Chow–Liu trees against all trees, density estimation end to end."""
 
 import importlib
 import itertools
 import math
-import runpy
 from pathlib import Path
 
 import networkx as nx
@@ -53,7 +52,7 @@ def planted(n, seed, strength=0.85):
 @pytest.mark.parametrize("seed", range(3))
 def test_a_planted_tree_is_found(example, seed):
     """Edges carry 0.6 nats and pairs two edges apart 0.3: with 3,000 rows the estimates are off by about 0.01."""
-    script, (graph, truth, data) = example("chow_liu"), planted(7, seed)
+    script, (graph, truth, data) = example("density_estimation"), planted(7, seed)
     found = script.chow_liu_tree(data, 3)
     assert {frozenset(e) for e in found.edges} == {frozenset(e) for e in graph.edges}
     learned = script.chow_liu(data, 3)
@@ -63,7 +62,7 @@ def test_a_planted_tree_is_found(example, seed):
 
 
 def test_it_is_the_best_of_all_trees(example):
-    script = example("chow_liu")
+    script = example("density_estimation")
     data = torch.randint(2, (60, 4), generator=torch.Generator().manual_seed(1))
     data[:, 2] = (data[:, 0] + (torch.rand(60, generator=torch.Generator().manual_seed(2)) < 0.2)) % 2
     learned = tt.log_marginal(script.chow_liu(data, 2), data).sum()
@@ -87,7 +86,7 @@ def tree_log_likelihood(tree, data):
 
 
 def test_a_value_that_is_never_seen(example):
-    script, data = example("chow_liu"), torch.tensor([[0, 0], [0, 1], [2, 1]])  # no row has x_0 = 1
+    script, data = example("density_estimation"), torch.tensor([[0, 0], [0, 1], [2, 1]])  # no row has x_0 = 1
     np.testing.assert_allclose(
         table(script.chow_liu(data, 3)), [[1 / 3, 1 / 3, 0], [0, 0, 0], [0, 1 / 3, 0]], atol=1e-12
     )
@@ -98,7 +97,7 @@ def test_a_value_that_is_never_seen(example):
 
 def test_latent_states_say_more_than_the_tree(example):
     """Rows of a mixture of two opposite chains, which no single tree of the variables can be."""
-    script, flip = example("chow_liu"), torch.full((2, 2), 0.05, dtype=F64).fill_diagonal_(0.95)
+    script, flip = example("density_estimation"), torch.full((2, 2), 0.05, dtype=F64).fill_diagonal_(0.95)
     graph, half = nx.path_graph(4, create_using=nx.DiGraph), torch.tensor([0.5, 0.5], dtype=F64)
     indicators = dict.fromkeys(graph, Indicator(2))
     chains = [
@@ -112,24 +111,6 @@ def test_latent_states_say_more_than_the_tree(example):
     assert fit.log_likelihoods[-1] > tree + 0.03
 
 
-# ------------------------------------------------------------------------------------------------------ tensor trains
-
-
-def test_a_tensor_train_is_a_product_of_matrices(example):
-    ranks, sizes = (1, 3, 2, 1), (2, 3, 2)
-    cores = [torch.rand(a, v, b, dtype=F64) for a, v, b in zip(ranks, sizes, ranks[1:], strict=False)]
-    train = example("tensor_train").tensor_train(cores)
-    expected = np.einsum("wax,xby,ycz->abc", *cores)
-    np.testing.assert_allclose(table(train), expected, rtol=1e-10)
-    assert_log_close(tt.partition(train * train), np.log((expected**2).sum()))
-
-
-def test_a_train_is_fitted(example):
-    script = example("tensor_train")
-    losses = script.fit(script.random_train(3, 2, 2), torch.tensor([[0, 0, 1], [1, 1, 0]]), 30)
-    assert losses[-1] < losses[0] - 0.5
-
-
 # ------------------------------------------------------------------------------------------------- density estimation
 
 
@@ -140,14 +121,6 @@ def test_each_structure_learns(example):
     assert (train.shape, test.shape, set(train.unique().tolist())) == ((1437, 64), (360, 64), {0, 1})
     p = (train.double().mean(0) * 1437 + 1) / 1439
     apart = (test * p.log() + (1 - test) * (1 - p).log()).sum(1).mean()
-    for name, learn in script.structures(train, states=3, steps=3, epochs=1).items():
-        model = learn()
+    for name, model in script.structures(train, states=3, steps=3).items():
         assert abs(float(tt.partition(model))) < 1e-4, name
-        worse = -64 * math.log(2) + 10 if "Adam" in name else apart + 1  # few steps of Adam
-        assert tt.log_marginal(model, test).mean() > worse, name
-
-
-@pytest.mark.parametrize("name", ["chow_liu", "tensor_train"])
-def test_the_script_runs(example, name, capsys):
-    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    assert capsys.readouterr().out.count("\n") >= 2
+        assert tt.log_marginal(model, test).mean() > apart + 1, name

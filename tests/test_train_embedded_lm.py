@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 zstandard = pytest.importorskip("zstandard")
-SCRIPT = Path(__file__).resolve().parents[1] / "examples" / "train_embedded_lm.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "bench" / "training" / "train_embedded_lm.py"
 
 
 @pytest.fixture(scope="module")

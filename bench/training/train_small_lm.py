@@ -5,9 +5,9 @@
 A document is ``<s> prompt answer </s>``. The loss of a batch is the mean of  -log p(x_t | x_<t)  over the tokens of
 the answers and a random share of the tokens of the prompts (all of them in lists of molecules), in nats.
 
-    python examples/train_small_lm.py --minutes 60 --out bench/tractile_bench/small_lm
-    torchrun --nproc-per-node 2 examples/train_small_lm.py --threads 1        (two busy cores)
-    python examples/train_small_lm.py --minutes 10 --device cuda --out bench/tractile_bench/small_lm
+    python bench/training/train_small_lm.py --minutes 60 --out bench/tractile_bench/small_lm
+    torchrun --nproc-per-node 2 bench/training/train_small_lm.py --threads 1        (two busy cores)
+    python bench/training/train_small_lm.py --minutes 10 --device cuda --out bench/tractile_bench/small_lm
 
 Everything that takes long is kept in ``--work`` and taken up again when the script is started a second time.
 """

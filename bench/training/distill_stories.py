@@ -1,7 +1,7 @@
 """Distil an HMM from a language model: prompts, a corpus, hidden states, EM, and what came of it.
 
-    python examples/distill_stories.py                                  # an HMM for the embedded model
-    python examples/distill_stories.py --model PATH --hidden 128 --tokens 24 --middle 0 --out PATH
+    python bench/training/distill_stories.py                                  # an HMM for the embedded model
+    python bench/training/distill_stories.py --model PATH --hidden 128 --tokens 24 --middle 0 --out PATH
 
 An HMM knows nothing of the prompt: it stands for the continuations of the prompts that it was distilled on. So a share
 of the corpus begins with the first token (``--bos``), a share after given prompts (``--prompt``), and a share in the

@@ -5,9 +5,9 @@
         --start latent   states at clusters of the model's hidden states, then EM
     --copying            and how they copy from their prompts, fitted together with the transitions
 
-    python examples/train_small_lm.py                             # keeps the prompts in build/small_lm
-    python examples/distill_small_lm.py --task calls --out bench/tractile_bench/small_hmm/calls
-    python examples/distill_small_lm.py --task calls --start latent --hidden 4096 --transition monarch --no-copying
+    python bench/training/train_small_lm.py                             # keeps the prompts in build/small_lm
+    python bench/training/distill_small_lm.py --task calls --out bench/tractile_bench/small_hmm/calls
+    python bench/training/distill_small_lm.py --task calls --start latent --hidden 4096 --transition monarch --no-copying
 
 What is not said is as in ``RECIPES``. Prints nats per token of answers to held-out prompts, and the model's own. The
 answers are kept in ``--work``.

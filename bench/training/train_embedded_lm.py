@@ -6,7 +6,7 @@ A document is ``<s> text </s>``.  In every epoch each story is either kept whole
 consecutive sentences (the number of sentences is geometric), so the model learns both to tell a story and to finish
 a short passage.  The loss of a batch is the mean of  -log p(x_t | x_<t)  over all its tokens, in nats.
 
-    python examples/train_embedded_lm.py --minutes 40 --out embedded/lm
+    python bench/training/train_embedded_lm.py --minutes 40 --out embedded/lm
 
 Everything that takes long is kept in ``--work`` and taken up again when the script is started a second time:
 the teacher's text by shard, the weights with the optimiser's state by checkpoint.
@@ -436,7 +436,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def shared_folder() -> Path:
-    return Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[1].parent / "shared"))
+    return Path(os.environ.get("TRACTILE_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 
 
 def main() -> None:
