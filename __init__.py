@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
 from .constraints import Vocabulary
-from .decoding import ConstraintLogitsProcessor, generate
+from .decoding import ConstraintLogitsProcessor, canvas, generate
 from .errors import TractileError
 from .inference import (
     NextToken,
@@ -43,6 +43,7 @@ __all__ = [
     "TractileError",
     "TransformersLM",
     "Vocabulary",
+    "canvas",
     "circuits",
     "conditional",
     "constraints",

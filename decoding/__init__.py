@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..errors import TractileError
 from .beam import Beam, beam_search
+from .canvas import Canvas, canvas
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .rehearsal import Rehearsals, rehearse
@@ -12,10 +13,12 @@ from .speculative import Speculation, speculative
 
 __all__ = [
     "Beam",
+    "Canvas",
     "ConstraintLogitsProcessor",
     "Rehearsals",
     "Speculation",
     "beam_search",
+    "canvas",
     "custom_generate_path",
     "generate",
     "rehearse",
