@@ -29,9 +29,10 @@ from functools import partial
 import torch
 
 import tractile as tt
-from tractile.inference import ProductQuery, Real
+from tractile.inference import Real
 from tractile.inference.next_token.backward import Backward
 from tractile.inference.next_token.edge_labels import EdgeLabels
+from tractile.inference.next_token.product_query import ProductQuery
 from tractile.inference.next_token.product_step import WIDE
 from tractile.layers import Monarch
 

@@ -31,7 +31,8 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
-from tractile.inference import GCDQuery, ProductQuery
+from tractile.inference.next_token.gcd import GCDQuery
+from tractile.inference.next_token.product_query import ProductQuery
 from tractile.layers import Monarch
 from tractile.lm.architectures import cache_argument
 

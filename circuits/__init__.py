@@ -3,12 +3,6 @@
 from . import builders
 from .automaton import Automaton
 from .chain import Chain
-from .checks import (
-    check_decomposable,
-    check_omni_compatible,
-    check_smooth,
-    check_structured_decomposable,
-)
 from .circuit import Circuit
 from .hmm import HMM
 from .intersection import intersect
@@ -30,10 +24,6 @@ __all__ = [
     "Chain",
     "Circuit",
     "builders",
-    "check_decomposable",
-    "check_omni_compatible",
-    "check_smooth",
-    "check_structured_decomposable",
     "from_hmmlearn",
     "intersect",
     "is_compatible",

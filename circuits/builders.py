@@ -20,18 +20,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..errors import CircuitError, ShapeError
-from ..layers import (
-    Bernoulli,
-    Categorical,
-    Constant,
-    Dense,
-    Hadamard,
-    Identity,
-    InputLayer,
-    Kronecker,
-    Operator,
-    Sum,
-)
+from ..layers import Bernoulli, Categorical, Dense, Hadamard, Identity, InputLayer, Kronecker, Operator, Sum
+from ..layers.input import Constant
 from .chain import Chain
 from .circuit import Circuit
 from .graph_transforms import kron

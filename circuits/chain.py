@@ -26,7 +26,8 @@ from torch import Tensor
 from ..argument_checks import whole
 from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
-from ..layers import Constant, Dense, Hadamard, Identity, InputLayer, Kron, Operator, Sum
+from ..layers import Dense, Hadamard, Identity, InputLayer, Kron, Operator, Sum
+from ..layers.input import Constant
 from ..layers.operator import TensorMap
 from ..layers.weights import check_weights
 from .circuit import Circuit, for_each_tensor

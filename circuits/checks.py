@@ -14,7 +14,7 @@ def check_smooth(circuit: Graph) -> None:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.circuits import check_smooth
+    >>> from tractile.circuits.checks import check_smooth
     >>> from tractile.layers import Bernoulli, Dense, Sum
     >>> c, coin, half = tt.Circuit(), Bernoulli(torch.tensor([0.5])), Dense(torch.tensor([[0.5]]))
     >>> root = c.sum(Sum(half, half), c.input(coin, 0), c.input(coin, 1))
@@ -39,7 +39,7 @@ def check_decomposable(circuit: Graph) -> None:
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.circuits import check_decomposable
+    >>> from tractile.circuits.checks import check_decomposable
     >>> from tractile.layers import Bernoulli, Hadamard
     >>> c, coin = tt.Circuit(), Bernoulli(torch.tensor([0.5]))
     >>> root = c.product(Hadamard(), c.input(coin, 0), c.input(coin, 0))
@@ -67,7 +67,7 @@ def check_structured_decomposable(circuit: Graph) -> None:
     Examples
     --------
     >>> import tractile as tt
-    >>> from tractile.circuits import check_structured_decomposable
+    >>> from tractile.circuits.checks import check_structured_decomposable
     >>> random, ways = tt.circuits.builders.RandomParameters(), [((0, 1), 2), (0, (1, 2))]
     >>> both = [tt.circuits.builders.regions(way, random.bernoulli(), random.rows, num_units=2) for way in ways]
     >>> try:
@@ -98,7 +98,7 @@ def check_omni_compatible(circuit: Graph) -> None:
     Examples
     --------
     >>> import tractile as tt
-    >>> from tractile.circuits import check_omni_compatible
+    >>> from tractile.circuits.checks import check_omni_compatible
     >>> try:
     ...     check_omni_compatible(tt.HMM.random(hidden=2, vocab_size=2).unroll(3))
     ... except tt.errors.CircuitError as error:

@@ -10,7 +10,9 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 from ..errors import CircuitError, ShapeError
-from ..layers import Constant, InnerLayer, InputLayer, Sum
+from ..layers import InputLayer, Sum
+from ..layers.inner import InnerLayer
+from ..layers.input import Constant
 
 Layer = InputLayer | InnerLayer
 Scope = frozenset[int]

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from ..errors import CircuitError
 from ..layers import (
-    Constant,
     Continuous,
     Dense,
     Hadamard,
@@ -30,6 +29,7 @@ from ..layers import (
     Sum,
 )
 from ..layers.dense_tensor import DenseTensor
+from ..layers.input import Constant
 from .graph import Graph, Layer
 
 LabelledNode = tuple[int, tuple[Hashable, ...]]  # a node, and a label for each of its unit axes

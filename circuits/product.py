@@ -6,7 +6,8 @@ from collections.abc import Generator
 from typing import Any
 
 from ..errors import CircuitError
-from ..layers import Constant, Identity, InputLayer, Kron, Operator, Product, Sum
+from ..layers import Identity, InputLayer, Kron, Operator, Product, Sum
+from ..layers.input import Constant
 from .graph import Graph, Scope
 from .graph_transforms import LabelledNode, copy_node, kron, read_product, write_product
 

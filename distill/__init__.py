@@ -1,7 +1,6 @@
 """Distillation: language model → corpus → hidden Markov model."""
 
 from .corpus import Corpus
-from .em import posteriors
 from .evaluate import Evaluation, evaluate
 from .grow import kronecker, split
 from .guidance import Guidance, guidance
@@ -21,7 +20,6 @@ __all__ = [
     "initialise",
     "kronecker",
     "sample_prefixes",
-    "posteriors",
     "random_start",
     "sample",
     "split",

@@ -75,7 +75,7 @@ def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.distill import posteriors
+    >>> from tractile.distill.em import posteriors
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
     >>> posteriors(hmm, torch.tensor([[1, 1, 0]]))[0]  # a row for each position
     tensor([[0.8619, 0.1381],

@@ -11,6 +11,8 @@ from typing import Any
 
 from ..circuits.hmm import HMM
 
+__all__ = ["HMM_PATH", "LM_PATH", "load_hmm", "load_lm"]
+
 LM_PATH = Path(__file__).resolve().parent / "lm"
 HMM_PATH = Path(__file__).resolve().parent / "hmm"
 

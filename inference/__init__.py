@@ -1,14 +1,11 @@
 """Inference: semirings, the contraction engine, queries, and the incremental next-token queries."""
 
-from .next_token.gcd import GCDQuery, gcd, lcd
+from .next_token.gcd import gcd, lcd
 from .next_token.generic import NextToken
 from .next_token.pgcd import pgcd
-from .next_token.product_query import ProductQuery
 from .next_token.protocol import NextTokenQuery
-from .next_token.rows import pack_bits
 from .queries.condition import condition
-from .queries.counts import Counts
-from .queries.determinism import check_deterministic, is_deterministic
+from .queries.determinism import is_deterministic
 from .queries.em import Fit, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import cross_entropy, entropy, expectation, kl_divergence
@@ -24,20 +21,16 @@ from .semirings.scaled_real import Real
 __all__ = [
     "Boolean",
     "Counting",
-    "Counts",
     "Evidence",
     "Fit",
     "Log",
-    "GCDQuery",
     "MaxProduct",
     "MinPlus",
     "NextToken",
     "NextTokenQuery",
-    "ProductQuery",
     "Real",
     "Semiring",
     "Trainable",
-    "check_deterministic",
     "condition",
     "conditional",
     "count",
@@ -56,7 +49,6 @@ __all__ = [
     "marginals",
     "mpe",
     "normalise",
-    "pack_bits",
     "partition",
     "pgcd",
     "prune",

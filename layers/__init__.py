@@ -7,8 +7,8 @@ contiguous. In arguments and results of public functions the batch comes first.
 from .discrete import Bernoulli, Indicator, Table
 from .gaussian import Continuous, Gaussian
 from .incidence import Identity, Incidence
-from .inner import Hadamard, InnerLayer, Kronecker, Product, Sum
-from .input import Categorical, Constant, InputLayer, KhatriRao
+from .inner import Hadamard, Kronecker, Product, Sum
+from .input import Categorical, InputLayer
 from .monarch import Monarch
 from .operator import AxisOperator, Dense, Kron, Leaf, Operator
 from .token_sets import TokenSets
@@ -16,7 +16,6 @@ from .token_sets import TokenSets
 __all__ = [
     "Bernoulli",
     "Categorical",
-    "Constant",
     "Continuous",
     "Dense",
     "Gaussian",
@@ -24,7 +23,6 @@ __all__ = [
     "Identity",
     "Incidence",
     "Indicator",
-    "InnerLayer",
     "InputLayer",
     "Kron",
     "Kronecker",
@@ -33,7 +31,6 @@ __all__ = [
     "Monarch",
     "Operator",
     "Product",
-    "KhatriRao",
     "AxisOperator",
     "Sum",
     "Table",

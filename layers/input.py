@@ -215,7 +215,8 @@ class KhatriRao(InputLayer):
     Examples
     --------
     >>> import torch
-    >>> from tractile.layers import Bernoulli, KhatriRao
+    >>> from tractile.layers import Bernoulli
+    >>> from tractile.layers.input import KhatriRao
     >>> pair = KhatriRao(Bernoulli(torch.tensor([0.5, 0.1])), Bernoulli(torch.tensor([0.9])))
     >>> pair.unit_dims
     (2, 1)
@@ -272,7 +273,7 @@ class Constant(InputLayer):
 
     Examples
     --------
-    >>> from tractile.layers import Constant
+    >>> from tractile.layers.input import Constant
     >>> Constant(axes=2).unit_dims
     (1, 1)
     """

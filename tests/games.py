@@ -14,8 +14,9 @@ from product_queries import padded, product
 
 import tractile as tt
 from tractile.errors import EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, ProductQuery, Real
+from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.next_token.pgcd import counted_once
+from tractile.inference.next_token.product_query import ProductQuery
 from tractile.inference.semirings.scaled_real import FLOOR
 
 

@@ -1,7 +1,7 @@
 """The query of a chain × an automaton as it is inside ``tt.pgcd``: the automaton is taken as given."""
 
 import tractile as tt
-from tractile.inference import ProductQuery
+from tractile.inference.next_token.product_query import ProductQuery
 
 
 def product(chain, automaton, horizon, **options):

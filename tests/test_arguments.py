@@ -60,7 +60,11 @@ def problem():
         lambda n: tt.pgcd(HMM, ONE, 3, memory=n) if n is not None else HMM.unroll(n),
         lambda n: tt.NextToken(HMM, 3, Log()).start(n),
         lambda n: tt.gcd(ONE, n),
-        lambda n: tt.inference.GCDQuery(ONE, horizon=n).start().mask() if n is not None else tt.gcd(ONE, n),
+        lambda n: (
+            tt.inference.next_token.gcd.GCDQuery(ONE, horizon=n).start().mask()
+            if n is not None
+            else tt.gcd(ONE, n)
+        ),
         lambda n: tt.gcd(ONE, 3).start(1).forced(n),
         lambda n: tt.gcd(ONE, 3).start(1).rollback(n),
         lambda n: tt.Automaton.from_edges([(0, 1, 0)], 0, [0], n),

@@ -12,19 +12,14 @@ from hypothesis import strategies as st
 from oracle import assert_log_close, log
 
 import tractile as tt
-from tractile.circuits import (
-    check_decomposable,
-    check_smooth,
-    is_compatible,
-    is_decomposable,
-    is_smooth,
-    is_structured_decomposable,
-)
+from tractile.circuits import is_compatible, is_decomposable, is_smooth, is_structured_decomposable
+from tractile.circuits.checks import check_decomposable, check_smooth
 from tractile.circuits.graph import Graph
 from tractile.circuits.graph_transforms import rewrite
 from tractile.errors import CircuitError, EvidenceError, FormatError, ShapeError, VocabularyMismatch
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.layers import Categorical, Constant, Dense, Hadamard, Kronecker, Monarch, Sum
+from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Monarch, Sum
+from tractile.layers.input import Constant
 
 FEW = settings(max_examples=30, deadline=None)
 

@@ -11,7 +11,7 @@ import torch
 
 import tractile as tt
 from tractile.constraints import json_schema
-from tractile.inference import ProductQuery
+from tractile.inference.next_token.product_query import ProductQuery
 
 VOCAB = tt.Vocabulary(
     [bytes([i]) for i in range(256)] + [b'", "', b'{"', b'": ', b"true", None], eos_token_id=260

@@ -16,7 +16,7 @@ SAME = {
     "beams": 8, "beam_factor": 1, "burn_in": 20, "draft": 4, "thin": 1,
     "num_samples": 1, "processes": 0, "w": 0.5, "variable": 0,
     "paths": False, "joint": False, "zero_on_error": False, "twist": False, "log": False,
-    "min_variance": 1e-6, "sharpness": 1.5, "axes": 1, "epochs": 50, "budgeted": False,
+    "min_variance": 1e-6, "sharpness": 1.5, "epochs": 50, "budgeted": False,
 }  # fmt: skip
 DIFFERENT = {
     "tokens": {"rehearse": 128, None: False},

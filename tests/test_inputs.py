@@ -15,17 +15,8 @@ from scipy import stats
 import tractile as tt
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.layers import (
-    Bernoulli,
-    Categorical,
-    Dense,
-    Gaussian,
-    Hadamard,
-    Identity,
-    Indicator,
-    KhatriRao,
-    Sum,
-)
+from tractile.layers import Bernoulli, Categorical, Dense, Gaussian, Hadamard, Identity, Indicator, Sum
+from tractile.layers.input import KhatriRao
 
 SEMIRINGS = {
     Real: "total",

@@ -18,13 +18,11 @@ from tractile.inference.engine import contract
 from tractile.layers import (
     Bernoulli,
     Categorical,
-    Constant,
     Dense,
     Gaussian,
     Hadamard,
     Identity,
     Incidence,
-    KhatriRao,
     Kron,
     Kronecker,
     Monarch,
@@ -32,6 +30,7 @@ from tractile.layers import (
     Sum,
     TokenSets,
 )
+from tractile.layers.input import Constant, KhatriRao
 
 FEW = settings(max_examples=40, deadline=None)
 SEMIRINGS = [Real, Log, Boolean, Counting, MaxProduct, MinPlus]

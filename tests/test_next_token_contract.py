@@ -13,8 +13,9 @@ from product_queries import padded
 
 import tractile as tt
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
-from tractile.inference import Boolean, Log, ProductQuery, Real
+from tractile.inference import Boolean, Log, Real
 from tractile.inference.next_token.padded_step import PaddedSteps
+from tractile.inference.next_token.product_query import ProductQuery
 from tractile.inference.next_token.product_step import ProductSteps, ProductTables
 from tractile.inference.next_token.protocol import NextTokenQuery
 

@@ -14,7 +14,8 @@ import torch
 from product_queries import padded, product
 
 import tractile as tt
-from tractile.inference import Log, NextToken, ProductQuery, Real
+from tractile.inference import Log, NextToken, Real
+from tractile.inference.next_token.product_query import ProductQuery
 
 CLOSE = 1e-4  # nats
 

@@ -18,7 +18,7 @@ from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.decoding.grammar_rows import Grammars
 from tractile.decoding.rehearsal import Rehearsals, drawn, rehearse
 from tractile.embedded import load_lm
-from tractile.inference import GCDQuery
+from tractile.inference.next_token.gcd import GCDQuery
 
 STRING = {"type": "string"}
 

@@ -9,7 +9,8 @@ from counting import HANGS
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import tractile as tt
-from tractile.inference import ProductQuery, threads
+from tractile.inference import threads
+from tractile.inference.next_token.product_query import ProductQuery
 from tractile.inference.smc import LookaheadProposal, importance_sampling
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)

@@ -19,14 +19,12 @@ import tractile as tt
 from tractile.layers import (
     Bernoulli,
     Categorical,
-    Constant,
     Dense,
     Gaussian,
     Hadamard,
     Identity,
     Incidence,
     Indicator,
-    KhatriRao,
     Kron,
     Kronecker,
     Monarch,
@@ -34,6 +32,7 @@ from tractile.layers import (
     TokenSets,
 )
 from tractile.layers.dense_tensor import DenseTensor
+from tractile.layers.input import Constant, KhatriRao
 
 POINTS = np.array([-1.0, 0.5, 2.0])  # where a continuous variable may be observed
 

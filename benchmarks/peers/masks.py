@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import tractile as tt
-from tractile.inference import GCDQuery
+from tractile.inference.next_token.gcd import GCDQuery
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "conformance"))
 from samples import Tokens

@@ -20,6 +20,7 @@ from torch import Tensor
 from ... import layers
 from ...errors import FormatError
 from ...layers.dense_tensor import DenseTensor
+from ...layers.input import Constant, KhatriRao
 from ...storage import make_directory, write_atomically
 
 FORMAT = "tractile-circuit-1"
@@ -53,12 +54,12 @@ TYPES: dict[type, Type] = {
     layers.Sum: Type(lambda o: o.operators, layers.Sum),
     layers.Hadamard: Type(lambda o: (), layers.Hadamard),
     layers.Kronecker: Type(lambda o: (o.order,), layers.Kronecker),
-    layers.Constant: Type(lambda o: (len(o.unit_dims),), layers.Constant),
+    Constant: Type(lambda o: (len(o.unit_dims),), Constant),
     layers.Categorical: Type(lambda o: (o.weight,), layers.Categorical),
     layers.TokenSets: Type(
         lambda o: (o.incidence.row, o.incidence.col, o.tokens, o.num_units), layers.TokenSets, "Labels"
     ),
-    layers.KhatriRao: Type(lambda o: (o.a, o.b), layers.KhatriRao, "RowKron"),
+    KhatriRao: Type(lambda o: (o.a, o.b), KhatriRao, "RowKron"),
     layers.Bernoulli: Type(lambda o: (o.probs,), layers.Bernoulli),
     layers.Indicator: Type(lambda o: (o.vocab_size,), layers.Indicator),
     layers.Gaussian: Type(

@@ -12,7 +12,8 @@ from safetensors.torch import load as load_tensors
 from torch import Tensor
 
 from ...errors import FormatError, TractileError
-from ...layers import InnerLayer, InputLayer, Sum
+from ...layers import InputLayer, Sum
+from ...layers.inner import InnerLayer
 from ..chain import Chain
 from ..circuit import Circuit
 from ..hmm import FORMAT as HMM_FORMAT

@@ -61,7 +61,7 @@ class GCDQuery(Copied):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.inference import GCDQuery
+    >>> from tractile.inference.next_token.gcd import GCDQuery
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> query = GCDQuery(one, horizon=2).start(batch=2, budgets=[2, 1])
     >>> query.mask()  # with one token left it must be a 1

@@ -74,7 +74,7 @@ class ProductQuery(Copied):
     --------
     >>> import torch
     >>> import tractile as tt
-    >>> from tractile.inference import ProductQuery
+    >>> from tractile.inference.next_token.product_query import ProductQuery
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
     >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
     >>> query = ProductQuery(coin, tt.gcd(one, 3), one, horizon=3).start(batch=1)

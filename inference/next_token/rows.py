@@ -186,7 +186,7 @@ def pack_bits(mask: Bool[Tensor, "batch vocab"]) -> Int[Tensor, "batch words"]:
     Examples
     --------
     >>> import torch
-    >>> from tractile.inference import pack_bits
+    >>> from tractile.inference.next_token.rows import pack_bits
     >>> pack_bits(torch.tensor([[True, False, True, False]]))  # 2⁰ + 2²
     tensor([[5]], dtype=torch.int32)
     >>> pack_bits(torch.ones(1, 40, dtype=torch.bool)).shape  # 40 bits take two words

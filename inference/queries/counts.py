@@ -19,7 +19,8 @@ from ...circuits.chain import Chain, Vectors
 from ...circuits.circuit import Circuit
 from ...circuits.parameters import Block, blocks
 from ...errors import CircuitError, EvidenceError
-from ...layers import InnerLayer, InputLayer
+from ...layers import InputLayer
+from ...layers.inner import InnerLayer
 from ..semirings.base import Log, Semiring
 from .evidence import EvidenceLike
 from .marginal import log_marginal

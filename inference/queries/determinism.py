@@ -21,7 +21,8 @@ from ...circuits.chain import Chain
 from ...circuits.checks import check_decomposable, check_smooth
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError
-from ...layers import Constant, InputLayer, Operator, Product, Sum
+from ...layers import InputLayer, Operator, Product, Sum
+from ...layers.input import Constant
 
 Model = Chain | Circuit
 Units = Bool[Tensor, " units"]
@@ -37,7 +38,7 @@ def check_deterministic(model: Model) -> None:
     Examples
     --------
     >>> import tractile as tt
-    >>> from tractile.inference import check_deterministic
+    >>> from tractile.inference.queries.determinism import check_deterministic
     >>> try:
     ...     check_deterministic(tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]]))
     ... except tt.errors.CircuitError as error:

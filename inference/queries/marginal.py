@@ -28,8 +28,9 @@ from ...circuits.circuit import Circuit
 from ...circuits.forward import checked_lengths, log_prob
 from ...circuits.hmm import HMM
 from ...errors import CircuitError, EvidenceError
-from ...layers import Constant, InputLayer
+from ...layers import InputLayer
 from ...layers.functorch_utils import any_if_concrete, is_abstract, transformed
+from ...layers.input import Constant
 from ...layers.log_product import finite
 from ..engine import messages, passes
 from ..engine.folding import folded

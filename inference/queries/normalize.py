@@ -19,8 +19,9 @@ from torch import Tensor
 from ...circuits.circuit import Circuit, check_circuit
 from ...circuits.graph_transforms import rewrite
 from ...errors import CircuitError
-from ...layers import Categorical, Constant, Continuous, Dense, InputLayer, Operator, Sum
+from ...layers import Categorical, Continuous, Dense, InputLayer, Operator, Sum
 from ...layers.dense_tensor import DenseTensor
+from ...layers.input import Constant
 from ..engine import passes
 from .evidence import Evidence
 from .exact import Model, Rows, within_range

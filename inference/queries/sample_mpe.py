@@ -21,7 +21,8 @@ from ...argument_checks import whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
-from ...layers import Constant, Continuous, InputLayer, Operator, Product, Sum
+from ...layers import Continuous, InputLayer, Operator, Product, Sum
+from ...layers.input import Constant
 from ..engine import messages, passes
 from ..engine.contract import apply, observe, outer
 from ..semirings.base import MaxProduct, Semiring

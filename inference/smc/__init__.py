@@ -1,6 +1,5 @@
 """Sequential Monte Carlo: language models, proposals, potentials, resampling, the loop, and the posterior."""
 
-from ...errors import ContextTooLong, NoParticleSurvived, PotentialError, ProposalError
 from .awrs import AWRSProposal
 from .boundaries import (
     Boundary,
@@ -45,8 +44,6 @@ __all__ = [
     "Estimate",
     "Strength",
     "json_value",
-    "NoParticleSurvived",
-    "ContextTooLong",
     "Proposal",
     "Knowledge",
     "Step",
@@ -58,8 +55,6 @@ __all__ = [
     "AWRSProposal",
     "CharacterProposal",
     "Potential",
-    "PotentialError",
-    "ProposalError",
     "Extension",
     "PrefixPotential",
     "LookaheadPotential",
