@@ -253,11 +253,11 @@ class Chain(DisplayMixin):
         )
 
     def num_nodes(self) -> int:
-        """Count the nodes of the picture: two steps unrolled."""
+        """Return the number of nodes of the chain unrolled for two tokens, as ``draw`` shows it."""
         return self.unroll(2).num_nodes()
 
     def picture(self, names: Sequence[str] | None = None) -> Picture:
-        """Return the picture of two steps unrolled."""
+        """Return the nodes and edges for ``draw``: the chain unrolled for two tokens."""
         return self.unroll(2).picture(names)
 
     def __repr__(self) -> str:

@@ -91,7 +91,7 @@ def check_structured_decomposable(circuit: Graph) -> None:
 
 
 def check_omni_compatible(circuit: Graph) -> None:
-    """Raise :class:`CircuitError` at the first product that has a sum of several variables as a factor.
+    """Raise :class:`CircuitError` at the first product with a sum child whose scope has more than one variable.
 
     Raises it also for a circuit that is not smooth and decomposable.
 

@@ -4,7 +4,7 @@
     decomposable               the children of a product have disjoint scopes; with smooth: marginals are one contraction
     structured-decomposable    all products over one scope split it alike: the circuit can be multiplied by itself
     compatible                 the products of two circuits split shared variables alike, up to nesting: ``a * b`` exists
-    omni-compatible            no product has a sum of several variables as a factor: compatible with every circuit
+    omni-compatible            no product has a sum child over more than one variable: compatible with every circuit
     deterministic              for each x a sum has at most one non-zero term: maxima and entropies are one contraction
 
 :mod:`tractile.inference.queries.determinism` decides determinism. The properties of a chain are those of its unrolled circuit.

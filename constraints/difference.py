@@ -59,7 +59,7 @@ class Difference:
 
     @property
     def found(self) -> bool:
-        """Whether a text was found that only one of them accepts."""
+        """True if some text is accepted by exactly one of the two constraints."""
         return self.only_first is not None or self.only_second is not None
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 class Limits:
     """What the constraints of one request may take while they are built, compiled and used.
 
-    ``work``: units for one constraint, about a microsecond each; by default and at most what any constraint may take
+    ``work``: at most this many units (about a microsecond each) for one constraint; the default is also the ceiling
     (`constraints/limits.py`). One call of :meth:`run` may take as many again to find out what fits token budgets, in ``start``
     and in masks. ``seconds``: wall-clock time of one call of :meth:`run`. ``bytes``: length of the text that
     describes the constraint, checked by :meth:`check_size` and in serving. The defaults are meant for constraints from

@@ -71,7 +71,7 @@ class Semiring(ABC, Generic[Value]):
 
     @abstractmethod
     def log(self, x: Value) -> Tensor:
-        """Return the natural logarithm of the real number that x stands for (Counting: of the count; MinPlus: −cost)."""
+        """Return the log-weight of x in nats; for MinPlus, minus the cost."""
 
     def along(self, matrix: Tensor, x: Value, axis: int) -> Value:
         """Multiply x by a matrix of weights along ``axis``."""

@@ -178,7 +178,9 @@ def every_clause(text: str) -> int:
 
 
 def every_statement(text: str) -> int:
-    """Return the last boundary after a ``;`` or a newline outside brackets; neither counts inside quotes (Python, SQL, C).
+    """Return the number of characters up to the last end of a statement (Python, SQL, C).
+
+    A statement ends at a ``;``, and at a newline outside brackets; neither counts inside quotes.
 
     Examples
     --------
