@@ -81,9 +81,6 @@ class Continuous(InputLayer):
     def _take(self, units: Index) -> InputLayer:
         return self.map(lambda parameter: parameter[torch.meshgrid(*units, indexing="ij")])
 
-    def dense(self) -> Float[Tensor, "units vocab"]:
-        raise CircuitError(f"{self!r} is over a continuous variable: it has no table of weights")
-
     def factors(self, units: Sequence[Label], token: Label, fresh: Label) -> list[Factor]:
         raise CircuitError(f"{self!r} is over a continuous variable: it has no table of weights")
 

@@ -15,7 +15,7 @@ from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError, VocabularyMismatch
 from ..layers.log_product import finite, log_product, smallest_weight
 from .base import LanguageModel, Prompt, TokenBytes, _pin, _spell
-from .products import Multiplies, as_language_model
+from .products import Multiplies
 
 
 class ExactLM(Multiplies):
@@ -50,7 +50,7 @@ class ExactLM(Multiplies):
         return found
 
     def fork(self) -> LanguageModel:
-        return copy(as_language_model(self))
+        return copy(self)
 
     @property
     def tokenizer(self) -> TokenBytes | None:

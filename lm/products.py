@@ -37,23 +37,17 @@ class Factor(NamedTuple):
     prompt: Prompt | None
 
 
-class Multiplies:
+class Multiplies(Forking):
     """The base of language models with the operators ``*``, ``/`` and ``**``, each of which gives a :class:`ProductLM`."""
 
     def __mul__(self, other: LanguageModel) -> ProductLM:
-        return ProductLM([as_language_model(self), other])
+        return ProductLM([self, other])
 
     def __truediv__(self, other: LanguageModel) -> ProductLM:
-        return ProductLM([as_language_model(self), other], [1.0, -1.0])
+        return ProductLM([self, other], [1.0, -1.0])
 
     def __pow__(self, power: float) -> ProductLM:
-        return ProductLM([as_language_model(self)], [power])
-
-
-def as_language_model(lm: Any) -> LanguageModel:
-    """Return the argument, typed as a language model (for mypy: :class:`Multiplies` alone is none)."""
-    found: LanguageModel = lm
-    return found
+        return ProductLM([self], [power])
 
 
 @final

@@ -5,6 +5,7 @@ import inspect
 import pytest
 
 import tractile as tt
+import tractile.distill
 
 PACKAGES = (tt.circuits, tt.inference, tt.inference.smc, tt.constraints, tt.lm, tt.decoding, tt.errors)
 
@@ -20,6 +21,26 @@ def test_the_promised_names_are_at_the_root():
         conditional constraints count entropy gcd generate lcd load log_marginal mpe multiply partition pgcd sample save smc
         support"""
     assert set(promised.split()) <= set(tt.__all__)
+
+
+@pytest.mark.parametrize(
+    ("value", "promised"),
+    [
+        (tt.constraints, "regex json_schema function_calls keywords grammar sql literal any_of"),
+        (tt.constraints.Constraint, "accepts compile repeat __and__ __or__ __invert__ __add__"),
+        (tt.Vocabulary, "from_tokenizer"),
+        (tt.Automaton, "from_edges"),
+        (tt.HMM, "random from_pretrained log_prob __mul__"),
+        (tt.NextToken, "start scores advance select rollback fork"),
+        (tt.inference.NextTokenQuery, "start mask bitmask scores lookahead advance select rollback fork"),
+        (tt.lm.LanguageModel, "start log_probs advance select"),
+        (tt.inference.smc.Posterior, "best log_evidence ess group_by plot"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_the_promised_names_of_the_objects_are_there(value, promised):
+    """Those of the same section, and of the protocols."""
+    assert not set(promised.split()) - set(dir(value))
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
@@ -47,3 +68,17 @@ def test_help_of_a_public_name_is_about_it(package):
         assert isinstance(value, type) or said not in (
             inspect.getdoc(kind) for kind in (dict, list, tuple, set)
         ), name
+
+
+ROOMS = (*PACKAGES, tt.circuits.builders, tt.layers, tractile.distill, tt.embedded)
+
+
+@pytest.mark.parametrize("room", [tt, *ROOMS], ids=lambda room: room.__name__)
+def test_every_public_method_is_described(room):
+    """Methods of next-token queries are described by their protocol."""
+    for name in room.__all__:
+        value = getattr(room, name)
+        for member, own in inspect.getmembers(value) if isinstance(value, type) else ():
+            by = getattr(own, "__module__", None) or getattr(getattr(own, "fget", None), "__module__", "")
+            if member[0] != "_" and (by or "").startswith("tractile") and not isinstance(own, type):
+                assert inspect.getdoc(own) or hasattr(tt.inference.NextTokenQuery, member), f"{name}.{member}"
