@@ -383,15 +383,19 @@ def draw(result: dict[str, Any], path: Path) -> None:
         1, 2 if result["cost"] else 1, figsize=(9 if result["cost"] else 5.5, 3.2), dpi=110
     )
     left, *others = panels if result["cost"] else [panels]
+    curves = defaultdict(list)  # names of back ends, by their points: those that coincide are one curve
     for name in BACKENDS:
         found = [(b, result["finished"].get(f"{name}/{b}")) for b in BUDGETS]
-        points = [(budget, 100 * row["valid"]) for budget, row in found if row]
+        curves[tuple((budget, 100 * row["valid"]) for budget, row in found if row)].append(name)
+    for points, names in curves.items():
         if points:
-            left.plot(*zip(*points, strict=True), marker="o", ms=4, label=name, color=colours[name])
+            left.plot(*zip(*points, strict=True), marker="o", ms=4, color=colours[names[0]])
+            left.annotate(
+                " and ".join(names), points[-1], (8, 0), textcoords="offset points", va="center", fontsize=8
+            )
     left.set(xscale="log", xlabel="token budget (max_tokens)", ylabel="valid and finished, %", ylim=(-4, 104))
     left.set_xticks(BUDGETS, [str(b) for b in BUDGETS])
     left.minorticks_off()
-    left.legend(frameon=False, fontsize=8)
     for right in others:
         size = max(int(key.split("/")[1]) for key in result["cost"])
         kinds = ["equal", "different"]
