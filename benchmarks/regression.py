@@ -9,7 +9,7 @@ same on a faster machine, and nearly the same on a busy one. Floors:
 
     python benchmarks/regression.py              the figures beside those recorded last
     python benchmarks/regression.py --smoke      the work of ours, without a clock; exits with 1 where it is over the limit
-    python benchmarks/regression.py --record     both into benchmarks/regression.json, and the picture docs/regression.png
+    python benchmarks/regression.py --record     both into benchmarks/regression.json, and the picture bench/docs/regression.png
 
 Work is counted: the functions called, of Python and of C, and the elements of the tensors that operations return. For imports it
 is the modules. So a busy machine changes nothing.
@@ -44,7 +44,7 @@ from decoding import phrases, random_hmm, rescored, warmed
 from tractile import constraints, distill
 
 HISTORY = Path(__file__).with_suffix(".json")
-PICTURE = Path(__file__).resolve().parent.parent / "docs" / "regression.png"
+PICTURE = Path(__file__).resolve().parent.parent / "bench" / "docs" / "regression.png"
 LIMIT = 1.5
 """Times the work recorded last. Versions of Python and torch differ by up to a fifth."""
 IMPORTS = "import tractile", "import torch, transformers"

@@ -22,7 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
 ]
-exclude_patterns = ["_build", "api/public-names.md", "benchmarks-tables.md"]
+exclude_patterns = ["_build", "api/public-names.md"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]

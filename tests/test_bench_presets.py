@@ -131,7 +131,7 @@ def test_uncorrected_weights_are_zero_or_one():
 
 
 def test_the_documented_table_is_the_presets():
-    page = (Path(__file__).resolve().parent.parent / "docs/howto/bench.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parent.parent / "bench/docs/running.md").read_text(encoding="utf-8")
     header, _, *rows = [line for line in page.partition("| preset |")[2].splitlines() if line][
         : 2 + len(PRESETS)
     ]

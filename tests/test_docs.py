@@ -15,7 +15,10 @@ import pytest
 from tractile.circuits.io import file_format as serialize
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+PAGES = [
+    REPOSITORY / "README.md",
+    *(p for f in ("docs", "bench/docs") for p in sorted((REPOSITORY / f).rglob("*.md"))),
+]
 BLOCK = re.compile(r"^```(python|pycon|output)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
