@@ -31,8 +31,7 @@ from tractile.inference.smc import (
     LookaheadProposal,
     Step,
 )
-from tractile.inference.smc.awrs import MaskedAWRSProposal, first_accepted
-from tractile.inference.smc.blackbox import Remaining, RowContext, RowProposal
+from tractile.inference.smc.awrs import MaskedAWRSProposal, Row, RowProposal, first_accepted, recursive
 
 TOKENS = [
     b"a",
@@ -90,16 +89,31 @@ def outcomes(sample):
         yield probability, result
 
 
+class Scripted(Row):
+    """A row whose draws are the picks of a script, each among the tokens that are left."""
+
+    def __init__(self, q, prefix, pick):
+        super().__init__(q, prefix, torch.Generator())
+        self.picked = pick
+
+    def pick(self, weights, cumulative=None):
+        return self.picked(weights)
+
+    def draw(self):
+        return self.pick(np.where(np.isin(np.arange(len(self.q)), list(self._gone)), 0.0, self.q))
+
+
 def answered(proposal, q, step, pick):
     """What a row draws once its questions are answered."""
-    prefix = tuple(step.prefixes[0].tolist())
-    asking = proposal.draw_row(RowContext(q, prefix, pick), step)
+    return proposal.draw_rows([Scripted(q, step.prefixes[0].tolist(), pick)], step)[0]
+
+
+def by_recursion(row, accepts):
+    """What AWRS draws if ``accepts`` answers."""
+    asking, answer = recursive(row), None
     try:
-        token = next(asking)
         while True:
-            token = asking.send(
-                proposal.check.ask([((*prefix, token), step.last or token == END)], step.decode)[0]
-            )
+            answer = accepts(asking.send(answer))
     except StopIteration as stop:
         return stop.value
 
@@ -163,13 +177,7 @@ def test_awrs_in_the_order_of_times_is_awrs():
         def pick(weights, times=times):
             return int(np.where(weights > 0, times, np.inf).argmin())
 
-        asking = AWRSProposal(never, tokens=True).draw_row(RowContext(q, (), pick), step_for([]))
-        try:
-            token = next(asking)
-            while True:
-                token = asking.send(float(allowed[token]))
-        except StopIteration as stop:
-            expected = stop.value
+        expected = by_recursion(Scripted(q, (), pick), lambda token, allowed=allowed: bool(allowed[token]))
         token, weight = first_accepted(*(torch.tensor(x)[None] for x in (times, q, allowed)))
         assert float(weight) == pytest.approx(expected[1], rel=1e-9, abs=1e-12)
         assert expected[1] == 0 or int(token) == expected[0]
@@ -232,16 +240,14 @@ def test_the_character_proposal_is_properly_weighted(base, prefix):
 class ForgetsTheSecondDraw(RowProposal):
     """A planted bias: the accepted token with the mass that was left, as if all of it were accepted."""
 
-    check = AWRSProposal(even_hash, tokens=True).check
-
-    def draw_row(self, row, step):
-        left = row.remaining()
-        while not left.empty:
-            mass, token = left.mass, left.draw()
-            if (yield token):
-                return token, mass
-            left.remove(token)
-        return 0, 0.0
+    def draw_rows(self, rows, step):
+        (row,) = rows
+        while not row.empty:
+            mass, token = row.mass, row.draw()
+            if even_hash((*row.prefix, token)):
+                return [(token, mass)]
+            row.remove(token)
+        return [(0, 0.0)]
 
 
 @pytest.mark.parametrize("wrong", [ForgetsTheSecondDraw])
@@ -254,20 +260,17 @@ def test_a_planted_bias_is_caught(wrong):
 def test_draws_without_replacement(first):
     """By rejection from all, and directly where little is left: the same distribution of the first three tokens."""
     q = np.array([first, 0.0, *((1 - first) * np.array([0.5, 0.3, 0.0, 0.2]))])
-    rng, runs = np.random.default_rng(0), 4000
-
-    def pick(weights):
-        return int(rng.choice(len(weights), p=weights / weights.sum()))
-
+    generator, runs = torch.Generator().manual_seed(0), 4000
     found, expected = Counter(), Counter()
     for _ in range(runs):
-        left, drawn = Remaining(q, pick, q.cumsum(), rng.random), []
+        left, drawn = Row(q, (), generator), []
         for _ in range(3):
             assert left.mass == pytest.approx(q.sum() - q[drawn].sum(), rel=1e-9)
             drawn.append(left.draw())
             left.remove(drawn[-1])
         assert not left.empty
-        left.remove(*np.flatnonzero(q))
+        for token in set(np.flatnonzero(q).tolist()) - set(drawn):
+            left.remove(token)
         assert left.empty
         found[tuple(drawn)] += 1
     for order in itertools.permutations(np.flatnonzero(q).tolist(), 3):

@@ -1,23 +1,103 @@
-"""Adaptive weighted rejection sampling (Lipkin et al. 2025): draw from q until a black-box check accepts, and once more.
+"""Proposals that draw row by row from a base proposal q, and adaptive weighted rejection sampling (Lipkin et al. 2025).
 
-Tokens are drawn without replacement to the first acceptance X; M is the mass of q that was not refused before X. Then
+Each row draws X with a weight Ŵ such that E[Ŵ · 1{X = x}] = q(x) · ψ(x), so Ŵ · p_lm(X) / q(X) is properly weighted for
+p_lm · ψ. AWRS draws tokens from q without replacement until a black-box check accepts one, X, and once more; M is the mass of q
+that was not refused before X:
 
     Ŵ = M if one more draw is accepted, q(X) if not        E[Ŵ · 1{X = x}] = q(x) · 1[x is accepted]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, final
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Generator, Tensor
+from numpy import ndarray
+from torch import Tensor
 
 from ...errors import EvidenceError
-from .blackbox import Check, RowContext, RowDraw, RowProposal
-from .proposals import Proposal, Tabular
+from .potentials import Potential
+from .proposals import GCDProposal, Proposal, Tabular
 from .step import Knowledge, Step
+from .user_function import UserFunction
+
+FEW = 0.25  # the share of the mass below which draws are made from the tokens that are left alone
+
+
+class Row:
+    """A row about to draw a token: its distribution q, its tokens so far, and draws from q without replacement.
+
+    ``mass`` is the probability of the tokens not removed yet.
+    """
+
+    def __init__(
+        self, q: Float[ndarray, " vocab"], prefix: Sequence[int], generator: torch.Generator
+    ) -> None:
+        self.q, self.prefix, self.mass = q, tuple(prefix), 1.0
+        self._generator, self._gone = generator, set[int]()
+        self._left, self._cumulative = q, q.cumsum()
+
+    def pick(self, weights: Float[ndarray, " n"], cumulative: Float[ndarray, " n"] | None = None) -> int:
+        """Draw an index with probability proportional to its weight; ``cumulative`` is ``weights.cumsum()``."""
+        cumulative = weights.cumsum() if cumulative is None else cumulative
+        point = float(torch.rand((), dtype=torch.float64, generator=self._generator)) * cumulative[-1]
+        index = int(np.searchsorted(cumulative, point, "right"))
+        return index if index < len(weights) else int(weights.nonzero()[0][-1])
+
+    def draw(self) -> int:
+        """Draw a token that is left in proportion to q, without removing it."""
+        while (token := self.pick(self._left, self._cumulative)) in self._gone:
+            pass
+        return token
+
+    def remove(self, token: int) -> None:
+        """Remove a token."""
+        self._gone.add(token)
+        self.mass -= float(self.q[token])
+        if self.mass < FEW * self._cumulative[-1]:
+            self._left = self.q.copy()
+            self._left[list(self._gone)] = 0.0
+            self._cumulative = self._left.cumsum()
+            self.mass = float(self._left.sum())
+
+    @property
+    def empty(self) -> bool:
+        """Whether no token is left."""
+        return not self.mass
+
+
+class RowProposal(Proposal):
+    """A proposal that draws row by row from the table q of a ``base`` proposal (default: GCD); abstract."""
+
+    def __init__(self, base: Tabular | None = None) -> None:
+        self.base: Tabular = GCDProposal() if base is None else base
+        self.needs = self.base.needs
+
+    @property
+    def potential(self) -> Potential:
+        return self.base.potential
+
+    @abstractmethod
+    def draw_rows(self, rows: Sequence[Row], step: Step) -> Sequence[tuple[int, float]]:
+        """Draw a token X and its weight Ŵ for each row, properly weighted for q · ψ."""
+
+    def draw(
+        self, step: Step, generator: torch.Generator
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        log_q = self.base.checked(self.base.belief(step), step).double().cpu()
+        possible = log_q.isfinite().any(dim=1)
+        log_q = log_q.masked_fill(~possible[:, None], 0.0).log_softmax(dim=1)
+        index, q = possible.nonzero()[:, 0].tolist(), log_q.exp().numpy()
+        drawn = self.draw_rows([Row(q[i], step.prefixes[i].tolist(), generator) for i in index], step)
+        tokens, weight = torch.zeros(len(q), dtype=torch.long), torch.zeros(len(q), dtype=torch.float64)
+        for i, (token, value) in zip(index, drawn, strict=True):
+            tokens[i], weight[i] = token, value
+        log_q = log_q.gather(1, tokens[:, None])[:, 0]
+        return tokens, self.base.log_weight(step, log_q, tokens) + weight.log()
 
 
 @final
@@ -55,24 +135,44 @@ class AWRSProposal(RowProposal):
         max_rejects: int | None = None,
     ) -> None:
         super().__init__(base)
-        self.check = Check(check, complete, tokens=tokens, batched=batched)
         if max_rejects is not None and max_rejects < 1:
             raise EvidenceError(f"AWRSProposal: max_rejects must be positive, it is {max_rejects}")
-        self.max_rejects = max_rejects
+        self._check = UserFunction(check, complete, highest=1.0, batched=batched)
+        self._tokens, self.max_rejects = tokens, max_rejects
 
-    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
-        left, rejects = row.remaining(), 0
-        while True:
-            mass, token = left.mass, left.draw()
-            accepted = _yes((yield token))
-            left.remove(token)
-            if accepted:
-                if left.empty or rejects + 1 == self.max_rejects:
-                    return token, mass
-                return token, mass if _yes((yield left.draw())) else float(row.q[token])
-            rejects += 1
-            if left.empty or rejects == self.max_rejects:
-                return token, 0.0
+    def draw_rows(self, rows: Sequence[Row], step: Step) -> Sequence[tuple[int, float]]:
+        """Draw in all rows at once: the tokens that they ask about are checked together, round by round."""
+        going = [recursive(row, self.max_rejects) for row in rows]
+        found, answers = [(0, 0.0)] * len(rows), dict[int, Any].fromkeys(range(len(rows)))
+        while answers:
+            asked: dict[int, tuple[Any, bool]] = {}
+            for i, answer in answers.items():
+                try:
+                    token = going[i].send(answer)
+                except StopIteration as stop:
+                    found[i] = stop.value
+                else:
+                    ids = (*rows[i].prefix, token)
+                    complete = step.last or token == step.eos_token_id
+                    asked[i] = ids if self._tokens else step.decode(ids), complete
+            answers = dict(zip(asked, map(_yes, self._check.values(list(asked.values()))), strict=True))
+        return found
+
+
+def recursive(row: Row, max_rejects: int | None = None) -> Generator[int, bool, tuple[int, float]]:
+    """Draw X and Ŵ by AWRS; yields each token that is to be checked, and is sent whether it is accepted."""
+    rejects = 0
+    while True:
+        mass, token = row.mass, row.draw()
+        accepted = yield token
+        row.remove(token)
+        if accepted:
+            if row.empty or rejects + 1 == max_rejects:
+                return token, mass
+            return token, mass if (yield row.draw()) else float(row.q[token])
+        rejects += 1
+        if row.empty or rejects == max_rejects:
+            return token, 0.0
 
 
 def _yes(value: float) -> bool:
@@ -91,7 +191,9 @@ class MaskedAWRSProposal(Proposal):
 
     needs = Knowledge.LOCAL
 
-    def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+    def draw(
+        self, step: Step, generator: torch.Generator
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         p = step.log_probs.double().exp()
         uniform = torch.rand(p.shape, dtype=torch.float64, generator=generator).to(p.device)
         times = (uniform.neg_().log1p_().neg_() / p).masked_fill_(p == 0, torch.inf)

@@ -21,7 +21,7 @@ from numpy import ndarray
 from ...errors import EvidenceError
 from ...lm.base import TokenBytes
 from ...lm.token_trie import TokenTrie
-from .blackbox import RowContext, RowDraw, RowProposal
+from .awrs import Row, RowProposal
 from .proposals import Tabular
 from .step import Step
 from .user_function import CACHE_SIZE
@@ -62,43 +62,41 @@ class CharacterProposal(RowProposal):
         self._trie = TokenTrie(vocabulary.token_bytes)
         self._psi: dict[bytes, Float[ndarray, "257"]] = {}
 
-    def draw_row(self, row: RowContext, step: Step) -> RowDraw:
-        yield from ()  # no check is asked
-        eos = step.eos_token_id
+    def draw_rows(self, rows: Sequence[Row], step: Step) -> Sequence[tuple[int, float]]:
+        return [self._walk(row, step.eos_token_id) for row in rows]
+
+    def _walk(self, row: Row, eos: int | None) -> tuple[int, float]:
+        """Walk down the trie; return the token drawn from the set that was met, and the weight of the set."""
         context = b"".join(self._bytes[token] or b"" for token in row.prefix)
-        q, pick, words = row.q, row.pick, row.q.copy()
+        words = row.q.copy()
         if eos is not None:
             words[eos] = 0.0  # it ends the text, whatever bytes a vocabulary gives it
         trie = self._trie
         sorted_q = words[trie.order]
-        tokens: list[int] = []
-        weights: list[float] = []
+        met: dict[int, float] = {}
         place, read, ratio = trie.root, b"", 1.0
         while True:
             node, depth = trie.node(place), place[2]
-            for token in trie.ending(place):
-                tokens.append(token)
-                weights.append(float(words[token]) * ratio)
+            met.update((token, float(words[token]) * ratio) for token in trie.ending(place))
             psi = self._psi_of(context + read)
             mass = np.zeros(len(node.bytes) + 1)
             mass[:-1] = trie.masses(place, sorted_q) * psi[node.bytes]
             if not depth and eos is not None:
-                mass[-1] = q[eos] * psi[END]
+                mass[-1] = row.q[eos] * psi[END]
             if not mass.any():
                 break
-            chosen = pick(mass)
+            chosen = row.pick(mass)
             share = float(mass[chosen] / mass.sum())
             if chosen == len(node.bytes):
-                tokens.append(int(eos or 0))
-                weights.append(float(mass[-1]) * ratio / share)
+                met[int(eos or 0)] = float(mass[-1]) * ratio / share
                 break
             ratio *= float(psi[node.bytes[chosen]]) / share
             read += bytes([node.bytes[chosen]])
             place = trie.child(place, chosen)
-        total = sum(weights)
+        total = sum(met.values())
         if not total:
-            return int(q.argmax()), 0.0
-        return tokens[pick(np.array(weights))], total
+            return int(row.q.argmax()), 0.0
+        return list(met)[row.pick(np.array(list(met.values())))], total
 
     def _psi_of(self, text: bytes) -> Float[ndarray, "257"]:
         if text not in self._psi:

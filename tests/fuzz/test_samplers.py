@@ -21,8 +21,7 @@ import tractile as tt
 from tractile.inference import smc as sampling
 from tractile.inference.smc import Step, resampling
 from tractile.inference.smc.arguments import PROPOSALS
-from tractile.inference.smc.awrs import MaskedAWRSProposal
-from tractile.inference.smc.blackbox import RowContext
+from tractile.inference.smc.awrs import MaskedAWRSProposal, Row
 from tractile.inference.smc.step import Knowledge
 
 LETTERS = (b"a", b"b ", b"c\n", b"d, ")
@@ -150,6 +149,17 @@ def outcomes(sample, most=2000):
     return found
 
 
+class ScriptedRow(Row):
+    """A row whose draws are those of a script, each among the tokens that are left."""
+
+    def __init__(self, q, prefix, script):
+        super().__init__(q, prefix, torch.Generator())
+        self.script = script
+
+    def draw(self):
+        return self.script.pick(np.where(np.isin(np.arange(len(self.q)), list(self._gone)), 0.0, self.q))
+
+
 class Scripted(sampling.Proposal):
     """A tabular proposal whose choices are those of the script that the generator's seed says."""
 
@@ -268,13 +278,7 @@ def test_black_box_proposals_are_properly_weighted(case, base, kind, accepted, s
     q = log_q[0].exp().numpy()
 
     def sample(script):
-        asking, answer = proposal.draw_row(RowContext(q, tuple(prefix), script.pick), step), None
-        while True:
-            try:
-                token = asking.send(answer)
-            except StopIteration as stop:
-                return stop.value
-            answer = float(accepted >> token & 1)
+        return proposal.draw_rows([ScriptedRow(q, prefix, script)], step)[0]
 
     found = np.zeros(len(q))
     for probability, (token, weight) in outcomes(sample):
