@@ -159,10 +159,10 @@ def a_proposal(proposal: str | Proposal | None, hmm: Any = None, name: str = "pr
     return proposal
 
 
-def a_scheme(resampling: str | Resampling) -> Resampling:
+def a_scheme(resampling: str | Resampling, name: str = "resampling") -> Resampling:
     """Return the resampling scheme, looked up if it is a name; raise :class:`EvidenceError` for anything else."""
     if not isinstance(resampling, str) and not callable(resampling):
-        raise EvidenceError(f"resampling must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
+        raise EvidenceError(f"{name} must be one of {', '.join(SCHEMES)}, not {short(resampling)}")
     return lookup(resampling, SCHEMES, "resampling") if isinstance(resampling, str) else resampling
 
 

@@ -143,7 +143,8 @@ class AWRSProposal(RowProposal):
     def draw_rows(self, rows: Sequence[Row], step: Step) -> Sequence[tuple[int, float]]:
         """Draw in all rows at once: the tokens that they ask about are checked together, round by round."""
         going = [recursive(row, self.max_rejects) for row in rows]
-        found, answers = [(0, 0.0)] * len(rows), dict[int, Any].fromkeys(range(len(rows)))
+        found = [(0, 0.0)] * len(rows)
+        answers: dict[int, Any] = dict.fromkeys(range(len(rows)))
         while answers:
             asked: dict[int, tuple[Any, bool]] = {}
             for i, answer in answers.items():

@@ -13,24 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from ...circuits.chain import Chain
 from ...errors import EvidenceError, NoParticleSurvived
-from ...lm.base import LanguageModel, Prompt
-from .arguments import ConstraintLike
 from .calibration import settle
 from .loop import Run, run_together
 from .particles import Particles
 from .per_prompt import combined
 from .potentials import Potential
-from .proposals import Proposal, draw_tokens
-from .request import Request, requests
+from .proposals import draw_tokens
+from .request import Request
 
 Cut = Callable[[int], Sequence[float]]  # number of tokens → weight of each place at which to cut
 
@@ -109,24 +104,11 @@ class Kernel:
         return run.particles
 
 
-def a_kernel(
-    who: str,
-    lm: LanguageModel | Any,
-    prompt: Prompt,
-    fa: ConstraintLike | None,
-    proposal: str | Proposal | None,
-    hmm: Chain | str | Path | None,
-    cut: Cut | None,
-    *,
-    steered: bool = False,
-    **settings: Any,
-) -> Kernel:
-    """Make the kernel from the user arguments of the function called ``who``.
+def a_kernel(request: Request, cut: Cut | None, steered: bool = False) -> Kernel:
+    """Make the kernel of a request, whose strength is found and whose queries are made.
 
     ``steered``: the proposal's default potential is multiplied with the given one, for samplers that resample prefixes.
-    ``settings`` are those of :func:`.requests`.
     """
-    (request,) = requests(who, lm, prompt, None, fa, proposal, hmm, **settings)
     settle([request])
     twist = request.proposal.potential if steered and not request.steers else None
     return Kernel(request.prepare(twist, request.potential), combined([twist], [request.potential]), cut)

@@ -17,6 +17,7 @@ from .loop import Run, run_together
 from .particles import Particles
 from .posterior import Posterior
 from .proposals import Proposal
+from .request import requests
 from .resampling import Resampling
 
 
@@ -60,20 +61,9 @@ def mcmc(
         whole(n, f"mcmc: {name}") for n, name in ((samples, "samples"), (chains, "chains"), (thin, "thin"))
     )
     burn_in = whole(burn_in, "mcmc: burn_in", 0)
-    kernel = a_kernel(
-        "mcmc",
-        lm,
-        prompt,
-        fa,
-        proposal,
-        hmm,
-        cut,
-        max_new_tokens=max_new_tokens,
-        seed=seed,
-        potential=potential,
-        tokenizer=tokenizer,
-    )
-    generator = kernel.request.generator()
+    given = {"potential": potential, "tokenizer": tokenizer, "max_new_tokens": max_new_tokens, "seed": seed}
+    (request,) = requests("mcmc", lm, prompt, None, fa, proposal, hmm, **given)
+    kernel, generator = a_kernel(request, cut), request.generator()
     particles = kernel.start(chains, generator)
     trace, kept, accepted = [particles.log_target], list[Particles](), 0
     moves = burn_in + thin * -(-samples // chains)
@@ -83,7 +73,7 @@ def mcmc(
         trace.append(particles.log_target)
         if n > burn_in and (n - burn_in) % thin == 0:
             kept.append(particles)
-    found = [[draw_of(kernel.request.lm, particles, chain) for particles in kept] for chain in range(chains)]
+    found = [[draw_of(request.lm, particles, chain) for particles in kept] for chain in range(chains)]
     surplus = chains * len(kept) - samples
     for chain in found[chains - surplus :]:
         chain.pop()
@@ -128,24 +118,23 @@ def resample_move(
     -1.6094
     """
     moves = whole(moves, "resample_move: moves", 0)
-    kernel = a_kernel(
+    (request,) = requests(
         "resample_move",
         lm,
         prompt,
+        None,
         fa,
         proposal,
         hmm,
-        cut,
-        steered=True,
+        potential=potential,
+        tokenizer=tokenizer,
         particles=particles,
         max_new_tokens=max_new_tokens,
         seed=seed,
-        potential=potential,
-        tokenizer=tokenizer,
         resampling=resampling,
         ess_threshold=ess_threshold,
     )
-    request, generator = kernel.request, kernel.request.generator()
+    kernel, generator = a_kernel(request, cut, steered=True), request.generator()
     run, budget = Run(request, kernel.target, request.particles, generator), request.max_new_tokens
     for step in steps_of_moves(budget) if moves else [budget]:
         run_together([run], limit=step)

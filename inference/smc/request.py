@@ -119,6 +119,22 @@ class Request:
         return complete if self.eos is None else complete | (tokens[:, -1] == self.eos)
 
 
+OPTIONAL = {"fa", "hmm", "potential", "align"}  # arguments that may be None
+FOR_EACH = OPTIONAL | {"max_new_tokens", "seed"}  # arguments that may be lists, with a value for each prompt
+READ: dict[str, Callable[[Any, str], Any]] = {
+    "hmm": a_chain,
+    "potential": a_potential,
+    "particles": whole,
+    "max_new_tokens": whole,
+    "seed": check_seed,
+    "resampling": a_scheme,
+    "ess_threshold": not_negative,
+    "beam_factor": whole,
+    "align": lambda boundary, name: boundary,
+}
+"""The function that reads a user argument, from its value and its name in errors."""
+
+
 def requests(
     who: str,
     lm: Any,
@@ -128,62 +144,38 @@ def requests(
     proposal: str | Proposal | None = None,
     hmm: Any = None,
     *,
-    potential: Any = None,
     tokenizer: Any = None,
-    particles: int = 16,
-    max_new_tokens: int | Sequence[int] = 64,
-    seed: int | Sequence[int] = 0,
-    resampling: str | Resampling = systematic,
-    ess_threshold: float = 0.5,
-    beam_factor: int = 1,
-    align: Boundary | Sequence[Boundary | None] | None = None,
+    **settings: Any,
 ) -> list[Request]:
     """Make a request for each prompt from the user arguments of the function called ``who``, which are those of :func:`.smc`."""
     lm = a_language_model(lm, tokenizer, who)
     asked = the_prompts(prompt, prompts, who)
-    count = len(asked)
 
-    def each(given: Any, name: str, of: Callable[[Any, str], Any]) -> list[Any]:
-        if not isinstance(given, list | tuple):
-            return [None if given is None else of(given, f"{who}: {name}")] * count
+    read = {"fa": lambda one, name: compiled(one, lm, tokenizer, name), **READ}
+
+    def each(name: str, given: Any) -> list[Any]:
+        """Return the argument for each prompt; what all share is read once."""
+
+        def of(one: Any, place: str = "") -> Any:
+            return None if one is None and name in OPTIONAL else read[name](one, f"{who}: {name}{place}")
+
+        if name not in FOR_EACH or isinstance(given, str | bytes) or not isinstance(given, Sequence):
+            return [of(given)] * len(asked)
         if prompts is None:
             raise EvidenceError(f"{who}: {name} is a list of {len(given)}; give prompts=[…] for several")
-        made = [None if one is None else of(one, f"{who}: {name}[{i}]") for i, one in enumerate(given)]
-        return broadcast(made, count, name, who)
+        return [of(one, f"[{i}]") for i, one in enumerate(broadcast(given, len(asked), name, who))]
 
-    automata = each(fa, "fa", lambda one, name: compiled(one, lm, tokenizer, name))
-    hmms = each(hmm, "hmm", a_chain)
-    potentials = each(potential, "potential", a_potential)
-    given = {one is None: a_proposal(proposal, one) for one in hmms}
-    particles, ess_threshold = (
-        whole(particles, f"{who}: particles"),
-        not_negative(ess_threshold, f"{who}: ess_threshold"),
-    )
-    budgets = [
-        whole(n, f"{who}: max_new_tokens") for n in broadcast(max_new_tokens, count, "max_new_tokens", who)
-    ]
-    seeds = [check_seed(one, f"{who}: seed") for one in broadcast(seed, count, "seed", who)]
-    if not isinstance(seed, Sequence):
-        seeds = [first + i for i, first in enumerate(seeds)]
-    aligned = broadcast(align, count, "align", who)
-    scheme, beam_factor = a_scheme(resampling), whole(beam_factor, f"{who}: beam_factor")
+    columns = {name: each(name, given) for name, given in {"fa": fa, "hmm": hmm, **settings}.items()}
+    columns["fa"] = [unconstrained(lm) if one is None else one for one in columns["fa"]]
+    if "seed" in settings and not isinstance(settings["seed"], Sequence):
+        columns["seed"] = [first + i for i, first in enumerate(columns["seed"])]
+    chosen = {
+        none: a_proposal(proposal, None if none else hmm) for none in {h is None for h in columns["hmm"]}
+    }
+    columns["proposal"] = [chosen[one is None] for one in columns["hmm"]]
     return [
-        Request(
-            lm,
-            asked[i],
-            unconstrained(lm) if automata[i] is None else automata[i],
-            hmms[i],
-            given[hmms[i] is None],
-            potentials[i],
-            particles,
-            budgets[i],
-            seeds[i],
-            scheme,
-            ess_threshold,
-            beam_factor,
-            aligned[i],
-        )
-        for i in range(count)
+        Request(lm=lm, prompt=one, **{name: values[i] for name, values in columns.items()})
+        for i, one in enumerate(asked)
     ]
 
 

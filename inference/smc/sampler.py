@@ -28,12 +28,14 @@ from .resampling import Resampling
 
 
 class Settings(TypedDict, total=False):
-    """The keyword arguments of :func:`smc` that are the same for one prompt and for several."""
+    """The types of the keyword arguments of :func:`.smc` that are seldom given."""
 
+    potential: PotentialLike | Sequence[PotentialLike | None] | None
     tokenizer: Any
     resampling: str | Resampling
     ess_threshold: float
     beam_factor: int
+    align: Boundary | Sequence[Boundary | None] | None
     trace: bool
     progress: bool
 
@@ -48,9 +50,6 @@ def smc(
     particles: int = 16,
     max_new_tokens: int = 64,
     seed: int = 0,
-    *,
-    potential: PotentialLike | None = None,
-    align: Boundary | None = None,
     **settings: Unpack[Settings],
 ) -> Posterior: ...
 
@@ -66,8 +65,6 @@ def smc(
     particles: int = 16,
     max_new_tokens: int | Sequence[int] = 64,
     seed: int | Sequence[int] = 0,
-    potential: PotentialLike | Sequence[PotentialLike | None] | None = None,
-    align: Boundary | Sequence[Boundary | None] | None = None,
     **settings: Unpack[Settings],
 ) -> list[Posterior]: ...
 
