@@ -330,10 +330,11 @@ class Posterior:
         """
         if self.trace is None:
             raise EvidenceError("to_html: the run kept no trace; give smc(…, trace=True)")
-        best = None
+        best, text, texts = None, None, {}
         if not self.failed:  # its index before the last resampling
-            best = self.trace.final[list(self.token_ids).index(self.best.token_ids)]
-        html = page(self.to_dict(), best, None if self.failed else self.best.text)
+            best, text = self.trace.final[list(self.token_ids).index(self.best.token_ids)], self.best.text
+            texts = self.group_by(lambda particle: particle.text)
+        html = page(self.to_dict(), texts, best, text)
         if path is not None:
             Path(path).write_text(html, encoding="utf-8")
         return html
