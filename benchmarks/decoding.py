@@ -32,7 +32,6 @@ import tractile as tt
 from tractile.inference import Real
 from tractile.inference.next_token.backward import Backward
 from tractile.inference.next_token.edge_labels import EdgeLabels
-from tractile.inference.next_token.product_query import ProductQuery
 from tractile.inference.next_token.product_step import WIDE
 from tractile.layers import Monarch
 
@@ -88,7 +87,7 @@ class Matcher:
 class Dense:
     """The step with every state and every token, from the same messages."""
 
-    def __init__(self, query: ProductQuery, hmm: tt.HMM, automaton: tt.Automaton) -> None:
+    def __init__(self, query: PGCDQuery, hmm: tt.HMM, automaton: tt.Automaton) -> None:
         self.hmm, self.query = hmm, query
         states = automaton.num_states
         self.onward = torch.zeros(states, automaton.vocab_size, dtype=torch.long)
@@ -114,7 +113,7 @@ def measure(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
     return {name: statistics.median(values) for name, values in times.items()}
 
 
-def rescored(query: ProductQuery) -> torch.Tensor:
+def rescored(query: PGCDQuery) -> torch.Tensor:
     """The lookahead, computed afresh."""
     query._scored = None
     return query.lookahead()
@@ -132,7 +131,7 @@ def random_hmm(hidden: int, vocab_size: int, dims: tuple[int, ...] = ()) -> tt.H
     return tt.HMM(rows(hidden), transition, rows(hidden, vocab_size))
 
 
-def warmed(query: ProductQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> ProductQuery:
+def warmed(query: PGCDQuery, automaton: tt.Automaton, batch: int, steps: int = 6) -> PGCDQuery:
     """The query some tokens on, with prefixes in different states."""
     pick, few = random.Random(1), narrow_tokens(automaton)
     query.start(batch)

@@ -32,7 +32,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
 from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.next_token.product_query import ProductQuery
+from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.layers import Monarch
 from tractile.lm.architectures import cache_argument
 
@@ -203,7 +203,7 @@ def decode(model: Model, prompts: torch.Tensor, tokens: int, guide: Any) -> tupl
     if cuda:
         torch.cuda.synchronize()
     begin = time.perf_counter()
-    ahead = guide.lookahead() if isinstance(guide, ProductQuery) else None
+    ahead = guide.lookahead() if isinstance(guide, PGCDQuery) else None
     for step in range(tokens):
         if ahead is not None:
             if beside is not None:
@@ -256,7 +256,7 @@ def speeds(device: torch.device) -> tuple[float, float]:
     return 2 * size / best(lambda: y.copy_(x)), 2 * side**3 / best(lambda: a @ a)
 
 
-def bound(query: ProductQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
+def bound(query: PGCDQuery, hmm: tt.HMM, batch: int, bandwidth: float, speed: float) -> tuple[float, int]:
     """Milliseconds that a step of P-GCD must take: its bytes or its operations, whichever is more; and its bytes."""
     wide, narrow = query._steps.edges.wide.most, query._steps.edges.narrow.most
     rows = batch * (1 + wide)
@@ -313,7 +313,7 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
             guide = make(fa)
             decode(model, prompts, min(4, options.tokens), guide)  # warm
             guide = make(fa) if isinstance(guide, Masks) else guide
-            if isinstance(guide, ProductQuery):
+            if isinstance(guide, PGCDQuery):
                 guide.start(options.batch)
                 if graphs:
                     guide.capture()
@@ -324,10 +324,10 @@ def main(arguments: list[str] | None = None) -> dict[str, tuple[float, float]]:
 
     def guided(
         hmm: tt.HMM,
-    ) -> Callable[[tt.Automaton], ProductQuery]:  # what tt.pgcd makes for an HMM on a GPU
-        def make(fa: tt.Automaton) -> ProductQuery:
+    ) -> Callable[[tt.Automaton], PGCDQuery]:  # what tt.pgcd makes for an HMM on a GPU
+        def make(fa: tt.Automaton) -> PGCDQuery:
             masks = tt.gcd(fa, options.tokens)
-            query = ProductQuery(hmm, masks, fa, options.tokens, dtype=torch.bfloat16, padded=True)
+            query = PGCDQuery(hmm, masks, fa, options.tokens, dtype=torch.bfloat16, padded=True)
             return query.start(options.batch)
 
         return make

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ..constraints import Constraint, Limits, Vocabulary
 from ..errors import UnsupportedConstraint
-from ..inference.next_token.gcd import gcd
+from ..inference.next_token.query import gcd
 from .grammar_rows import HORIZON, GrammarRow, Tables
 
 try:

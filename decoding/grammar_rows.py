@@ -27,7 +27,8 @@ from torch import Tensor
 from ..circuits.automaton import Automaton
 from ..constraints import Limits, Vocabulary
 from ..errors import EvidenceError, VocabularyMismatch
-from ..inference.next_token.gcd import GCDQuery, gcd
+from ..inference.next_token.gcd import GCDQuery
+from ..inference.next_token.query import gcd
 from .rehearsal import SECONDS, rehearse
 from .request import compile_request, within
 

@@ -24,8 +24,7 @@ from ..circuits.chain import Chain
 from ..errors import EvidenceError
 from ..fingerprints import check_same, check_vocabularies
 from ..inference.arguments import Compilable, a_chain, an_automaton, whole
-from ..inference.next_token.gcd import gcd
-from ..inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
+from ..inference.next_token.query import GUIDE_TOLERANCE, gcd, pgcd
 from ..inference.smc.arguments import ConstraintLike
 from ..inference.threads import one_thread
 from ..token_bytes import tokenizer_fingerprint

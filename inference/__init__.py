@@ -1,9 +1,7 @@
 """Inference: semirings, the contraction engine, queries, and the incremental next-token queries."""
 
-from .next_token.gcd import gcd, lcd
-from .next_token.generic import NextToken
-from .next_token.pgcd import pgcd
 from .next_token.protocol import NextTokenQuery
+from .next_token.query import NextToken, gcd, lcd, pgcd
 from .queries.condition import condition
 from .queries.determinism import is_deterministic
 from .queries.em import Fit, em, em_step, expected_counts

@@ -15,8 +15,9 @@ from product_queries import padded, product
 import tractile as tt
 from tractile.errors import EvidenceError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.inference.next_token.pgcd import counted_once
-from tractile.inference.next_token.product_query import ProductQuery
+from tractile.inference.next_token.generic import DenseQuery
+from tractile.inference.next_token.pgcd import PGCDQuery
+from tractile.inference.next_token.query import counted_once
 from tractile.inference.semirings.scaled_real import FLOOR
 
 
@@ -113,7 +114,7 @@ def _static(p):
 def _coarse(p):
     """An exact mask and a guide that is exact, too."""
     hmm, fa = p.parts
-    return ProductQuery(hmm, tt.gcd(fa, p.horizon), counted_once(fa), p.horizon)
+    return PGCDQuery(hmm, tt.gcd(fa, p.horizon), counted_once(fa), p.horizon)
 
 
 def _guide(p):
@@ -127,14 +128,14 @@ WIDE, GATHERED = (
 GENERIC = [
     Kind(
         "boolean",
-        lambda p: tt.NextToken(p.parts[1], p.horizon, Boolean()),
+        lambda p: DenseQuery(p.parts[1], p.horizon, Boolean()),
         _accepted,
         np.max,
         boolean=True,
     ),
     Kind(
         "boolean, any length",
-        lambda p: tt.NextToken(p.parts[1], None, Boolean()),
+        lambda p: DenseQuery(p.parts[1], None, Boolean()),
         _accepted,
         np.max,
         unlimited=True,
@@ -145,7 +146,20 @@ GENERIC = [
         lambda p: tt.NextToken(p.parts[1], p.horizon, Counting()),
         lambda p, n: p.table(p.fsa, "paths", n),
     ),
+    Kind(
+        "boolean, of a product",
+        lambda p: tt.NextToken(p.product, p.horizon, Boolean()),
+        lambda p, n: 1.0 * (_once(p, n) > 0),
+        np.max,
+        boolean=True,
+    ),
     Kind("real", lambda p: tt.NextToken(p.product, p.horizon, Real()), _by_paths),
+    Kind("real, densely", lambda p: DenseQuery(p.product, p.horizon, Real()), _by_paths),
+    Kind(
+        "real, of an automaton",
+        lambda p: tt.NextToken(p.parts[1], p.horizon, Real()),
+        lambda p, n: p.table(p.fsa, "paths", n),
+    ),
     Kind("log", lambda p: tt.NextToken(p.product, p.horizon, Log()), _by_paths),
     Kind("max-product", lambda p: tt.NextToken(p.product, p.horizon, MaxProduct()), _best, np.max),
     Kind("min-plus", lambda p: tt.NextToken(p.product, p.horizon, MinPlus()), _best, np.max),

@@ -11,7 +11,7 @@ import torch
 
 import tractile as tt
 from tractile.constraints import json_schema
-from tractile.inference.next_token.product_query import ProductQuery
+from tractile.inference.next_token.pgcd import PGCDQuery
 
 VOCAB = tt.Vocabulary(
     [bytes([i]) for i in range(256)] + [b'", "', b'{"', b'": ', b"true", None], eos_token_id=260
@@ -90,7 +90,7 @@ def parts():
 def test_queries_agree_where_the_guide_is_exact(parts):
     fa, hmm = parts
     query, exact = tt.pgcd(hmm, fa, 12), tt.pgcd(hmm, fa.finite, 12)
-    assert isinstance(query, ProductQuery)
+    assert isinstance(query, PGCDQuery)
     assert query.coarse
     budgets = torch.tensor([12, 9, 4])
     query.start(3, budgets), exact.start(3, budgets)

@@ -20,8 +20,9 @@ from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.constraints.words.keywords import keywords
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
+from tractile.inference import gcd
 from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.gcd import GCDQuery, gcd
+from tractile.inference.next_token.gcd import GCDQuery
 from tractile.inference.next_token.lazy_masks import LazyMasks
 
 VOCAB = vocabulary(5)

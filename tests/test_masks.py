@@ -14,7 +14,8 @@ from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.lifting.lift import lift
 from tractile.constraints.lifting.token_dfa import TokenDfa
-from tractile.inference import Boolean, NextToken
+from tractile.inference import Boolean
+from tractile.inference.next_token.generic import DenseQuery
 
 BYTES = [bytes([b]) for b in range(256)]
 LETTERS = '{}[]":, aäß€🙂01-.truefalsn\\u'
@@ -66,7 +67,7 @@ def play(constraint: Constraint, seed: int) -> None:
     fewest = int(explicit.distances[explicit.start_states].min())
     budgets = torch.tensor([fewest, fewest] + [fewest + rng.randint(0, 6) for _ in range(4)])
     horizon = int(budgets.max())
-    query, oracle = tt.gcd(automaton, horizon), NextToken(explicit, horizon, Boolean())
+    query, oracle = tt.gcd(automaton, horizon), DenseQuery(explicit, horizon, Boolean())
     query.start(6, budgets), oracle.start(6, budgets)
     buffer = torch.full((6, -(-len(vocab) // 32)), -1, dtype=torch.int32)
     for _ in range(horizon):

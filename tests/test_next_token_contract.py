@@ -13,10 +13,14 @@ from product_queries import padded
 
 import tractile as tt
 from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
-from tractile.inference import Boolean, Log, Real
+from tractile.inference import Boolean, Log, MaxProduct, Real
+from tractile.inference.next_token.gcd import GCDQuery
+from tractile.inference.next_token.generic import DenseQuery
 from tractile.inference.next_token.padded_step import PaddedSteps
+from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.next_token.product_query import ProductQuery
-from tractile.inference.next_token.product_step import ProductSteps, ProductTables
+from tractile.inference.next_token.product_step import ProductSteps
+from tractile.inference.next_token.product_tables import ProductTables
 from tractile.inference.next_token.protocol import NextTokenQuery
 
 every_kind = pytest.mark.parametrize("kind", games.KINDS, ids=repr)
@@ -184,10 +188,11 @@ def test_every_query_keeps_to_the_protocol(kind):
     for name in (n for n in vars(NextTokenQuery) if not n.startswith("_")):
         assert hasattr(query, name), name
     assert query.chain.vocab_size == query.vocab_size == 3
-    assert (query.automaton is None) == (not isinstance(query.chain, tt.Automaton) and not kind.by_mask)
+    dense = isinstance(query, DenseQuery)
+    assert (query.automaton is None) == (dense and not isinstance(query.chain, tt.Automaton))
     assert isinstance(query.semiring, Boolean) == kind.boolean
-    if query.horizon is not None and type(query) is not tt.NextToken:
-        generic = tt.NextToken(query.chain, query.horizon, query.semiring)
+    if query.horizon is not None and not dense:
+        generic = DenseQuery(query.chain, query.horizon, query.semiring)
         generic.resume(torch.tensor([[0, 1], [1, 2], [0, 0]]), query.horizon)
         torch.testing.assert_close(query.scores(), generic.scores(), check_dtype=False)
     out = torch.full((3, 1), -1, dtype=torch.int32)
@@ -202,7 +207,7 @@ def test_every_query_keeps_to_the_protocol(kind):
     query.apply(logits)
     assert torch.equal(logits[:, :3] == 0, query.mask())
     assert bool(logits[:, 3:].isneginf().all())
-    assert query.has_lookahead == (kind.by_mask and not kind.boolean)
+    assert query.has_lookahead == (not dense and not kind.boolean)
     if not query.has_lookahead:
         for ask in (query.lookahead, query.log_lookahead):
             with pytest.raises(EvidenceError, match="HMM"):
@@ -416,7 +421,7 @@ def test_a_token_that_the_hmm_cannot_emit_now_costs_no_new_sweep(name, monkeypat
     one = games.Problem(hmm, oracle.OracleFSA([(0, v, 0) for v in range(3)], [0], [0], 3), 9, torch.float32)
     kind = next(k for k in games.KINDS if k.name == name)
     query, rows = kind.make(one).start(2), games.Rows([9, 9])
-    made = builds(monkeypatch, [ProductTables, tt.NextToken])
+    made = builds(monkeypatch, [ProductTables, DenseQuery])
     for _ in range(5):
         query.advance([0, 0])
         rows.advance([0, 0])
@@ -432,7 +437,7 @@ def test_recovering_a_row_at_every_step_sweeps_once(name, monkeypatch):
     one = rare(1e-25, torch.float32)
     one.horizon = 6
     query, rows = kind.make(one).start(2), games.Rows([6, 6])
-    made = builds(monkeypatch, [tt.NextToken, ProductTables])
+    made = builds(monkeypatch, [DenseQuery, ProductTables])
     for step in range(5):
         query.advance([0, 1])
         rows.advance([0, 1])
@@ -452,7 +457,28 @@ def test_an_hmm_of_several_precisions_is_taken_in_the_finest():
         one.parts[0].initial_probs, one.parts[0].transition.weight, one.parts[0].emission_probs.float()
     )
     query = tt.pgcd(hmm, one.parts[1], 4).start(1)
-    generic = tt.NextToken(hmm * one.parts[1], 4, Real()).start(1)
+    generic = DenseQuery(hmm * one.parts[1], 4, Real()).start(1)
     torch.testing.assert_close(query.log_weights(), generic.log_weights(), rtol=1e-5, atol=1e-6)
-    assert isinstance(query, ProductQuery)
-    assert isinstance(tt.NextToken(hmm, None, Log()), tt.NextToken)
+    assert isinstance(query, PGCDQuery)
+
+
+def test_the_fastest_query_is_chosen():
+    hmm, fa = problem().parts
+    learned = hmm.map(lambda t: t.clone().requires_grad_())
+    kinds = {
+        GCDQuery: [(fa, 3, Boolean()), (fa, None, Boolean()), (fa * fa, 3, Boolean())],
+        ProductQuery: [
+            *((chain, 3, Real()) for chain in (hmm * fa, fa * hmm * hmm, fa, fa * hmm * fa)),
+            (hmm * fa, 3, Boolean()),
+        ],
+        DenseQuery: [
+            (hmm, 3, Real()),
+            (hmm, None, Real()),
+            (hmm * fa, 3, Log()),
+            (hmm * fa, 3, MaxProduct()),
+            (learned * fa, 3, Real()),
+        ],
+    }
+    for kind, asked in kinds.items():
+        for question in asked:
+            assert type(tt.NextToken(*question)) is kind

@@ -15,7 +15,7 @@ from product_queries import padded, product
 
 import tractile as tt
 from tractile.inference import Log, NextToken, Real
-from tractile.inference.next_token.product_query import ProductQuery
+from tractile.inference.next_token.pgcd import PGCDQuery
 
 CLOSE = 1e-4  # nats
 
@@ -258,7 +258,7 @@ def exactly(kind, hmm, fa, path):
             break
         assert_nats(query.log_weights(), m)
         assert_nats(query.scores(), m - m.logsumexp(1))
-        if isinstance(query, ProductQuery):
+        if isinstance(query, PGCDQuery):
             assert_nats(query.lookahead(), torch.where(m.isfinite(), m - h, m))
             assert_nats(query.log_lookahead(), m.logsumexp(1) - h.logsumexp(1))
         for q in (query, product, alone):

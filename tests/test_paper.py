@@ -18,6 +18,7 @@ from scipy import stats
 
 import tractile as tt
 from tractile.inference import Boolean, Counting, Real
+from tractile.inference.next_token.generic import DenseQuery
 from tractile.layers import Dense, Identity
 
 FEW = settings(max_examples=15, deadline=None)
@@ -407,8 +408,9 @@ def test_appendix_a_a_lookahead_is_p_of_the_constraint():
 def test_the_boolean_query_of_the_table_is_gcd():
     """One query with a semiring plugged in: NextToken(fa, n, Boolean()) and gcd(fa, n) give one mask."""
     fa = tt.Automaton.from_edges(EXACTLY_ONE, start=0, accept=[1], vocab_size=2)
-    generic, fast = tt.NextToken(fa, 3, Boolean()).start(1), tt.gcd(fa, 3).start(1)
+    kinds = (DenseQuery, tt.NextToken)
+    queries = [tt.gcd(fa, 3).start(1), *(kind(fa, 3, Boolean()).start(1) for kind in kinds)]
     for v in (0, 0, 1):
-        assert torch.equal(generic.mask(), fast.mask())
-        generic.advance(torch.tensor([v]))
-        fast.advance(torch.tensor([v]))
+        assert all(torch.equal(query.mask(), queries[0].mask()) for query in queries)
+        for query in queries:
+            query.advance(torch.tensor([v]))

@@ -1,6 +1,9 @@
 """P-GCD with any chain as its guide and with products of automata, against the generic query in log space."""
 
+import functools
 import itertools
+import math
+import operator
 
 import numpy as np
 import oracle
@@ -10,7 +13,8 @@ from product_queries import padded, product
 
 import tractile as tt
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Boolean, Log, NextToken
+from tractile.inference import Boolean, Log, Real
+from tractile.inference.next_token.generic import DenseQuery
 from tractile.layers import Categorical, Identity
 
 V, HORIZON = 4, 5
@@ -49,7 +53,7 @@ def totals(chain, rows):
 
 def walk(query, chain, automaton, budgets):
     """Compare masks, weights and lookaheads along random allowed tokens, and what ends."""
-    exact, mask = NextToken(chain * automaton, HORIZON, Log()), NextToken(automaton, HORIZON, Boolean())
+    exact, mask = DenseQuery(chain * automaton, HORIZON, Log()), DenseQuery(automaton, HORIZON, Boolean())
     rows = torch.zeros(len(budgets), 0, dtype=torch.long)
     for one in (query, exact, mask):
         one.take_up(torch.tensor(budgets))
@@ -95,13 +99,59 @@ def test_products_of_automata_are_constraints(seed):
     budgets = lengths(a * b)
     chain = hmm(seed) * hmm(seed + 1, 2)
     for query, horizon in ((tt.gcd(a * b, HORIZON), HORIZON), (tt.lcd(a * b), None)):
-        generic = NextToken(a * b, horizon, Boolean())
+        generic = DenseQuery(a * b, horizon, Boolean())
         assert torch.equal(query.feasible_lengths(), generic.feasible_lengths())
         if budgets:
             assert torch.equal(query.start(3, budgets).mask(), generic.start(3, budgets).mask())
     if budgets:
         both = tt.circuits.intersect(a, b)
         walk(tt.pgcd(chain, a * b, HORIZON), chain, both.determinize(), budgets)
+
+
+FACTORS = {
+    "HMM x DFA": (1, True),
+    "HMM x HMM x NFA": (2, False),
+    "HMM x HMM x DFA x NFA": (2, True, False),
+    "DFA x NFA": (0, True, False),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", FACTORS)
+@pytest.mark.parametrize("seed", range(3))
+def test_products_of_chains_by_enumeration(name, seed, dtype):
+    """The weights of every next token after every prefix, and the masks, from a list of all sequences."""
+    hmms, *deterministic = FACTORS[name]
+    rng, n = np.random.default_rng(seed), 3
+    models = [oracle.random_hmm(rng, 2 + i, V, zeros=0.3 * i) for i in range(hmms)]
+    automata = [oracle.random_fsa(rng, 3, V, d, 0.8) for d in deterministic]
+    chains = [*(m.build(dtype) for m in models), *(a.build().to(dtype=dtype) for a in automata)]
+    chain = functools.reduce(operator.mul, chains)
+    weight = math.prod([m.total(n) for m in models]) * math.prod([a.paths(n) for a in automata])
+    real, boolean = (tt.NextToken(chain, n, semiring()) for semiring in (Real, Boolean))
+    assert bool(real.feasible_lengths()[n]) == bool(boolean.feasible_lengths()[n]) == bool(weight.any())
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    for length in range(n):
+        prefixes = list(itertools.product(range(V), repeat=length))
+        expected = torch.tensor(np.array([weight[p].reshape(V, -1).sum(1) for p in prefixes]))
+        for query in (real, boolean):
+            query.resume(torch.tensor(prefixes).view(len(prefixes), length), n)
+            assert torch.equal(query.mask(), expected > 0)
+        torch.testing.assert_close(
+            real.log_weights().exp(), expected, rtol=tolerance, atol=0, check_dtype=False
+        )
+        assert torch.equal(boolean.log_weights().exp().double(), (expected > 0).double())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["dense", "Monarch", "two HMMs", "three, one of them Monarch", "weighted"])
+def test_any_chain_in_both_precisions(name, dtype):
+    automaton = oracle.random_fsa(np.random.default_rng(1), 4, V, True).build()
+    chain, budgets = GUIDES[name](5), lengths(automaton)
+    query = tt.NextToken((chain * automaton).to(dtype=dtype), HORIZON, Real()).start(3, budgets)
+    exact = DenseQuery(chain * automaton, HORIZON, Log()).start(3, budgets)
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-9
+    torch.testing.assert_close(query.log_weights(), exact.log_weights(), rtol=tolerance, atol=tolerance)
 
 
 def test_a_guide_beside_the_constraint():

@@ -31,7 +31,10 @@ def test_the_promised_names_are_at_the_root():
         (tt.Vocabulary, "from_tokenizer"),
         (tt.Automaton, "from_edges"),
         (tt.HMM, "random from_pretrained log_prob __mul__"),
-        (tt.NextToken, "start scores advance select rollback fork"),
+        (
+            tt.NextToken(tt.HMM.random(2, 3), 2, tt.inference.Real()),
+            "start scores advance select rollback fork",
+        ),
         (tt.inference.NextTokenQuery, "start mask bitmask scores lookahead advance select rollback fork"),
         (tt.lm.LanguageModel, "start log_probs advance select"),
         (tt.inference.smc.Posterior, "best log_evidence ess group_by plot"),

@@ -23,7 +23,7 @@ POST = tt.inference.smc.Posterior(
         (tt.CircuitLM(HMM), "CircuitLM(HMM of 3 hidden states, 4 tokens)"),
         (tt.gcd(FINITE, 5).start(2), "GCDQuery(2 rows, a horizon of 5 tokens, 4 tokens)"),
         (tt.lcd(FINITE).start(1), "GCDQuery(1 rows, no horizon, 4 tokens)"),
-        (tt.pgcd(HMM, FINITE, 5).start(3), "ProductQuery(3 rows, a horizon of 5 tokens, 4 tokens)"),
+        (tt.pgcd(HMM, FINITE, 5).start(3), "PGCDQuery(3 rows, a horizon of 5 tokens, 4 tokens)"),
         (LAZY, "LazyConstraint(states made when they are met"),
     ],
 )

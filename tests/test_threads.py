@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import tractile as tt
 from tractile.inference import threads
-from tractile.inference.next_token.product_query import ProductQuery
+from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.smc import LookaheadProposal, importance_sampling
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab"], eos_token_id=0)
@@ -83,9 +83,9 @@ def test_beams_and_speculation(network):
 def test_the_logits_processor_reads_a_small_hmm_with_one_thread(network, monkeypatch):
     """The model's own threads are not its business."""
     seen = set()
-    advance = ProductQuery.log_lookahead
+    advance = PGCDQuery.log_lookahead
     monkeypatch.setattr(
-        ProductQuery, "log_lookahead", lambda self: (seen.add(torch.get_num_threads()), advance(self))[1]
+        PGCDQuery, "log_lookahead", lambda self: (seen.add(torch.get_num_threads()), advance(self))[1]
     )
     processor = tt.ConstraintLogitsProcessor(FA, HMM, max_new_tokens=4)
     processor(torch.tensor([[1]]), torch.zeros(1, 4))

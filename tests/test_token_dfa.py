@@ -16,7 +16,8 @@ from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata import dfa, nfa
 from tractile.constraints.lifting.lift import lift
 from tractile.constraints.lifting.token_dfa import TokenDfa, all_reachable
-from tractile.inference import Boolean, NextToken
+from tractile.inference import Boolean
+from tractile.inference.next_token.generic import DenseQuery
 
 LETTERS = b'ab"\\u0\xc3\xa9 1,'
 BYTES = [bytes([b]) for b in range(256)]
@@ -166,8 +167,8 @@ def test_masks_equal_the_boolean_query(pattern, extra, seed, require_eos):
     fewest = int(automaton.distances[automaton.start_states[0]])
     budgets = torch.tensor([max(1, fewest), max(1, fewest + extra)])
     horizon = int(budgets.max())
-    query, oracle = tt.gcd(automaton, horizon), NextToken(explicit, horizon, Boolean())
-    local, local_oracle = tt.lcd(automaton), NextToken(explicit, None, Boolean())
+    query, oracle = tt.gcd(automaton, horizon), DenseQuery(explicit, horizon, Boolean())
+    local, local_oracle = tt.lcd(automaton), DenseQuery(explicit, None, Boolean())
     query.start(2, budgets), oracle.start(2, budgets), local.start(2), local_oracle.start(2)
     for _ in range(horizon):
         mask = query.mask()

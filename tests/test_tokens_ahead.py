@@ -9,6 +9,7 @@ import tractile as tt
 from tractile.constraints import Vocabulary, json_schema, regex
 from tractile.embedded import load_hmm, load_lm
 from tractile.inference.next_token import ahead
+from tractile.inference.next_token.generic import DenseQuery
 
 
 def choice(texts):
@@ -97,7 +98,7 @@ def test_the_budget_forces_and_forbids():
 
 def test_limit_bounds_what_is_listed():
     fa = tt.Automaton.from_edges([(0, 1, 0)], 0, [0], 2)
-    for query in (tt.lcd(fa).start(2), tt.NextToken(fa, None, tt.inference.Boolean()).start(2)):
+    for query in (tt.lcd(fa).start(2), DenseQuery(fa, None, tt.inference.Boolean()).start(2)):
         assert query.forced() == [[1] * 256] * 2
         assert query.forced(3) == [[1] * 3] * 2
         assert query.forced(0) == [[], []]

@@ -27,7 +27,7 @@ from ...decoding.request import KINDS, build_constraint
 from ...errors import EvidenceError, FormatError
 from ...inference import gcd, pgcd
 from ...inference.arguments import whole
-from ...inference.next_token.product_query import ProductQuery
+from ...inference.next_token.pgcd import PGCDQuery
 from ...inference.smc import LookaheadProposal, Posterior, smc
 from ...inference.smc.trace import END
 from ...lm import CircuitLM, LanguageModel
@@ -66,7 +66,7 @@ class Session:
         self.limits.check_size(text)
         constraint, fa = self.limits.run(lambda: self._built(kind, text))
         self._mask = self.limits.run(lambda: gcd(fa, budget).start(1))
-        self._guide: ProductQuery | None = None
+        self._guide: PGCDQuery | None = None
         self._free: CircuitLM | None = None
         if self.hmm is not None:
             hmm = self.hmm

@@ -24,8 +24,8 @@ from torch import Tensor
 from ...circuits import HMM, Automaton
 from ...errors import EvidenceError
 from ...inference import gcd
-from ...inference.next_token.pgcd import GUIDE_TOLERANCE, pgcd
 from ...inference.next_token.protocol import NextTokenQuery
+from ...inference.next_token.query import GUIDE_TOLERANCE, pgcd
 from ..constrained_rows import ConstrainedRows
 from ..request import ConstraintRequest
 

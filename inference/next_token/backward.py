@@ -184,14 +184,21 @@ class Backward:
                 self._between.pop(later - self._room, None)
         return self._between[r]
 
+    def states(self, r: int) -> Any:
+        """Return β_{r+1}, at the states: (*states of the chain, automaton states)."""
+        return self._at_states(self.message(r))
+
     def _before(self, ahead: Any) -> Any:
         """Compute F_{r+1} from F_r."""
+        return self._semiring.rescaled(apply(self._semiring, self._chain.right, self._at_states(ahead)))
+
+    def _at_states(self, ahead: Any) -> Any:
+        """Compute β_{r+1} from F_r."""
         sr, last, parts = self._semiring, self._semiring.ndim(ahead) - 1, list[Any]()
         for block in self._blocks:
             emitted = sr.mul(sr.gather(ahead, block.target, last), sr.gather(self._totals, block.label, last))
             parts.append(sr.incidence(emitted, block.sources, last))
-        beta = apply(sr, self._chain.left, parts[0] if len(parts) == 1 else sr.cat(parts))
-        return sr.rescaled(apply(sr, self._chain.right, beta))
+        return apply(sr, self._chain.left, parts[0] if len(parts) == 1 else sr.cat(parts))
 
     def _spacing(self, message: Any, horizon: int, memory: int | None) -> tuple[int, int]:
         """Return the distance between messages that are kept, and how many of those between may be."""

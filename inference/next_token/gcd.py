@@ -4,7 +4,7 @@ Each row has a state of the automaton and a number of tokens left. Each state's 
 any length, is cached. It applies unless the tokens left are too few for some of these tokens, near the end of a budget; the
 mask then has only the tokens after which acceptance is close enough. Masks come from :class:`~.finite_masks.FiniteMasks` for an
 explicit automaton, from :class:`~.lazy_masks.LazyMasks` for one whose states are made on demand. Tensors are made for results
-only. Equal, by test, to ``NextToken(automaton, horizon, Boolean())``.
+only. Equal, by test, to the Boolean :class:`~.generic.DenseQuery`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
-from ..arguments import an_automaton, whole
+from ..arguments import whole
 from ..semirings.base import Boolean
 from .ahead import FORCED_LIMIT, draft_lists
 from .finite_masks import FiniteMasks
@@ -250,40 +250,3 @@ class GCDQuery(Copied):
     def ended(self) -> Float[Tensor, " batch"]:
         accepted = torch.tensor([self._masks.accepting(state) for state in self.states], dtype=torch.bool)
         return torch.zeros(len(accepted)).masked_fill(~accepted, -torch.inf)
-
-
-def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
-    """Make the query of globally constrained decoding, GCD (Dang et al. 2026, Eq. 2).
-
-    Its mask has the tokens after which the constraint can still be satisfied within the budget. ``horizon`` is the largest
-    budget in tokens. Raises :class:`EvidenceError` for a constraint that has not been compiled or a horizon that is no whole
-    number, :class:`BudgetTooSmall` for a horizon below one token.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> query = tt.gcd(one, horizon=1).start(batch=1)
-    >>> query.scores().exp()  # with one token left it must be a 1
-    tensor([[0., 1.]])
-    """
-    return GCDQuery(an_automaton(automaton, "gcd: automaton"), whole(horizon, "gcd: horizon", None))
-
-
-def lcd(automaton: Automaton) -> GCDQuery:
-    """Make the query of locally constrained decoding, LCD (Dang et al. 2026, Eq. 1).
-
-    Its mask has the tokens after which the constraint can be satisfied at some length. ``start(budgets=…)`` only says after how
-    many tokens a row ends. Raises :class:`EvidenceError` for a constraint that has not been compiled.
-
-    Examples
-    --------
-    >>> import torch
-    >>> import tractile as tt
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> query = tt.lcd(one).start(batch=1)
-    >>> query.scores().exp()  # either bit leaves a way to one 1, in some number of tokens
-    tensor([[1., 1.]])
-    """
-    return GCDQuery(an_automaton(automaton, "lcd: automaton"), None)

@@ -1,4 +1,4 @@
-"""NextToken: the next-token query of any chain in any semiring.
+"""DenseQuery: the next-token query of any chain in any semiring, every unit and token at every step.
 
 For a chain and a number of tokens left r, with β_r the backward message over r marginalised steps,
 
@@ -7,7 +7,7 @@ For a chain and a number of tokens left r, with β_r the backward message over r
 is the ⊕-total of all sequences with the prefix x_{<t}, token v, and r − 1 tokens more. In the Boolean semiring on an
 automaton it is the GCD mask (Eqs. 2–4), or the LCD mask (Eq. 1) if β marks the states from which acceptance can be reached
 at any length; in the real semiring on HMM × automaton it is P-GCD. The chain is time-homogeneous, so one backward sweep
-serves every prompt, row and budget up to the horizon.
+serves every prompt, row and budget up to the horizon. It defines what the faster queries answer.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from copy import copy
 from typing import Any, Self, cast, final
 
 import torch
-from jaxtyping import Bool, Float, Int, Int32
-from numpy import ndarray
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.automaton import Automaton
@@ -35,9 +34,8 @@ from .history import History
 from .protocol import Budgets, Tokens
 from .rows import (
     Copied,
-    buffer_of,
+    bitmask,
     check_horizon,
-    check_words,
     checked_budgets,
     checked_rollback,
     checked_tokens,
@@ -45,16 +43,17 @@ from .rows import (
     described,
     mask_logits,
     no_hmm,
-    pack_bits,
     resume,
     row_indices,
     shortfall_of,
+    support,
+    words,
 )
 
 
 @final
-class NextToken(Copied):
-    """The incremental next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
+class DenseQuery(Copied):
+    """The next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
 
     ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
     any length; in another semiring ``final`` must be its own backward message (an HMM's ones), else :class:`CircuitError`.
@@ -62,14 +61,18 @@ class NextToken(Copied):
     In Real, rows that lost something to underflow are computed again in float64, then in log space (see
     :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
 
+    Differentiable in the chain's parameters.
+
     Examples
     --------
     >>> import tractile as tt
-    >>> from tractile.inference import MaxProduct
+    >>> from tractile.inference import Log
+    >>> from tractile.inference.next_token.generic import DenseQuery
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> query = tt.NextToken(hmm, 2, MaxProduct()).start(batch=1)
-    >>> query.log_weights().exp()  # the best path of two tokens that begins with 0, and with 1
-    tensor([[0.2240, 0.2835]])
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> query = DenseQuery(hmm * one, 3, Log()).start(batch=1)
+    >>> query.scores().exp()
+    tensor([[0.6332, 0.3668]])
     """
 
     has_lookahead = False
@@ -77,7 +80,7 @@ class NextToken(Copied):
     _alpha: Any
     _ended: Any  # the root of each row as a complete sequence
     resume, apply, fork = resume, mask_logits, copy
-    validate, forced = validate, forced
+    mask, words, bitmask, validate, forced = support, words, bitmask, validate, forced
     lookahead, log_lookahead = no_hmm, no_hmm
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
@@ -194,46 +197,29 @@ class NextToken(Copied):
             next_token_contraction(self.chain, self.semiring, self._alpha, beta, last)
         ).T
         weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
-        return self._within_range(weights, NextToken.log_weights)
+        return self._within_range(weights, DenseQuery.log_weights)
 
     def _left(self) -> Int[Tensor, " batch"]:
         """Return each row's column of β after the next token."""
         return torch.zeros_like(self.remaining) if self.horizon is None else (self.remaining - 1).clamp(min=0)
 
-    def _within_range(self, found: Tensor, ask: Callable[[NextToken], Tensor]) -> Tensor:
+    def _within_range(self, found: Tensor, ask: Callable[[DenseQuery], Tensor]) -> Tensor:
         """Compute again the rows that are NaN, because scaled arithmetic lost something to underflow."""
         lost = found.isnan()
         if not bool(lost.any()) or not isinstance(self.semiring, Real):
             return found
         return torch.where(lost, ask(self._history.query("exact", self._more_exact)).to(found.dtype), found)
 
-    def _more_exact(self) -> NextToken:
+    def _more_exact(self) -> DenseQuery:
         """Return this query in float64, or in log space if its parameters are float64 already."""
         _, (chain, semiring), *_ = arithmetics(self.chain)
-        return NextToken(cast(Chain, chain), self.horizon, semiring)
+        return DenseQuery(cast(Chain, chain), self.horizon, semiring)
 
-    def _in_boolean(self) -> NextToken:
-        return NextToken(self.chain, self.horizon, Boolean())
+    def _in_boolean(self) -> DenseQuery:
+        return DenseQuery(self.chain, self.horizon, Boolean())
 
     def ended(self) -> Float[Tensor, " batch"]:
-        return self._within_range(self.semiring.log(self._ended), NextToken.ended)
+        return self._within_range(self.semiring.log(self._ended), DenseQuery.ended)
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining, self.semiring)
-
-    def mask(self) -> Bool[Tensor, "batch vocab"]:
-        return self.log_weights() > -torch.inf
-
-    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
-        found: Int32[ndarray, "batch words"] = pack_bits(self.mask()).cpu().numpy()
-        if out is None:
-            return found
-        check_words(out, *found.shape)
-        out[:] = found
-        return out
-
-    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
-        if out is None:
-            return pack_bits(self.mask())
-        self.words(buffer_of(out))
-        return out

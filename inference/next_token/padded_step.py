@@ -25,7 +25,8 @@ from ..engine.contract import apply
 from ..semirings.base import LinearSemiring
 from ..semirings.scaled_real import Real
 from .dfa_tables import PaddedCSR, Tables
-from .product_step import ProductTables, Scores
+from .product_step import Scores
+from .product_tables import ProductTables
 from .rows import Copied
 from .token_scores import LOG2, TableScores
 

@@ -1,112 +1,108 @@
-"""P-GCD: :func:`pgcd` makes the query of a chain and a constraint."""
+"""P-GCD: the product query on a chain × a guide, with masks of the constraint (Dang et al. 2026, Algorithm 1).
+
+    mask(v)       1[x_<t v can be completed to a text of the constraint within the budget], exact
+    lookahead(v)  log chain × G (x_<t v …) − log chain (x_<t v), −∞ where mask(v) is 0
+
+The guide G accepts at least what the constraint C does: it is C's own automaton, or a smaller one that forgets how long a string
+is. If G accepts exactly C, the lookahead of an HMM is log p_hmm(C | x_<t, v). A sampler's weights correct for the rest.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from math import log
+from typing import Any, Self, final
 
 import torch
+from jaxtyping import Bool, Float, Int, Int32
+from numpy import ndarray
+from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
-from ...errors import TooManyStates
-from ...layers import Categorical
-from ..arguments import a_chain, an_automaton, not_negative, whole
-from .finite_masks import FiniteMasks
-from .gcd import GCDQuery, gcd
+from ...fingerprints import check_vocabularies
+from ..semirings.scaled_real import FLOOR, Floored
+from .ahead import FORCED_LIMIT
+from .gcd import GCDQuery
 from .product_query import ProductQuery
+from .product_step import ProductSteps, Scores
+from .protocol import Budgets, Drafts
 
-GUIDE_TOLERANCE = 0.1
-"""Nats; the tolerance for guiding a sampler or a decoder, far below the error of an HMM's lookahead."""
 
+@final
+class PGCDQuery(ProductQuery):
+    """The product query of a chain and a guide under the masks of a constraint: :func:`tractile.pgcd`.
 
-def pgcd(
-    chain: Chain | str | Path,
-    automaton: Automaton,
-    horizon: int,
-    dtype: torch.dtype | None = None,
-    memory: int | None = None,
-    tolerance: float = 0.0,
-    guide: Automaton | None = None,
-) -> ProductQuery:
-    """Make the query of probabilistic GCD: p_hmm(next token | prefix, constraint within the budget).
-
-    Dang et al. 2026, Algorithm 1. Every accepted sequence counts once: a guide that is not deterministic is determinised if that
-    costs few states or if it is ambiguous. With an HMM on an accelerator and a deterministic guide, steps have fixed shapes and
-    do not wait for the accelerator, unless ``memory`` is given. Parameters are read as numbers: no derivative goes through the
-    query (:class:`.NextToken` gives derivatives).
-
-    Parameters
-    ----------
-    chain
-        An HMM, or the folder of one; or any other chain, such as a product of HMMs.
-    automaton
-        The constraint, which gives the masks.
-    horizon
-        The largest budget in tokens.
-    dtype
-        The precision of the table of emissions, on an accelerator of the backward messages, too (default: the chain's finest,
-        at least float32). With bfloat16 scores are right to about one part in a hundred.
-    memory
-        A limit of the bytes of the backward messages (default: none; they have horizon × chain states × automaton states
-        numbers). Messages that do not fit are computed again as the budgets go down; the scores are the same.
-    tolerance
-        The error in nats that a lookahead may have, as estimated. With 0.1 the query costs a fraction of the exact one; a
-        sampler's weights correct for the error. The backward sweep ends once its messages hardly change, and a positive
-        probability below 1e-30 of the largest is raised to this bound: lookaheads that depend on it may be off by more.
-    guide
-        The automaton that the chain is multiplied with; it accepts at least what ``automaton`` does. Default: that of a
-        compiled constraint, which may be smaller than the constraint's own.
-
-    Raises
-    ------
-    VocabularyMismatch
-        Chain and automaton differ in their tokens.
-    TooManyStates
-        An ambiguous guide has no deterministic automaton of reasonable size.
-    MemoryTooSmall
-        ``memory`` does not hold two messages.
-    EvidenceError
-        The tolerance is negative or no number.
+    ``masks``: the masks of the constraint, :func:`tractile.gcd`. ``guide``: an explicit automaton that accepts at least the same
+    texts. ``options``: those of :class:`~.product_query.ProductQuery`.
 
     Examples
     --------
-    >>> import torch
     >>> import tractile as tt
+    >>> from tractile.inference.next_token.pgcd import PGCDQuery
     >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> coin = tt.HMM(torch.ones(1), torch.ones(1, 1), torch.full((1, 2), 0.5))
-    >>> query = tt.pgcd(coin, one, horizon=3).start(batch=1)
-    >>> [round(p, 4) for p in query.scores()[0].exp().tolist()]  # two of the three sequences begin with 0
-    [0.6667, 0.3333]
+    >>> bits = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> query = PGCDQuery(hmm, tt.gcd(one, 3), bits, 3).start(batch=1)
+    >>> query.advance([1])
+    >>> query.mask(), query.coarse  # a second 1 is not allowed, which the guide does not know
+    (tensor([[ True, False]]), True)
     """
-    chain, horizon = a_chain(chain, "pgcd: chain"), whole(horizon, "pgcd: horizon", None)
-    tolerance = not_negative(tolerance, "pgcd: tolerance")
-    memory = None if memory is None else whole(memory, "pgcd: memory", 0)
-    automaton = an_automaton(automaton, "pgcd: automaton")
-    guide = automaton.guide() if guide is None else an_automaton(guide, "pgcd: guide")
-    if guide is automaton:
-        automaton = guide = counted_once(automaton)
-        masks = GCDQuery(automaton, horizon, FiniteMasks(automaton, horizon))
-    else:
-        guide, masks = counted_once(guide), gcd(automaton, horizon)
-    table = type(chain.inputs) is Categorical and len(chain.inputs.unit_dims) == 1
-    padded = chain.device.type != "cpu" and memory is None and guide.is_deterministic and table
-    return ProductQuery(
-        chain,
-        masks,
-        guide,
-        horizon,
-        dtype=dtype,
-        memory=memory,
-        tolerance=tolerance,
-        padded=padded,
-    )
 
+    def __init__(self, chain: Chain, masks: GCDQuery, guide: Automaton, horizon: int, **options: Any) -> None:
+        check_vocabularies(
+            f"the {type(chain).__name__}", chain, "the automaton", masks.automaton,
+            "compile the constraint with the tokenizer that the HMM was distilled for, or distil an HMM for this one",
+        )  # fmt: skip
+        super().__init__(chain, guide, horizon, **options)
+        self.automaton, self._masks = masks.automaton, masks
+        self.coarse = guide is not masks.automaton
+        """Whether the guide is another automaton than the constraint's own."""
 
-def counted_once(automaton: Automaton) -> Automaton:
-    """Return an automaton in which every accepted sequence has one path; a deterministic one where that costs few states."""
-    if automaton.is_deterministic:
-        return automaton
-    try:
-        return automaton.determinize(limit=4 * automaton.num_states + 64)
-    except TooManyStates:
-        return automaton if automaton.is_unambiguous else automaton.determinize()
+    # ------------------------------------------------------------ masks
+
+    def _allowed(self) -> GCDQuery:
+        """Return the mask query, after it has read all tokens. Raises :class:`EvidenceError` before rows begin."""
+        return self._history.query("masks", lambda: self._masks)
+
+    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
+        self.take_up(self._masks.fork().start(batch, budgets).remaining)
+        return self
+
+    def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
+        return self._masks.feasible_lengths()
+
+    def mask(self) -> Bool[Tensor, "batch vocab"]:
+        return self._allowed().mask()
+
+    def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
+        return self._allowed().words(out)
+
+    def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
+        return self._allowed().bitmask(out)
+
+    def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
+        return self._allowed().validate(tokens)
+
+    def forced(self, limit: int = FORCED_LIMIT) -> list[list[int]]:
+        return self._allowed().forced(limit)
+
+    # ------------------------------------------------------------ scores under the masks
+
+    def ended(self) -> Float[Tensor, " batch"]:
+        found = super().ended()
+        if not self.coarse:
+            return found
+        return found.where(self._allowed().ended().to(self.device) > -torch.inf, -torch.inf)
+
+    def _masked(self, found: Scores) -> Scores:
+        if not self.coarse and not isinstance(self.semiring, Floored):
+            return found
+        mask = self.mask().to(self.device)
+        product, prior = found.product.masked_fill(~mask, -torch.inf), found.prior
+        if isinstance(self.semiring, Floored) and bool((missing := mask & product.isneginf()).any()):
+            steps = self._history.query("possible", lambda: ProductSteps(self._in_boolean()))
+            lost, least = missing & (steps.scores().product > -torch.inf), log(FLOOR)
+            prior = torch.where(lost, prior.clamp(min=least), prior)
+            shift = (found.prior_scale - found.product_scale).to(prior.dtype)[:, None]
+            product = torch.where(lost, prior + shift + least, product)
+        return found._replace(product=product, prior=prior)

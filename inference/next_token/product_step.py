@@ -24,22 +24,15 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ...circuits.automaton import Automaton
-from ...circuits.chain import Chain
-from ...layers import Categorical
 from ..engine.contract import apply, observe, outer
 from ..engine.messages import dot
-from ..semirings.base import Semiring
-from ..semirings.scaled_real import Real
-from .backward import Backward, size_of
-from .edge_labels import EdgeLabels
+from .backward import size_of
+from .product_tables import ProductTables
 from .rows import Copied
-from .token_scores import TableScores, TokenScores, ragged_arange, row_logsumexp
+from .token_scores import ragged_arange, row_logsumexp
 
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
 FEW = 64  # labels of at most this many tokens are scored together
-
-SR = Semiring[Any]
 
 
 class Scores(NamedTuple):
@@ -66,50 +59,6 @@ class Rows(NamedTuple):
     row: Int[Tensor, " pairs"]
     state: Int[Tensor, " pairs"]
     left: Int[Tensor, " batch"]
-
-
-class ProductTables:
-    """What all rows share: backward messages, scores of tokens, and the automaton as arrays.
-
-    ``dtype``: the precision of the table of scores. ``tolerance``, ``memory`` and ``table`` as in :class:`~.backward.Backward`.
-    """
-
-    def __init__(
-        self,
-        chain: Chain,
-        automaton: Automaton,
-        horizon: int,
-        semiring: SR,
-        *,
-        dtype: torch.dtype | None = None,
-        tolerance: float = 0.0,
-        memory: int | None = None,
-        table: bool = False,
-    ) -> None:
-        self.chain, self.automaton, self.semiring, self.device = chain, automaton, semiring, chain.device
-        self.labels = labels = EdgeLabels(automaton)
-        self.backward = Backward(semiring, chain, automaton, labels, horizon, tolerance, memory, dtype, table)
-        self.tokens: TokenScores | TableScores
-        if isinstance(semiring, Real) and type(chain.inputs) is Categorical and chain.inputs.weight.ndim == 2:
-            self.tokens = TableScores(semiring, chain.inputs, labels, dtype)
-        else:
-            self.tokens = TokenScores(semiring, chain.inputs, labels)
-        self.deterministic, self.unit_final = automaton.is_deterministic, chain.unit_final
-        self.label, self.target = labels.number.to(self.device), automaton.edge_target.to(self.device)
-        self.first = torch.searchsorted(automaton.edge_source, torch.arange(automaton.num_states + 1)).to(
-            self.device
-        )
-        sizes = [sum(len(automaton.labels.members()[c]) for c in key) for key in labels.classes]
-        self.sizes = torch.tensor(sizes, device=self.device)
-        self._outside: dict[int, Int[Tensor, " tokens"]] = {}
-
-    def outside(self, label: int) -> Int[Tensor, " tokens"]:
-        """Return the tokens that are not in a label."""
-        if label not in self._outside:
-            free = torch.ones(self.automaton.vocab_size, dtype=torch.bool)
-            free[self.labels.tokens(label)] = False
-            self._outside[label] = free.nonzero().squeeze(1).to(self.device)
-        return self._outside[label]
 
 
 @final

@@ -7,9 +7,9 @@
     q.rollback(n), q.fork()            take tokens back, or try some on a copy
     q.validate(drafts), q.forced()     how many drafted tokens are allowed, and which tokens must come
 
-Implementations: :class:`~.generic.NextToken` (any chain and semiring), :class:`~.gcd.GCDQuery` (masks of an automaton, GCD and
-LCD) and :class:`~.product_query.ProductQuery` (chain × automaton). All pass one contract test. Tensors are batch first: one row
-per prefix.
+:func:`~.query.NextToken` chooses the implementation: :class:`~.gcd.GCDQuery` (masks of an automaton, GCD and LCD),
+:class:`~.product_query.ProductQuery` (chain × automaton), :class:`~.pgcd.PGCDQuery` (with masks of their own) or
+:class:`~.generic.DenseQuery` (any chain and semiring). All pass one contract test. Tensors are batch first: one row per prefix.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class NextTokenQuery(Protocol):
 
     @property
     def automaton(self) -> Automaton | None:
-        """The automaton that defines the masks; None for a query on any other chain."""
+        """The automaton of the chain, or that of the masks; None for the dense query on any other chain."""
 
     @property
     def horizon(self) -> int | None:
@@ -81,7 +81,7 @@ class NextTokenQuery(Protocol):
 
     @property
     def has_lookahead(self) -> bool:
-        """True if the query has an HMM, and so :meth:`lookahead` is available."""
+        """True for an HMM, or another chain, beside an automaton: :meth:`lookahead` is available."""
 
     @property
     def remaining(self) -> Int[Tensor, " batch"]:

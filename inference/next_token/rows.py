@@ -226,6 +226,33 @@ def buffer_of(out: Tensor) -> Int32[ndarray, "batch words"]:
     return out.detach().numpy()
 
 
+def support(query: NextTokenQuery) -> Bool[Tensor, "batch vocab"]:
+    """Return the mask of the tokens whose weight is positive."""
+    return query.log_weights() > -torch.inf
+
+
+def words(
+    query: NextTokenQuery, out: Int32[ndarray, "batch words"] | None = None
+) -> Int32[ndarray, "batch words"]:
+    """Return a query's mask packed into int32 words, written into ``out`` if given."""
+    found: Int32[ndarray, "batch words"] = pack_bits(query.mask()).cpu().numpy()
+    if out is None:
+        return found
+    check_words(out, *found.shape)
+    out[:] = found
+    return out
+
+
+def bitmask(
+    query: NextTokenQuery, out: Int[Tensor, "batch words"] | None = None
+) -> Int[Tensor, "batch words"]:
+    """Return a query's mask packed into a tensor of int32, which is ``out`` if given."""
+    if out is None:
+        return pack_bits(query.mask())
+    query.words(buffer_of(out))
+    return out
+
+
 def mask_logits(query: NextTokenQuery, logits: Float[Tensor, "batch vocab"]) -> None:
     """Set the logits of tokens outside a query's mask, and of columns past the vocabulary, to −inf in place."""
     rows, vocab_size = len(query.remaining), query.vocab_size

@@ -23,7 +23,8 @@ from ...errors import EvidenceError, PotentialError
 from ...fingerprints import check_vocabularies
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import an_automaton
-from ..next_token.gcd import GCDQuery, gcd, lcd
+from ..next_token.gcd import GCDQuery
+from ..next_token.query import gcd, lcd
 from .boundaries import Boundary, at_end
 from .step import Extension, Knowledge
 

@@ -15,9 +15,9 @@ from typing import Any
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...layers.functorch_utils import version
-from ..next_token.gcd import GCDQuery, gcd, lcd
-from ..next_token.pgcd import GUIDE_TOLERANCE, pgcd
-from ..next_token.product_query import ProductQuery
+from ..next_token.gcd import GCDQuery
+from ..next_token.pgcd import PGCDQuery
+from ..next_token.query import GUIDE_TOLERANCE, gcd, lcd, pgcd
 
 _memory: ContextVar[int] = ContextVar("memory", default=1 << 28)
 
@@ -35,7 +35,7 @@ def keeping(memory: int) -> Iterator[None]:
         _memory.reset(token)
 
 
-def guided(chain: Chain, fa: Automaton, horizon: int) -> ProductQuery:
+def guided(chain: Chain, fa: Automaton, horizon: int) -> PGCDQuery:
     """Return :func:`pgcd` for guiding a sampler; kept with the automaton for this horizon and these parameters of the chain.
 
     Each call returns an object of its own, to be started; these share tables. Parameters changed in place make a new query.
@@ -45,7 +45,7 @@ def guided(chain: Chain, fa: Automaton, horizon: int) -> ProductQuery:
     if None in versions:  # nothing says whether such parameters are untouched
         return pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
     key = (horizon, *zip(map(id, parameters), versions, strict=True))
-    kept: OrderedDict[Hashable, tuple[Any, ProductQuery]] = fa.kept.setdefault("guided", OrderedDict())
+    kept: OrderedDict[Hashable, tuple[Any, PGCDQuery]] = fa.kept.setdefault("guided", OrderedDict())
     if key not in kept:
         # The tensors are held too, so that no other takes their identity.
         kept[key] = parameters, pgcd(chain, fa, horizon, tolerance=GUIDE_TOLERANCE)
