@@ -6,6 +6,7 @@ from pathlib import Path
 from ..errors import TractileError
 from .beam import Beam, beam_search
 from .canvas import Canvas, canvas
+from .diffusion import Denoised, denoise
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .rehearsal import Rehearsals, rehearse
@@ -15,11 +16,13 @@ __all__ = [
     "Beam",
     "Canvas",
     "ConstraintLogitsProcessor",
+    "Denoised",
     "Rehearsals",
     "Speculation",
     "beam_search",
     "canvas",
     "custom_generate_path",
+    "denoise",
     "generate",
     "rehearse",
     "speculative",

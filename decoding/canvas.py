@@ -99,7 +99,7 @@ class Canvas:
         """Return the joint log q(x_S) of tokens at some positions S, the others summed out (−1 there)."""
         tokens = whole_numbers(tokens, "canvas: tokens", ShapeError).to(self.known.device)
         contradicts = ((tokens >= 0) & (self.known >= 0) & (tokens != self.known)).any(1)
-        found = self._log_partition(tokens) + self.log_p(tokens) - self._possible()
+        found = self._log_partition(tokens) + self.log_p(tokens) - self.possible()
         return torch.where(contradicts, -torch.inf, found)
 
     def log_p(self, tokens: Int[Tensor, "batch positions"]) -> Float[Tensor, " batch"]:
@@ -118,7 +118,7 @@ class Canvas:
 
         Raises :class:`EvidenceError` if no text fills a canvas.
         """
-        self._possible()
+        self.possible()
         wanted = torch.ones_like(self.known, dtype=torch.bool) if where is None else where
         out = torch.where(wanted, self.known, -1).repeat(k, 1, 1)
         for (over, letters), weighed in zip(self.parts, self._weighed, strict=True):
@@ -138,7 +138,7 @@ class Canvas:
         self, positions: Int[Tensor, " some"] | None = None
     ) -> Float[Tensor, "batch positions vocab"]:
         """Return log q(x_t = v) in nats for all positions, or only for those given."""
-        self._possible()
+        self.possible()
         asked = list(range(self.known.shape[1])) if positions is None else positions.tolist()
         out = self.log_probs.new_empty(len(self.known), len(asked), self.log_probs.shape[2])
         for (over, letters), weighed in zip(self.parts, self._weighed, strict=True):
@@ -158,7 +158,7 @@ class Canvas:
     @cached_property
     def mpe(self) -> Mode:
         """The most probable text of each canvas. Raises :class:`EvidenceError` if none fills a canvas."""
-        total, tokens = self._possible(), self.known.clone()
+        total, tokens = self.possible(), self.known.clone()
         for over, letters in self.parts:
             weighed = self._weigh(over, letters, best=True)
             chosen, score = mpe(letters.automaton, weighed.weights)
@@ -168,7 +168,7 @@ class Canvas:
                 tokens[b, over.start + t] = some[self.log_probs[b, over.start + t, some].argmax()]
         return Mode(tokens, self.log_p(tokens) - total)
 
-    def _possible(self) -> Float[Tensor, " batch"]:
+    def possible(self) -> Float[Tensor, " batch"]:
         """Return log Z. Raises :class:`EvidenceError` for a canvas that no text can fill."""
         empty = self.log_partition.isneginf().nonzero()[:, 0].tolist()
         if empty:

@@ -1,7 +1,7 @@
-"""The small language model that ships with Tractile, and an HMM distilled from it, for trying things out and for tests.
+"""The small language models that ship with Tractile, and an HMM distilled from one, for trying things out and for tests.
 
-``lm/`` is a Llama of about a million parameters as ``save_pretrained`` writes it, trained on children's stories. Each folder
-has a card (``README.md``) with data, licence and measured quality.
+``lm/`` is a Llama of about a million parameters as ``save_pretrained`` writes it, trained on children's stories; ``masked_lm/``
+a masked diffusion model of the same tokens. Each folder has a card (``README.md``) with data, licence and measured quality.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ __all__ = ["HMM_PATH", "LM_PATH", "load_hmm", "load_lm"]
 
 LM_PATH = Path(__file__).resolve().parent / "lm"
 HMM_PATH = Path(__file__).resolve().parent / "hmm"
+MASKED_LM_PATH = Path(__file__).resolve().parent / "masked_lm"
 
 
 def load_lm() -> tuple[Any, Any]:
@@ -40,14 +41,31 @@ def load_llama(path: Path) -> tuple[Any, Any]:
     >>> tokenizer.decode(tokenizer("Once upon a time").input_ids)
     '<s> Once upon a time'
     """
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+    return _load(path, "LlamaForCausalLM")
+
+
+def load_masked_lm() -> tuple[Any, Any]:
+    """Load (model, tokenizer): a ``BertForMaskedLM`` of 64 positions in float32 and evaluation mode, and its fast tokenizer.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_masked_lm()
+    >>> model.config.vocab_size, tokenizer.mask_token
+    (1025, '<mask>')
+    """
+    return _load(MASKED_LM_PATH, "AutoModelForMaskedLM")
+
+
+def _load(path: Path, kind: str) -> tuple[Any, Any]:
+    import transformers
     from transformers.utils import logging
 
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(path)
+    tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(path)
     shown = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
-        model: Any = LlamaForCausalLM.from_pretrained(path)
+        model: Any = getattr(transformers, kind).from_pretrained(path)
     finally:
         if shown:
             logging.enable_progress_bar()

@@ -1,8 +1,9 @@
-"""Language models: the protocol, transformers, models whose distribution is known exactly, and products of them."""
+"""Language models: the protocol, transformers, masked models, exactly known models, and products of models."""
 
 from .base import LanguageModel
 from .exact import CircuitLM, TableLM
+from .masked import MaskedLM
 from .products import ProductLM
 from .transformers import TransformersLM
 
-__all__ = ["CircuitLM", "LanguageModel", "ProductLM", "TableLM", "TransformersLM"]
+__all__ = ["CircuitLM", "LanguageModel", "MaskedLM", "ProductLM", "TableLM", "TransformersLM"]

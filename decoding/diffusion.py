@@ -1,0 +1,213 @@
+"""Denoising under a constraint: a masked diffusion model fills a canvas, and every text satisfies the constraint.
+
+A masked model fills a canvas in steps. In step i it reads the tokens that are there and gives a distribution p_i(x_t) for each
+open position; some positions S_i are chosen and get a token. Here the tokens of S_i are drawn from the model's proposal given
+the constraint C (:mod:`~.canvas`), with everything still open summed out:
+
+    q_i(x_S) = Z_i(x_S) Π_{t ∈ S} p_i(x_t) / Z_i        Z_i = Σ_{x ∈ C} Π_t p_i(x_t),  Z_i(x_S): its part that agrees with x_S
+
+So no step leaves a canvas that no text fills. The positions S_i are a function of what has been drawn before, never of the
+tokens drawn in the step. The model alone, with the same rule, draws a path x_{S_1}, x_{S_2}, … with probability Π_i p_i(x_{S_i}).
+
+Target: the paths of the model alone, given that the text satisfies C. The weight of a path is
+
+    w = p / q = Z_1 · Π_{i > 1} Z_i / Z_{i−1}(x_{S_{i−1}})
+
+whose mean is the probability that the model alone satisfies C; several particles are resampled when their weights differ much
+(SMC). Not the target: one particle alone (it is drawn from q), and any distribution over texts that does not depend on the order
+of the positions, since a masked model defines none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..argument_checks import not_negative, whole, whole_numbers
+from ..constraints.vocabulary.reading import vocabulary_of
+from ..errors import ShapeError
+from ..inference.smc.resampling import effective_sample_size, systematic
+from ..lm.masked import Denoiser
+from .canvas import Canvas, parts_of
+
+Confidence = Callable[[Float[Tensor, "rows positions vocab"]], Float[Tensor, "rows positions"]]
+"""Log-marginals of the open positions under the constraint → how sure the model is of each."""
+Schedule = Callable[[Float[Tensor, "rows positions"], int, int], Bool[Tensor, "rows positions"]]
+"""(confidence, −∞ where nothing is open; number of the step; number of steps) → positions to fill now."""
+
+
+def top(marginals: Tensor) -> Tensor:
+    """The log-probability of the most probable token: LLaDA's "low_confidence", Dream's "maskgit_plus"."""
+    return marginals.amax(-1)
+
+
+def margin(marginals: Tensor) -> Tensor:
+    """The probability by which the best token leads: Dream's "topk_margin"."""
+    best = marginals.topk(2).values.exp()
+    return best[..., 0] - best[..., 1]
+
+
+def entropy(marginals: Tensor) -> Tensor:
+    """The negative entropy in nats: Dream's "entropy"."""
+    share = marginals.exp()
+    return torch.where(share > 0, share * marginals, 0.0).sum(-1)
+
+
+def linear(confidence: Tensor, step: int, steps: int) -> Tensor:
+    """Fill equally many positions in each step, the surest first; the first steps one more if need be (LLaDA)."""
+    left = confidence.isfinite().sum(1)
+    return _surest(confidence, (left + steps - step - 1) // (steps - step))
+
+
+def timesteps(least: float = 1e-3) -> Schedule:
+    """Fill the share 1 − s / t of what is open on the way from noise level t to s; levels go from 1 to ``least`` (Dream)."""
+
+    def schedule(confidence: Tensor, step: int, steps: int) -> Tensor:
+        level = torch.linspace(1, least, steps + 1, dtype=torch.float64)
+        left = confidence.isfinite().sum(1)
+        return _surest(confidence, (left * (1 - level[step + 1] / level[step]).item()).long())
+
+    return schedule
+
+
+def threshold(least: float = 0.9) -> Schedule:
+    """Fill all positions surer than a probability, at least one (Fast-dLLM; for the confidence :func:`top`)."""
+
+    def schedule(confidence: Tensor, step: int, steps: int) -> Tensor:
+        return (confidence > math.log(least)) | _surest(confidence, torch.ones_like(confidence[:, 0]))
+
+    return schedule
+
+
+def _surest(confidence: Tensor, count: Tensor) -> Tensor:
+    rank = confidence.argsort(dim=1, descending=True, stable=True).argsort(1)
+    return (rank < count[:, None]) & confidence.isfinite()
+
+
+@dataclass(frozen=True)
+class Denoised:
+    """Filled canvases. ``texts`` are those of the open positions; logarithms in nats.
+
+    ``log_p``: of each path under the model alone; ``log_q``: the joint log-probability with which it was drawn;
+    ``log_weights``: properly weighted for the target, their difference if nothing was resampled; ``log_evidence``: the estimate
+    of the log-probability that the model alone satisfies the constraint. At temperature zero nothing is drawn: the last three
+    are nan.
+    """
+
+    tokens: Int[Tensor, "particles positions"]
+    texts: tuple[str, ...]
+    log_p: Float[Tensor, " particles"]
+    log_q: Float[Tensor, " particles"]
+    log_weights: Float[Tensor, " particles"]
+    log_evidence: float
+
+    @property
+    def ess(self) -> float:
+        """The effective sample size, between one and the number of particles."""
+        return effective_sample_size(self.log_weights)
+
+
+def denoise(
+    lm: Denoiser,
+    ids: Int[Tensor, " positions"],
+    constraint: Any,
+    *,
+    steps: int | None = None,
+    block: int | None = None,
+    schedule: Schedule = linear,
+    confidence: Confidence = top,
+    temperature: float = 1.0,
+    particles: int = 1,
+    resample: float = 0.5,
+    seed: int = 0,
+) -> Denoised:
+    """Fill the masks of a text by a masked diffusion model; the result satisfies the constraint.
+
+    Parameters
+    ----------
+    lm
+        A :class:`~tractile.lm.MaskedLM`, or a :class:`~tractile.lm.masked.Denoiser`.
+    ids
+        The canvas: token ids, the model's mask where a token is wanted. What stands on either side is kept, as in
+        ``lm.ids("Once upon a", 24, "home.")``.
+    constraint
+        Of what lies between the first mask and the last, both included; or a mapping from ranges of positions to constraints.
+        See :func:`.canvas` for ends and padding.
+    steps
+        Passes of the model in a block; default: one for each open position. Fewer fill several positions at once, which are then
+        independent but for the constraint. The last step fills all that is left.
+    block
+        Open positions in a block, filled from left to right; default: all in one.
+    schedule, confidence
+        Which positions are filled in a step: :func:`linear`, :func:`timesteps` or :func:`threshold`, and by how sure the model is
+        under the constraint: :func:`top`, :func:`margin` or :func:`entropy`; or functions of your own.
+    temperature
+        Of the model's distributions. At zero the most probable text under the constraint is taken, step by step.
+    particles
+        Weighted canvases; they are resampled when their effective sample size falls below the share ``resample``.
+
+    Raises :class:`EvidenceError` if no text fills the canvas, and what :func:`.canvas` raises.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> lm = tt.lm.MaskedLM(*tt.embedded.load_masked_lm())
+    >>> name = tt.constraints.regex(" [A-Z][a-z]+")
+    >>> found = tt.decoding.denoise(lm, lm.ids("There was a girl named", 2, ". She was happy."), name, particles=4)
+    >>> all(map(name.accepts, found.texts))
+    True
+    """
+    ids = whole_numbers(ids, "denoise: ids", ShapeError)
+    opened = (ids == lm.mask_token_id).nonzero()[:, 0] if ids.ndim == 1 else ids.new_zeros(0)
+    if not len(opened):
+        raise ShapeError(
+            "denoise: ids are the token ids of one canvas, with the model's mask where a token is wanted"
+        )
+    particles, block = whole(particles, "denoise: particles"), whole(block or len(opened), "denoise: block")
+    temperature = not_negative(temperature, "denoise: temperature")
+    vocab = vocabulary_of(lm.tokenizer, lm.eos_token_id)
+    span = range(int(opened[0]), int(opened[-1]) + 1)
+    over = constraint if isinstance(constraint, Mapping) else {span: constraint}
+    rows = ids.repeat(particles, 1)
+    first = lm.log_probs(rows[:1])
+    device, parts = first.device, parts_of(over, len(ids), len(vocab), vocab, lm.pad_token_id, first.device)
+    rows, opened = rows.to(device), opened.to(device)
+    draw = torch.Generator(device).manual_seed(seed)
+    copy = torch.Generator().manual_seed((2_654_435_761 * seed + 1) % 2**32)  # of resampling, on the CPU
+    log_p, log_q, log_w, ahead = torch.zeros(4, particles, dtype=torch.float64, device=device)
+    for positions in opened.split(block):
+        passes = len(positions) if steps is None else whole(steps, "denoise: steps")
+        for step in range(passes):
+            masked = rows == lm.mask_token_id
+            if not bool(masked[:, positions].any()):
+                break
+            scores = lm.log_probs(rows) / (temperature or 1.0)
+            now = Canvas(scores.log_softmax(-1), torch.where(masked, -1, rows), parts)
+            log_w = log_w + now.possible() - ahead
+            if temperature and effective_sample_size(log_w) < resample * particles:
+                kept = systematic(log_w.softmax(0).cpu(), copy).to(device)
+                rows, masked, log_p, log_q = rows[kept], masked[kept], log_p[kept], log_q[kept]
+                log_w = torch.full_like(log_w, log_w.logsumexp(0).item() - math.log(particles))
+                now = Canvas(now.log_probs[kept], now.known[kept], parts)
+            here = masked[:, positions]
+            sure = torch.where(here, confidence(now.marginals(positions)).double(), -torch.inf)
+            chosen = here if step == passes - 1 else here & schedule(sure, step, passes)
+            fill = torch.zeros_like(masked)
+            fill[:, positions] = chosen
+            found = now.sample(where=fill, generator=draw)[0] if temperature else now.mpe.tokens
+            tokens = torch.where(fill, found, -1)
+            drawn, alone = now.log_prob(tokens), now.log_p(tokens)
+            log_p, log_q, ahead = log_p + alone, log_q + drawn, now.log_partition + drawn - alone
+            rows = torch.where(fill, tokens, rows)
+    pieces = [[vocab.token_bytes[v] or b"" for v in row] for row in rows[:, opened].tolist()]
+    texts = tuple(b"".join(piece).decode(errors="replace") for piece in pieces)
+    if not temperature:
+        log_q, log_w = torch.full((2, particles), torch.nan, dtype=torch.float64)
+    evidence = log_w.logsumexp(0).item() - math.log(particles)
+    return Denoised(rows, texts, log_p, log_q, log_w, evidence)
