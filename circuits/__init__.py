@@ -9,7 +9,6 @@ from .intersection import intersect
 from .io.draw import to_dot, to_svg
 from .io.hmmlearn import from_hmmlearn, to_hmmlearn
 from .io.serialize import load, save
-from .io.summary import summary
 from .operations import is_compatible, marginalise, mixture, multiply
 from .properties import (
     is_decomposable,
@@ -36,7 +35,6 @@ __all__ = [
     "mixture",
     "multiply",
     "save",
-    "summary",
     "to_dot",
     "to_hmmlearn",
     "to_svg",

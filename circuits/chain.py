@@ -182,10 +182,6 @@ class Chain(DisplayMixin):
         """Return a copy with the parameters on another device or in another precision; tied tensors stay tied."""
         return self.map(lambda t: t.to(device=device, dtype=dtype))
 
-    def detached(self) -> Self:
-        """Return the chain without derivatives: itself if no parameter requires any."""
-        return self.map(Tensor.detach) if any(t.requires_grad for t in self.parameters()) else self
-
     def parameters(self) -> list[Tensor]:
         """Return the real-valued parameter tensors: initial, L, B, R, final."""
         return [

@@ -37,6 +37,3 @@ class DisplayMixin(ABC):
 
     def _repr_html_(self) -> str:
         return summary.to_html(self)
-
-    def _repr_markdown_(self) -> str:
-        return summary.to_markdown(self)

@@ -69,11 +69,6 @@ class Speculation:
         return self.tokens / self.passes
 
     @property
-    def passes_saved(self) -> float:
-        """The share of passes saved, compared with sampling token by token."""
-        return 1 - self.passes / max(1, self.tokens)
-
-    @property
     def acceptance_rate(self) -> float:
         """The share of the drafted tokens that were accepted."""
         return self.accepted / max(1, self.drafted)

@@ -7,7 +7,7 @@ distribution over padded sequences of every length. ``select`` copies, drops and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -63,30 +63,12 @@ class Forking(LanguageModel, Protocol):
         """Return an independent copy with the same rows."""
 
 
-@runtime_checkable
-class Identified(LanguageModel, Protocol):
-    """A language model that knows the fingerprint of its vocabulary."""
-
-    @property
-    def vocabulary_fingerprint(self) -> str | None:
-        """The fingerprint of the vocabulary; None if it is not known."""
-
-
 def fingerprint_of(lm: LanguageModel) -> str | None:
     """Return the fingerprint of a language model's vocabulary; None if the model does not have one."""
     fingerprint: str | None = getattr(
         lm, "vocabulary_fingerprint", None
     )  # isinstance with a protocol would take a millisecond
     return fingerprint
-
-
-@runtime_checkable
-class Tokenized(LanguageModel, Protocol):
-    """A language model that has its tokenizer, so that constraints can be compiled for it."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """A tokenizer or vocabulary, None if there is none."""
 
 
 class TokenBytes(Protocol):

@@ -95,13 +95,12 @@ def test_ranges():
 
 def test_notebooks_show_tables():
     for model in (tree(), tt.HMM.random(2, 2), automaton()):
-        markdown = model._repr_markdown_()
-        rows = [line for line in markdown.splitlines() if line.startswith("|")]
-        assert len({line.count("|") for line in rows}) == 1
+        header, rows, _ = model.table()
+        assert {len(row) for row in rows} == {len(header)}
         page = (
             ElementTree.fromstring(f"<div>{tables.to_html(model)}</div>") if not shutil.which("dot") else None
         )
-        assert page is None or len(page.findall(".//tr")) == len(rows) - 1
+        assert page is None or len(page.findall(".//tr")) == len(rows) + 1
         assert "<table>" in model._repr_html_()
 
 
@@ -226,12 +225,6 @@ def test_sources_and_tables_are_whole():
         f'  1 [shape=box, style="rounded,filled", fillcolor="{drawing.COLOURS["sum"]}", label="Sum\\n1"];',
         "  1 -> 0;", "}",
     ]  # fmt: skip
-    header, rows, footer = c.table()
-    lines = tables.to_markdown(c).splitlines()
-    assert lines[0] == "| " + " | ".join(header) + " |"
-    assert lines[1] == "| " + " | ".join("---" for _ in header) + " |"
-    assert lines[2:4] == ["| " + " | ".join(row) + " |" for row in rows]
-    assert lines[4:] == ["", footer]
 
 
 def test_labels_of_edges_are_cut_past_24_characters():

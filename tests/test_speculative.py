@@ -152,7 +152,6 @@ def test_what_it_cost_is_counted():
     assert found.tokens_per_pass == found.tokens / found.passes
     assert found.acceptance_rate == found.accepted / found.drafted
     assert found.calls <= 1 + BUDGET
-    assert found.passes_saved == pytest.approx(1 - 1 / found.tokens_per_pass)
 
 
 def test_one_seed_is_one_result():

@@ -131,7 +131,7 @@ def test_a_draft_that_the_model_cannot_continue_has_failed(proposal):
     failed = tt.decoding.speculative(never, [], fa, hmm, proposal, particles=4, max_new_tokens=2)
     assert failed.posterior.failed
     assert failed.posterior.log_evidence == -INF
-    assert failed.passes_saved <= 0
+    assert failed.tokens_per_pass <= 1
 
 
 # ------------------------------------------------------------------------------------------------ parameters in training

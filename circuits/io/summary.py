@@ -1,4 +1,4 @@
-"""Circuits, chains and automata as tables, a row for each layer: text, Markdown, HTML."""
+"""Circuits, chains and automata as tables, a row for each layer: text, HTML."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ def summary(model: Described) -> str:
     Examples
     --------
     >>> import tractile as tt
-    >>> from tractile.circuits import summary
-    >>> print(summary(tt.HMM.random(hidden=3, vocab_size=5)))
+    >>> print(tt.HMM.random(hidden=3, vocab_size=5).summary())
     part     layer        shape  parameters
     ───────  ───────────  ─────  ──────────
     initial  vector       3      3
@@ -51,13 +50,6 @@ def summary(model: Described) -> str:
     ]
     rule = "  ".join("─" * w for w in widths)
     return "\n".join([lines[0], rule, *lines[1:], rule, footer])
-
-
-def to_markdown(model: Described) -> str:
-    """Return the table of :func:`summary` in Markdown."""
-    header, rows, footer = model.table()
-    lines = [" | ".join(row) for row in (header, ["---"] * len(header), *rows)]
-    return "\n".join(f"| {line} |" for line in lines) + f"\n\n{footer}"
 
 
 def to_html(model: Described) -> str:

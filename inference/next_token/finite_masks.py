@@ -13,12 +13,11 @@ from typing import NamedTuple, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 from torch import Tensor
 
 from ...circuits.automaton import UNREACHABLE, Automaton
-from ...circuits.bitsets import pack
 from ..engine.messages import backward
 from ..queries.evidence import Evidence
 from ..semirings.base import Boolean
@@ -166,3 +165,11 @@ class FiniteMasks:
             if n > given and bool((reached & accept).any()):
                 return given, n
         return given, None
+
+
+def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:
+    """Pack booleans into the bits of little-endian 32-bit words."""
+    packed = np.zeros(-(-len(allowed) // 32) * 4, np.uint8)
+    bits = np.packbits(allowed, bitorder="little")
+    packed[: len(bits)] = bits
+    return packed.view("<i4")
