@@ -10,10 +10,8 @@ tokens have no bytes (``None``): they never match text.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from collections.abc import Callable, Hashable, Sequence, Sized
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 from .errors import FormatError
@@ -21,6 +19,9 @@ from .fingerprints import fingerprint
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+
+T = TypeVar("T")
 
 
 class Reading(NamedTuple):
@@ -41,18 +42,22 @@ def is_backend(tokenizer: Any) -> TypeGuard[Tokenizer]:
 def read(tokenizer: Any) -> Reading:
     """Read the bytes of a tokenizer's tokens; it is a fast tokenizer of transformers or one of the libraries above.
 
-    Raises ``FormatError`` for families whose tokens are not plain pieces of text (WordPiece, slow tokenizers), and if the
-    tokens of an encoded sample do not spell the sample.
+    They are read once for each tokenizer, and again when its tokens have changed. Raises ``FormatError`` for families whose
+    tokens are not plain pieces of text (WordPiece, slow tokenizers), and if the tokens of an encoded sample do not spell the
+    sample.
     """
-    source, packages = tokenizer, {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
+    tokens, eos = once(tokenizer, ("read", *state(tokenizer)), lambda: _read(tokenizer))
+    return Reading(tokens, eos, source_of(tokenizer))
+
+
+def _read(tokenizer: Any) -> tuple[list[bytes | None], int | None]:
+    source, packages = source_of(tokenizer), _packages(tokenizer)
     if is_backend(tokenizer):
-        tokens, encode, eos = read_backend(tokenizer, []), backend_encode(tokenizer), None
+        tokens, encode, eos = read_backend(source, []), backend_encode(source), None
     elif "transformers" in packages and tokenizer.is_fast:
-        source = tokenizer.backend_tokenizer
         tokens, encode = read_backend(source, tokenizer.all_special_ids), backend_encode(source)
         eos = tokenizer.eos_token_id
     elif "mistral_common" in packages:
-        source = the_tekkenizer(tokenizer)
         tokens, encode, eos = read_tekken(source)
     elif "tiktoken" in packages:
         special = {tokenizer.encode_single_token(s) for s in tokenizer.special_tokens_set}
@@ -66,10 +71,43 @@ def read(tokenizer: Any) -> Reading:
             "a tokenizers.Tokenizer, a Tekkenizer or a tiktoken.Encoding, or the bytes themselves: Vocabulary(bytes, eos)"
         )
     check_reading(tokens, encode)
-    return Reading(tokens, eos, source)
+    return tokens, eos
 
 
-_KNOWN: WeakKeyDictionary[Any, dict[Any, str | None]] = WeakKeyDictionary()  # fingerprints by tokenizer
+def source_of(tokenizer: Any) -> Any:
+    """Return the object that encodes text: the ``tokenizers.Tokenizer`` or Tekkenizer inside a tokenizer, or itself."""
+    packages = _packages(tokenizer)
+    if "mistral_common" in packages:
+        return the_tekkenizer(tokenizer)
+    return tokenizer.backend_tokenizer if "transformers" in packages and tokenizer.is_fast else tokenizer
+
+
+def _packages(tokenizer: Any) -> set[str]:
+    return {cls.__module__.partition(".")[0] for cls in type(tokenizer).__mro__}
+
+
+def state(tokenizer: Any) -> tuple[Hashable, ...]:
+    """Return what changes when a tokenizer's tokens do: their number, the end token and the special tokens."""
+    if is_backend(tokenizer):
+        return (tokenizer.get_vocab_size(),)
+    count = len(tokenizer) if isinstance(tokenizer, Sized) else None
+    specials = tuple(getattr(tokenizer, "all_special_ids", ()))
+    return count, getattr(tokenizer, "eos_token_id", None), specials
+
+
+_KNOWN: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()  # what was read, by tokenizer
+
+
+def once(tokenizer: Any, key: tuple[Hashable, ...], make: Callable[[], T]) -> T:
+    """Return ``make()``, kept with the tokenizer; one whose class allows no weak references keeps nothing."""
+    try:
+        known = _KNOWN.setdefault(tokenizer, {})
+    except TypeError:
+        known = {}
+    if key not in known:
+        known[key] = make()
+    found: T = known[key]
+    return found
 
 
 def tokenizer_fingerprint(
@@ -77,31 +115,19 @@ def tokenizer_fingerprint(
 ) -> str | None:
     """Compute the fingerprint of a tokenizer's vocabulary (:mod:`.fingerprints`); ``None`` if its bytes cannot be read.
 
-    ``eos_token_id`` defaults to the tokenizer's own; with ``size`` only the first ``size`` tokens count. Reading takes about
-    a second for 128,000 tokens; the result is cached for each tokenizer object.
+    ``eos_token_id`` defaults to the tokenizer's own; with ``size`` only the first ``size`` tokens count. The result is cached
+    for each tokenizer object.
     """
-    own = getattr(tokenizer, "eos_token_id", None)
-    specials = tuple(getattr(tokenizer, "all_special_ids", ()))
-    key = (own if eos_token_id is None else eos_token_id, size, specials, _length(tokenizer))
-    with suppress(TypeError):  # a tokenizer without weak references is not cached
-        if key in _KNOWN.setdefault(tokenizer, {}):
-            return _KNOWN[tokenizer][key]
-    try:
-        reading = read(tokenizer)
+
+    def made() -> str | None:
+        try:
+            reading = read(tokenizer)
+        except FormatError:
+            return None
         eos = reading.eos_token_id if eos_token_id is None else eos_token_id
-        found = None if eos is None else fingerprint(reading.tokens[:size], eos)
-    except FormatError:
-        found = None
-    with suppress(TypeError):
-        _KNOWN[tokenizer][key] = found
-    return found
+        return None if eos is None else fingerprint(reading.tokens[:size], eos)
 
-
-def _length(tokenizer: Any) -> int | None:
-    try:
-        return len(tokenizer)
-    except TypeError:
-        return None
+    return once(tokenizer, (eos_token_id, size, *state(tokenizer)), made)
 
 
 def byte_alphabet() -> dict[str, int]:
@@ -113,33 +139,31 @@ def byte_alphabet() -> dict[str, int]:
 
 def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes | None]:
     """Read the bytes of each token of a ``tokenizers.Tokenizer``, as its decoder writes them. Raises ``FormatError``."""
-    settings = json.loads(backend.to_str())
-    model, decoder = settings["model"], settings["decoder"] or {"type": None}
+    # The parts are read one by one: as one text, a tokenizer of 262,144 tokens is 33 MB, most of it merges.
+    decoder = {"type": None} if backend.decoder is None else json.loads(backend.decoder.__getstate__())
     kinds = [part["type"] for part in decoder.get("decoders", [decoder])]
-    special = {token["id"] for token in settings["added_tokens"] if token["special"]} | set(special_ids)
-    if model.get("unk_token") is not None:
-        special.add(backend.token_to_id(model["unk_token"]))
-    if model.get("unk_id") is not None:
-        special.add(model["unk_id"])
+    added = backend.get_added_tokens_decoder().items()
+    special = {index for index, token in added if token.special} | {*special_ids} | unknown_ids(backend)
     read: Callable[[str], bytes]
     if "ByteLevel" in kinds:
-        alphabet = byte_alphabet()
+        byte_of = byte_alphabet().__getitem__
 
         def read(token: str) -> bytes:
-            known = all(c in alphabet for c in token)  # added tokens may be plain text
-            return bytes(alphabet[c] for c in token) if known else token.encode()
+            try:
+                return bytes(map(byte_of, token))
+            except KeyError:  # added tokens may be plain text
+                return token.encode()
 
     elif "Metaspace" in kinds or ("Replace" in kinds and "▁" in json.dumps(decoder, ensure_ascii=False)):
-        fallback = re.compile("<0x([0-9A-F]{2})>")
+        single = {f"<0x{n:02X}>": bytes([n]) for n in range(256)} if "ByteFallback" in kinds else {}
 
         def read(token: str) -> bytes:
-            byte = fallback.fullmatch(token) if "ByteFallback" in kinds else None
-            return bytes([int(byte[1], 16)]) if byte else token.replace("▁", " ").encode()
+            return single.get(token) or token.replace("▁", " ").encode()
 
     else:
         raise FormatError(
-            f"the tokenizer is a {model['type']} with decoder {kinds}; only byte-level and SentencePiece-style ones have "
-            "tokens that are plain pieces of text"
+            f"the tokenizer is a {type(backend.model).__name__} with decoder {kinds}; only byte-level and SentencePiece-style "
+            "ones have tokens that are plain pieces of text"
         )
     vocab = backend.get_vocab(with_added_tokens=True)
     if not vocab:
@@ -149,6 +173,14 @@ def read_backend(backend: Tokenizer, special_ids: Sequence[int]) -> list[bytes |
         if index not in special:
             tokens[index] = read(token)
     return tokens
+
+
+def unknown_ids(backend: Tokenizer) -> set[int | None]:
+    """Return the id of the token for unknown characters, if the tokenizer has one."""
+    if hasattr(backend.model, "unk_token"):
+        name = backend.model.unk_token
+        return set() if name is None else {backend.token_to_id(name)}
+    return {json.loads(backend.to_str())["model"].get("unk_id")}  # Unigram does not tell it otherwise
 
 
 def backend_encode(backend: Tokenizer) -> Callable[[str], list[int]]:

@@ -12,6 +12,7 @@ from test_lift import Simulation
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import tractile as tt
+from tractile import token_bytes
 from tractile.constraints import Vocabulary, json_schema, keywords, literal, regex
 
 CORPUS = [
@@ -273,3 +274,34 @@ def test_a_used_vocabulary_is_copied_without_what_it_has_worked_out():
     assert again.token_bytes == vocab.token_bytes
     assert again.fingerprint == vocab.fingerprint
     assert "trie" not in vars(again)
+
+
+def test_a_tokenizer_is_read_once_until_its_tokens_change(monkeypatch):
+    """For its vocabulary, and for the fingerprint that a language model and an automaton are compared by."""
+    from transformers import PreTrainedTokenizerFast
+
+    reads, backend_of = [], token_bytes.read_backend
+    monkeypatch.setattr(token_bytes, "read_backend", lambda *given: reads.append(0) or backend_of(*given))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
+    vocab = Vocabulary.from_tokenizer(tokenizer)
+    assert token_bytes.tokenizer_fingerprint(tokenizer) == vocab.fingerprint
+    assert regex("a+").compiled_for(tokenizer).vocabulary_fingerprint == vocab.fingerprint
+    assert len(reads) == 1
+    tokenizer.add_tokens(["zzz"])
+    assert Vocabulary.from_tokenizer(tokenizer).token_bytes[-1] == b"zzz"
+    assert token_bytes.tokenizer_fingerprint(tokenizer) != vocab.fingerprint
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        models.BPE({"?": 0, "a": 1, "<e>": 2}, [], unk_token="?"),
+        models.Unigram([("?", -1.0), ("a", -1.0), ("<e>", -1.0)], unk_id=0),
+    ],
+)
+def test_the_token_for_unknown_characters_spells_nothing(model):
+    tokenizer = Tokenizer(model)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens(["<e>"])
+    assert Vocabulary.from_tokenizer(tokenizer, eos_token_id=2).token_bytes == [None, b"a", None]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sized
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from ...errors import EvidenceError
-from ...token_bytes import is_backend
+from ...token_bytes import once, state
 from ..validation import short
 from .vocabulary import Vocabulary
-
-_read: WeakKeyDictionary[Any, dict[tuple[Hashable, ...], Vocabulary]] = WeakKeyDictionary()
 
 
 def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
@@ -31,18 +27,5 @@ def vocabulary_of(source: Any, eos_token_id: int | None = None) -> Vocabulary:
         raise EvidenceError(
             f"compile: vocab is {short(source)}; give a tokenizer, or tt.Vocabulary.from_tokenizer(tokenizer)"
         )
-    key = _state(source), eos_token_id
-    try:
-        known = _read.setdefault(source, {})
-    except TypeError:  # its class allows no weak references: nothing is cached
-        known = {}
-    if key not in known:
-        known[key] = Vocabulary.from_tokenizer(source, eos_token_id=eos_token_id)
-    return known[key]
-
-
-def _state(tokenizer: Any) -> Hashable:
-    """Return a cache key: the number of tokens and, if the tokenizer names one, the end token."""
-    if is_backend(tokenizer):
-        return tokenizer.get_vocab_size()
-    return len(tokenizer) if isinstance(tokenizer, Sized) else 0, getattr(tokenizer, "eos_token_id", None)
+    key = ("vocabulary", eos_token_id, *state(source))
+    return once(source, key, lambda: Vocabulary.from_tokenizer(source, eos_token_id=eos_token_id))
