@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from ..circuits.automaton import Automaton
 from ..errors import FormatError
@@ -55,7 +55,14 @@ class OutputType(Generic[T]):
         return True
 
 
-def output_type(output: Any, *, strict: bool = False) -> OutputType[Any]:
+def output_type(
+    output: Any,
+    *,
+    strict: bool = False,
+    order: Literal["auto", "declared", "any"] | None = None,
+    whitespace: Literal["none", "space", "flexible"] = "space",
+    documents: Mapping[str, Any] | None = None,
+) -> OutputType[Any]:
     """Return the constraint for a Python type, with a parser for its texts.
 
     ===============================================  ====================================  =========================
@@ -85,6 +92,13 @@ def output_type(output: Any, *, strict: bool = False) -> OutputType[Any]:
     strict
         Whether keywords and formats of a JSON Schema that no draft defines are refused, such as the misspelt ``propertys``.
         Default: they are ignored.
+    order
+        The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: any
+        for an object, the declared one for a call.
+    whitespace
+        The white space between the tokens of JSON.
+    documents
+        Other schemas by URI, to which a JSON Schema refers: :func:`json_schema`.
 
     Raises
     ------
@@ -110,18 +124,28 @@ def output_type(output: Any, *, strict: bool = False) -> OutputType[Any]:
     if isinstance(output, re.Pattern):
         return OutputType(regex(output), str)
     if isinstance(output, Mapping):
-        return OutputType(json_schema(output, numbers="plain", strict=strict), read_json)
+        found = json_schema(
+            output,
+            numbers="plain",
+            strict=strict,
+            order=order or "auto",
+            whitespace=whitespace,
+            documents=documents,
+        )
+        return OutputType(found, read_json)
     if output is str:
         return OutputType(regex(".*", re.DOTALL), str)
     if is_type(output):
         choices = choices_of(output)
         if choices:
             return OutputType(any_of(*choices), partial(chosen, choices))
-        return OutputType(json_schema(output), reader(output))
+        found = json_schema(output, order=order or "auto", whitespace=whitespace)
+        return OutputType(found, reader(output))
     tools = output if isinstance(output, list | tuple) else [output]
     other = [i for i, tool in enumerate(tools) if not (is_tool(tool) or names_tool(tool))]
     if tools and not other:
-        return OutputType(function_calls(tools), call_reader(tools))
+        arguments: Literal["declared", "any"] = "any" if order in ("any", "auto") else "declared"
+        return OutputType(function_calls(tools, order=arguments, whitespace=whitespace), call_reader(tools))
     if other and isinstance(output, list | tuple):
         raise FormatError(
             f"output[{other[0]}] is {short(output[other[0]])}, which names no tool; a list has functions, classes and dicts with "

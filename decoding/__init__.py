@@ -4,6 +4,7 @@ from inspect import signature
 from pathlib import Path
 
 from ..errors import TractileError
+from .asynchronous import generate_async, stream_async
 from .beam import Beam, beam_search
 from .canvas import Canvas, canvas
 from .diffusion import Denoised, denoise
@@ -11,12 +12,14 @@ from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .rehearsal import Rehearsals, rehearse
 from .speculative import Speculation, speculative
+from .stream import Part
 
 __all__ = [
     "Beam",
     "Canvas",
     "ConstraintLogitsProcessor",
     "Denoised",
+    "Part",
     "Rehearsals",
     "Speculation",
     "beam_search",
@@ -24,8 +27,10 @@ __all__ = [
     "custom_generate_path",
     "denoise",
     "generate",
+    "generate_async",
     "rehearse",
     "speculative",
+    "stream_async",
 ]
 
 

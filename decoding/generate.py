@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TypeVar, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from ..circuits.chain import Chain
-from ..constraints.output_type import OutputType, output_type, outputs_of
-from ..errors import FormatError, NoParticleSurvived
+from ..constraints.output_type import OutputType, outputs_of
+from ..errors import EvidenceError
 from ..inference.arguments import a_chain, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
-from ..inference.smc.posterior import Posterior
+from ..inference.smc.calibration import settle
+from ..inference.smc.loop import run_requests
 from ..inference.smc.proposals import Proposal
-from ..inference.smc.sampler import smc
+from ..inference.smc.request import requests
 from ..inference.smc.user_potential import FunctionPotential
 from ..inference.threads import one_thread
 from ..lm.base import Prompt
+from .outputs import drawn, read_outputs
+from .stream import Part, parts
 
 T = TypeVar("T")
+
+
+class JSONOptions(TypedDict, total=False):
+    """How outputs in JSON are read and written: the arguments of :func:`.output_type` of these names."""
+
+    strict: bool
+    order: Literal["auto", "declared", "any"]
+    whitespace: Literal["none", "space", "flexible"]
+    documents: Mapping[str, Any]
 
 
 @overload
@@ -35,9 +47,26 @@ def generate(
     hmm: Chain | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
-    strict: bool = False,
     seed: int = 0,
+    stream: Literal[False] = False,
+    **json: Unpack[JSONOptions],
 ) -> T: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Prompt,
+    output: Any,
+    *,
+    max_new_tokens: int = 64,
+    hmm: Chain | str | Path | None = None,
+    method: str | Proposal | None = None,
+    seed: int = 0,
+    stream: Literal[True],
+    **json: Unpack[JSONOptions],
+) -> Iterator[Part]: ...
 
 
 @overload
@@ -50,11 +79,12 @@ def generate(
     max_new_tokens: int | Sequence[int] = 64,
     samples: int | None = None,
     posterior: bool = False,
-    hmm: Chain | str | Path | None = None,
+    hmm: Chain | str | Path | Sequence[Chain | str | Path | None] | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
-    strict: bool = False,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
+    stream: Literal[False] = False,
+    **json: Unpack[JSONOptions],
 ) -> Any: ...
 
 
@@ -67,11 +97,12 @@ def generate(
     max_new_tokens: int | Sequence[int] = 64,
     samples: int | None = None,
     posterior: bool = False,
-    hmm: Chain | str | Path | None = None,
+    hmm: Chain | str | Path | Sequence[Chain | str | Path | None] | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
-    strict: bool = False,
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
+    stream: bool = False,
+    **json: Unpack[JSONOptions],
 ) -> Any:
     """Generate a value of a Python type from a language model, within a token budget.
 
@@ -99,23 +130,28 @@ def generate(
     posterior
         Whether to return the :class:`.Posterior` too: weights, evidence, effective sample size.
     hmm
-        An HMM distilled from the model, or its folder. It guides the samples (P-GCD).
+        An HMM distilled from the model, or its folder; or one for each prompt. It guides the samples (P-GCD).
     method
         The name of a proposal (see :func:`.smc`), or a :class:`.Proposal`. Default: ``"pgcd"`` with an HMM, ``"gcd"`` without.
     particles
         The number of weighted samples; at least ``samples`` are made.
-    strict
-        Whether keywords and formats of a JSON Schema that no draft defines are refused; see :func:`.output_type`.
     seed
-        The seed; prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the HMM's lookahead is found for the
-        first prompt under a constraint and kept in the process, so results depend on what was asked before. With
-        ``tt.inference.smc.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
+        The seed, or one for each prompt; with one, prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the
+        HMM's lookahead is found for the first prompt under a constraint and kept in the process, so results depend on what was
+        asked before. With ``tt.inference.smc.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
+    stream
+        Whether to return an iterator of :class:`.Part`: the text as it comes, and what of it is complete. It is the text of one
+        particle, after one prompt.
+    json
+        For outputs in JSON, as :func:`.output_type` has them: ``strict`` refuses keywords of a JSON Schema that no draft defines;
+        ``order`` of the members of an object; ``whitespace``; ``documents``, other schemas to which a schema refers.
 
     Returns
     -------
     object
         A value of the type. With ``samples`` a list of them; with a list of prompts, a list with the result for each; with
-        ``posterior=True`` a pair: this result, and the posterior (a list of posteriors for a list of prompts).
+        ``posterior=True`` a pair: this result, and the posterior (a list of posteriors for a list of prompts). With ``stream``
+        an iterator.
 
     Raises
     ------
@@ -142,47 +178,31 @@ def generate(
     who = "generate"
     lm = a_language_model(model, tokenizer, who)
     count = None if samples is None else whole(samples, f"{who}: samples")
-    particles = max(whole(particles, f"{who}: particles"), count or 1)
+    particles = 1 if stream else max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
+    if stream and (several or posterior or count is not None):
+        raise EvidenceError(
+            f"{who}: stream=True gives one text after one prompt; leave samples and posterior out"
+        )
     prompts: list[Any] = list(prompt) if several else [prompt]
-    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], strict)
+    kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], **json)
     fas = [compiled(kind.constraint, lm, tokenizer, f"{who}: output") for kind in kinds]
     checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
-    valid = [checks[id(kind)] for kind in kinds]
     used = None if method is None else a_proposal(method, name=f"{who}: method")
-    hmm = None if hmm is None else a_chain(hmm, f"{who}: hmm")
-    with one_thread(lm, hmm):
-        runs = smc(
-            lm, prompts=prompts, fa=fas, proposal=used, hmm=hmm, particles=particles,
-            max_new_tokens=max_new_tokens, seed=seed, potential=valid,
-        )  # fmt: skip
-    for kind, run in zip(kinds, runs, strict=True):
-        if run.failed and run.refused:
-            refuse(kind, run.refused)
-    values = [drawn(run, kinds[i], count, seed + i) for i, run in enumerate(runs)]
+    guides = hmm if isinstance(hmm, list | tuple) else [hmm] * len(prompts)
+    chains = [
+        None if one is None else a_chain(one, f"{who}: hmm{f'[{i}]' * (guides is hmm)}")
+        for i, one in enumerate(guides)
+    ]
+    given = requests(
+        who, lm, None, prompts, fas, used, chains,
+        potential=[checks[id(kind)] for kind in kinds], particles=particles, max_new_tokens=max_new_tokens, seed=seed,
+    )  # fmt: skip
+    if stream:
+        return parts(given[0], kinds[0])
+    with one_thread(lm, *chains):
+        settle(given)
+        runs = run_requests(given)
+    values = [drawn(run, kind, count, one.seed) for run, kind, one in zip(runs, kinds, given, strict=True)]
     result, posteriors = (values, runs) if several else (values[0], runs[0])
     return (result, posteriors) if posterior else result
-
-
-def read_outputs(outputs: Sequence[Any], strict: bool) -> list[OutputType[Any]]:
-    """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
-    made = {key: output_type(one, strict=strict) for key, one in {id(one): one for one in outputs}.items()}
-    return [made[id(one)] for one in outputs]
-
-
-def refuse(kind: OutputType[Any], texts: Sequence[str]) -> NoReturn:
-    """Raise :class:`NoParticleSurvived` with the reason that the type gives for one of the texts, all of which it refuses."""
-    try:
-        kind.parse(texts[-1])
-    except FormatError as error:
-        raise NoParticleSurvived(
-            f"generate: output refused all {len(texts)} texts that were generated; {error}"
-        ) from None
-    raise NoParticleSurvived(f"generate: output refused all {len(texts)} texts that were generated")
-
-
-def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:
-    """Parse the text of the heaviest particle, or those of ``samples`` particles drawn by weight."""
-    if samples is None:
-        return kind.parse(run.best.text)
-    return [kind.parse(particle.text) for particle in run.sample(samples, seed)]

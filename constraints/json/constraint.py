@@ -7,6 +7,7 @@ schema → sets of values (``json/keywords.py``, ``json/values.py``) → a lazy 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from ..constraint import Constraint, kept
 from ..contradictions import named
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
+from .bundle import bundle
 from .closed_objects import close_types
 from .conflicts import conflict
 from .document import Schema, read_schema
@@ -45,6 +47,7 @@ def json_schema(
     strict: bool = False,
     max_depth: int | None = None,
     max_length: int | None = None,
+    documents: Mapping[str, Any] | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
     """Return a constraint to JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
@@ -117,6 +120,9 @@ def json_schema(
         The length to which a finite automaton follows ``maxLength``; ``maxItems`` is followed to a tenth of it. Giving it
         makes the constraint finite, and its masks too. Default: no bound for masks; for a finite automaton as much as
         fits, 32,768, or 1,000, 250, 100 or 40 where it is large.
+    documents
+        Other schemas by URI, to which ``$ref`` may lead: a mapping, such as a ``referencing.Registry``. They are read in the
+        draft of ``schema``. Nothing is fetched.
     on_narrowed
         The reaction where the constraint accepts less than the schema allows: ``"warn"`` logs one warning, ``"error"`` raises
         ``UnsupportedConstraint``, ``"ignore"`` does nothing. What ``max_depth`` and ``max_length`` cut logs no warning.
@@ -168,6 +174,7 @@ def json_schema(
     max_length = None if max_length is None else validation.count(max_length, "max_length")
     max_digits = None if max_digits is None else validation.count(max_digits, "max_digits", 1, limits.DEPTH)
     root, is_class = read_schema(schema), is_type(schema)
+    root = root if documents is None else bundle(root, documents)
     if is_class and not open_objects:
         root, open_objects = close_types(root, empty=True), True
     open_objects = open_objects is None or open_objects

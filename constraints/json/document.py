@@ -243,7 +243,8 @@ class Document:
         target = self.resources.get(uri) if uri else node.resource
         if target is None:
             raise UnsupportedConstraint(
-                f"only references within the document are supported, not {ref!r}", path=where
+                f"{ref!r} leads out of the document; give the other one in documents={{URI: schema}}",
+                path=where,
             )
         fragment = unquote(fragment)
         if fragment and not fragment.startswith("/"):

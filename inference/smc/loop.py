@@ -11,7 +11,7 @@ are read once. Each prompt has its own random numbers: its particles do not depe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from itertools import count
 
@@ -215,7 +215,15 @@ class Run:
 
 
 def run_requests(requests: Sequence[Request], trace: bool = False, progress: bool = False) -> list[Posterior]:
-    """Run all requests in one batch of the language model and return a posterior for each.
+    """Run all requests in one batch of the language model and return a posterior for each."""
+    runs = prepared(requests, trace)
+    if runs:
+        run_together(runs, progress)
+    return [run.posterior() for run in runs]
+
+
+def prepared(requests: Sequence[Request], trace: bool = False) -> list[Run]:
+    """Return the run of each request. Raises :class:`BudgetTooSmall` before the language model is called.
 
     Requests with the same automaton object share queries, with their largest budget as the horizon.
     """
@@ -233,19 +241,19 @@ def run_requests(requests: Sequence[Request], trace: bool = False, progress: boo
             shown = one.prompt if isinstance(one.prompt, str) else one.lm.decode(one.prompt)
             run.recorder = Recorder(shown, one.lm, one.proposal)
         runs.append(run)
-    if runs:
-        run_together(runs, progress)
-    return [run.posterior() for run in runs]
+    return runs
 
 
 def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None = None) -> None:
     """Run all prompts to the end, or for ``limit`` steps; they share a language model and a potential."""
-    steps = max(run.request.max_new_tokens for run in runs)
-    with progress_bar(progress, steps) as tick:
-        _steps(runs, limit, tick)
+    most = max(run.request.max_new_tokens for run in runs)
+    with progress_bar(progress, most) as tick:
+        for growing in steps(runs, limit):
+            tick(growing)
 
 
-def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) -> None:
+def steps(runs: Sequence[Run], limit: int | None = None) -> Iterator[int]:
+    """Extend the particles of all prompts token by token; yield after each token how many go on."""
     lm, potential = runs[0].request.lm, runs[0].target
     asked = [run.request.prompt for run in runs]
     prompts = [prompt if isinstance(prompt, str) else tuple(prompt) for prompt in asked]
@@ -271,7 +279,7 @@ def _steps(runs: Sequence[Run], limit: int | None, tick: Callable[[int], None]) 
             run.resample()
         growing = [int(run.particles.growing.numpy().sum()) for run in live]
         live = [run for run, some in zip(live, growing, strict=True) if some]
-        tick(sum(growing))
+        yield sum(growing)
         if not live:
             return
 

@@ -1,0 +1,39 @@
+"""The outputs of :func:`.generate`: how they are read, and the values of the texts that were drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from ..constraints.output_type import OutputType, output_type
+from ..errors import FormatError, NoParticleSurvived
+from ..inference.smc.posterior import Posterior
+
+
+def read_outputs(outputs: Sequence[Any], **json: Any) -> list[OutputType[Any]]:
+    """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
+    made = {key: output_type(one, **json) for key, one in {id(one): one for one in outputs}.items()}
+    return [made[id(one)] for one in outputs]
+
+
+def refuse(kind: OutputType[Any], texts: Sequence[str]) -> NoReturn:
+    """Raise :class:`NoParticleSurvived` with the reason that the type gives for one of the texts, all of which it refuses."""
+    try:
+        kind.parse(texts[-1])
+    except FormatError as error:
+        raise NoParticleSurvived(
+            f"generate: output refused all {len(texts)} texts that were generated; {error}"
+        ) from None
+    raise NoParticleSurvived(f"generate: output refused all {len(texts)} texts that were generated")
+
+
+def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int) -> Any:
+    """Parse the text of the heaviest particle, or those of ``samples`` particles drawn by weight.
+
+    Raises :class:`NoParticleSurvived`, with the reason that the type gives where it refused all texts.
+    """
+    if run.failed and run.refused:
+        refuse(kind, run.refused)
+    if samples is None:
+        return kind.parse(run.best.text)
+    return [kind.parse(particle.text) for particle in run.sample(samples, seed)]

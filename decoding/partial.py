@@ -1,0 +1,56 @@
+"""What is complete of a JSON text that is still being written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import FormatError
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[][{},]', re.DOTALL)
+CLOSING = {"{": "}", "[": "]"}
+
+
+def complete_json(text: str) -> str | None:
+    """Return the members or items of the outermost object or array that are complete, closed; None for other texts.
+
+    A number or literal is complete with the comma after it.
+
+    >>> complete_json('{"name": "Ada", "tags": ["a", "b"], "age": 3')
+    '{"name": "Ada", "tags": ["a", "b"]}'
+    """
+    begin = text.lstrip()[:1]
+    if begin not in CLOSING:
+        return None
+    depth = end = 0
+    for token in TOKEN.finditer(text):
+        sign = token[0]
+        if sign in CLOSING:
+            depth += 1
+        elif sign in ("}", "]"):
+            depth -= 1
+        if depth == 0 and sign in ("}", "]"):
+            return text[: token.end()]
+        if depth == 1 and sign in CLOSING | {"}": "", "]": ""}:
+            end = token.end()
+        elif depth == 1 and sign == ",":
+            end = token.start()
+    return text[:end] + CLOSING[begin]
+
+
+def partial_value(text: str, parse: Callable[[str], Any]) -> Any:
+    """Return the value of what is complete: the items of an array as the type reads them if it does, else as JSON."""
+    closed = complete_json(text)
+    if closed is None:
+        return None
+    if closed.lstrip()[:1] == "[":
+        try:
+            return parse(closed)
+        except FormatError:
+            pass
+    try:
+        return json.loads(closed)
+    except (ValueError, RecursionError):
+        return None

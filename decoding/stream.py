@@ -1,0 +1,69 @@
+"""A value from a language model while it is written: the text so far, and what of it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..constraints.output_type import OutputType
+from ..inference.smc.boundaries import Texts
+from ..inference.smc.calibration import settle
+from ..inference.smc.loop import Run, prepared, steps
+from ..inference.smc.request import Request
+from ..inference.threads import one_thread
+from .outputs import drawn
+from .partial import partial_value
+
+REPLACEMENT = "\ufffd"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is written so far.
+
+    ``text``: all of it; ``new``: what came since the part before. ``value``: of JSON the complete members or items of the
+    outermost object or array (items as the output's type reads them, if it does), of other texts None; with ``done``, the value
+    of the output's type.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> model, tokenizer = tt.embedded.load_lm()
+    >>> for part in tt.generate(model, tokenizer, "I can count to", list[int], max_new_tokens=12, stream=True):
+    ...     assert isinstance(part, tt.decoding.Part)
+    >>> part.done, type(part.value)
+    (True, <class 'list'>)
+    """
+
+    text: str
+    new: str
+    value: Any
+    done: bool
+
+
+def parts(request: Request, kind: OutputType[Any]) -> Iterator[Part]:
+    """Return the parts of one text, a token at a time. Raises :class:`BudgetTooSmall` at once, before the model is called."""
+    with one_thread(request.lm, request.hmm):
+        settle([request])
+        (run,) = prepared([request])
+    return _parts(run, kind)
+
+
+def _parts(run: Run, kind: OutputType[Any]) -> Iterator[Part]:
+    texts, shown, going = Texts(run.request.lm.decode), "", steps([run])
+    while True:
+        with one_thread(run.request.lm, run.request.hmm):
+            growing = next(going, 0)
+        if not growing:
+            break
+        text = texts(run.particles.token_ids(0)).rstrip(
+            REPLACEMENT
+        )  # a character whose bytes are not all there
+        if text.startswith(shown) and text != shown:
+            value = None if kind.parse is str else partial_value(text, kind.parse)
+            yield Part(text, text[len(shown) :], value, False)
+            shown = text
+    post = run.posterior()
+    value, text = drawn(post, kind, None, 0), post.best.text
+    yield Part(text, text[len(shown) :], value, True)

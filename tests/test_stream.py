@@ -1,0 +1,181 @@
+"""Values as they are written: parts of a text, what is complete of JSON, and calls beside an event loop."""
+
+import asyncio
+import itertools
+import json
+from typing import Annotated, Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field
+
+import tractile as tt
+from tractile.constraints import output_type
+from tractile.decoding.partial import complete_json, partial_value
+from tractile.errors import BudgetTooSmall, EvidenceError, NoParticleSurvived
+
+
+class Pet(BaseModel):
+    kind: Literal["cat", "dog"]
+    age: Annotated[int, Field(ge=0, le=20)]
+
+
+PROMPT = "Tom has a new pet."
+MODEL, TOKENIZER = tt.embedded.load_lm()
+
+
+def parts_of(output, **more):
+    return list(tt.generate(MODEL, TOKENIZER, PROMPT, output, stream=True, **more))
+
+
+@pytest.mark.parametrize(
+    ("output", "method", "budget"),
+    [
+        (Pet, "gcd", 40),
+        (list[Pet], "gcd", 60),
+        (str, "gcd", 12),
+        (Literal[" cat", " dog"], "lcd", 8),
+        (tt.constraints.keywords(["dog"], inflections=False), "pgcd", 16),
+        ({"type": "object", "properties": {"é": {"type": "string"}}, "required": ["é"]}, "gcd", 40),
+    ],
+)
+def test_the_parts_make_the_text_of_one_particle(output, method, budget):
+    more = {"max_new_tokens": budget, "method": method, "seed": 4, "hmm": tt.embedded.load_hmm()}
+    found = parts_of(output, **more)
+    value, post = tt.generate(MODEL, TOKENIZER, PROMPT, output, particles=1, posterior=True, **more)
+    assert "".join(part.new for part in found) == found[-1].text == post.best.text
+    assert all(b.text == a.text + b.new for a, b in itertools.pairwise(found))
+    assert [part.done for part in found] == [False] * (len(found) - 1) + [True]
+    assert found[-1].value == value
+    assert len(found) > 2
+
+
+def test_members_and_items_come_when_they_are_complete():
+    values = [part.value for part in parts_of(Pet, max_new_tokens=40)]
+    assert all(set(a) <= set(b) for a, b in itertools.pairwise(values[:-1]))
+    assert isinstance(values[-1], Pet)
+    assert values[-2] == values[-1].model_dump()  # all members were there before the end
+    output = Annotated[list[Pet], Field(min_length=2, max_length=3)]
+    values = [part.value for part in parts_of(output, max_new_tokens=90, seed=2)][1:]
+    assert all(isinstance(pet, Pet) for value in values if len(value) > 1 for pet in value)
+    assert [value for value in values if len(value) == 1] != []  # too few for the type: as JSON
+    assert all(isinstance(pet, dict) for value in values if len(value) == 1 for pet in value)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text('a"\\{}[],:é\n', max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text('a"{,', max_size=3), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200)
+@given(value=VALUES, ascii_only=st.booleans(), data=st.data())
+def test_what_is_complete_of_a_beginning_is_part_of_the_whole(value, ascii_only, data):
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    cut = data.draw(st.integers(0, len(text)))
+    found = partial_value(text[:cut], json.loads)
+    if not isinstance(value, list | dict):
+        assert found is None
+    elif cut == len(text):
+        assert found == value
+    elif cut:
+        whole = list(value.items()) if isinstance(value, dict) else value
+        some = list(found.items()) if isinstance(value, dict) else found
+        assert type(found) is type(value)
+        assert some == whole[: len(some)]
+
+
+def test_as_much_as_is_complete_is_there():
+    assert complete_json('{"a": 1, "b": {"c": [2') == '{"a": 1}'
+    assert complete_json('{"a": 1, "b": {"c": [2]}') == '{"a": 1, "b": {"c": [2]}}'
+    assert complete_json('[1, "x", ') == '[1, "x"]'
+    assert complete_json(" [[1], [2]] ") == " [[1], [2]]"
+    assert complete_json("12") is None
+
+
+def test_errors_come_before_the_first_part_where_they_can():
+    with pytest.raises(BudgetTooSmall):
+        tt.generate(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=3, stream=True)
+    for more in ({"samples": 2}, {"posterior": True}):
+        with pytest.raises(EvidenceError, match="stream=True"):
+            tt.generate(MODEL, TOKENIZER, PROMPT, Pet, stream=True, **more)
+    with pytest.raises(EvidenceError, match="stream=True"):
+        tt.generate(MODEL, TOKENIZER, [PROMPT, PROMPT], Pet, stream=True)
+
+    def never(n: int) -> int:
+        raise ValueError("no number is right")
+
+    parts = tt.generate(
+        MODEL, TOKENIZER, PROMPT, Annotated[int, AfterValidator(never)], max_new_tokens=4, stream=True
+    )
+    with pytest.raises(NoParticleSurvived, match="no number is right"):
+        list(parts)
+
+
+def test_calls_run_beside_an_event_loop():
+    async def both():
+        ticks = 0
+
+        async def clock():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0)
+                ticks += 1
+
+        beside = asyncio.create_task(clock())
+        calls = [
+            tt.decoding.generate_async(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=40, seed=seed)
+            for seed in (1, 2)
+        ]
+        streams = [written(seed) for seed in (3, 4)]
+        found = await asyncio.gather(*calls, *streams)
+        beside.cancel()
+        return found[:2], found[2:], ticks
+
+    async def written(seed):
+        more = {"max_new_tokens": 40, "seed": seed}
+        return [part async for part in tt.decoding.stream_async(MODEL, TOKENIZER, PROMPT, Pet, **more)]
+
+    values, streams, ticks = asyncio.run(both())
+    alone = [tt.generate(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=40, seed=seed) for seed in (1, 2)]
+    assert values == alone
+    assert streams == [parts_of(Pet, max_new_tokens=40, seed=seed) for seed in (3, 4)]
+    assert ticks > len(streams[0])
+
+
+def test_an_hmm_and_a_seed_for_each_prompt():
+    prompts, hmms, seeds = [PROMPT, "Sue has a dog named"], [tt.embedded.load_hmm(), None], [7, 3]
+    output = output_type(tt.constraints.regex(r" [A-Za-z ]{4,20}\."))
+    more = {"max_new_tokens": 16, "posterior": True, "particles": 4}
+    _, together = tt.generate(MODEL, TOKENIZER, prompts, output, hmm=hmms, seed=seeds, **more)
+    for prompt, hmm, seed, post in zip(prompts, hmms, seeds, together, strict=True):
+        method = None if hmm is None else tt.inference.smc.LookaheadProposal(post.strength)
+        _, alone = tt.generate(MODEL, TOKENIZER, prompt, output, hmm=hmm, seed=seed, method=method, **more)
+        assert post.texts == alone.texts
+    with pytest.raises(EvidenceError, match="hmm"):
+        tt.generate(MODEL, TOKENIZER, prompts, output, hmm=hmms[:1], **more)
+
+
+def test_how_json_is_written_is_said_at_the_door():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "u:b"}, "b": {"$ref": "u:b"}},
+        "required": ["a", "b"],
+    }
+    texts = tt.generate(
+        MODEL, TOKENIZER, PROMPT, schema | {"additionalProperties": False}, samples=4, posterior=True,
+        max_new_tokens=40, order="declared", whitespace="none", documents={"u:b": {"enum": [True, False]}},
+    )[1].texts  # fmt: skip
+    assert all(json.dumps(json.loads(text), separators=(",", ":")) == text for text in texts)
+    assert all(list(json.loads(text)) == ["a", "b"] for text in texts)
+
+    def feed(animal: Literal["cat"], grams: Annotated[int, Field(ge=1, le=9)]) -> None: ...
+
+    call = output_type(feed, order="any", whitespace="none").constraint
+    assert call.accepts('{"name":"feed","arguments":{"grams":1,"animal":"cat"}}')
+    with pytest.raises(TypeError, match="ordre"):
+        tt.generate(MODEL, TOKENIZER, PROMPT, Pet, ordre="any")
