@@ -222,7 +222,7 @@ def circuit(words: list[tuple[int, ...]], rare: float = RARE, blur: float = BLUR
     hmm, fa = rare_model(rare), contains(words)
     everything = torch.tensor(list(itertools.product(range(V), repeat=N)))
     accepted = everything[tt.support(fa, everything)]
-    log_p = hmm.log_prob(accepted).double()
+    log_p = tt.log_marginal(hmm, accepted).double()
     log_z = float(log_p.logsumexp(0))
     place = satisfied_at(fa)
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -23,7 +23,6 @@ from ..layers.functorch_utils import any_if_concrete
 from ..layers.operator import TensorMap
 from ..storage import make_directory, write_atomically
 from .chain import Chain
-from .forward import log_prob
 from .io.ctrlg import ctrlg_parameters, is_ctrlg, read_directory
 from .io.file_format import VOCABULARY, register
 
@@ -48,7 +47,7 @@ class HMM(Chain):
     >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
     >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
     >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
-    >>> hmm.log_prob(torch.tensor([[1, 1], [1, 0]])).exp()  # two days with an umbrella; one with, one without
+    >>> tt.log_marginal(hmm, torch.tensor([[1, 1], [1, 0]])).exp()  # two days with an umbrella; one with, one without
     tensor([0.3515, 0.1985], dtype=torch.float64)
     """
 
@@ -152,33 +151,6 @@ class HMM(Chain):
         """B: p(x_t | z_t)."""
         return self.inputs.parameters()[0]
 
-    def log_prob(
-        self, tokens: Int[Tensor, "batch length"], lengths: Int[Tensor, " batch"] | None = None
-    ) -> Float[Tensor, " batch"]:
-        """Compute log p(x_1 … x_n) of each row in nats; −1 marginalises a position.
-
-        With ``lengths`` only the first ``lengths[i]`` tokens of row i count. Tokens may also be an array or a list of rows of
-        equal length. Raises :class:`ShapeError` for other lists.
-
-        Examples
-        --------
-        >>> import torch
-        >>> import tractile as tt
-        >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-        >>> hmm.log_prob([[1, 1], [1, -1]]).exp()  # P(1, 1), and P(1) with the second position unknown
-        tensor([0.3515, 0.5500], dtype=torch.float64)
-        >>> hmm.log_prob([[1, 1], [1, 1]], lengths=torch.tensor([2, 1])).exp()  # rows of two tokens and of one
-        tensor([0.3515, 0.5500], dtype=torch.float64)
-        """
-        if isinstance(tokens, list | tuple | np.ndarray):  # an inner list is a row here, not a set of tokens
-            try:
-                tokens = torch.tensor(np.array(tokens))
-            except (TypeError, ValueError) as error:
-                raise ShapeError(
-                    f"HMM.log_prob: tokens are rows of equal length, not ragged: {error}"
-                ) from None
-        return log_prob(self.initial_probs, self.transition, self.inputs.table(), tokens, lengths)
-
     def map(self, fn: TensorMap) -> Self:
         """Return a copy, of the same class, with ``fn`` applied to π, A and B.
 
@@ -220,7 +192,7 @@ class HMM(Chain):
         ...     again = tt.HMM.from_pretrained(folder)
         >>> again.vocabulary_fingerprint
         'f81d…'
-        >>> again.log_prob([[1, 1]]).exp(), hmm.log_prob([[1, 1]]).exp()
+        >>> tt.log_marginal(again, torch.tensor([[1, 1]])).exp(), tt.log_marginal(hmm, torch.tensor([[1, 1]])).exp()
         (tensor([0.3515], dtype=torch.float64), tensor([0.3515], dtype=torch.float64))
         """
         path = make_directory(directory)

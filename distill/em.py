@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..circuits.forward import log_prob
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
 from ..inference.queries.baum_welch import HMMCounts, Sweep, factors_of, forward_backward, hmm_counts
+from ..inference.queries.marginal import log_marginal
 from ..layers.log_product import smallest_weight
 from .distributed import Ranks
 from .in_log_space import posteriors_in_log_space
@@ -97,7 +97,7 @@ def log_likelihood(hmm: ShardedHMM, tokens: Int[Tensor, "batch length"]) -> Floa
     Raises :class:`EvidenceError` if the states are shared among ranks and one may be lost to underflow in float64.
     """
     if hmm.team.size == 1:
-        return log_prob(hmm.initial, hmm.operator, hmm.emission, tokens)
+        return log_marginal(hmm.whole(), tokens)
     hmm = hmm.map(torch.Tensor.double)
     factors = hmm.factors(torch.float64)
     found = hmm.emission.new_zeros(len(tokens))

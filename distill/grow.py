@@ -40,7 +40,7 @@ def split(hmm: HMM, hidden: int, seed: int = 0) -> HMM:
     >>> grown = split(hmm, hidden=5)
     >>> grown.hidden
     5
-    >>> hmm.log_prob([[1, 1, 0]]).exp(), grown.log_prob([[1, 1, 0]]).exp()
+    >>> tt.log_marginal(hmm, torch.tensor([[1, 1, 0]])).exp(), tt.log_marginal(grown, torch.tensor([[1, 1, 0]])).exp()
     (tensor([0.1204], dtype=torch.float64), tensor([0.1204], dtype=torch.float64))
     """
     generator = torch.Generator().manual_seed(seed)

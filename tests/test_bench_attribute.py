@@ -59,9 +59,9 @@ def expected_weight(hmm, fsa, weights, prefix, left):
     accepted = torch.tensor([fsa.accepts(row) for row in rests.tolist()])
     weight = weights[rests[:, len(prefix) :]].prod(1) * accepted
     p = (
-        (hmm.log_prob(rests) - hmm.log_prob(torch.tensor([prefix]))).exp()
+        (tt.log_marginal(hmm, rests) - tt.log_marginal(hmm, torch.tensor([prefix]))).exp()
         if prefix
-        else hmm.log_prob(rests).exp()
+        else tt.log_marginal(hmm, rests).exp()
     )
     return float((weight * p).sum())
 
@@ -184,7 +184,7 @@ def test_an_hmm_that_is_the_model_knows_the_attribute():
     assert post.ess == pytest.approx(8)
     texts = torch.tensor(list(itertools.product(range(V), repeat=N)))
     weights = torch.tensor([one.log_prob(x) - one.log_bias for x in texts.tolist()])
-    assert post.log_evidence == pytest.approx(float((HMM.log_prob(texts) + weights).logsumexp(0)))
+    assert post.log_evidence == pytest.approx(float((tt.log_marginal(HMM, texts) + weights).logsumexp(0)))
 
 
 # ---------------------------------------------------------------- the classifier

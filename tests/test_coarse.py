@@ -115,7 +115,7 @@ def test_a_coarse_guide_leaves_the_mask_exact_and_the_estimates_unbiased(parts):
     own, budget = tt.HMM.random(3, 261, seed=1), 8
     lm = tt.CircuitLM(own, eos_token_id=260)
     texts = [torch.tensor([text]) for text in accepted(fa, budget)]
-    exact = torch.stack([own.log_prob(text)[0] for text in texts]).logsumexp(0)
+    exact = torch.stack([tt.log_marginal(own, text)[0] for text in texts]).logsumexp(0)
     query = tt.pgcd(hmm, fa, budget).start(1)
     assert torch.equal(query.mask(), tt.gcd(fa.finite, budget).start(1).mask())
     found = np.array(

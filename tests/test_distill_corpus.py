@@ -30,7 +30,7 @@ def test_log_probs_are_the_models_and_ends_are_padded(tmp_path: Path) -> None:
     corpus = draw(tmp_path)
     assert corpus.tokens.shape == (300, 9)
     torch.testing.assert_close(
-        corpus.log_probs.double(), source().log_prob(corpus.tokens), rtol=1e-5, atol=1e-5
+        corpus.log_probs.double(), tt.log_marginal(source(), corpus.tokens), rtol=1e-5, atol=1e-5
     )
     ended = (corpus.tokens == EOS).int().cumsum(1) > 0
     assert 0.2 < ended[:, -1].double().mean() < 1
@@ -117,7 +117,7 @@ def test_evaluation_is_what_the_source_says(tmp_path: Path) -> None:
     assert result.vocabulary_seen == 1
     assert result.lm_by_position == pytest.approx(result.by_position, abs=1e-5)
     assert result.nats_per_token == pytest.approx(
-        float(-hmm.log_prob(corpus.tokens).sum()) / corpus.num_tokens
+        float(-tt.log_marginal(hmm, corpus.tokens).sum()) / corpus.num_tokens
     )
 
     other = distill.random_start(corpus, 6, seed=1).to(dtype=torch.float64)
@@ -125,14 +125,14 @@ def test_evaluation_is_what_the_source_says(tmp_path: Path) -> None:
     before = torch.zeros(len(corpus), dtype=torch.float64)
     live, total = torch.ones(len(corpus), dtype=torch.bool), 0.0
     for t in range(9):
-        prefix = other.log_prob(tokens[:, : t + 1])
+        prefix = tt.log_marginal(other, tokens[:, : t + 1])
         assert found.by_position[t] == pytest.approx(-float((prefix - before)[live].mean()), abs=1e-6)
         total += float((prefix - before)[live].sum())
         before, live = prefix, live & (tokens[:, t] != EOS)
     assert found.nats_per_token == pytest.approx(-total / found.tokens)
     assert found.kl_per_token > 0.02
     assert found.agreement < 1
-    guess = [int(torch.stack([other.log_prob(torch.tensor([[*row[:4].tolist(), v]]))[0] for v in range(5)]).argmax())
+    guess = [int(torch.stack([tt.log_marginal(other, torch.tensor([[*row[:4].tolist(), v]]))[0] for v in range(5)]).argmax())
              for row in tokens[:15]]  # fmt: skip
     assert distill.evaluate(other, corpus.select(torch.arange(15))).agreement is not None
     _, best = predictions(other, tokens[:15])
@@ -148,8 +148,8 @@ def test_half_precision_keeps_every_token_possible(tmp_path: Path) -> None:
     hmm = tt.HMM.from_pretrained(tmp_path / "hmm")
     assert (hmm.emission_probs[:-1, :EOS] > 0).all()
     assert (hmm.transition.parameters()[0][:-1] > 0).all()
-    assert torch.isfinite(hmm.log_prob(torch.tensor([[3, 3, EOS]]))).all()
-    assert hmm.log_prob(torch.tensor([[3, EOS, 3]])).item() == -torch.inf
+    assert torch.isfinite(tt.log_marginal(hmm, torch.tensor([[3, 3, EOS]]))).all()
+    assert tt.log_marginal(hmm, torch.tensor([[3, EOS, 3]])).item() == -torch.inf
 
 
 def test_parts_that_do_not_belong_together(tmp_path: Path) -> None:
@@ -211,4 +211,4 @@ def test_a_start_of_clones_has_states_of_a_frequent_token_and_an_end(tmp_path: P
     tokens, text = corpus.tokens, corpus.tokens != corpus.manifest.eos_token_id
     frequent = int(torch.bincount(tokens[text]).argmax())
     assert int((start.emission_probs[:, frequent] > 0.99).sum()) > 1
-    assert torch.isfinite(start.log_prob(tokens)).all()
+    assert torch.isfinite(tt.log_marginal(start, tokens)).all()

@@ -105,7 +105,7 @@ def check_long_queries(hidden, vocab_size, n, states):
     tokens = torch.tensor(x)[None]
     assert_log_close(tt.partition(product, n=n), log_z, 1e-5)
     assert_log_close(tt.log_marginal(product, tokens), [case.log_prob(x)], 1e-5)
-    assert_log_close(case.hmm.log_prob(tokens), [case.log_prob(x)], 1e-5)
+    assert_log_close(tt.log_marginal(case.hmm, tokens), [case.log_prob(x)], 1e-5)
     outside = tokens.clone()
     outside[0, int(np.flatnonzero(x == 0)[0])] = states  # the first rare token is missing
     assert tt.log_marginal(product, outside).item() == -math.inf
@@ -352,7 +352,7 @@ def test_pgcd_recovers_a_hidden_state_that_scaled_arithmetic_forgot():
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
 @pytest.mark.parametrize("vocab_size", [5, 500])
 def test_the_forward_algorithm_is_the_query(transition, vocab_size):
-    """``HMM.log_prob`` on arrays and the same question to the engine: with gaps, lengths, any transition and vocabulary."""
+    """On arrays and in the general filter: with gaps, lengths, any transition and vocabulary."""
     hmm = tt.HMM.random(12, vocab_size, transition, seed=1, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(-1, vocab_size, (7, 9), generator=generator)
@@ -360,13 +360,11 @@ def test_the_forward_algorithm_is_the_query(transition, vocab_size):
     for rows in (tokens, tokens.clamp(min=0)):
         for some in (None, lengths):
             assert_log_close(
-                hmm.log_prob(rows, some), tt.log_marginal(hmm, rows, lengths=some, semiring=Log())
+                tt.log_marginal(hmm, rows, lengths=some),
+                tt.log_marginal(hmm, rows, lengths=some, semiring=Log()),
             )
-            assert_log_close(
-                hmm.log_prob(rows, some), tt.log_marginal(hmm, rows, lengths=some, semiring=Real())
-            )
-    assert hmm.log_prob(tokens[:0]).shape == (0,)
-    assert hmm.log_prob(tokens[:, :0]).tolist() == [0.0] * 7
+    assert tt.log_marginal(hmm, tokens[:0]).shape == (0,)
+    assert tt.log_marginal(hmm, tokens[:, :0]).tolist() == pytest.approx([0.0] * 7)
 
 
 def test_the_forward_algorithm_loses_no_row():
@@ -376,14 +374,14 @@ def test_the_forward_algorithm_loses_no_row():
     emission = torch.tensor([[0.5, 0.5, 0, 0], [0.5, 0.5, 0, 0], [0, 0, 1, 0]])
     hmm = tt.HMM(torch.tensor([1.0, 0, 0]), transition, emission)
     tokens = torch.tensor([[0, 0, 2], [0, 3, 0], [0, 2, 2], [1, 1, 1]])
-    found = hmm.log_prob(tokens)
+    found = tt.log_marginal(hmm, tokens)
     assert_log_close(found, tt.log_marginal(hmm, tokens, semiring=Log()), 1e-6)
     assert found.isfinite().tolist() == [True, False, False, True]
-    assert hmm.log_prob(tokens, torch.tensor([3, 1, 1, 2])).isfinite().all()
+    assert tt.log_marginal(hmm, tokens, lengths=torch.tensor([3, 1, 1, 2])).isfinite().all()
     long = torch.randint(2, (2, 5000), generator=torch.Generator().manual_seed(0))
     random = tt.HMM.random(8, 2)
     exact = tt.log_marginal(random.to(dtype=torch.float64), long)
-    assert_log_close(random.log_prob(long), exact, 1e-5)
+    assert_log_close(tt.log_marginal(random, long), exact, 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
@@ -398,9 +396,9 @@ def test_the_forward_algorithm_divides_again_in_rows_of_rare_tokens(dtype):
     tokens = torch.tensor([[0] * 11, [0, 0, 2, 2, 2, 2, 2, 2, 2, 0, 1], [1] * 11, [2] * 11])
     exact = tt.log_marginal(hmm.to(dtype=torch.float64), tokens, semiring=Log())
     tolerance = {torch.float16: 3e-2, torch.bfloat16: 3e-2, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
-    assert_log_close(hmm.log_prob(tokens), exact, tolerance)
+    assert_log_close(tt.log_marginal(hmm, tokens), exact, tolerance)
     for i, row in enumerate(tokens):  # a row's neighbours change nothing
-        assert_log_close(hmm.log_prob(row[None]), hmm.log_prob(tokens)[i : i + 1], tolerance)
+        assert_log_close(tt.log_marginal(hmm, row[None]), tt.log_marginal(hmm, tokens)[i : i + 1], tolerance)
 
 
 def test_a_hidden_state_that_counts_later_is_kept_while_its_row_shrinks():
@@ -409,32 +407,24 @@ def test_a_hidden_state_that_counts_later_is_kept_while_its_row_shrinks():
     hmm = tt.HMM(torch.tensor([0.5, 0.5]), torch.eye(2), emission)
     tokens = torch.tensor([[2, 2, 2, 2, 1], [0, 0, 0, 0, 1]])
     exact = tt.log_marginal(hmm.to(dtype=torch.float64), tokens, semiring=Log())
-    assert_log_close(hmm.log_prob(tokens), exact, 1e-5)
+    assert_log_close(tt.log_marginal(hmm, tokens), exact, 1e-5)
 
 
 @pytest.mark.parametrize("elements", [1, 40, 1 << 17])
 def test_the_forward_algorithm_gathers_by_blocks(elements, monkeypatch):
-    monkeypatch.setattr("tractile.circuits.forward.GATHERED_ELEMENTS", elements)
+    monkeypatch.setattr("tractile.inference.engine.planned.GATHERED_ELEMENTS", elements)
     hmm = tt.HMM.random(6, 5, dtype=torch.float64)
     tokens = torch.randint(-1, 5, (3, 17), generator=torch.Generator().manual_seed(2))
-    assert_log_close(hmm.log_prob(tokens), tt.log_marginal(hmm, tokens, semiring=Log()))
+    assert_log_close(tt.log_marginal(hmm, tokens), tt.log_marginal(hmm, tokens, semiring=Log()))
 
 
 def test_the_forward_algorithm_has_derivatives():
     tokens = torch.tensor([[0, 1, 2, 3, 4, 0, 1], [4, -1, 4, 4, 4, 2, 0]])
     logits = [p.log() for p in tt.HMM.random(4, 5, dtype=torch.float64).parameters()[:3]]
     gradients = []
-    for log_p in (tt.HMM.log_prob, lambda m, x: tt.log_marginal(m, x, semiring=Log())):
+    for log_p in (tt.log_marginal, lambda m, x: tt.log_marginal(m, x, semiring=Log())):
         learned = [w.clone().requires_grad_() for w in logits]
         initial, emission, transition = (w.softmax(-1) for w in learned)
         hmm = tt.HMM(initial, transition, emission)
         gradients.append(torch.autograd.grad(log_p(hmm, tokens).sum(), learned))
     torch.testing.assert_close(*gradients)
-
-
-@pytest.mark.parametrize(
-    "tokens", [torch.tensor([[0, 4]]), torch.tensor([[-2, 0]]), torch.rand(2, 3), torch.zeros(1, 2, 3)]
-)
-def test_tokens_of_log_prob_are_checked(tokens):
-    with pytest.raises(tt.errors.EvidenceError, match="tokens must be"):
-        tt.HMM.random(2, 4).log_prob(tokens)

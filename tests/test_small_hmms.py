@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+import tractile as tt
 from tractile import distill
 from tractile_bench import guides, models, prompts
 
@@ -89,7 +90,9 @@ def test_the_script_leaves_an_hmm_that_copies(
     assert copying.hmm.hidden == 40
     last = every[-1]  # it was not fitted to this one
     answer = torch.tensor([last.tokens[last.start :]])
-    assert copying.read(last.tokens[1 : last.start]).log_prob(answer) > copying.hmm.log_prob(answer)
+    assert tt.log_marginal(copying.read(last.tokens[1 : last.start]), answer) > tt.log_marginal(
+        copying.hmm, answer
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,6 +129,7 @@ def test_what_ships_reads_its_prompt(task: str, prompt: str, answer: str) -> Non
     ids = [token for token in tokenizer(prompt).input_ids if token not in tokenizer.all_special_ids]
     text = [*tokenizer(answer, add_special_tokens=False).input_ids, tokenizer.eos_token_id]
     read, before = (
-        float(hmm.log_prob(torch.tensor([text]))) for hmm in (copying.read(ids), models.load_small_hmm(task))
+        float(tt.log_marginal(hmm, torch.tensor([text])))
+        for hmm in (copying.read(ids), models.load_small_hmm(task))
     )
     assert read > before + 0.5 * len(text)

@@ -21,7 +21,7 @@ def from_hmmlearn(model: Any, dtype: torch.dtype = torch.float64) -> HMM:
     >>> model = CategoricalHMM(n_components=2)
     >>> model.startprob_, model.transmat_ = np.array([0.5, 0.5]), np.eye(2)
     >>> model.emissionprob_ = np.array([[0.9, 0.1], [0.2, 0.8]])
-    >>> from_hmmlearn(model).log_prob([[0, 0]]).exp()  # ½ · 0.9² + ½ · 0.2²
+    >>> tt.log_marginal(from_hmmlearn(model), torch.tensor([[0, 0]])).exp()  # ½ · 0.9² + ½ · 0.2²
     tensor([0.4250], dtype=torch.float64)
     """
     try:
@@ -43,7 +43,7 @@ def to_hmmlearn(hmm: HMM) -> Any:
     >>> import tractile as tt
     >>> from tractile.circuits import to_hmmlearn
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> round(to_hmmlearn(hmm).score(np.array([[1], [1]])), 4), round(hmm.log_prob([[1, 1]]).item(), 4)
+    >>> round(to_hmmlearn(hmm).score(np.array([[1], [1]])), 4), round(tt.log_marginal(hmm, torch.tensor([[1, 1]])).item(), 4)
     (-1.0455, -1.0455)
     """
     from hmmlearn.hmm import CategoricalHMM

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...layers.functorch_utils import is_abstract
+from ...layers.functorch_utils import any_if_concrete, is_abstract
 from ...layers.gaussian import Continuous
 from ...layers.incidence import Identity
 from ...layers.inner import regroup
@@ -179,25 +179,28 @@ def observe(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: I
 
 
 def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " batch"]) -> list[Any]:
-    """Return B[:, tokens] as one value for each run of unit axes, with the other axes of size one."""
+    """Return B[:, tokens] as one value for each run of unit axes, with the other axes of size one.
+
+    A row is marginalised if its token is −1, or its value nan; if there are such rows, there is one value.
+    """
     if isinstance(layer, Continuous):
-        return [_density(semiring, layer, tokens)]
-    values, at, axes = [], 0, len(layer.unit_dims)
-    for column in layer.columns(tokens):
-        values.append(semiring.lift(_placed(column, at, axes), batched=True))
-        at += column.ndim - 1
-    return values
-
-
-def _density(semiring: Semiring[Any], layer: Continuous, values: Float[Tensor, " batch"]) -> Any:
-    """Return the densities at these values, (*unit_dims, batch); a row is marginalised if its value is nan."""
-    missing = values.isnan()
-    x = semiring.lift_log(layer.log_density(values.nan_to_num()))
-    if not is_abstract(missing) and not bool(missing.any()):
-        return x
-    both = semiring.cat([x, total(semiring, layer, values.device)])
-    rows = torch.arange(len(values), device=values.device)
-    return semiring.gather(both, torch.where(missing, len(values), rows), len(layer.unit_dims))
+        missing = tokens.isnan()
+        values = [semiring.lift_log(layer.log_density(tokens.nan_to_num()))]
+        some = is_abstract(missing) or bool(missing.any())
+    else:
+        missing, values, at, axes = tokens < 0, [], 0, len(layer.unit_dims)
+        some = any_if_concrete(missing)
+        for column in layer.columns(tokens.clamp(min=0) if some else tokens):
+            values.append(semiring.lift(_placed(column, at, axes), batched=True))
+            at += column.ndim - 1
+    if not some:
+        return values
+    first, *others = values
+    for x in others:
+        first = semiring.mul(first, x)
+    both = semiring.cat([first, total(semiring, layer, tokens.device)])
+    rows = torch.arange(len(tokens), device=tokens.device)
+    return [semiring.gather(both, torch.where(missing, len(tokens), rows), len(layer.unit_dims))]
 
 
 def _placed(column: Float[Tensor, "*units batch"], axis: int, axes: int) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...layers import InputLayer
+from ...layers.functorch_utils import any_if_concrete
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import adjoint, contract, expect, in_precision, observe, total
@@ -36,7 +37,7 @@ def input_values(
         if kind == "none":
             token = torch.zeros(1, dtype=torch.long, device=evidence.device)
             parts.append(_repeated(semiring, observe(semiring, some[0], None, token), len(rows)))
-        elif not (tied or some[0].stacks):
+        elif not (tied or (some[0].stacks and not _has_gaps(evidence, over))):
             each = [
                 input_values(semiring, [layer], [v], evidence) for layer, v in zip(some, over, strict=True)
             ]
@@ -56,6 +57,11 @@ def input_values(
     x = join(semiring, same_batch(semiring, parts))
     position = torch.tensor([i for rows in kinds.values() for i in rows]).argsort()
     return semiring.gather(x, position.to(semiring.device(x)), 0)
+
+
+def _has_gaps(evidence: Evidence, variables: Sequence[int]) -> bool:
+    """Return whether one of the variables is observed in some rows only."""
+    return any(v in evidence.tokens and any_if_concrete(evidence.tokens[v] < 0) for v in variables)
 
 
 def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:

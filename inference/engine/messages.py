@@ -21,9 +21,11 @@ from torch import Tensor
 
 from ...circuits.chain import Chain
 from ...layers import Continuous, InputLayer, Operator
+from ...layers.functorch_utils import any_if_concrete
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import adjoint, applier, apply, columns, expect, outer, total
+from .planned import planned
 
 SR = Semiring[Any]
 
@@ -67,7 +69,7 @@ class Emission:
     def _gathered(self, layer: InputLayer, tokens: Int[Tensor, " count"]) -> list[Any]:
         """Return B[:, tokens], gathered from a lifted B if there are at least as many tokens in all as columns of B."""
         asked = len(self.evidence.tokens) * self.evidence.batch
-        if isinstance(layer, Continuous) or layer.vocab_size > asked:
+        if isinstance(layer, Continuous) or layer.vocab_size > asked or any_if_concrete(tokens < 0):
             return columns(self.semiring, layer, tokens)
         if not self._table:
             every = torch.arange(layer.vocab_size, device=tokens.device)
@@ -100,11 +102,14 @@ def totals(
 
     ``checkpoint``: for derivatives, keep a message every ``checkpoint`` positions and recompute the others.
     """
-    right, left = _steps(semiring, chain.right.T, chain.left.T)
     last = max(lengths)
-    alpha = outer(semiring, chain.initial, evidence.batch)
     if 0 in lengths:
         yield 0, empty(chain, semiring, evidence.batch)
+    if last and (plan := planned(chain, semiring, evidence, last)) is not None:
+        yield from plan.roots([t for t in lengths if t])
+        return
+    right, left = _steps(semiring, chain.right.T, chain.left.T)
+    alpha = outer(semiring, chain.initial, evidence.batch)
     unit_final = outer(semiring, chain.unit_final, evidence.batch)
 
     def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:

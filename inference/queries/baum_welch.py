@@ -19,10 +19,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ...circuits.chain import Chain
-from ...circuits.forward import log_prob
 from ...errors import CircuitError, EvidenceError
 from ...layers import Categorical, Dense, Identity, Monarch, Operator
 from .counts import counts_by_derivatives
+from .marginal import log_marginal
 
 
 class HMMCounts(NamedTuple):
@@ -146,10 +146,10 @@ def _in_log_space(
     vocab_size = emission.shape[1]
     table = torch.cat([emission, missing[:, None]], 1)
     seen = torch.where(tokens < 0, vocab_size, tokens)
-    check_possible(log_prob(initial, transition, table, seen), rows)
     chain = Chain(
         (initial,), Identity(len(initial)), Categorical(table), transition, (torch.ones_like(initial),)
     )
+    check_possible(log_marginal(chain, seen), rows)
     found = counts_by_derivatives(chain, seen)
     weights = [found.of(w) for w in transition.parameters()]
     emitted, unobserved = found.of(table).tensor_split([vocab_size], 1)

@@ -18,16 +18,16 @@ from torch import Tensor
 
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
-from ...circuits.forward import checked_tokens
 from ...circuits.hmm import HMM
 from ...circuits.parameters import blocks, replace
 from ...errors import CircuitError
 from ...layers import Categorical, Dense, Monarch
+from ...layers.functorch_utils import is_plain
 from ...layers.input import normalised_counts
 from .baum_welch import hmm_counts
 from .counts import Counts, counts_by_derivatives
-from .evidence import EvidenceLike
-from .marginal import is_forward
+from .evidence import EvidenceLike, holds_weights
+from .marginal import prepare
 
 Model = TypeVar("Model", Chain, Circuit)
 
@@ -81,10 +81,8 @@ def expected_counts(
 
 
 def _of_hmm(hmm: HMM, tokens: Tensor) -> Counts:
-    found = hmm_counts(
-        hmm.initial_probs, hmm.transition, hmm.emission_probs,
-        checked_tokens(tokens, hmm.vocab_size).to(hmm.device),
-    )  # fmt: skip
+    prepare(hmm, tokens, None)  # checks the tokens
+    found = hmm_counts(hmm.initial_probs, hmm.transition, hmm.emission_probs, tokens.long().to(hmm.device))
     weights = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
     derivatives: dict[int, Tensor] = {}
     for weight, count in zip(weights, [found.initial, *found.transition, found.emission], strict=True):
@@ -101,11 +99,18 @@ def _of_hmm(hmm: HMM, tokens: Tensor) -> Counts:
 
 def _is_baum_welch(model: Chain | Circuit, evidence: EvidenceLike) -> TypeGuard[HMM]:
     """Return whether the forward-backward pass on arrays applies: tokens under an HMM, dense or Monarch."""
-    if not is_forward(model, evidence, None) or not isinstance(model.inputs, Categorical):
+    if not isinstance(model, HMM) or not isinstance(model.inputs, Categorical):
+        return False
+    if (
+        not isinstance(evidence, Tensor)
+        or holds_weights(evidence)
+        or evidence.ndim != 2
+        or not evidence.numel()
+    ):
         return False
     transition = model.transition
     known = isinstance(transition, Dense) or (isinstance(transition, Monarch) and not transition.transposed)
-    return known and isinstance(evidence, Tensor) and evidence.numel() > 0
+    return known and is_plain([evidence, *model.parameters()])
 
 
 def em_step(

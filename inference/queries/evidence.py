@@ -1,6 +1,6 @@
 """Evidence: what is known of each variable, as a weight for each of its values.
 
-observed       one-hot          an int, or a (batch,) tensor of ints with −1 = marginalised
+observed       one-hot          an int, or a (batch,) tensor of ints, −1 where it is marginalised
 marginalised   ones             None, or −1
 one of a set   0/1              a list or set of ints, or a boolean (V,) or (batch, V) tensor
 soft           any w ≥ 0        a float (V,) or (batch, V) tensor
@@ -30,8 +30,8 @@ EvidenceLike = (
 class Evidence:
     """Evidence for a batch: ``tokens[v]`` (batch,) or ``weights[v]`` (V, batch); a variable in neither is marginalised.
 
-    The tokens of a continuous variable are floats, nan in the rows where it is marginalised. ``device`` holds all tensors;
-    the values of layers without parameters are computed there.
+    Tokens are −1 in the rows where the variable is marginalised; those of a continuous variable are floats, nan in such rows.
+    ``device`` holds all tensors; the values of layers without parameters are computed there.
 
     Examples
     --------
@@ -126,8 +126,13 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
         if not rows.numel():
             return observed
         seen = not is_abstract(rows)
-        if seen and 0 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values()):  # one check for all
+        if (
+            seen and -1 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values())
+        ):  # one check for all
             observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
+            if int(rows.min()) < 0:
+                for v, some in zip(vocab_sizes, (rows >= 0).any(0).tolist(), strict=True):
+                    _ = some or observed.tokens.pop(v)
             return observed
         items = dict(zip(vocab_sizes, rows.unbind(1), strict=True))
     elif isinstance(evidence, Sequence):
@@ -273,13 +278,10 @@ def _one(item: Any, variable: int, vocab_size: int) -> Tensor:
 
 
 def _observe(evidence: Evidence, variable: int, tokens: Tensor, vocab_size: int) -> None:
-    """Store observed values in place: as tokens, or as weights if some rows are marginalised (−1)."""
+    """Store observed values in place: as tokens, or as weights if the values cannot be read."""
     missing = tokens < 0
-    if not is_abstract(missing):
-        if not bool(missing.any()):
-            evidence.tokens[variable] = tokens
-            return
-        if bool(missing.all()):
-            return
-    values = torch.arange(vocab_size, device=tokens.device)
-    evidence.weights[variable] = ((values[:, None] == tokens) | missing).float()
+    if is_abstract(missing):
+        values = torch.arange(vocab_size, device=tokens.device)
+        evidence.weights[variable] = ((values[:, None] == tokens) | missing).float()
+    elif not bool(missing.all()):
+        evidence.tokens[variable] = tokens

@@ -15,7 +15,7 @@ batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,17 +25,14 @@ from ...argument_checks import whole, whole_numbers
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
-from ...circuits.forward import checked_lengths, log_prob
-from ...circuits.hmm import HMM
 from ...errors import CircuitError, EvidenceError
 from ...layers import InputLayer
-from ...layers.functorch_utils import any_if_concrete, is_abstract, transformed
+from ...layers.functorch_utils import any_if_concrete
 from ...layers.input import Constant
 from ...layers.log_product import finite
 from ..engine import messages, passes
 from ..engine.folding import folded
 from ..engine.inputs import open_values
-from ..engine.partition import log_partition
 from ..semirings.base import Boolean, Counting, Semiring
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
 from .exact import Model, Rows, within_range
@@ -98,7 +95,9 @@ def root(
     if lengths is None:
         ((_, value),) = messages.totals(model, semiring, evidence, [n], checkpoint)
         return value
-    lengths = checked_lengths(lengths, evidence.batch, n).to(evidence.device)
+    if lengths.shape != (evidence.batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
+        raise EvidenceError(f"lengths must be of shape ({evidence.batch},) with values in 0 … {n}")
+    lengths = lengths.to(evidence.device)
     if not evidence.batch:
         return semiring.lift(torch.ones(0, device=evidence.device), batched=True)
     rows = torch.arange(evidence.batch, device=lengths.device)
@@ -125,8 +124,8 @@ def log_marginal(
     of row i count. ``checkpoint`` bounds the memory of derivatives: a chain then keeps its message every ``checkpoint``
     positions (√n is a good number), a circuit the values of its layers, and what lies between is computed a second time.
 
-    Tokens under an HMM take a faster forward algorithm on arrays, unless derivatives are needed. Rows that lose something to
-    underflow in scaled arithmetic, because hidden states differ too much in probability, are computed again in a wider range.
+    Rows that lose something to underflow in scaled arithmetic, because hidden states differ too much in probability, are computed
+    again in a wider range.
     Raises :class:`EvidenceError` if the evidence does not fit.
 
     Examples
@@ -143,9 +142,6 @@ def log_marginal(
     """
     if checkpoint is not None:
         whole(checkpoint, "log_marginal: checkpoint", error=CircuitError)
-    n = _length(n)
-    if is_forward(model, evidence, n) and semiring is None and checkpoint is None:
-        return log_prob(model.initial_probs, model.transition, model.inputs.table(), evidence, lengths)
     evidence, variables = prepare(model, evidence, n)
     lengths = None if lengths is None else whole_numbers(lengths, "lengths")
     if semiring is not None:
@@ -157,18 +153,6 @@ def log_marginal(
         return [log_root(model, semiring, known, len(variables), some, checkpoint)]
 
     return within_range(model, compute)[0]
-
-
-def is_forward(model: Model, evidence: EvidenceLike, n: int | None) -> TypeGuard[HMM]:
-    """Return whether the forward algorithm on arrays applies: tokens under an HMM, and no derivatives needed."""
-    if not isinstance(model, HMM) or not isinstance(evidence, Tensor) or holds_weights(evidence):
-        return False
-    tensors = (evidence, *model.parameters())
-    if evidence.ndim != 2 or n not in (None, evidence.shape[1]) or any(map(transformed, tensors)):
-        return False
-    return not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)) and not is_abstract(
-        evidence
-    )
 
 
 def partition(
@@ -185,9 +169,7 @@ def partition(
     >>> round(tt.partition(coin * one, n=3).exp().item(), 4)  # P(exactly one 1 in three throws) = ⅜
     0.375
     """
-    n = _length(n)
-    known = log_partition(model, n) if semiring is None and n and isinstance(model, Chain) else None
-    return log_marginal(model, None, n=n, semiring=semiring)[0] if known is None else known
+    return log_marginal(model, None, n=n, semiring=semiring)[0]
 
 
 def support(
@@ -386,8 +368,9 @@ def log_weights(evidence: Evidence, variable: int, vocab_size: int) -> Float[Ten
     if variable in evidence.weights:
         return evidence.weights[variable].T.log()
     if variable in evidence.tokens:
-        onehot = torch.nn.functional.one_hot(evidence.tokens[variable], vocab_size)
-        return onehot.double().log()
+        tokens = evidence.tokens[variable][:, None]
+        values = torch.arange(vocab_size, device=tokens.device)
+        return ((values == tokens) | (tokens < 0)).double().log()
     return torch.zeros(1, vocab_size, device=evidence.device)
 
 

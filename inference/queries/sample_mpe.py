@@ -225,7 +225,7 @@ def _input_values(
     seen = None if seen is None else seen[rows]
     if isinstance(layer, Continuous):
         return _placed(layer, unit, seen, place)
-    if seen is not None:
+    if seen is not None and bool((seen >= 0).all()):
         return seen
     weights = log_weights(evidence, variable, layer.vocab_size)
     return choose(layer.rows(unit).log() + (weights[rows] if len(weights) > 1 else weights))

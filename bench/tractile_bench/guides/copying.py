@@ -66,7 +66,7 @@ class Copying:
     >>> with_prompt = copying.read([2, 3])  # two copying states before the HMM's own
     >>> with_prompt.hidden
     3
-    >>> hmm.log_prob([[2, 3]]).exp(), with_prompt.log_prob([[2, 3]]).exp()
+    >>> tt.log_marginal(hmm, torch.tensor([[2, 3]])).exp(), tt.log_marginal(with_prompt, torch.tensor([[2, 3]])).exp()
     (tensor([0.0625], dtype=torch.float64), tensor([0.2669], dtype=torch.float64))
     """
 

@@ -122,7 +122,8 @@ def ngram_guide(
     >>> from tractile_bench.guides import ngram_guide
     >>> rows = {(): torch.tensor([0.5, 0.3, 0.2]).log(), (1,): torch.tensor([0.8, 0.0, 0.2]).log()}  # no 1 after a 1
     >>> hmm = ngram_guide(tt.lm.TableLM(rows, eos_token_id=2), [[]], max_new_tokens=8, order=2)
-    >>> [round(p, 2) for p in hmm.log_prob([[1, 0], [1, 1]]).exp().tolist()]  # of the model: 0.3 · 0.8 and 0
+    >>> x = torch.tensor([[1, 0], [1, 1]])
+    >>> [round(p, 2) for p in tt.log_marginal(hmm, x).exp().tolist()]  # of the model: 0.3 · 0.8 and 0
     [0.25, 0.0]
     """
     with tempfile.TemporaryDirectory() as directory:

@@ -1,0 +1,251 @@
+"""The filter on arrays: a chain of matrices in the arithmetic of Real, with its products and buffers planned once.
+
+    u_1 = b(x_1) ∘ Lᵀ initial,   u_t = b(x_t) ∘ Lᵀ Rᵀ u_{t−1},   root over t positions = u_tᵀ R final
+
+u is (batch, *unit_dims). Each row is divided by its sum, and the logarithms of the sums are added up. Where all weights are
+probabilities (HMMs and their products), several steps are taken between divisions, as long as no entry comes near the end of
+the range. Other rows are divided at each step and keep to a bound: positive entries of at least ``low`` make those of the next u at
+least low · the smallest weights. A row that breaks it is NaN, as in :class:`~tractile.inference.semirings.scaled_real.Real`.
+
+Where nothing is observed all steps are alike: once u is, bit for bit, what it was before, the steps between are repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial, reduce
+from itertools import repeat
+from math import inf, log, log2, log10, prod
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ...circuits.chain import Chain
+from ...circuits.hmm import HMM
+from ...layers import Continuous, Monarch
+from ...layers.functorch_utils import is_plain
+from ...layers.operator import Leaf
+from ..queries.evidence import Evidence
+from ..semirings.base import Semiring
+from ..semirings.scaled_real import Real, Scaled
+from .contract import axis_steps
+
+GATHERED_ELEMENTS = 1 << 17
+"""Entries of emission columns gathered at once: a gather for each step costs more than its multiplication."""
+
+Steps = Sequence[tuple[int, Leaf]]
+
+
+def planned(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> Plan | None:
+    """Return the plan for n ≥ 1 positions; None if the general filter is needed.
+
+    That is for semirings other than Real, continuous inputs, structure beside Monarch matrices, weights on values, and derivatives.
+    """
+    if type(semiring) is not Real or isinstance(chain.inputs, Continuous) or evidence.weights or not evidence.batch:
+        return None
+    right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
+    if right is None or left is None:
+        return None
+    if not all(leaf.stacks or isinstance(leaf, Monarch) for _, leaf in (*right, *left)):
+        return None
+    if len(evidence.tokens) < n:
+        none = torch.full((evidence.batch,), -1, device=evidence.device)
+        tokens = torch.stack([evidence.tokens.get(t, none) for t in range(n)])
+    else:
+        tokens = torch.stack([evidence.tokens[t] for t in range(n)])
+    return Plan(chain, right, left, tokens) if is_plain([*chain.parameters(), tokens]) else None
+
+
+class Plan:
+    """The arrays of one chain, and the tokens observed, −1 where there is none."""
+
+    def __init__(self, chain: Chain, right: Steps, left: Steps, tokens: Int[Tensor, "n batch"]) -> None:
+        self.chain, self.inputs, self.right, self.left, self.tokens = chain, chain.inputs, right, left, tokens
+        self.dtype = reduce(torch.promote_types, (p.dtype for p in chain.parameters()))
+        self.probabilities = all(isinstance(factor, HMM) for factor in chain.factors)
+        self.ends = chain.initial, chain.unit_final
+        self.log_scale = 0.0  # of what the ends are divided by
+        if not self.probabilities:
+            tops = [[float(v.max()) or 1.0 for v in end] for end in self.ends]
+            self.ends = tuple(
+                tuple(v / top for v, top in zip(*pair, strict=True)) for pair in zip(self.ends, tops, strict=True)
+            )
+            self.log_scale = sum(log(top) for end in tops for top in end)
+        self.initial, self.final = (reduce(torch.mul, _on_axes(v)).to(tokens.device, self.dtype) for v in self.ends)
+
+    @torch.no_grad()
+    def roots(self, lengths: Collection[int]) -> list[tuple[int, Scaled]]:
+        """Return (t, root over the first t positions) for each t ≥ 1 in ``lengths``, ascending; each root is (batch,)."""
+        tokens, ascending = self.tokens, sorted(lengths)
+        if len(ascending) == 1 and self.probabilities:
+            every = max(1, min(8, int(26 / log10(2 * self.inputs.vocab_size))))
+            found, kept = self.sweep(tokens, ascending, every if self.dtype.itemsize > 2 else 1)
+            if not bool(kept.all()):
+                (rows,) = (~kept[0]).nonzero(as_tuple=True)
+                again, sure = self.sweep(tokens[:, rows], ascending, 1)
+                found[:, rows] = again.where(sure, torch.nan)
+        else:
+            found, kept = self.sweep(tokens, ascending, 1)
+            found = found.where(kept, torch.nan)
+        return [(t, Scaled(torch.ones_like(row), row / log(2))) for t, row in zip(ascending, found, strict=True)]
+
+    def sweep(
+        self, tokens: Int[Tensor, "n batch"], lengths: Sequence[int], every: int
+    ) -> tuple[Float[Tensor, "lengths batch"], Bool[Tensor, "lengths batch"]]:
+        """Return the logarithms of the roots, in float64, and which of them lost no positive entry of u.
+
+        With ``every`` > 1 all weights must be at most one, and a root is sure only if no entry of u came near the end of the
+        range; the sweep ends early if there is none.
+        """
+        n, batch = tokens.shape
+        units, info = prod(self.inputs.unit_dims), torch.finfo(self.dtype)
+        size = 2.0 ** int(log2(info.max) / 2)  # the sum of each row after a division
+        least = max(4 * units / info.eps, size) * info.tiny
+        needed = least if every > 1 else min(least / self._smallest_step(tokens), info.max / 2)
+        start = (self.initial * size)[None]
+        lows, scales = list[Tensor](), list[Tensor]()
+        found, cycle, wanted = list[tuple[int, int, Tensor]](), Cycle(tokens, lengths), set(lengths)
+        jumped = self.log_scale
+        if every == 1:
+            lows.append(start.new_full((batch,), min(size * _least(self.ends[0]), info.max)))
+        ones, ends = start.new_full((units, 1), 1 / size), self.final.reshape(-1, 1) / size
+        u = start.new_empty(batch, *self.inputs.unit_dims)
+        flat, t = u.view(batch, units), 0
+        products, x = _planned(self.left, start)
+        for column in self._columns(tokens):
+            for product in products:
+                product()
+            torch.mul(x if t else x.expand_as(u), column[0], out=u)
+            for other in column[1:]:
+                u.mul_(other)
+            if not t:
+                products, x = _planned([*self.right, *self.left], u)
+            t += 1
+            asked = t in wanted
+            if asked or not t % every:
+                lows.append(_smallest(flat) if every == 1 else flat.amin(1))
+            if asked:
+                found.append((len(lows), len(scales), flat @ ends))
+            if t == n:
+                break
+            if not t % every:
+                scales.append(flat @ ones)
+                if every > 1 and len(lows) == 1 and not bool((lows[0] >= least).any()):
+                    found = [(1, 1, scales[0])]  # the parameters have zeros
+                    break
+                flat.div_(scales[-1].clamp(min=info.tiny))
+                if cycle.closes(u, len(scales)):
+                    steps = (len(scales) - cycle.since) * every
+                    jumps = (n - 1 - t) // steps
+                    t += jumps * steps
+                    jumped += jumps * float(torch.cat(scales[cycle.since :]).double().log().sum())
+        kept = torch.stack(lows) >= needed
+        if len(found) == 1:
+            logs = torch.cat([*scales, found[0][2]], 1).double().log().sum(1)
+            return logs[None] + jumped, kept.all(0, keepdim=True)
+        logs, kept = torch.cat([ones.new_ones(batch, 1), *scales], 1).double().log().cumsum(1), kept.cummin(0).values
+        roots = [logs[:, divided] + end[:, 0].double().log() + jumped for _, divided, end in found]
+        return torch.stack(roots), torch.stack([kept[checks - 1] for checks, *_ in found])
+
+    def _columns(self, tokens: Int[Tensor, "n batch"]) -> Iterator[Sequence[Tensor]]:
+        """Yield for each t the values of the input layer, (batch or 1, *units) once multiplied."""
+        some, vocab_size, (n, batch) = int(tokens.min()) < 0, self.inputs.vocab_size, tokens.shape
+        total = self.inputs.value().to(self.initial) if some else None
+        if total is not None and int(tokens.max()) < 0:
+            yield from repeat([total[None]])
+            return
+        known, every, width = tokens.clamp(min=0) if some else tokens, list[Tensor](), n
+        if known.numel() >= vocab_size:
+            every = self._table(tokens.device)
+            width = max(1, GATHERED_ELEMENTS // (batch * sum(self.inputs.unit_dims)))
+        for block, asked in zip(known.split(width), tokens.split(width), strict=True):
+            at = block.flatten()
+            rows = [table.index_select(0, at) for table in every] if every else self._rows(at)
+            steps = [x.view(*block.shape, *x.shape[1:]) for x in rows]
+            if total is not None:
+                gaps = asked.view(*asked.shape, *[1] * total.ndim) < 0
+                steps = [torch.where(gaps, total, reduce(torch.mul, steps))]
+            yield from zip(*(x.unbind(0) for x in steps), strict=True)
+
+    def _table(self, device: torch.device) -> list[Tensor]:
+        """Return B as tensors (vocab, *units), as :meth:`_rows` does of some tokens."""
+        if self.inputs.stacks:
+            return [self.inputs.table().movedim(-1, 0).to(self.initial).contiguous()]
+        return self._rows(torch.arange(self.inputs.vocab_size, device=device))
+
+    def _rows(self, tokens: Int[Tensor, " count"]) -> list[Tensor]:
+        """Return B[:, tokens] as tensors (count, *units), with axes of size one, whose product it is."""
+        found, at, axes = list[Tensor](), 0, len(self.inputs.unit_dims)
+        for x in self.inputs.columns(tokens):
+            rows = x.movedim(-1, 0).to(self.initial).contiguous()
+            found.append(rows.view(len(tokens), *[1] * at, *rows.shape[1:], *[1] * (axes - at - x.ndim + 1)))
+            at += x.ndim - 1
+        return found
+
+    def _smallest_step(self, tokens: Int[Tensor, "n batch"]) -> float:
+        """Return the product of the smallest positive weights of each part, of those at most one."""
+        parts = [p for _, leaf in (*self.right, *self.left) for p in leaf.parameters()]
+        parts += [*self._table(tokens.device), *self.ends[1]]
+        return _least([*parts, self.inputs.value()] if bool((tokens < 0).any()) else parts)
+
+
+class Cycle:
+    """Whether u, where all steps are alike, has come back to an earlier value (R. P. Brent's algorithm, 1980)."""
+
+    def __init__(self, tokens: Tensor, lengths: Sequence[int]) -> None:
+        self.since, self._u = 0, None
+        self._alike = len(lengths) == 1 and len(tokens) > 64 and bool((tokens < 0).all())
+
+    def closes(self, u: Tensor, divisions: int) -> bool:
+        """Return whether u, after this many divisions, is what it was after ``since``; do so once."""
+        if not self._alike:
+            return False
+        if self._u is not None and torch.equal(u, self._u):
+            self._alike = False
+            return True
+        if divisions >= 8 and not divisions & (divisions - 1):
+            self.since, self._u = divisions, u.clone()
+        return False
+
+
+def _smallest(rows: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
+    """Return the smallest positive entry of each row; infinity if there is none."""
+    return rows.masked_fill(rows <= 0, inf).amin(1)
+
+
+def _least(weights: Sequence[Tensor]) -> float:
+    """Return the product of the smallest positive entries, of those at most one."""
+    return float(torch.stack([_smallest(w.reshape(1, -1)).double() for w in weights]).clamp(max=1).prod())
+
+
+def _on_axes(vectors: Sequence[Tensor]) -> list[Tensor]:
+    """Return vectors, each on an axis of its own, that broadcast to their outer product."""
+    return [v.view([-1 if i == axis else 1 for i in range(len(vectors))]) for axis, v in enumerate(vectors)]
+
+
+def _planned(steps: Steps, x: Tensor) -> tuple[list[Callable[[], Any]], Tensor]:
+    """Plan the products of x, (batch, *dims), with the leaves along their axes; return calls, and the tensor written last."""
+    products: list[Callable[[], Any]] = []
+    for axis, leaf in ((axis + 1, leaf) for axis, leaf in steps):
+        before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
+        out = x.new_empty(*x.shape[:axis], leaf.shape[0], *x.shape[axis + 1 :])
+        matrix = leaf.dense().to(x) if leaf.stacks else None
+        if matrix is None:
+            product = partial(_apply, leaf, x, axis, out)
+        elif after == 1:
+            product = partial(torch.mm, x.view(before, -1), matrix.T, out=out.view(before, -1))
+        elif before == 1:
+            product = partial(torch.mm, matrix.contiguous(), x.view(-1, after), out=out.view(-1, after))
+        else:
+            many = matrix.expand(before, *matrix.shape)
+            product = partial(torch.bmm, many, x.view(before, -1, after), out=out.view(before, -1, after))
+        products.append(product)
+        x = out
+    return products, x
+
+
+def _apply(leaf: Leaf, x: Tensor, axis: int, out: Tensor) -> None:
+    """Write the product of a structured leaf with x along an axis into ``out``."""
+    out.copy_(leaf.times(x.movedim(axis, 0)).movedim(0, axis))
