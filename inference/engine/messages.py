@@ -3,20 +3,20 @@
     forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
     backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
 
-and for any t, root = α_tᵀ β_t. A path ends at its last unit, so R β_n is ``chain.unit_final``, summed by ordinary arithmetic in
-every semiring (the best path of an HMM does not choose a state after its last token).
+and for any t, root = α_tᵀ β_t. A path ends at its last unit, so the first backward step is taken from R β_n = ``chain.unit_final``,
+summed by ordinary arithmetic in every semiring (the best path of an HMM does not choose a state after its last token).
 
 With x_t open, the root as a function of x_t is Bᵀ(Lᵀ α_{t−1} ∘ R β_t).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import torch
 import torch.utils.checkpoint
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from ...circuits.chain import Chain
@@ -24,7 +24,7 @@ from ...layers import Continuous, InputLayer, Operator
 from ...layers.functorch_utils import any_if_concrete
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from .contract import adjoint, applier, apply, columns, expect, outer, total
+from .contract import adjoint, applier, apply, columns, expect, observe, outer, total
 from .planned import planned
 
 SR = Semiring[Any]
@@ -85,14 +85,34 @@ class Emission:
         return self._totals[id(layer)]
 
 
-def forward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator[Any]:
-    """Yield α_0, α_1, …, α_n, each (*state_dims, batch)."""
-    emission, right, left = Emission(semiring, evidence), *_steps(semiring, chain.right.T, chain.left.T)
-    alpha = outer(semiring, chain.initial, evidence.batch)
+def forward(
+    chain: Chain, semiring: SR, evidence: Evidence, n: int, alpha: Any | None = None
+) -> Iterator[Any]:
+    """Yield α_0, α_1, …, α_n, each (*state_dims, batch); ``alpha``: an α_0 other than the initial one."""
+    emission, step = Emission(semiring, evidence), Step(chain, semiring)
+    alpha = outer(semiring, chain.initial, evidence.batch) if alpha is None else alpha
     yield alpha
     for t in range(n):
-        alpha = right(emission.times(chain.inputs, t, left(alpha)))
+        alpha = step.right(emission.times(chain.inputs, t, step.left(alpha)))
         yield alpha
+
+
+class Step:
+    """One step forward, prepared for many: ``left`` is x ↦ Lᵀ x, ``right`` x ↦ Rᵀ x."""
+
+    def __init__(self, chain: Chain, semiring: SR) -> None:
+        self.chain, self.semiring = chain, semiring
+        self.left, self.right = _steps(semiring, chain.left.T, chain.right.T)
+
+    def __call__(self, alpha: Any, tokens: Tensor) -> Any:
+        """Return Rᵀ (B[:, tokens] ∘ Lᵀ α)."""
+        return self.right(observe(self.semiring, self.chain.inputs, self.left(alpha), tokens))
+
+
+def last(values: Iterable[Any]) -> Any:
+    """Return the last of several messages."""
+    *_, found = values
+    return found
 
 
 def totals(
@@ -102,29 +122,28 @@ def totals(
 
     ``checkpoint``: for derivatives, keep a message every ``checkpoint`` positions and recompute the others.
     """
-    last = max(lengths)
+    end = max(lengths)
     if 0 in lengths:
         yield 0, empty(chain, semiring, evidence.batch)
-    if last and (plan := planned(chain, semiring, evidence, last)) is not None:
+    if end and (plan := planned(chain, semiring, evidence, end)) is not None:
         yield from plan.roots([t for t in lengths if t])
         return
-    right, left = _steps(semiring, chain.right.T, chain.left.T)
-    alpha = outer(semiring, chain.initial, evidence.batch)
+    alpha, step = outer(semiring, chain.initial, evidence.batch), Step(chain, semiring)
     unit_final = outer(semiring, chain.unit_final, evidence.batch)
 
     def run(alpha: Any, first: int, stop: int) -> tuple[Any, list[tuple[int, Any]]]:
         emission, roots = Emission(semiring, evidence), []
         for t in range(first, stop):
-            emitted = emission.times(chain.inputs, t - 1, left(alpha))
+            emitted = emission.times(chain.inputs, t - 1, step.left(alpha))
             if t in lengths:
                 roots.append((t, dot(semiring, emitted, unit_final)))
-            if t < last:
-                alpha = right(emitted)
+            if t < end:
+                alpha = step.right(emitted)
         return alpha, roots
 
-    width = checkpoint or max(1, last)
-    for first in range(1, last + 1, width):
-        stop = min(first + width, last + 1)
+    width = checkpoint or max(1, end)
+    for first in range(1, end + 1, width):
+        stop = min(first + width, end + 1)
         alpha, roots = checkpointed(run, alpha, first, stop) if checkpoint else run(alpha, first, stop)
         yield from roots
 
@@ -149,25 +168,46 @@ def backward(chain: Chain, semiring: SR, evidence: Evidence, n: int) -> Iterator
     emission = Emission(semiring, evidence)
     beta = outer(semiring, chain.final, evidence.batch)
     yield beta
+    left, right = _steps(semiring, chain.left, chain.right)
+    units = outer(semiring, chain.unit_final, evidence.batch)
     for t in reversed(range(n)):
-        units = beta_at_units(chain, semiring, beta, t == n - 1)
-        beta = apply(semiring, chain.left, emission.times(chain.inputs, t, units))
+        beta = left(emission.times(chain.inputs, t, units))
         yield beta
+        units = right(beta) if t else None
 
 
-def beta_at_units(chain: Chain, semiring: SR, beta: Any, last: bool | Bool[Tensor, " *batch"]) -> Any:
-    """Return R β, the backward message at the units of a step; ``chain.unit_final`` in rows where the step is the ``last``."""
-    batch = semiring.shape(beta)[-1]
-    if isinstance(last, Tensor) and bool(last.all()) == bool(last.any()):
-        last = bool(last.all())
-    if last is False:
-        return apply(semiring, chain.right, beta)
-    unit_final = outer(semiring, chain.unit_final, batch)
-    if last is True:
-        return unit_final
-    both = semiring.cat([apply(semiring, chain.right, beta), unit_final])
-    row = torch.arange(batch, device=semiring.device(both))
-    return semiring.gather(both, torch.where(last, row + batch, row), semiring.ndim(both) - 1)
+def settled(
+    chain: Chain,
+    semiring: SR,
+    stop: Callable[[Any, Any], bool],
+    *,
+    any_length: bool = False,
+    steps: int | None = None,
+) -> Any | None:
+    """Return β after unobserved steps, repeated until ``stop(β, the next β)``; None if ``steps`` are not enough.
+
+    ``any_length``: the ⊕ over the steps so far, which says what can be reached with any number of them.
+    """
+    emission = Emission(semiring, Evidence(1, chain.device))
+    beta = outer(semiring, chain.final, 1)
+    (left, right), done = _steps(semiring, chain.left, chain.right), 0
+    while steps is None or done < steps:
+        after = left(emission.times(chain.inputs, 0, right(beta)))
+        after = semiring.rescaled(semiring.add(beta, after) if any_length else after)
+        if stop(beta, after):
+            return after
+        beta, done = after, done + 1
+    return None
+
+
+def ahead(chain: Chain, semiring: SR, betas: Iterable[Any]) -> Iterator[Any]:
+    """Yield R β for β_n, β_{n−1}, …: what follows each unit, (*unit_dims, batch).
+
+    After the last token nothing follows: R β_n is ``chain.unit_final``, summed by ordinary arithmetic.
+    """
+    (right,) = _steps(semiring, chain.right)
+    for i, beta in enumerate(betas):
+        yield right(beta) if i else outer(semiring, chain.unit_final, semiring.shape(beta)[-1])
 
 
 def dot(semiring: SR, a: Any, b: Any) -> Any:
@@ -175,9 +215,7 @@ def dot(semiring: SR, a: Any, b: Any) -> Any:
     return semiring.reduce(semiring.mul(a, b), range(semiring.ndim(a) - 1))
 
 
-def next_token_contraction(
-    chain: Chain, semiring: SR, alpha: Any, beta: Any, last: bool | Bool[Tensor, " *batch"]
-) -> Any:
-    """Return the root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``last``: x_t is the last token."""
-    edge = semiring.mul(apply(semiring, chain.left.T, alpha), beta_at_units(chain, semiring, beta, last))
+def open_token(chain: Chain, semiring: SR, alpha: Any, follows: Any) -> Any:
+    """Return the root as a function of x_t: Bᵀ(Lᵀ α_{t−1} ∘ R β_t), (vocab, batch); ``follows`` is R β_t."""
+    edge = semiring.mul(apply(semiring, chain.left.T, alpha), follows)
     return adjoint(semiring, chain.inputs, edge)

@@ -43,7 +43,12 @@ def planned(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -
 
     That is for semirings other than Real, continuous inputs, structure beside Monarch matrices, weights on values, and derivatives.
     """
-    if type(semiring) is not Real or isinstance(chain.inputs, Continuous) or evidence.weights or not evidence.batch:
+    if (
+        type(semiring) is not Real
+        or isinstance(chain.inputs, Continuous)
+        or evidence.weights
+        or not evidence.batch
+    ):
         return None
     right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
     if right is None or left is None:
@@ -70,10 +75,13 @@ class Plan:
         if not self.probabilities:
             tops = [[float(v.max()) or 1.0 for v in end] for end in self.ends]
             self.ends = tuple(
-                tuple(v / top for v, top in zip(*pair, strict=True)) for pair in zip(self.ends, tops, strict=True)
+                tuple(v / top for v, top in zip(*pair, strict=True))
+                for pair in zip(self.ends, tops, strict=True)
             )
             self.log_scale = sum(log(top) for end in tops for top in end)
-        self.initial, self.final = (reduce(torch.mul, _on_axes(v)).to(tokens.device, self.dtype) for v in self.ends)
+        self.initial, self.final = (
+            reduce(torch.mul, _on_axes(v)).to(tokens.device, self.dtype) for v in self.ends
+        )
 
     @torch.no_grad()
     def roots(self, lengths: Collection[int]) -> list[tuple[int, Scaled]]:
@@ -89,7 +97,9 @@ class Plan:
         else:
             found, kept = self.sweep(tokens, ascending, 1)
             found = found.where(kept, torch.nan)
-        return [(t, Scaled(torch.ones_like(row), row / log(2))) for t, row in zip(ascending, found, strict=True)]
+        return [
+            (t, Scaled(torch.ones_like(row), row / log(2))) for t, row in zip(ascending, found, strict=True)
+        ]
 
     def sweep(
         self, tokens: Int[Tensor, "n batch"], lengths: Sequence[int], every: int
@@ -145,7 +155,10 @@ class Plan:
         if len(found) == 1:
             logs = torch.cat([*scales, found[0][2]], 1).double().log().sum(1)
             return logs[None] + jumped, kept.all(0, keepdim=True)
-        logs, kept = torch.cat([ones.new_ones(batch, 1), *scales], 1).double().log().cumsum(1), kept.cummin(0).values
+        logs, kept = (
+            torch.cat([ones.new_ones(batch, 1), *scales], 1).double().log().cumsum(1),
+            kept.cummin(0).values,
+        )
         roots = [logs[:, divided] + end[:, 0].double().log() + jumped for _, divided, end in found]
         return torch.stack(roots), torch.stack([kept[checks - 1] for checks, *_ in found])
 

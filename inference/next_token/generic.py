@@ -24,7 +24,7 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import CircuitError
 from ..engine.contract import apply, observe, outer
-from ..engine.messages import Emission, backward, dot, empty, next_token_contraction
+from ..engine.messages import ahead, backward, dot, empty, open_token, settled
 from ..queries.evidence import Evidence
 from ..queries.exact import arithmetics
 from ..semirings.base import Boolean, Semiring
@@ -88,11 +88,16 @@ class DenseQuery(Copied):
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.automaton = chain if isinstance(chain, Automaton) else None
         self.device, self.vocab_size = chain.device, chain.vocab_size
-        self._betas, self._unit_final, self._empty = (
-            self._sweep(),
-            chain.unit_final,
-            empty(chain, semiring, 1),
+        self._unit_final, self._empty = chain.unit_final, empty(chain, semiring, 1)
+        betas = self._sweep()
+        after = betas[: horizon or 1]
+        self._ahead = semiring.cat(
+            [apply(semiring, chain.right, betas[0])]
+            if horizon is None
+            else list(ahead(chain, semiring, after))
         )
+        initial = outer(semiring, chain.initial, len(betas))
+        self._totals = semiring.log(dot(semiring, initial, semiring.cat(betas)))  # by the number of tokens
         self._history = History()
 
     __repr__ = described
@@ -102,23 +107,19 @@ class DenseQuery(Copied):
         out._history = copy(self._history)
         return out
 
-    def _sweep(self) -> Any:
-        """Compute β for 0, 1, … tokens left along the batch axis; a single column if there is no horizon."""
+    def _sweep(self) -> list[Any]:
+        """Return β for 0, 1, … tokens left; one if there is no horizon."""
         sr, everything = self.semiring, Evidence(1, self.device)
         if self.horizon is not None:
-            return sr.cat(list(backward(self.chain, sr, everything, self.horizon)))
-        first, second = backward(self.chain, sr, everything, 1)
+            return list(backward(self.chain, sr, everything, self.horizon))
         if isinstance(sr, Boolean):
-            emission = Emission(sr, everything)
-            while not torch.equal(first, second := sr.add(first, second)):
-                first = second
-                units = emission.times(self.chain.inputs, 0, apply(sr, self.chain.right, first))
-                second = apply(sr, self.chain.left, units)
-        elif not torch.allclose(sr.log(first).exp(), sr.log(second).exp(), rtol=1e-4):
+            return [settled(self.chain, sr, torch.equal, any_length=True)]
+        first, second = backward(self.chain, sr, everything, 1)
+        if not torch.allclose(sr.log(first).exp(), sr.log(second).exp(), rtol=1e-4):
             raise CircuitError(
                 "NextToken: without a horizon the chain must be normalised (its final vector its own backward message)"
             )
-        return first
+        return [first]
 
     # ------------------------------------------------------------ rows
 
@@ -183,24 +184,18 @@ class DenseQuery(Copied):
     # ------------------------------------------------------------ answers
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        count = self.semiring.shape(self._betas)[-1]
-        initial = outer(self.semiring, self.chain.initial, count)
-        logs = self.semiring.log(dot(self.semiring, initial, self._betas))
-        if bool(logs.isnan().any()):
+        if bool(self._totals.isnan().any()):
             return self._history.made("possible", self._in_boolean).feasible_lengths()
-        return logs > -torch.inf
+        return self._totals > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        beta = self.semiring.gather(self._betas, self._left(), self.semiring.ndim(self._betas) - 1)
-        last = False if self.horizon is None else self.remaining.eq(1)
-        weights = self.semiring.log(
-            next_token_contraction(self.chain, self.semiring, self._alpha, beta, last)
-        ).T
+        after = self.semiring.gather(self._ahead, self._left(), self.semiring.ndim(self._ahead) - 1)
+        weights = self.semiring.log(open_token(self.chain, self.semiring, self._alpha, after)).T
         weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
         return self._within_range(weights, DenseQuery.log_weights)
 
     def _left(self) -> Int[Tensor, " batch"]:
-        """Return each row's column of β after the next token."""
+        """Return how many tokens each row has left after the next one."""
         return torch.zeros_like(self.remaining) if self.horizon is None else (self.remaining - 1).clamp(min=0)
 
     def _within_range(self, found: Tensor, ask: Callable[[DenseQuery], Tensor]) -> Tensor:

@@ -31,7 +31,7 @@ from ..semirings.base import Counting, Residue, Semiring
 from .determinism import check_deterministic
 from .evidence import EvidenceLike
 from .exact import Model
-from .marginal import log_marginal, marginals, partition, prepare, root
+from .marginal import log_marginal, marginals_of, partition, prepare, root
 
 PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)  # moduli for comparing counts
 
@@ -159,11 +159,12 @@ def expectation(
                 )
             return _ratio(log_marginal(multiply(model, f), known), log_marginal(model, known))
         return _ratio(log_marginal(multiply(model, f), evidence, n=n), log_marginal(model, evidence, n=n))
-    tables = marginals(model, evidence, n=n)
-    unfit = [v for v, t in f.items() if v not in tables or t.shape != tables[v].shape[1:]]
+    known, variables = prepare(model, evidence, n)
+    sizes = model.vocab_sizes() if isinstance(model, Circuit) else dict.fromkeys(variables, model.vocab_size)
+    unfit = [v for v, t in f.items() if v not in sizes or t.shape != (sizes[v],)]
     if unfit:
         raise EvidenceError(f"expectation: no variables with as many values as the tables given for {unfit}")
-    batch = prepare(model, evidence, n)[0].batch
+    tables, batch = marginals_of(model, known, variables, sorted(f)), known.batch
     terms = [(tables[v].exp() * t).sum(1) for v, t in f.items()]
     return torch.stack(terms).sum(0) if terms else torch.zeros(batch, dtype=torch.float64)
 

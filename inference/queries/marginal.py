@@ -15,6 +15,8 @@ batch first. Evidence is described in :mod:`tractile.inference.queries.evidence`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice, pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -31,6 +33,7 @@ from ...layers.functorch_utils import any_if_concrete
 from ...layers.input import Constant
 from ...layers.log_product import finite
 from ..engine import messages, passes
+from ..engine.contract import apply
 from ..engine.folding import folded
 from ..engine.inputs import open_values
 from ..semirings.base import Boolean, Counting, Semiring
@@ -271,29 +274,48 @@ def _joint(
     model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int
 ) -> Tensor:
     """Return log p(x_asked, evidence): (batch, V_1, …)."""
-    if len(asked) > 1:
-        values = torch.arange(_vocab_size(model, asked[0]), device=evidence.device)
-        seen = (evidence.observe(asked[0], v.expand(evidence.batch)) for v in values)
-        rows = [_joint(model, semiring, known, asked[1:], n) for known in seen]
-        return torch.stack(rows, 1)
+    order = sorted(asked)
+    sizes = [_vocab_size(model, v) for v in order]
     if isinstance(model, Circuit):
-        table = passes.open_variable(model, semiring, evidence, asked[0])
+        rows = evidence
+        for v, size in zip(order[:-1], sizes, strict=False):
+            rows = _opened(rows, v, size)[0]
+        parts = torch.arange(rows.batch, device=rows.device).split(max(1, MARGINAL_ELEMENTS // sizes[-1]))
+        some = (passes.open_variable(model, semiring, rows.repeat(part), order[-1]) for part in parts)
+        tables = [semiring.log(x).T.expand(len(part), -1) for x, part in zip(some, parts, strict=True)]
+        table = torch.cat(tables)
     else:
-        t = asked[0]
-        alphas = messages.forward(model, semiring, evidence, t)
-        betas = messages.backward(model, semiring, evidence.shift(t + 1), n - t - 1)
-        table = messages.next_token_contraction(model, semiring, _last(alphas), _last(betas), t == n - 1)
-    return semiring.log(table).T.expand(evidence.batch, -1)
+        table = semiring.log(_open(model, semiring, evidence, order, n)).T
+    table = table.expand(evidence.batch * prod(sizes[:-1]), -1).reshape(evidence.batch, *sizes)
+    return table.permute(0, *(1 + order.index(v) for v in asked))
+
+
+def _open(chain: Chain, semiring: Semiring[Any], evidence: Evidence, order: list[int], n: int) -> Any:
+    """Return the root as a function of the variables ``order``, ascending: (V, batch · V · V …), the last variable first.
+
+    Between the first and the last of them, messages have a column for each of the values seen.
+    """
+    end = order[-1] + 1
+    *_, beta = messages.backward(chain, semiring, evidence.shift(end), n - end)
+    after = next(messages.ahead(chain, semiring, [beta])) if end == n else apply(semiring, chain.right, beta)
+    alpha = messages.last(messages.forward(chain, semiring, evidence, order[0]))
+    for t, following in pairwise(order):
+        evidence, rows = _opened(evidence, t, chain.vocab_size)
+        alpha, after = (semiring.gather(x, rows, semiring.ndim(x) - 1) for x in (alpha, after))
+        alpha = messages.last(messages.forward(chain, semiring, evidence.shift(t), following - t, alpha))
+    return messages.open_token(chain, semiring, alpha, after)
+
+
+def _opened(evidence: Evidence, variable: int, size: int) -> tuple[Evidence, Int[Tensor, " rows"]]:
+    """Return the evidence with a row for each row and value of the variable, and the number of the old row of each."""
+    rows = torch.arange(evidence.batch, device=evidence.device)
+    values = torch.arange(size, device=evidence.device).repeat(evidence.batch)
+    rows = rows.repeat_interleave(size)
+    return evidence.repeat(rows).observe(variable, values), rows
 
 
 def _vocab_size(model: Model, variable: int) -> int:
     return folded(model).vocab_sizes[variable] if isinstance(model, Circuit) else model.vocab_size
-
-
-def _last(values: Any) -> Any:
-    for value in values:
-        last = value
-    return last
 
 
 def marginals(
@@ -315,38 +337,49 @@ def marginals(
     tensor([[0.4715, 0.5285]], dtype=torch.float64)
     """
     known, variables = prepare(model, evidence, n)
-    if not all(_vocab_size(model, v) for v in variables):
+    return marginals_of(model, known, variables, variables)
+
+
+def marginals_of(
+    model: Model, known: Evidence, variables: list[int], asked: list[int]
+) -> dict[int, Float[Tensor, "batch vocab"]]:
+    """Return log p(x_v | evidence) for the variables ``asked``, ascending, as :func:`marginals` does for all."""
+    if not all(_vocab_size(model, v) for v in asked):
         raise CircuitError("marginals: the model has a continuous variable, which has no table of values")
 
     def compute(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         """Return log p(x_v, evidence) for each variable v."""
         some = known if rows is None else known.repeat(rows)
         if isinstance(model, Circuit):
-            return _of_circuit(model, semiring, some)
-        return _of_chain(model, semiring, some, len(variables))
+            return _of_circuit(model, semiring, some, asked)
+        return _of_chain(model, semiring, some, len(variables), asked)
 
-    found = within_range(model, compute) if variables else []
+    found = within_range(model, compute) if asked else []
     totals = [table.logsumexp(1, keepdim=True) for table in found]
     if any(any_if_concrete(z == -torch.inf) for z in totals):
         raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
-    return {v: table - finite(z) for v, table, z in zip(variables, found, totals, strict=True)}
+    return {v: table - finite(z) for v, table, z in zip(asked, found, totals, strict=True)}
 
 
-def _of_chain(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> list[Tensor]:
+def _of_chain(
+    chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int, asked: list[int]
+) -> list[Tensor]:
     """Return for each position log of Bᵀ(Lᵀ α ∘ R β) times its evidence weights, (batch, vocab), in blocks of positions."""
-    alphas = list(messages.forward(chain, semiring, evidence, n))
-    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]
+    alphas = list(messages.forward(chain, semiring, evidence, asked[-1]))
+    betas = islice(messages.backward(chain, semiring, evidence, n), n - asked[0])
+    follows = dict(zip(reversed(range(n)), messages.ahead(chain, semiring, betas), strict=False))
     found: list[Tensor] = []
     width = max(1, MARGINAL_ELEMENTS // max(1, chain.vocab_size * evidence.batch))
-    blocks = [range(t, min(t + width, n - 1)) for t in range(0, n - 1, width)]
-    for block in [*blocks, range(n - 1, n)] if n else []:
-        alpha, beta = (semiring.cat([x[t + k] for t in block]) for k, x in enumerate((alphas, betas)))
-        opened = messages.next_token_contraction(chain, semiring, alpha, beta, block[-1] == n - 1)
+    for block in (asked[i : i + width] for i in range(0, len(asked), width)):
+        alpha, after = (semiring.cat([x[t] for t in block]) for x in (alphas, follows))
+        opened = messages.open_token(chain, semiring, alpha, after)
         found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
-    return [table + log_weights(evidence, v, table.shape[1]) for v, table in enumerate(found)]
+    return [table + log_weights(evidence, v, table.shape[1]) for v, table in zip(asked, found, strict=True)]
 
 
-def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -> list[Tensor]:
+def _of_circuit(
+    circuit: Circuit, semiring: Semiring[Any], evidence: Evidence, asked: list[int]
+) -> list[Tensor]:
     """Return for each variable log of Bᵀ times the root's derivative at its inputs times its evidence weights: (batch, vocab)."""
     derivatives = passes.downward(circuit, semiring, passes.upward(circuit, semiring, evidence))
     terms: dict[int, list[Tensor]] = {}
@@ -359,7 +392,7 @@ def _of_circuit(circuit: Circuit, semiring: Semiring[Any], evidence: Evidence) -
     return [
         (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
         + log_weights(evidence, v, tables[0].shape[1])
-        for v, tables in ((v, terms[v]) for v in sorted(terms))
+        for v, tables in ((v, terms[v]) for v in asked)
     ]
 
 

@@ -24,7 +24,7 @@ from ...errors import CircuitError, EvidenceError
 from ...layers import Continuous, InputLayer, Operator, Product, Sum
 from ...layers.input import Constant
 from ..engine import messages, passes
-from ..engine.contract import apply, observe, outer
+from ..engine.contract import outer
 from ..semirings.base import MaxProduct, Semiring
 from .evidence import Evidence, EvidenceLike
 from .exact import Model, arithmetics
@@ -245,14 +245,15 @@ def _in_order(
     For a continuous variable, ``choose`` gives a unit and ``place`` a value under the unit.
     """
     layer, n = chain.inputs, len(variables)
-    betas = list(messages.backward(chain, semiring, evidence, n))[::-1]  # batch: the rows of evidence
+    betas = list(messages.backward(chain, semiring, evidence, n))[: max(n, 1)]  # batch: the rows of evidence
+    follows, step = list(messages.ahead(chain, semiring, betas))[::-1], messages.Step(chain, semiring)
     rows = rows.to(semiring.device(betas[0]))
     evidence, chosen = evidence.repeat(rows), list[Tensor]()
     score = fixed = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
     alpha = outer(semiring, chain.initial, evidence.batch)
     for t in variables:
-        beta = semiring.gather(betas[t + 1], rows, semiring.ndim(betas[t + 1]) - 1)
-        opened = messages.next_token_contraction(chain, semiring, alpha, beta, t == n - 1)
+        after = semiring.gather(follows[t], rows, semiring.ndim(follows[t]) - 1)
+        opened = messages.open_token(chain, semiring, alpha, after)
         logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
         weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
@@ -263,9 +264,7 @@ def _in_order(
         if isinstance(layer, Continuous):
             value = _placed(layer, value, evidence.tokens.get(t), place)
         chosen.append(value)
-        alpha = apply(
-            semiring, chain.right.T, observe(semiring, layer, apply(semiring, chain.left.T, alpha), value)
-        )
+        alpha = step(alpha, value)
     if not chosen:  # the empty sequence
         empty = semiring.log(messages.empty(chain, semiring, evidence.batch))
         choose(empty[:, None])
