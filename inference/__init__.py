@@ -3,12 +3,14 @@
 from .next_token.protocol import NextTokenQuery
 from .next_token.query import NextToken, gcd, lcd, pgcd
 from .queries.condition import condition
+from .queries.conditional import conditional, marginals
+from .queries.counting import count
 from .queries.determinism import is_deterministic
 from .queries.em import Fit, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import cross_entropy, entropy, expectation, kl_divergence
 from .queries.k_best import k_best
-from .queries.marginal import conditional, count, log_marginal, marginals, partition, support
+from .queries.marginal import log_marginal, partition, support
 from .queries.normalize import normalise
 from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample

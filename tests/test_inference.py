@@ -177,17 +177,30 @@ def test_count_of_paths_in_any_model(data):
             tt.count(model.build(), n=n)
 
 
-@pytest.mark.parametrize(("symbols", "n"), [(3, 30), (2, 51), (3, 32), (7, 18)])
+@pytest.mark.parametrize(("symbols", "n"), [(3, 30), (2, 51), (2, 53), (3, 32), (7, 18), (2, 60), (7, 200)])
 def test_large_counts_are_exact(symbols, n):
     fsa = tt.Automaton.from_edges([(0, list(range(symbols)), 0)], 0, [0], vocab_size=symbols)
     assert tt.count(fsa, n=n) == symbols**n
 
 
-def test_a_count_beyond_what_floats_hold_is_refused():
+def test_large_counts_of_paths_and_of_a_product_are_exact():
+    """Of texts in which no two ones follow each other (Fibonacci numbers), and with an even number of ones."""
+    apart = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 0)], 0, [0, 1], vocab_size=2)
+    fibonacci = [1, 2]
+    while len(fibonacci) <= 150:
+        fibonacci.append(sum(fibonacci[-2:]))
+    assert tt.count(apart, n=150) == tt.count(apart, n=150, paths=True) == fibonacci[150]
+    either = tt.Automaton.from_edges([(0, [0, 1], 0), (0, [0, 1], 1), (1, [0, 1], 1)], 0, [1], vocab_size=2)
+    assert tt.count(either, n=80) == 2**80
+    assert tt.count(either, n=80, paths=True) == 80 * 2**80
+    assert tt.count(apart * either, n=80, paths=True) == 80 * fibonacci[80]
+
+
+def test_a_count_beyond_the_range_of_floats_is_refused():
     fsa = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], vocab_size=2)
     with pytest.raises(CircuitError, match="log_marginal"):
-        tt.count(fsa, n=60)
-    assert_log_close(tt.partition(fsa, n=60), 60 * math.log(2))
+        tt.count(fsa, n=1100)
+    assert_log_close(tt.partition(fsa, n=1100), 1100 * math.log(2))
 
 
 @given(st.data())

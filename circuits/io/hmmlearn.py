@@ -16,6 +16,8 @@ def from_hmmlearn(model: Any, dtype: torch.dtype = torch.float64) -> HMM:
     Examples
     --------
     >>> import numpy as np
+    >>> import torch
+    >>> import tractile as tt
     >>> from hmmlearn.hmm import CategoricalHMM
     >>> from tractile.circuits import from_hmmlearn
     >>> model = CategoricalHMM(n_components=2)
@@ -43,7 +45,7 @@ def to_hmmlearn(hmm: HMM) -> Any:
     >>> import tractile as tt
     >>> from tractile.circuits import to_hmmlearn
     >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> round(to_hmmlearn(hmm).score(np.array([[1], [1]])), 4), round(tt.log_marginal(hmm, torch.tensor([[1, 1]])).item(), 4)
+    >>> round(to_hmmlearn(hmm).score(np.array([[1], [1]])), 4), round(tt.log_marginal(hmm, [1, 1]).item(), 4)
     (-1.0455, -1.0455)
     """
     from hmmlearn.hmm import CategoricalHMM

@@ -4,8 +4,8 @@
 
 u is (batch, *unit_dims). Each row is divided by its sum, and the logarithms of the sums are added up. Where all weights are
 probabilities (HMMs and their products), several steps are taken between divisions, as long as no entry comes near the end of
-the range. Other rows are divided at each step and keep to a bound: positive entries of at least ``low`` make those of the next u at
-least low · the smallest weights. A row that breaks it is NaN, as in :class:`~tractile.inference.semirings.scaled_real.Real`.
+the range. Other rows are divided at each step and keep to a bound: positive entries of at least ``low`` make those of the next
+u at least low · the smallest weights. A row that breaks it is NaN, as in :class:`~tractile.inference.semirings.scaled_real.Real`.
 
 Where nothing is observed all steps are alike: once u is, bit for bit, what it was before, the steps between are repeated.
 """
@@ -41,7 +41,7 @@ Steps = Sequence[tuple[int, Leaf]]
 def planned(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> Plan | None:
     """Return the plan for n ≥ 1 positions; None if the general filter is needed.
 
-    That is for semirings other than Real, continuous inputs, structure beside Monarch matrices, weights on values, and derivatives.
+    That is for semirings other than Real, continuous inputs, structure beside Monarch matrices, weights on values, derivatives.
     """
     if (
         type(semiring) is not Real

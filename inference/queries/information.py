@@ -28,10 +28,11 @@ from ...circuits.graph_transforms import free_weights
 from ...circuits.operations import multiply
 from ...errors import CircuitError, EvidenceError
 from ..semirings.base import Counting, Residue, Semiring
+from .conditional import marginals_of
 from .determinism import check_deterministic
 from .evidence import EvidenceLike
 from .exact import Model
-from .marginal import log_marginal, marginals_of, partition, prepare, root
+from .marginal import log_marginal, partition, prepare, root
 
 PRIMES = (614639, 670049, 703537, 765313, 934469, 946331, 1018777, 1026439)  # moduli for comparing counts
 

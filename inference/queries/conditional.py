@@ -1,0 +1,201 @@
+"""Queries whose answer is a table over values: a variable of the evidence is left open.
+
+conditional    log p(x_v | evidence)      of one variable, or of several jointly
+marginals      … of every variable        by one sweep in each direction
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from math import prod
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...argument_checks import whole
+from ...circuits.chain import Chain
+from ...circuits.circuit import Circuit
+from ...errors import CircuitError, EvidenceError
+from ...layers import InputLayer
+from ...layers.functorch_utils import any_if_concrete
+from ...layers.input import Constant
+from ...layers.log_product import finite
+from ..engine import messages, passes
+from ..engine.contract import apply
+from ..engine.folding import folded
+from ..engine.inputs import open_values
+from ..semirings.base import Semiring
+from .evidence import Evidence, EvidenceLike
+from .exact import Model, Rows, within_range
+from .marginal import log_weights, prepare, vocab_size
+
+BLOCK_ELEMENTS = 1 << 24
+"""Entries of the tables of log-weights computed at once."""
+
+
+def conditional(
+    model: Model, evidence: EvidenceLike = None, variable: int | tuple[int, ...] = 0, *, n: int | None = None
+) -> Float[Tensor, "batch *values"]:
+    """Return log p(x_v | evidence) in nats for one variable, (batch, V), or several jointly, (batch, V_1, V_2, …).
+
+    Evidence on the query variables is ignored. Raises :class:`EvidenceError` if the evidence has probability zero, or if a
+    query variable is unknown or continuous.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> tt.conditional(hmm, [1, 1, None], 2).exp()  # the third day, after two umbrellas
+    tensor([[0.3427, 0.6573]], dtype=torch.float64)
+    """
+    evidence, variables = prepare(model, evidence, n)
+    asked = (
+        tuple(variable) if isinstance(variable, Sequence) else (whole(variable, "conditional: variable", 0),)
+    )
+    missing = [v for v in asked if v not in variables]
+    if missing or not asked or len(set(asked)) != len(asked):
+        raise EvidenceError(f"conditional: query variables {asked} must be distinct and among {variables}")
+    if not all(vocab_size(model, v) for v in asked):
+        raise EvidenceError(
+            f"conditional: among {asked} is a continuous variable, which has no table; sample it, or give it values"
+        )
+
+    def compute(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+        known = evidence if rows is None else evidence.repeat(rows)
+        return [_joint(model, semiring, known, asked, len(variables))]
+
+    (table,) = within_range(model, compute)
+    total = table.flatten(1).logsumexp(1)
+    if any_if_concrete(total.isneginf()):
+        raise EvidenceError(
+            "conditional: the evidence has probability zero, so there is no conditional distribution"
+        )
+    return table - finite(total).view(-1, *[1] * (table.ndim - 1))
+
+
+def _joint(
+    model: Model, semiring: Semiring[Any], evidence: Evidence, asked: tuple[int, ...], n: int
+) -> Tensor:
+    """Return log p(x_asked, evidence): (batch, V_1, …)."""
+    order = sorted(asked)
+    sizes = [vocab_size(model, v) for v in order]
+    if isinstance(model, Circuit):
+        rows = evidence
+        for v, size in zip(order[:-1], sizes, strict=False):
+            rows = _opened(rows, v, size)[0]
+        parts = torch.arange(rows.batch, device=rows.device).split(max(1, BLOCK_ELEMENTS // sizes[-1]))
+        some = (passes.open_variable(model, semiring, rows.repeat(part), order[-1]) for part in parts)
+        tables = [semiring.log(x).T.expand(len(part), -1) for x, part in zip(some, parts, strict=True)]
+        table = torch.cat(tables)
+    else:
+        table = semiring.log(_open(model, semiring, evidence, order, n)).T
+    table = table.expand(evidence.batch * prod(sizes[:-1]), -1).reshape(evidence.batch, *sizes)
+    return table.permute(0, *(1 + order.index(v) for v in asked))
+
+
+def _open(chain: Chain, semiring: Semiring[Any], evidence: Evidence, order: list[int], n: int) -> Any:
+    """Return the root as a function of the variables ``order``, ascending: (V, batch · V · V …), the last variable first.
+
+    Between the first and the last of them, messages have a column for each of the values seen.
+    """
+    end = order[-1] + 1
+    *_, beta = messages.backward(chain, semiring, evidence.shift(end), n - end)
+    after = next(messages.ahead(chain, semiring, [beta])) if end == n else apply(semiring, chain.right, beta)
+    alpha = messages.last(messages.forward(chain, semiring, evidence, order[0]))
+    for t, following in pairwise(order):
+        evidence, rows = _opened(evidence, t, chain.vocab_size)
+        alpha, after = (semiring.gather(x, rows, semiring.ndim(x) - 1) for x in (alpha, after))
+        alpha = messages.last(messages.forward(chain, semiring, evidence.shift(t), following - t, alpha))
+    return messages.open_token(chain, semiring, alpha, after)
+
+
+def _opened(evidence: Evidence, variable: int, size: int) -> tuple[Evidence, Int[Tensor, " rows"]]:
+    """Return the evidence with a row for each row and value of the variable, and the number of the old row of each."""
+    rows = torch.arange(evidence.batch, device=evidence.device)
+    values = torch.arange(size, device=evidence.device).repeat(evidence.batch)
+    rows = rows.repeat_interleave(size)
+    return evidence.repeat(rows).observe(variable, values), rows
+
+
+def marginals(
+    model: Model, evidence: EvidenceLike = None, *, n: int | None = None
+) -> dict[int, Float[Tensor, "batch vocab"]]:
+    """Return log p(x_v | evidence) for every variable v, (batch, V_v) in nats.
+
+    A chain takes one sweep forward and one backward, a circuit one upward and one downward. Raises :class:`EvidenceError` if
+    the evidence has probability zero, :class:`CircuitError` for a continuous variable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> weather = torch.tensor([[0.7, 0.3], [0.3, 0.7]])  # rain, no rain
+    >>> umbrella = torch.tensor([[0.1, 0.9], [0.8, 0.2]])  # P(no umbrella), P(umbrella)
+    >>> hmm = tt.HMM(torch.tensor([0.5, 0.5]), weather, umbrella)
+    >>> tt.inference.marginals(hmm, [1, None, 0])[1].exp()  # the second day
+    tensor([[0.4715, 0.5285]], dtype=torch.float64)
+    """
+    known, variables = prepare(model, evidence, n)
+    return marginals_of(model, known, variables, variables)
+
+
+def marginals_of(
+    model: Model, known: Evidence, variables: list[int], asked: list[int]
+) -> dict[int, Float[Tensor, "batch vocab"]]:
+    """Return log p(x_v | evidence) for the variables ``asked``, ascending, as :func:`marginals` does for all."""
+    if not all(vocab_size(model, v) for v in asked):
+        raise CircuitError("marginals: the model has a continuous variable, which has no table of values")
+
+    def compute(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+        """Return log p(x_v, evidence) for each variable v."""
+        some = known if rows is None else known.repeat(rows)
+        if isinstance(model, Circuit):
+            return _of_circuit(model, semiring, some, asked)
+        return _of_chain(model, semiring, some, len(variables), asked)
+
+    found = within_range(model, compute) if asked else []
+    totals = [table.logsumexp(1, keepdim=True) for table in found]
+    if any(any_if_concrete(z == -torch.inf) for z in totals):
+        raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
+    return {v: table - finite(z) for v, table, z in zip(asked, found, totals, strict=True)}
+
+
+def _of_chain(
+    chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int, asked: list[int]
+) -> list[Tensor]:
+    """Return for each position log of Bᵀ(Lᵀ α ∘ R β) times its evidence weights, (batch, vocab), in blocks of positions."""
+    alphas = list(messages.forward(chain, semiring, evidence, asked[-1]))
+    betas = islice(messages.backward(chain, semiring, evidence, n), n - asked[0])
+    follows = dict(zip(reversed(range(n)), messages.ahead(chain, semiring, betas), strict=False))
+    found: list[Tensor] = []
+    width = max(1, BLOCK_ELEMENTS // max(1, chain.vocab_size * evidence.batch))
+    for block in (asked[i : i + width] for i in range(0, len(asked), width)):
+        alpha, after = (semiring.cat([x[t] for t in block]) for x in (alphas, follows))
+        opened = messages.open_token(chain, semiring, alpha, after)
+        found += semiring.log(opened).T.reshape(len(block), evidence.batch, chain.vocab_size).unbind(0)
+    return [table + log_weights(evidence, v, table.shape[1]) for v, table in zip(asked, found, strict=True)]
+
+
+def _of_circuit(
+    circuit: Circuit, semiring: Semiring[Any], evidence: Evidence, asked: list[int]
+) -> list[Tensor]:
+    """Return for each variable log of Bᵀ times the root's derivative at its inputs times its evidence weights: (batch, vocab)."""
+    derivatives = passes.downward(circuit, semiring, passes.upward(circuit, semiring, evidence))
+    terms: dict[int, list[Tensor]] = {}
+    known = folded(circuit)
+    for g, (layers, x) in enumerate(zip(known.layers, derivatives.groups, strict=True)):
+        if isinstance(layers[0], InputLayer) and not isinstance(layers[0], Constant):
+            tables = semiring.log(open_values(semiring, layers, x)).transpose(1, 2)
+            for variable, table in zip(known.variables[g], tables, strict=True):
+                terms.setdefault(variable, []).append(table.expand(evidence.batch, -1))
+    return [
+        (torch.stack(tables).logsumexp(0) if len(tables) > 1 else tables[0])
+        + log_weights(evidence, v, tables[0].shape[1])
+        for v, tables in ((v, terms[v]) for v in asked)
+    ]
