@@ -26,7 +26,8 @@ from ..circuits.automaton import Automaton
 from ..constraints.constraint import Constraint
 from ..constraints.vocabulary.reading import vocabulary_of
 from ..errors import CircuitError, EvidenceError, ShapeError, VocabularyMismatch
-from ..inference.queries.marginal import log_marginal, marginals
+from ..inference.queries.conditional import marginals
+from ..inference.queries.marginal import log_marginal
 from ..inference.queries.sample_mpe import mpe, sample
 from .letters import IMPOSSIBLE, RANGE, Letters, anything
 

@@ -73,7 +73,7 @@ class CircuitLM(ExactLM):
 
     Of an HMM these are its probabilities of the next token. Any other chain (a product of HMMs, a weighted one) weighs whole
     texts: with ``horizon`` n it is read as a distribution of texts of n tokens, prompts included; without, as the limit for
-    longer and longer texts. Raises :class:`CircuitError` if there is no such limit that 10,000 steps show, and for a continuous chain.
+    longer and longer texts. Raises :class:`CircuitError` if 10,000 steps show no such limit, and for a chain over numbers.
 
     Prompts are token ids (or the empty text): the model continues them. With ``eos_token_id`` a row that has emitted this
     token repeats it with certainty, whatever the chain's weights. ``vocabulary`` (anything with ``token_bytes``) is used

@@ -3,7 +3,7 @@
     forward    α_0 = initial,   α_t = Rᵀ (b(x_t) ∘ Lᵀ α_{t−1})
     backward   β_n = final,     β_{t−1} = L (b(x_t) ∘ R β_t)
 
-and for any t, root = α_tᵀ β_t. A path ends at its last unit, so the first backward step is taken from R β_n = ``chain.unit_final``,
+and for any t, root = α_tᵀ β_t. A path ends at its last unit: the first step backward is taken from R β_n = ``chain.unit_final``,
 summed by ordinary arithmetic in every semiring (the best path of an HMM does not choose a state after its last token).
 
 With x_t open, the root as a function of x_t is Bᵀ(Lᵀ α_{t−1} ∘ R β_t).
