@@ -110,10 +110,8 @@ class CircuitLM(ExactLM):
             raise CircuitError("CircuitLM: a chain over numbers has no next token; give one over tokens")
         self.horizon = None if horizon is None else whole(horizon, "CircuitLM: horizon", 1)
         self.vocabulary_fingerprint = chain.vocabulary_fingerprint
-        chain = chain.detached()
-        if self.horizon is None and not isinstance(chain, HMM):
-            chain = chain.map(lambda t: t.double())  # for the limit
-        self._arithmetics = arithmetics(chain)
+        wide = self.horizon is None and not isinstance(chain, HMM)  # for the limit
+        self._arithmetics = arithmetics(chain.map(lambda t: t.detach().double() if wide else t.detach()))
         self._take(0)
         if bool(self._first.isneginf()):
             raise CircuitError("CircuitLM: the chain gives no weight to any text")
