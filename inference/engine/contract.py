@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...layers.functorch_utils import any_if_concrete, is_abstract
+from ...layers.functorch_utils import is_abstract
 from ...layers.gaussian import Continuous
 from ...layers.incidence import Identity
 from ...layers.inner import regroup
@@ -171,17 +171,26 @@ def axis_steps(op: Operator) -> list[tuple[int, Leaf]] | None:
     return sorted(steps, key=lambda step: step[1].shape[0] / step[1].shape[1])
 
 
-def observe(semiring: Semiring[Any], layer: InputLayer, x: Any | None, tokens: Int[Tensor, " batch"]) -> Any:
+def observe(
+    semiring: Semiring[Any],
+    layer: InputLayer,
+    x: Any | None,
+    tokens: Int[Tensor, " batch"],
+    gaps: bool = False,
+) -> Any:
     """Compute x ∘ B[:, tokens], one run of unit axes after the other (B[:, v] is an outer product); B[:, tokens] if x is None."""
-    for value in columns(semiring, layer, tokens):
+    for value in columns(semiring, layer, tokens, gaps):
         x = value if x is None else semiring.mul(x, value)
     return x
 
 
-def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " batch"]) -> list[Any]:
+def columns(
+    semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " batch"], gaps: bool = False
+) -> list[Any]:
     """Return B[:, tokens] as one value for each run of unit axes, with the other axes of size one.
 
-    A row is marginalised if its token is −1, or its value nan; if there are such rows, there is one value.
+    With ``gaps`` a row whose token is −1 is marginalised, as is a row of a continuous layer whose value is nan; the result is
+    then one value.
     """
     if isinstance(layer, Continuous):
         missing = tokens.isnan()
@@ -189,8 +198,8 @@ def columns(semiring: Semiring[Any], layer: InputLayer, tokens: Int[Tensor, " ba
         some = is_abstract(missing) or bool(missing.any())
     else:
         missing, values, at, axes = tokens < 0, [], 0, len(layer.unit_dims)
-        some = any_if_concrete(missing)
-        for column in layer.columns(tokens.clamp(min=0) if some else tokens):
+        some = gaps
+        for column in layer.columns(tokens.clamp(min=0) if gaps else tokens):
             values.append(semiring.lift(_placed(column, at, axes), batched=True))
             at += column.ndim - 1
     if not some:

@@ -34,17 +34,20 @@ def input_values(
         some: list[Any] = [layers[i] for i in rows]
         over = [variables[i] for i in rows]
         tied = all(layer is some[0] for layer in some)
+        tokens = torch.stack([evidence.tokens[v] for v in over]) if kind == "tokens" else None
+        gaps = tokens is not None and any_if_concrete(tokens < 0)
         if kind == "none":
             token = torch.zeros(1, dtype=torch.long, device=evidence.device)
             parts.append(_repeated(semiring, observe(semiring, some[0], None, token), len(rows)))
-        elif not (tied or (some[0].stacks and not _has_gaps(evidence, over))):
+        elif not (tied or (some[0].stacks and not gaps)):
             each = [
                 input_values(semiring, [layer], [v], evidence) for layer, v in zip(some, over, strict=True)
             ]
             parts.append(join(semiring, each))
-        elif kind == "tokens":
-            tokens = torch.stack([evidence.tokens[v] for v in over])
-            parts.append((_tied_tokens if tied else _tokens)(semiring, some, tokens))
+        elif tokens is not None:
+            parts.append(
+                _tied_tokens(semiring, some, tokens, gaps) if tied else _tokens(semiring, some, tokens)
+            )
         elif kind == "weights":
             weights = torch.stack([evidence.weights[v] for v in over], 1)
             parts.append((_tied_weights if tied else _weights)(semiring, some, weights))
@@ -57,11 +60,6 @@ def input_values(
     x = join(semiring, same_batch(semiring, parts))
     position = torch.tensor([i for rows in kinds.values() for i in rows]).argsort()
     return semiring.gather(x, position.to(semiring.device(x)), 0)
-
-
-def _has_gaps(evidence: Evidence, variables: Sequence[int]) -> bool:
-    """Return whether one of the variables is observed in some rows only."""
-    return any(v in evidence.tokens and any_if_concrete(evidence.tokens[v] < 0) for v in variables)
 
 
 def open_values(semiring: SR, layers: Sequence[Any], x: Any) -> Any:
@@ -116,8 +114,8 @@ def _stacked(layers: Sequence[Any]) -> Tensor:
     return torch.stack([layer.weight for layer in layers])
 
 
-def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor) -> Any:
-    return _unfold(semiring, observe(semiring, layers[0], None, tokens.flatten()), len(tokens))
+def _tied_tokens(semiring: SR, layers: Sequence[InputLayer], tokens: Tensor, gaps: bool) -> Any:
+    return _unfold(semiring, observe(semiring, layers[0], None, tokens.flatten(), gaps), len(tokens))
 
 
 def _tokens(semiring: SR, layers: Sequence[Any], tokens: Tensor) -> Any:

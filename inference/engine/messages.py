@@ -68,9 +68,9 @@ class Emission:
 
     def _gathered(self, layer: InputLayer, tokens: Int[Tensor, " count"]) -> list[Any]:
         """Return B[:, tokens], gathered from a lifted B if there are at least as many tokens in all as columns of B."""
-        asked = len(self.evidence.tokens) * self.evidence.batch
-        if isinstance(layer, Continuous) or layer.vocab_size > asked or any_if_concrete(tokens < 0):
-            return columns(self.semiring, layer, tokens)
+        asked, gaps = len(self.evidence.tokens) * self.evidence.batch, any_if_concrete(tokens < 0)
+        if isinstance(layer, Continuous) or layer.vocab_size > asked or gaps:
+            return columns(self.semiring, layer, tokens, gaps)
         if not self._table:
             every = torch.arange(layer.vocab_size, device=tokens.device)
             self._table = columns(self.semiring, layer, every)

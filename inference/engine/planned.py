@@ -74,10 +74,11 @@ class Plan:
         self.log_scale = 0.0  # of what the ends are divided by
         if not self.probabilities:
             tops = [[float(v.max()) or 1.0 for v in end] for end in self.ends]
-            self.ends = tuple(
+            first, last = (
                 tuple(v / top for v, top in zip(*pair, strict=True))
                 for pair in zip(self.ends, tops, strict=True)
             )
+            self.ends = first, last
             self.log_scale = sum(log(top) for end in tops for top in end)
         self.initial, self.final = (
             reduce(torch.mul, _on_axes(v)).to(tokens.device, self.dtype) for v in self.ends
@@ -208,7 +209,8 @@ class Cycle:
     """Whether u, where all steps are alike, has come back to an earlier value (R. P. Brent's algorithm, 1980)."""
 
     def __init__(self, tokens: Tensor, lengths: Sequence[int]) -> None:
-        self.since, self._u = 0, None
+        self.since = 0
+        self._u: Tensor | None = None
         self._alike = len(lengths) == 1 and len(tokens) > 64 and bool((tokens < 0).all())
 
     def closes(self, u: Tensor, divisions: int) -> bool:
@@ -245,6 +247,7 @@ def _planned(steps: Steps, x: Tensor) -> tuple[list[Callable[[], Any]], Tensor]:
         before, after = prod(x.shape[:axis]), prod(x.shape[axis + 1 :])
         out = x.new_empty(*x.shape[:axis], leaf.shape[0], *x.shape[axis + 1 :])
         matrix = leaf.dense().to(x) if leaf.stacks else None
+        product: Callable[[], Any]
         if matrix is None:
             product = partial(_apply, leaf, x, axis, out)
         elif after == 1:
