@@ -54,6 +54,15 @@ class Canvas:
 
     ``log_probs`` are the log-probabilities given; ``known`` the fixed tokens, −1 where open, which have probability one;
     ``parts`` the positions of each part of the canvas and its letters.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import tractile as tt
+    >>> same = tt.Automaton.from_edges([(0, 0, 1), (1, 0, 2), (0, 1, 3), (3, 1, 2)], start=0, accept=[2], vocab_size=2)
+    >>> two = tt.canvas(torch.tensor([[0.9, 0.1], [0.5, 0.5]]).log(), same)  # 00 or 11
+    >>> two.mpe.tokens
+    tensor([[0, 0]])
     """
 
     def __init__(

@@ -145,8 +145,8 @@ def denoise(
     block
         Open positions in a block, filled from left to right; default: all in one.
     schedule, confidence
-        Which positions are filled in a step: :func:`linear`, :func:`timesteps` or :func:`threshold`, and by how sure the model is
-        under the constraint: :func:`top`, :func:`margin` or :func:`entropy`; or functions of your own.
+        Which positions are filled in a step (`linear`, `timesteps` or `threshold` of `tractile.decoding.diffusion`), and by how
+        sure the model is under the constraint (`top`, `margin` or `entropy`); or functions of your own.
     temperature
         Of the model's distributions. At zero the most probable text under the constraint is taken, step by step.
     particles

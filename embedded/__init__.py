@@ -11,11 +11,14 @@ from typing import Any
 
 from ..circuits.hmm import HMM
 
-__all__ = ["HMM_PATH", "LM_PATH", "load_hmm", "load_lm"]
+__all__ = ["HMM_PATH", "LM_PATH", "MASKED_LM_PATH", "load_hmm", "load_lm", "load_masked_lm"]
 
 LM_PATH = Path(__file__).resolve().parent / "lm"
+"""The folder of the language model."""
 HMM_PATH = Path(__file__).resolve().parent / "hmm"
+"""The folder of the HMM."""
 MASKED_LM_PATH = Path(__file__).resolve().parent / "masked_lm"
+"""The folder of the masked diffusion model."""
 
 
 def load_lm() -> tuple[Any, Any]:

@@ -54,9 +54,10 @@ def check_deterministic(model: Model) -> None:
 
 
 def is_deterministic(model: Model) -> bool:
-    """Return whether every sum adds at most one term for each x.
+    """Return whether every sum adds at most one term for each x (of any length, for a chain).
 
-    False also if that cannot be shown, see :func:`check_deterministic`.
+    Exact for chains and structured-decomposable circuits. In others False also where terms overlap in every variable taken
+    alone, which does not show that they overlap.
 
     Examples
     --------
