@@ -238,8 +238,14 @@ def canvas(
     vocab
         The :class:`~tractile.Vocabulary`, or a tokenizer.
 
-    Raises :class:`BudgetTooSmall` if a constraint has no text as short as its range; :class:`TooManyStates` if a lazy
-    constraint has too many states within it; :class:`VocabularyMismatch` for an automaton of another vocabulary.
+    Raises
+    ------
+    BudgetTooSmall
+        A constraint has no text as short as its range.
+    TooManyStates
+        A lazy constraint has too many states within it.
+    VocabularyMismatch
+        An automaton is of another vocabulary.
 
     Examples
     --------

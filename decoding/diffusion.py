@@ -98,6 +98,14 @@ class Denoised:
     ``log_weights``: properly weighted for the target, their difference if nothing was resampled; ``log_evidence``: the estimate
     of the log-probability that the model alone satisfies the constraint. At temperature zero nothing is drawn: the last three
     are nan.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from tractile.decoding import Denoised
+    >>> half = torch.tensor([0.5, 0.5]).log()
+    >>> Denoised(torch.tensor([[1], [2]]), ("a", "b"), half, half, torch.zeros(2), 0.0).ess
+    2.0
     """
 
     tokens: Int[Tensor, "particles positions"]
@@ -152,7 +160,12 @@ def denoise(
     particles
         Weighted canvases; they are resampled when their effective sample size falls below the share ``resample``.
 
-    Raises :class:`EvidenceError` if no text fills the canvas, and what :func:`.canvas` raises.
+    Raises
+    ------
+    EvidenceError
+        No text fills the canvas.
+    BudgetTooSmall, TooManyStates, VocabularyMismatch
+        As :func:`.canvas`.
 
     Examples
     --------

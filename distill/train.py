@@ -67,8 +67,8 @@ def train(
     no checkpoint; random by default. ``initial_name`` names the function's result, to tell runs apart. ``step_size``: the
     first η; below one, the first step keeps part of the initial HMM. ``token_dropout``: share of tokens that each step treats
     as unobserved. ``held_out``: share of sequences kept for testing; their nats per token are logged after each epoch.
-    ``messages``: dtype of forward and backward messages, bfloat16 to halve their memory. ``floor``: share of the uniform distribution mixed
-    into every row at the end, so that no token is impossible and half precision does not underflow.
+    ``messages``: dtype of forward and backward messages, bfloat16 to halve their memory. ``floor``: share of the uniform
+    distribution mixed into every row at the end, so that no token is impossible and half precision does not underflow.
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``. Until then a checkpoint is written every ``checkpoint_minutes`` and after each epoch; the same call

@@ -78,7 +78,7 @@ class InputLayer(ABC):
 
     @abstractmethod
     def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "*units batch"], ...]:
-        """Return blocks over consecutive unit axes whose outer product is B[:, tokens]: several in a product of layers, else one."""
+        """Return blocks over consecutive unit axes whose outer product is B[:, tokens]: several for a product of layers."""
 
     @abstractmethod
     def map(self, fn: TensorMap) -> InputLayer:

@@ -38,9 +38,8 @@ def NextToken(chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> Nex
     """Make the next-token query of a chain in a semiring: what may follow a prefix, and with which weight.
 
     Every special query is one: GCD of an automaton in the Boolean semiring, LCD without a horizon, P-GCD of HMM × automaton in
-    Real. Automata have cached masks (:class:`~.gcd.GCDQuery`), a product with automata in Real or Boolean visits live states
-    only (:class:`~.product_query.ProductQuery`), and everything else is computed densely (:class:`~.generic.DenseQuery`), as
-    are chains whose parameters require derivatives.
+    Real. Automata have cached masks, a product with automata in Real or Boolean visits live states only, and everything else is
+    computed densely, as are chains whose parameters require derivatives.
 
     Parameters
     ----------
