@@ -1,0 +1,289 @@
+"""Nodes: what people write, as data.
+
+A program is a node, and a node is a language of bytes:
+
+    Lex        the texts of a table (a byte automaton)
+    Seq, Alt   concatenation, union
+    Rule       the texts of the node that it is defined by; rules may call each other in circles
+    Repeat     so many texts of a node, with a separator between them
+    Count      the texts of a table that have so many characters
+    Bag        members, each at most once, in any order or in theirs: the members of an object
+    Within     the texts of a node that a table accepts as well
+    Tokens     the texts of a node that take so many tokens
+    Apart      the texts of a node in which the items that differ do
+
+Nodes are immutable and hash-consed: equal nodes are one object, so what an engine finds out about a node holds for all
+constraints that have it. They are made by the functions of this file, which also leave out what cannot be read. A question
+about a node is a function with a case for each kind: see ``engine/``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Iterator
+from enum import IntEnum
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
+
+from .tables import Table, of_text
+
+
+class Kind(IntEnum):
+    """What a node does."""
+
+    LEX, SEQ, ALT, RULE, REPEAT, COUNT, BAG, WITHIN, TOKENS, APART, ITEM = range(11)
+
+
+class Node:
+    """A language of bytes. Equality is identity.
+
+    Attributes
+    ----------
+    kind
+        What the node does with the rest.
+    parts
+        Its nodes: of a sequence or union all of them, of ``REPEAT`` the item and the separator, of ``BAG`` the value that
+        follows each name, by label.
+    tables
+        Its tables: of ``BAG`` the names of the first member and those of later ones, which begin with the separator.
+    low, high
+        The least and the most that it counts, ``high=None`` for no limit.
+    required
+        Of ``BAG``: the labels of members that must be there, as the bits of a number.
+    members
+        Of ``BAG``: how many labels are members, read at most once. Larger labels are read any number of times.
+    ordered
+        Of ``BAG``: whether the labels never fall from one member to the next.
+    number
+        Of each node its own; a node made later has a larger one.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "high",
+        "kind",
+        "low",
+        "members",
+        "number",
+        "ordered",
+        "parts",
+        "required",
+        "tables",
+    )
+    _numbers = itertools.count()
+
+    def __init__(
+        self,
+        kind: Kind,
+        parts: tuple[Node, ...] = (),
+        tables: tuple[Table, ...] = (),
+        low: int = 0,
+        high: int | None = None,
+        required: int = 0,
+        members: int = 0,
+        ordered: bool = False,
+    ) -> None:
+        self.kind, self.parts, self.tables, self.low, self.high = kind, parts, tables, low, high
+        self.required, self.members, self.ordered = required, members, ordered
+        self.number = next(self._numbers)
+
+    def __repr__(self) -> str:
+        return f"{self.kind.name.title()}({self.number})"
+
+
+_known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
+_rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
+
+
+def _node(kind: Kind, *given: Hashable) -> Node:
+    """Return the node of these attributes, the one that is known if an equal one is alive."""
+    found = _known.get((kind, *given))
+    if found is None:
+        found = _known[kind, *given] = Node(kind, *given)  # type: ignore[arg-type]
+    return found
+
+
+EMPTY = _node(Kind.SEQ)
+"""Only the empty text."""
+NOTHING = _node(Kind.ALT)
+"""No text."""
+
+
+def lex(table: Table | None) -> Node:
+    """Return the node of a table's texts; of None, the node without texts."""
+    return NOTHING if table is None else _node(Kind.LEX, (), (table,))
+
+
+def text(data: bytes) -> Node:
+    """Return the node of one text."""
+    return lex(of_text(data)) if data else EMPTY
+
+
+def seq(*parts: Node) -> Node:
+    """Return the concatenation of nodes."""
+    flat = [each for part in parts for each in (part.parts if part.kind is Kind.SEQ else (part,))]
+    if NOTHING in flat:
+        return NOTHING
+    return flat[0] if len(flat) == 1 else _node(Kind.SEQ, tuple(flat))
+
+
+def alt(*options: Node) -> Node:
+    """Return the union of nodes."""
+    flat = dict.fromkeys(
+        each for option in options for each in (option.parts if option.kind is Kind.ALT else (option,))
+    )
+    return next(iter(flat)) if len(flat) == 1 else _node(Kind.ALT, tuple(flat))
+
+
+def rule(key: Hashable = None) -> Node:
+    """Return the rule of this key, to be given its texts by :func:`define`; without a key a new one.
+
+    Give a key that says all of what the rule reads: a rule that is alive is shared by whoever asks for the same key.
+    """
+    if key is None:
+        return Node(Kind.RULE)
+    found = _rules.get(key)
+    if found is None:
+        found = _rules[key] = Node(Kind.RULE)
+    return found
+
+
+def define(found: Node, body: Node) -> Node:
+    """Let a rule read the texts of ``body``, and return the rule."""
+    found.parts = (body,)
+    return found
+
+
+def repeat(item: Node, low: int = 0, high: int | None = None, separator: Node = EMPTY) -> Node:
+    """Return the node of ``low`` to ``high`` texts of ``item``, with a text of ``separator`` between them."""
+    if item is NOTHING or high == 0 or separator is NOTHING:
+        options = [EMPTY] if low == 0 else []
+        return alt(*options, *([item] if high != 0 and low <= 1 else []))
+    if (low, high) == (1, 1):
+        return item
+    return _node(Kind.REPEAT, (item, separator), (), low, high)
+
+
+def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
+    """Return the node of a table's texts with ``low`` to ``high`` characters, which end where the table is ``between``."""
+    if found is None or (low == 0 and high is None):
+        return lex(found)
+    node = _node(Kind.COUNT, (), (found,), low, high)
+    return node if 0 in alive(node)[0] else NOTHING
+
+
+def bag(
+    first: Table,
+    later: Table,
+    values: Iterable[Node],
+    members: int,
+    required: Iterable[int] = (),
+    low: int = 0,
+    high: int | None = None,
+    ordered: bool = False,
+) -> Node:
+    """Return the node of ``low`` to ``high`` members: each a name, which ``first`` or ``later`` reads, and its value.
+
+    Parameters
+    ----------
+    first, later
+        The names of the first member, and of those after it, with all that stands before and after a name. The label of an
+        accepting state says which value follows; no state goes on after one that is accepted.
+    values
+        The value of each label. A label whose value has no texts is never read.
+    members
+        How many labels are members, read at most once each; the labels from ``members`` on may be read any number of times.
+    required
+        Labels of members that must be read.
+    ordered
+        Labels never fall from one member to the next.
+    """
+    parts = tuple(values)
+    needed = sum(1 << each for each in set(required))
+    lost = any(parts[each] is NOTHING for each in range(members) if needed >> each & 1)
+    found = _node(Kind.BAG, parts, (first, later), max(low, needed.bit_count()), high, needed, members, ordered)
+    most = members if len(parts) == members else None
+    if lost or (high is not None and found.low > high) or (most is not None and found.low > most):
+        return NOTHING
+    return found
+
+
+def within(part: Node, found: Table | None) -> Node:
+    """Return the node of the texts of ``part`` that a deterministic table accepts as well."""
+    return NOTHING if found is None or part is NOTHING else _node(Kind.WITHIN, (part,), (found,))
+
+
+def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
+    """Return the node of the texts of ``part`` that take ``low`` to ``high`` tokens."""
+    return part if part is NOTHING or (low == 0 and high is None) else _node(Kind.TOKENS, (part,), (), low, high)
+
+
+def apart(part: Node) -> Node:
+    """Return the node of the texts of ``part`` in which no two texts of its items (see :func:`item`) are equal."""
+    return NOTHING if part is NOTHING else _node(Kind.APART, (part,))
+
+
+def item(part: Node) -> Node:
+    """Return the texts of ``part``, as an item of the nearest :func:`apart` around it."""
+    return NOTHING if part is NOTHING else _node(Kind.ITEM, (part,))
+
+
+def reachable(*roots: Node) -> Iterator[Node]:
+    """Yield the nodes of a program, each once, the roots first."""
+    seen = dict.fromkeys(roots)
+    todo = list(seen)
+    while todo:
+        node = todo.pop()
+        yield node
+        for part in node.parts:
+            if part not in seen:
+                seen[part] = None
+                todo.append(part)
+
+
+def alive(node: Node) -> list[frozenset[int]]:
+    """Return for a ``COUNT`` node the states that can be completed after 0, 1, … characters, as far as it counts.
+
+    Without an upper bound it counts up to the lower one, after which all can.
+    """
+    found = _alive.get(node)
+    if found is None:
+        found = _alive[node] = _alive_after(node.tables[0], node.low, node.high)
+    return found
+
+
+_alive: WeakKeyDictionary[Node, list[frozenset[int]]] = WeakKeyDictionary()
+
+
+def _alive_after(found: Table, low: int, high: int | None) -> list[frozenset[int]]:
+    within: list[list[int]] = [[] for _ in found.rows]  # the states before each, by moves inside a character
+    ending: list[list[int]] = [[] for _ in found.rows]  # and by moves that end one
+    for source, rows in enumerate(found.rows):
+        for _, _, target in rows:
+            (ending if found.between[target] else within)[target].append(source)
+    accepting = frozenset(np.flatnonzero(found.label >= 0).tolist())
+
+    def before(later: frozenset[int], ends: bool) -> frozenset[int]:
+        states = {source for target in later for source in ending[target]} | (accepting if ends else set())
+        todo = list(states)
+        while todo:
+            for source in within[todo.pop()]:
+                if source not in states:
+                    states.add(source)
+                    todo.append(source)
+        return frozenset(states)
+
+    now = frozenset(range(found.num_states)) if high is None else before(frozenset(), True)
+    last = low if high is None else high
+    sets = [now]
+    for read in range(last - 1, -1, -1):
+        after = before(now, read >= low)
+        if after == now and read > low:  # as it stays until the lower bound
+            sets += [now] * (read - low + 1)
+            for below in range(low - 1, -1, -1):
+                now = before(now, below >= low)
+                sets.append(now)
+            break
+        sets.append(now := after)
+    return sets[::-1]

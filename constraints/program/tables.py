@@ -1,0 +1,137 @@
+"""Tables: byte automata as the leaves of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from weakref import WeakValueDictionary
+
+import numpy as np
+from jaxtyping import Bool, Int32
+from numpy import ndarray
+
+from ..automata.dfa import simplify
+from ..automata.nfa import Nfa, literal, network
+from ..automata.subsets import resolved
+
+_known: WeakValueDictionary[tuple[bytes, ...], Table] = WeakValueDictionary()
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A byte automaton: state 0 is its start, and from each state some text is accepted.
+
+    It is deterministic, unless determinization would take too much: then several moves of a state may read the same byte.
+    Equal tables are one object, so equality is identity. Made by :func:`table` or :func:`of_nfa`.
+
+    Attributes
+    ----------
+    edges
+        (edges, 4): source, lowest byte, highest byte, target; sorted by source and lowest byte.
+    label
+        (states,): what an accepted text is: −1 where none is accepted, otherwise a number ≥ 0, 0 if nothing is told apart.
+    between
+        (states,): whether a character has just ended; all False in a table whose characters are not counted.
+    """
+
+    edges: Int32[ndarray, "edges 4"]
+    label: Int32[ndarray, " states"]
+    between: Bool[ndarray, " states"]
+
+    @property
+    def num_states(self) -> int:
+        return len(self.label)
+
+    @cached_property
+    def rows(self) -> list[list[tuple[int, int, int]]]:
+        """For each state its moves (lowest byte, highest byte, target), in the order of their bytes."""
+        found: list[list[tuple[int, int, int]]] = [[] for _ in range(self.num_states)]
+        for source, low, high, target in self.edges.tolist():
+            found[source].append((low, high, target))
+        return found
+
+    @cached_property
+    def is_deterministic(self) -> bool:
+        """Whether no two moves of a state read the same byte."""
+        source, low, high, _ = self.edges.T
+        return bool(((source[1:] != source[:-1]) | (low[1:] > high[:-1])).all())
+
+    @cached_property
+    def labels_ahead(self) -> list[int]:
+        """For each state the set of labels that may still be read, as the bits of a number."""
+        ahead = [1 << found if found >= 0 else 0 for found in self.label.tolist()]
+        before: list[list[int]] = [[] for _ in ahead]
+        for source, _, _, target in self.edges.tolist():
+            before[target].append(source)
+        todo = list(range(len(ahead)))
+        while todo:
+            target = todo.pop()
+            for source in before[target]:
+                if ahead[source] | ahead[target] != ahead[source]:
+                    ahead[source] |= ahead[target]
+                    todo.append(source)
+        return ahead
+
+
+def table(
+    edges: Int32[ndarray, "edges 4"] | Iterable[tuple[int, int, int, int]],
+    label: Iterable[int],
+    between: Iterable[bool] | None = None,
+) -> Table:
+    """Return the table of these arrays, the one that is known if an equal one is alive."""
+    rows = np.array(edges, np.int32).reshape(-1, 4)
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    labels = np.array(label, np.int32)
+    marks = np.zeros(len(labels), bool) if between is None else np.array(between, bool)
+    key = rows.tobytes(), labels.tobytes(), marks.tobytes()
+    found = _known.get(key)
+    if found is None:
+        for each in (rows, labels, marks):
+            each.setflags(write=False)
+        found = _known[key] = Table(rows, labels, marks)
+    return found
+
+
+def of_nfa(nfa: Nfa) -> Table | None:
+    """Return the table of a byte automaton, minimal if it could be determinized; None if it accepts nothing."""
+    plain = simplify(nfa.plain)
+    if not plain.is_deterministic:
+        plain = resolved(plain)
+    if not plain.num_states:
+        return None
+    if len(plain.start) > 1:  # one start
+        plain = network(2, [(0, plain, 1)], 0, 1).plain
+    # states in the order of a breadth-first search, so that equal languages give equal tables
+    edges = plain.edges[np.lexsort((plain.edges[:, 1], plain.edges[:, 0]))]
+    begin = np.searchsorted(edges[:, 0], np.arange(plain.num_states + 1)).tolist()
+    targets = edges[:, 3].tolist()
+    order = [int(plain.start[0])]
+    number = {order[0]: 0}
+    for state in order:
+        for target in targets[begin[state] : begin[state + 1]]:
+            if target not in number:
+                number[target] = len(order)
+                order.append(target)
+    place = np.zeros(plain.num_states, np.int64)
+    place[order] = np.arange(len(order))
+    label = np.full(len(order), -1)
+    label[place[plain.accept]] = 0
+    return table(np.column_stack([place[edges[:, 0]], edges[:, 1:3], place[edges[:, 3]]]), label)
+
+
+def of_text(text: bytes) -> Table:
+    """Return the table of exactly one text."""
+    nfa = literal(text)
+    return table(nfa.edges, [*[-1] * len(text), 0])
+
+
+def to_nfa(found: Table) -> Nfa:
+    """Return a table as an automaton of ``automata``, its labels forgotten."""
+    return Nfa(
+        found.num_states,
+        found.edges.astype(np.int64),
+        np.empty((0, 2), np.int64),
+        np.zeros(1, np.int64),
+        np.flatnonzero(found.label >= 0),
+    )
