@@ -5,11 +5,11 @@ A program is a node, and a node is a language of bytes:
     Lex        the texts of a table (a byte automaton)
     Seq, Alt   concatenation, union
     Rule       the texts of the node that it is defined by; rules may call each other in circles
-    Repeat     so many texts of a node, with a separator between them
-    Count      the texts of a table that have so many characters
+    Repeat     texts of a node, counted, with a separator between them
+    Count      the texts of a table with a number of characters within bounds
     Bag        members, each at most once, in any order or in theirs: the members of an object
     Within     the texts of a node that a table accepts as well
-    Tokens     the texts of a node that take so many tokens
+    Tokens     the texts of a node with a number of tokens within bounds
     Apart      the texts of a node in which the items that differ do
 
 Nodes are immutable and hash-consed: equal nodes are one object, so what an engine finds out about a node holds for all
@@ -19,78 +19,14 @@ about a node is a function with a case for each kind: see ``engine/``.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Iterable, Iterator
-from enum import IntEnum
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 import numpy as np
 
-from .tables import Table, of_text
-
-
-class Kind(IntEnum):
-    """What a node does."""
-
-    LEX, SEQ, ALT, RULE, REPEAT, COUNT, BAG, WITHIN, TOKENS, APART, ITEM = range(11)
-
-
-class Node:
-    """A language of bytes. Equality is identity.
-
-    Attributes
-    ----------
-    kind
-        What the node does with the rest.
-    parts
-        Its nodes: of a sequence or union all of them, of ``REPEAT`` the item and the separator, of ``BAG`` the value that
-        follows each name, by label.
-    tables
-        Its tables: of ``BAG`` the names of the first member and those of later ones, which begin with the separator.
-    low, high
-        The least and the most that it counts, ``high=None`` for no limit.
-    required
-        Of ``BAG``: the labels of members that must be there, as the bits of a number.
-    members
-        Of ``BAG``: how many labels are members, read at most once. Larger labels are read any number of times.
-    ordered
-        Of ``BAG``: whether the labels never fall from one member to the next.
-    number
-        Of each node its own; a node made later has a larger one.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "high",
-        "kind",
-        "low",
-        "members",
-        "number",
-        "ordered",
-        "parts",
-        "required",
-        "tables",
-    )
-    _numbers = itertools.count()
-
-    def __init__(
-        self,
-        kind: Kind,
-        parts: tuple[Node, ...] = (),
-        tables: tuple[Table, ...] = (),
-        low: int = 0,
-        high: int | None = None,
-        required: int = 0,
-        members: int = 0,
-        ordered: bool = False,
-    ) -> None:
-        self.kind, self.parts, self.tables, self.low, self.high = kind, parts, tables, low, high
-        self.required, self.members, self.ordered = required, members, ordered
-        self.number = next(self._numbers)
-
-    def __repr__(self) -> str:
-        return f"{self.kind.name.title()}({self.number})"
-
+from .counting import alive, allowed, may_end
+from .node import Kind, Node
+from .tables import Table, of_text, with_fresh_start
 
 _known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
@@ -157,6 +93,8 @@ def define(found: Node, body: Node) -> Node:
 
 def repeat(item: Node, low: int = 0, high: int | None = None, separator: Node = EMPTY) -> Node:
     """Return the node of ``low`` to ``high`` texts of ``item``, with a text of ``separator`` between them."""
+    if high is not None and low > high:
+        return NOTHING
     if item is NOTHING or high == 0 or separator is NOTHING:
         options = [EMPTY] if low == 0 else []
         return alt(*options, *([item] if high != 0 and low <= 1 else []))
@@ -169,6 +107,8 @@ def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
     """Return the node of a table's texts with ``low`` to ``high`` characters, which end where the table is ``between``."""
     if found is None or (low == 0 and high is None):
         return lex(found)
+    if high is not None and low > high:
+        return NOTHING
     node = _node(Kind.COUNT, (), (found,), low, high)
     return node if 0 in alive(node)[0] else NOTHING
 
@@ -189,7 +129,7 @@ def bag(
     ----------
     first, later
         The names of the first member, and of those after it, with all that stands before and after a name. The label of an
-        accepting state says which value follows; no state goes on after one that is accepted.
+        accepting state says which value follows; no state goes on after one that is accepted (else ``ValueError``).
     values
         The value of each label. A label whose value has no texts is never read.
     members
@@ -200,22 +140,31 @@ def bag(
         Labels never fall from one member to the next.
     """
     parts = tuple(values)
+    if any(found.rows[state] for found in (first, later) for state in np.flatnonzero(found.label >= 0).tolist()):
+        raise ValueError("bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own")
+    if first.label[0] >= 0 or later.label[0] >= 0:
+        raise ValueError("bag: a name is empty; let each begin with a byte of its own")
     needed = sum(1 << each for each in set(required))
-    lost = any(parts[each] is NOTHING for each in range(members) if needed >> each & 1)
-    found = _node(Kind.BAG, parts, (first, later), max(low, needed.bit_count()), high, needed, members, ordered)
-    most = members if len(parts) == members else None
-    if lost or (high is not None and found.low > high) or (most is not None and found.low > most):
-        return NOTHING
-    return found
+    if needed >> members:
+        raise ValueError(f"bag: a required label is not below {members}, the number of members")
+    names = with_fresh_start(first), with_fresh_start(later)
+    found = _node(Kind.BAG, parts, names, max(low, needed.bit_count()), high, needed, members, ordered)
+    if allowed(found, 0, 0):
+        return found
+    return EMPTY if may_end(found, 0, 0) else NOTHING
 
 
 def within(part: Node, found: Table | None) -> Node:
     """Return the node of the texts of ``part`` that a deterministic table accepts as well."""
+    if found is not None and not found.is_deterministic:
+        raise ValueError("within: the table is not deterministic, so its state after a text is not one")
     return NOTHING if found is None or part is NOTHING else _node(Kind.WITHIN, (part,), (found,))
 
 
 def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
     """Return the node of the texts of ``part`` that take ``low`` to ``high`` tokens."""
+    if high is not None and low > high:
+        return NOTHING
     return part if part is NOTHING or (low == 0 and high is None) else _node(Kind.TOKENS, (part,), (), low, high)
 
 
@@ -240,50 +189,3 @@ def reachable(*roots: Node) -> Iterator[Node]:
             if part not in seen:
                 seen[part] = None
                 todo.append(part)
-
-
-def alive(node: Node) -> list[frozenset[int]]:
-    """Return for a ``COUNT`` node the states that can be completed after 0, 1, … characters, as far as it counts.
-
-    Without an upper bound it counts up to the lower one, after which all can.
-    """
-    found = _alive.get(node)
-    if found is None:
-        found = _alive[node] = _alive_after(node.tables[0], node.low, node.high)
-    return found
-
-
-_alive: WeakKeyDictionary[Node, list[frozenset[int]]] = WeakKeyDictionary()
-
-
-def _alive_after(found: Table, low: int, high: int | None) -> list[frozenset[int]]:
-    within: list[list[int]] = [[] for _ in found.rows]  # the states before each, by moves inside a character
-    ending: list[list[int]] = [[] for _ in found.rows]  # and by moves that end one
-    for source, rows in enumerate(found.rows):
-        for _, _, target in rows:
-            (ending if found.between[target] else within)[target].append(source)
-    accepting = frozenset(np.flatnonzero(found.label >= 0).tolist())
-
-    def before(later: frozenset[int], ends: bool) -> frozenset[int]:
-        states = {source for target in later for source in ending[target]} | (accepting if ends else set())
-        todo = list(states)
-        while todo:
-            for source in within[todo.pop()]:
-                if source not in states:
-                    states.add(source)
-                    todo.append(source)
-        return frozenset(states)
-
-    now = frozenset(range(found.num_states)) if high is None else before(frozenset(), True)
-    last = low if high is None else high
-    sets = [now]
-    for read in range(last - 1, -1, -1):
-        after = before(now, read >= low)
-        if after == now and read > low:  # as it stays until the lower bound
-            sets += [now] * (read - low + 1)
-            for below in range(low - 1, -1, -1):
-                now = before(now, below >= low)
-                sets.append(now)
-            break
-        sets.append(now := after)
-    return sets[::-1]

@@ -126,6 +126,15 @@ def of_text(text: bytes) -> Table:
     return table(nfa.edges, [*[-1] * len(text), 0])
 
 
+def with_fresh_start(found: Table) -> Table:
+    """Return a table of the same texts whose start has no moves into it: in state 0 nothing has been read."""
+    if 0 not in found.edges[:, 3]:
+        return found
+    again = found.edges[found.edges[:, 0] == 0]
+    edges = np.concatenate([found.edges + [1, 0, 0, 1], again + [0, 0, 0, 1]])
+    return table(edges, [found.label[0], *found.label], [found.between[0], *found.between])
+
+
 def to_nfa(found: Table) -> Nfa:
     """Return a table as an automaton of ``automata``, its labels forgotten."""
     return Nfa(

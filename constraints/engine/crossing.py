@@ -1,0 +1,170 @@
+"""The cheapest text from a configuration to acceptance: one search.
+
+A weighted automaton says what each byte costs. Reading a node from one of its states to another is a *derivation*: of the
+bytes that a frame reads itself and of the nodes that it calls. The least costs of derivations are found in ascending order,
+by Knuth's generalisation of Dijkstra's algorithm (1977, "A generalization of Dijkstra's algorithm"):
+
+    item      (activation, register, state): a frame that was entered in a state of the automaton, and where it is now
+    exit      the state in which an activation ends; it moves each caller on, at its cost plus the caller's
+    weight    (cost, bytes, text): the cheapest text, of those the shortest, of those the first in the order of bytes
+
+An activation is (node, register, state) at entry, and is searched once, whoever calls it. Observers are part of the state:
+what they keep is moved by each byte like the automaton.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from ..program.node import Node
+from ..vocabulary.trie import Trie
+from . import kinds, observers
+from .observers import Environment
+from .stack import Stack
+
+
+class State(NamedTuple):
+    """A state of a weighted automaton, with what observers keep."""
+
+    place: int
+    environment: Environment
+
+
+class Weight(NamedTuple):
+    """A cost, and the text that has it."""
+
+    cost: int
+    length: int
+    text: bytes
+
+    def then(self, other: Weight) -> Weight:
+        """Return the weight of this text followed by another."""
+        return Weight(self.cost + other.cost, self.length + other.length, self.text + other.text)
+
+
+NO_TEXT = Weight(0, 0, b"")
+
+
+class Weighted(Protocol):
+    """A weighted automaton over bytes; a text starts and ends in place 0."""
+
+    def read(self, state: State, low: int, high: int) -> Iterator[tuple[int, int, State]]:
+        """Yield (cost, byte, state after) for the bytes of a range; of equal moves, one is enough."""
+
+
+class PerByte:
+    """Each byte costs 1."""
+
+    def read(self, state: State, low: int, high: int) -> Iterator[tuple[int, int, State]]:
+        """Yield the moves of a range of bytes; those that lead nowhere else than a smaller byte are left out."""
+        seen = set[Environment]()
+        for byte in range(low, high + 1 if state.environment else low + 1):
+            after = observers.read(state.environment, byte)
+            if after is not None and after not in seen:
+                seen.add(after)
+                yield 1, byte, State(0, after)
+
+
+class PerToken:
+    """Each token costs 1: places are nodes of the vocabulary's trie, and where a token ends, a new one may begin."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.trie = trie
+
+    def read(self, state: State, low: int, high: int) -> Iterator[tuple[int, int, State]]:
+        """Yield the moves of a range of bytes: on in the token, and to the end of a token."""
+        for byte, child in self.trie.children(state.place).items():
+            if low <= byte <= high:
+                after = observers.read(state.environment, byte)
+                if after is not None:
+                    yield 0, byte, State(child, after)
+                    if self.trie.views.own[child]:
+                        yield 1, byte, State(0, observers.token_end(after))
+
+
+class GivenUp(Exception):
+    """A search took more items than its limit."""
+
+
+@dataclass(eq=False)
+class Activation:
+    """A frame that was entered in a state of the automaton: its exits, and who waits for them."""
+
+    node: Node | None  # None: a stack is read to its bottom
+    exits: dict[State, Weight] = field(default_factory=dict)
+    callers: list[tuple[Activation, Hashable, Weight]] = field(default_factory=list)  # register after it
+    settled: set[tuple[Hashable, State]] = field(default_factory=set)
+
+
+class Search:
+    """A search for the cheapest text from one configuration; it takes at most ``limit`` items."""
+
+    def __init__(self, automaton: Weighted, limit: int) -> None:
+        self.automaton, self.limit = automaton, limit
+        self._queue: list[tuple[Weight, int, Activation, Hashable, State]] = []
+        self._number = itertools.count()
+        self._activations: dict[tuple[Node, Hashable, State], Activation] = {}
+
+    def cheapest(self, configuration: frozenset[tuple[Stack | None, Environment]]) -> Weight | None:
+        """Return the weight of the cheapest text to acceptance, None if there is none. Raises ``GivenUp``."""
+        root, left = Activation(None), self.limit
+        for stack, environment in configuration:
+            self._push(NO_TEXT, root, stack, State(0, environment))
+        while self._queue:
+            weight, _, activation, register, state = heapq.heappop(self._queue)
+            if (register, state) in activation.settled:
+                continue
+            if left == 0:
+                raise GivenUp
+            left -= 1
+            activation.settled.add((register, state))
+            if activation is not root:
+                self._settle(weight, activation, register, state)
+            elif isinstance(register, Stack):
+                self._call(weight, root, register.below, register.node, register.register, state)
+            elif state.place == 0:
+                return weight
+        return None
+
+    def _push(self, weight: Weight, activation: Activation, register: Hashable, state: State) -> None:
+        heapq.heappush(self._queue, (weight, next(self._number), activation, register, state))
+
+    def _settle(self, weight: Weight, activation: Activation, register: Hashable, state: State) -> None:
+        """Follow an item whose least weight is known; register None: nothing is left but the end."""
+        node = activation.node
+        assert node is not None
+        if register is None or kinds.ends(node, register):
+            outside = observers.leave(node, state.environment)
+            if outside is not None:
+                self._exit(weight, activation, State(state.place, outside))
+        if register is None:
+            return
+        for low, high, after in kinds.reads(node, register):
+            for cost, byte, target in self.automaton.read(state, low, high):
+                self._push(weight.then(Weight(cost, 1, bytes([byte]))), activation, after, target)
+        inside = State(state.place, observers.enter(node, state.environment))
+        for called, next_register in kinds.calls(node, register):
+            self._call(weight, activation, next_register, called, kinds.begin(called), inside)
+
+    def _call(
+        self, weight: Weight, caller: Activation, after: Hashable, node: Node, register: Hashable, state: State
+    ) -> None:
+        """Let an item wait for the exits of a frame, and go on from those that are known."""
+        key = node, register, state
+        called = self._activations.get(key)
+        if called is None:
+            called = self._activations[key] = Activation(node)
+            self._push(NO_TEXT, called, register, state)
+        called.callers.append((caller, after, weight))
+        for target, found in called.exits.items():
+            self._push(weight.then(found), caller, after, target)
+
+    def _exit(self, weight: Weight, activation: Activation, state: State) -> None:
+        if state not in activation.exits:
+            activation.exits[state] = weight
+            for caller, after, before in activation.callers:
+                self._push(before.then(weight), caller, after, state)

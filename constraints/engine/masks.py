@@ -1,0 +1,180 @@
+"""Which tokens may follow: a program read through a vocabulary.
+
+    mask(state)        = { t : some tokens after t reach acceptance }
+    mask(state, left)  = { t : at most ``left`` tokens after t reach acceptance }
+
+The end token reads nothing: it may follow a text that is accepted, and counts as a token. The distances are exact; if a
+search for one passes its limit, its state counts as one without completion: the mask is narrower, whatever was asked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+import numpy as np
+from jaxtyping import Int, Int32
+from numpy import ndarray
+
+from ..program.node import Kind, Node
+from ..program.nodes import reachable
+from ..vocabulary.vocabulary import Vocabulary
+from .crossing import GivenUp, PerToken, Search, Weight
+from .steps import NO_STATE, SEARCH_ITEMS, Steps
+
+Words = Int32[ndarray, " words"]
+
+SINK = -2
+"""The state after the end token, which may be read again."""
+NEVER = 1 << 62
+"""The distance of a state that has no completion."""
+MOST_STATES = 200_000
+"""States from which on a new automaton takes over."""
+
+
+@final
+class ProgramTokens:
+    """The automaton over tokens of a program, its states made when they are met; see ``TokenStates`` of the masks.
+
+    States are those of :class:`~.steps.Steps` at the end of a token, :data:`~.steps.NO_STATE` and :data:`SINK`.
+    ``require_eos``: whether a text is finished only by the end token.
+    """
+
+    def __init__(self, node: Node, vocab: Vocabulary, require_eos: bool = True) -> None:
+        self.node, self.vocab, self.require_eos = node, vocab, require_eos
+        self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
+        self.vocab_size = len(vocab)
+        self.steps = Steps(node)
+        self._spells = not self.steps.has_budgets and _are_tokens(self.steps.program, vocab)
+        self._completions: dict[int, Weight | None] = {}
+        self._edges: dict[int, dict[int, list[int]]] = {}
+        self.start_state = self.steps.start if self.is_live(self.steps.start) else NO_STATE
+
+    @property
+    def full(self) -> bool:
+        """Whether so many states have been met that a new automaton should take over."""
+        return len(self.steps.configurations) > MOST_STATES
+
+    def renewed(self) -> ProgramTokens:
+        """Return an automaton that has met no states yet."""
+        return ProgramTokens(self.node, self.vocab, self.require_eos)
+
+    # ------------------------------------------------------------ steps
+
+    def step(self, state: int, token: int) -> int:
+        """Return the state after a token, -1 if the token may not follow."""
+        if token == self.eos_token_id:
+            return SINK if state == SINK or self.steps.accepting(state) else NO_STATE
+        word = self.vocab.token_bytes[token]
+        if state < 0 or not word:
+            return NO_STATE
+        target = self.steps.token_end(self.steps.run(state, word))
+        return target if self.is_live(target) else NO_STATE
+
+    def accepting(self, state: int) -> bool:
+        """Return whether the text may end in this state as it is, without another end token."""
+        return state == SINK or (not self.require_eos and self.steps.accepting(state))
+
+    # ------------------------------------------------------------ distances
+
+    def completion(self, state: int) -> Weight | None:
+        """Return the tokens and the text that are fewest from a state to acceptance, the end token left out.
+
+        None if there are none, or if the search passed its limit.
+        """
+        if state not in self._completions:
+            search = Search(PerToken(self.vocab.trie), SEARCH_ITEMS)
+            try:
+                self._completions[state] = search.cheapest(self.steps.configurations[state])
+            except GivenUp:
+                self.steps.given_up += 1
+                self._completions[state] = None
+        return self._completions[state]
+
+    def is_live(self, state: int) -> bool:
+        """Return whether some tokens lead from a state to acceptance."""
+        return state != NO_STATE and (self._spells or self.completion(state) is not None)
+
+    def fewest(self, state: int) -> int:
+        """Return the fewest tokens from a state to acceptance, :data:`NEVER` if there are none."""
+        if state < 0:
+            return 0 if state == SINK else NEVER
+        found = self.completion(state)
+        return NEVER if found is None else found.cost + self.require_eos
+
+    def bound(self, state: int) -> int:
+        """Return :meth:`fewest`."""
+        return self.fewest(state)
+
+    def within(self, state: int, left: int) -> bool:
+        """Return whether a state is at most ``left`` tokens from acceptance."""
+        return self.fewest(state) <= left
+
+    def ample(self, state: int) -> int:
+        """Return the least budget that reaches acceptance after each token that may follow a state."""
+        return max((self.fewest(target) for target in self.edges(state)), default=0)
+
+    def enough(self, state: int) -> int:
+        """Return a bound as :meth:`ample` that costs no search: none."""
+        return NEVER
+
+    # ------------------------------------------------------------ masks
+
+    def edges(self, state: int) -> dict[int, list[int]]:
+        """Return the states that tokens lead to, each with those tokens; not the end token."""
+        if state < 0:
+            return {}
+        if state not in self._edges:
+            self._edges[state] = self._walk(state)
+        return self._edges[state]
+
+    def _walk(self, state: int) -> dict[int, list[int]]:
+        """Read the trie from a state."""
+        trie, steps = self.vocab.trie, self.steps
+        found: dict[int, list[int]] = {}
+        todo = [(0, state)]
+        while todo:
+            node, before = todo.pop()
+            for byte, child in trie.children(node).items():
+                after = steps.step(before, byte)
+                if after == NO_STATE:
+                    continue
+                todo.append((child, after))
+                low, own = trie.views.low[child], trie.views.own[child]
+                target = steps.token_end(after)
+                if own and self.is_live(target):
+                    found.setdefault(target, []).extend(trie.order[low : low + own].tolist())
+        return found
+
+    def words_from(self, state: int) -> Words:
+        """Return as a bit mask the tokens that may follow a state, whatever the budget."""
+        return self.words_within(state, NEVER)
+
+    def words_within(self, state: int, left: int) -> Words:
+        """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
+        tokens = [
+            token
+            for target, some in self.edges(state).items()
+            if left == NEVER or self.fewest(target) <= left
+            for token in some
+        ]
+        if state == SINK or self.steps.accepting(state):
+            tokens.append(self.eos_token_id)
+        return _packed(tokens, self.vocab_size)
+
+
+def _packed(tokens: Iterable[int], size: int) -> Words:
+    """Return a set of tokens as words of 32 bits."""
+    bits = np.zeros(-(-size // 32) * 32, bool)
+    bits[list(tokens)] = True
+    return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+def _are_tokens(program: Node, vocab: Vocabulary) -> bool:
+    """Return whether each byte that a program reads is a token by itself."""
+    used: Int[ndarray, " bytes"] = np.zeros(257, int)
+    for node in reachable(program):
+        for table in node.tables if node.kind is not Kind.WITHIN else ():
+            np.add.at(used, table.edges[:, 1], 1)
+            np.subtract.at(used, table.edges[:, 2] + 1, 1)
+    return not ((np.cumsum(used)[:256] > 0) & ~vocab.trie.single).any()

@@ -1,0 +1,98 @@
+"""What observers keep of the bytes that are read inside them.
+
+    kind     value                                                            may be left
+    WITHIN   state of the table                                               if it accepts
+    TOKENS   (tokens that wrote a byte of the part, whether this one has)     between its bounds
+    APART    texts of the items read                                          always
+    ITEM     bytes read                                                       if its ``APART`` has no such text
+
+An *environment* is a tuple of pairs (node, value), one for each observer that is open, the outermost first. A token in
+progress counts for a part when it has written a byte of it, before the part began or ends somewhere in the token as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from ..program.node import Kind, Node
+from .kinds import OBSERVERS
+
+Environment = tuple[tuple[Node, Hashable], ...]
+
+
+def enter(node: Node, environment: Environment) -> Environment:
+    """Return the environment inside a node."""
+    if node.kind not in OBSERVERS:
+        return environment
+    value: Hashable = 0
+    match node.kind:
+        case Kind.TOKENS:
+            value = (0, False)
+        case Kind.APART:
+            value = frozenset()
+        case Kind.ITEM:
+            value = b""
+    return (*environment, (node, value))
+
+
+def leave(node: Node, environment: Environment) -> Environment | None:
+    """Return the environment after a node that ends, None if it may not end."""
+    if node.kind not in OBSERVERS:
+        return environment
+    value: Any = environment[-1][1]
+    outer = environment[:-1]
+    match node.kind:
+        case Kind.WITHIN:
+            return outer if node.tables[0].label[value] >= 0 else None
+        case Kind.TOKENS:
+            return outer if _counted(node, *value) >= node.low else None
+        case Kind.ITEM:
+            return _with_item(outer, value)
+    return outer
+
+
+def read(environment: Environment, byte: int) -> Environment | None:
+    """Return the environment after a byte, None if an observer does not take it."""
+    after = list[tuple[Node, Hashable]]()
+    for node, value in environment:
+        found = _read(node, value, byte)
+        if found is None:
+            return None
+        after.append((node, found))
+    return tuple(after)
+
+
+def _read(node: Node, value: Any, byte: int) -> Hashable | None:
+    match node.kind:
+        case Kind.WITHIN:
+            rows = node.tables[0].rows[value]
+            return next((target for low, high, target in rows if low <= byte <= high), None)
+        case Kind.TOKENS:
+            return (value[0], True) if value[1] or value[0] != node.high else None
+        case Kind.ITEM:
+            return bytes((*value, byte))
+    return value  # type: ignore[no-any-return]
+
+
+def token_end(environment: Environment) -> Environment:
+    """Return the environment after the end of a token."""
+    return tuple(
+        (node, (_counted(node, *value), False) if node.kind is Kind.TOKENS else value)  # type: ignore[misc]
+        for node, value in environment
+    )
+
+
+def _counted(node: Node, tokens: int, has_written: bool) -> int:
+    found = tokens + has_written
+    return found if node.high is not None else min(found, node.low)
+
+
+def _with_item(environment: Environment, text: bytes) -> Environment | None:
+    for place in range(len(environment) - 1, -1, -1):
+        node, texts = environment[place]
+        if node.kind is Kind.APART:
+            if text in texts:  # type: ignore[operator]
+                return None
+            return (*environment[:place], (node, texts | {text}), *environment[place + 1 :])  # type: ignore[operator]
+    return environment

@@ -1,0 +1,161 @@
+"""Configurations of a program, byte by byte.
+
+    configuration = { (stack of frames, environment of observers) }
+
+one pair for each way in which the text so far can be read. It is kept after the *closure*: nodes have been called and frames
+have ended until each top frame can read a byte, or nothing is left: then the text may end. Pairs that cannot be completed are
+left out, so a byte may come exactly if a pair is left after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .. import limits
+from ..program.left_recursion import check_left_recursion
+from ..program.node import Kind, Node
+from ..program.nodes import reachable
+from ..program.prune import pruned
+from . import kinds, observers
+from .crossing import GivenUp, PerByte, Search, Weight
+from .observers import Environment
+from .stack import Stack, push
+
+Pair = tuple[Stack | None, Environment]
+Configuration = frozenset[Pair]
+
+NO_STATE = -1
+SEARCH_ITEMS = 1_000 * limits.POSITIONS
+"""Items of one search; beyond it what was searched for counts as missing."""
+
+
+def closure(pairs: Iterable[Pair]) -> set[Pair]:
+    """Follow calls and ends to the frames that read bytes; the bottom of the stack is None."""
+    todo = list(pairs)
+    seen, found = set(todo), set[Pair]()
+    while todo:
+        stack, environment = pair = todo.pop()
+        if stack is None:
+            found.add(pair)
+            continue
+        node, register, below = stack.node, stack.register, stack.below
+        if kinds.reads(node, register):
+            found.add(pair)
+        after: list[Pair] = []
+        if kinds.ends(node, register):
+            outside = observers.leave(node, environment)
+            if outside is not None:
+                after.append((below, outside))
+        inside = observers.enter(node, environment)
+        for called, rest in kinds.calls(node, register):
+            under = below if rest is None else push(node, rest, below)
+            after.append((push(called, kinds.begin(called), under), inside))
+        todo += [each for each in after if each not in seen]
+        seen.update(after)
+    return found
+
+
+class Steps:
+    """The configurations of a program, numbered from 0 as they are met; -1 is none.
+
+    Budgets of parts (``TOKENS``) need to be told where tokens end: see :meth:`token_end`. Of a program with such budgets, a
+    configuration may have no completion; :mod:`~.masks` asks with a vocabulary.
+
+    Attributes
+    ----------
+    program
+        The node, without the rules that have no texts.
+    start
+        The state of the empty text, -1 if no text is accepted.
+    given_up
+        Searches that passed their limit.
+    """
+
+    def __init__(self, node: Node) -> None:
+        check_left_recursion(node)
+        self.program = pruned(node)
+        found = {each.kind for each in reachable(self.program)}
+        self.has_budgets = Kind.TOKENS in found
+        self._searches = bool(found & {Kind.WITHIN, Kind.APART}) and not self.has_budgets
+        self.given_up = 0
+        self.configurations: list[Configuration] = []
+        self._number: dict[Configuration, int] = {}
+        self._live: dict[Pair, bool] = {}
+        first = push(self.program, kinds.begin(self.program), None)
+        self.start = self._after([(first, ())])
+
+    def _after(self, pairs: Iterable[Pair]) -> int:
+        """Return the state of the closure of some pairs, without those that cannot be completed."""
+        return self._numbered(frozenset(pair for pair in closure(pairs) if self._is_live(pair)))
+
+    def _numbered(self, found: Configuration) -> int:
+        if not found:
+            return NO_STATE
+        state = self._number.setdefault(found, len(self.configurations))
+        if state == len(self.configurations):
+            self.configurations.append(found)
+        return state
+
+    def _is_live(self, pair: Pair) -> bool:
+        """Return whether a pair can be completed: by construction, if nothing that is read later can fail."""
+        if not self._searches or pair[0] is None:
+            return True
+        found = self._live.get(pair)
+        if found is None:
+            found = self._live[pair] = self.search(frozenset([pair])) is not None
+        return found
+
+    def search(self, configuration: Configuration) -> Weight | None:
+        """Return the weight of a shortest text to acceptance; None if there is none, or the search was given up."""
+        try:
+            return Search(PerByte(), SEARCH_ITEMS).cheapest(configuration)
+        except GivenUp:
+            self.given_up += 1
+            return None
+
+    def step(self, state: int, byte: int) -> int:
+        """Return the state after a byte, -1 if it may not come."""
+        pairs: list[Pair] = []
+        for stack, environment in () if state < 0 else self.configurations[state]:
+            if stack is None:
+                continue
+            inside: Environment | None = None
+            for low, high, after in kinds.reads(stack.node, stack.register):
+                if low <= byte <= high:
+                    inside = observers.read(environment, byte) if inside is None else inside
+                    if inside is None:
+                        break
+                    pairs.append((push(stack.node, after, stack.below), inside))
+        return self._after(pairs)
+
+    def token_end(self, state: int) -> int:
+        """Return the state after the end of a token."""
+        if state < 0 or not self.has_budgets:
+            return state
+        found = self.configurations[state]
+        return self._numbered(frozenset((stack, observers.token_end(inside)) for stack, inside in found))
+
+    def accepting(self, state: int) -> bool:
+        """Return whether the text may end here."""
+        return state >= 0 and (None, ()) in self.configurations[state]
+
+    def moves(self, state: int) -> list[tuple[int, int, int]]:
+        """Return rows (lowest byte, highest byte, state after), in the order of the bytes."""
+        rows: list[tuple[int, int, int]] = []
+        for byte in range(256) if state >= 0 else ():
+            target = self.step(state, byte)
+            if rows and rows[-1][1:] == (byte - 1, target):
+                rows[-1] = (rows[-1][0], byte, target)
+            elif target >= 0:
+                rows.append((byte, byte, target))
+        return rows
+
+    def run(self, state: int, text: bytes) -> int:
+        """Return the state after a text, -1 if it may not come."""
+        for byte in text:
+            state = self.step(state, byte)
+        return state
+
+    def accepts(self, text: bytes) -> bool:
+        """Return whether a text is accepted."""
+        return self.accepting(self.run(self.start, text))

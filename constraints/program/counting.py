@@ -1,0 +1,110 @@
+"""What bounds on counts leave possible: states of a counted table, members of a bag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from .node import Node
+from .tables import Table
+
+
+def alive(node: Node) -> list[frozenset[int]]:
+    """Return for a ``COUNT`` node the states that can be completed after 0, 1, … characters, as far as it counts.
+
+    Without an upper bound it counts up to the lower one, after which all can.
+    """
+    found = _alive.get(node)
+    if found is None:
+        found = _alive[node] = _alive_after(node.tables[0], node.low, node.high)
+    return found
+
+
+_alive: WeakKeyDictionary[Node, list[frozenset[int]]] = WeakKeyDictionary()
+
+
+def _alive_after(found: Table, low: int, high: int | None) -> list[frozenset[int]]:
+    within: list[list[int]] = [[] for _ in found.rows]  # the states before each, by moves inside a character
+    ending: list[list[int]] = [[] for _ in found.rows]  # and by moves that end one
+    for source, rows in enumerate(found.rows):
+        for _, _, target in rows:
+            (ending if found.between[target] else within)[target].append(source)
+    accepting = frozenset(np.flatnonzero(found.label >= 0).tolist())
+
+    def before(later: frozenset[int], ends: bool) -> frozenset[int]:
+        states = {source for target in later for source in ending[target]} | (accepting if ends else set())
+        todo = list(states)
+        while todo:
+            for source in within[todo.pop()]:
+                if source not in states:
+                    states.add(source)
+                    todo.append(source)
+        return frozenset(states)
+
+    now = frozenset(range(found.num_states)) if high is None else before(frozenset(), True)
+    last = low if high is None else high
+    sets = [now]
+    for read in range(last - 1, -1, -1):
+        after = before(now, read >= low)
+        if after == now and read > low:  # as it stays until the lower bound
+            sets += [now] * (read - low + 1)
+            for below in range(low - 1, -1, -1):
+                now = before(now, below >= low)
+                sets.append(now)
+            break
+        sets.append(now := after)
+    return sets[::-1]
+
+
+def allowed(node: Node, bits: int, count: int) -> int:
+    """Return the labels that a ``BAG`` may read next and still be completed, as the bits of a number.
+
+    ``bits``, ``count``: the labels and the number of members that it has read (see :func:`read_label`).
+    """
+    ahead = node.tables[1 if count else 0].labels_ahead[0]
+    return sum(1 << label for label in _next(node, bits, ahead) if _feasible(node, *read_label(node, bits, count, label)))
+
+
+def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:
+    """Return the bits and the count of a ``BAG`` after a member of this label.
+
+    The bits are the members read. Of an ordered bag they are all labels up to the last one read, since the next one may not
+    be smaller. Without an upper bound it counts up to the lower one.
+    """
+    if node.ordered:
+        bits = (2 << label) - 1
+    elif label < node.members:
+        bits |= 1 << label
+    return bits, count + 1 if node.high is not None else min(count + 1, max(node.low, 1))
+
+
+def may_end(node: Node, bits: int, count: int) -> bool:
+    """Return whether a ``BAG`` may end when it has read these members."""
+    return count >= node.low and not node.required & ~bits
+
+
+def _next(node: Node, bits: int, ahead: int) -> Iterator[int]:
+    """Yield the labels of ``ahead`` that may follow, whatever the counts."""
+    for label, value in enumerate(node.parts):
+        again = label >= node.members and (not node.ordered or bits < 2 << label)
+        skips = node.ordered and node.required & ~bits & ((1 << label) - 1)
+        if ahead >> label & 1 and not skips and (again or not bits >> label & 1) and not value.is_nothing:
+            yield label
+
+
+def _feasible(node: Node, bits: int, count: int) -> bool:
+    """Return whether a ``BAG`` that has read a member can be completed."""
+    missing = node.required & ~bits
+    least = max(node.low - count, missing.bit_count())  # members to come
+    if node.high is not None and count + least > node.high:
+        return False
+    left = node.tables[1].labels_ahead[0]
+    if node.ordered:
+        left &= -1 << max(0, bits.bit_length() - 1)
+    live = [label for label, value in enumerate(node.parts) if left >> label & 1 and not value.is_nothing]
+    unread = [label for label in live if label < node.members and not bits >> label & 1]
+    if any(label not in unread for label in range(node.members) if missing >> label & 1):
+        return False
+    return len(unread) >= least or any(label >= node.members for label in live)

@@ -1,0 +1,79 @@
+"""Walking and rewriting programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from . import nodes
+from .node import Kind, Node
+
+
+def parts_first(root: Node) -> list[Node]:
+    """Return the nodes of a program, each after its parts, but for the bodies of rules."""
+    found: dict[Node, None] = {}
+    todo = [(root, False)]
+    while todo:
+        node, is_left = todo.pop()
+        if node in found:
+            continue
+        if is_left:
+            found[node] = None
+        elif node.kind is Kind.RULE:
+            found[node] = None
+            todo += [(part, False) for part in node.parts]
+        else:
+            todo.append((node, True))
+            todo += [(part, False) for part in reversed(node.parts)]
+    return list(found)
+
+
+def least(root: Node, holds: Callable[[Node, Callable[[Node], bool]], bool]) -> set[Node]:
+    """Return the nodes that have a property, the least set: ``holds(node, has)`` asks ``has`` of its parts."""
+    order, found = parts_first(root), set[Node]()
+    while True:
+        before = len(found)
+        found |= {node for node in order if node not in found and holds(node, found.__contains__)}
+        if len(found) == before:
+            return found
+
+
+def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:
+    """Return a node with other parts, as the constructors make it. Not for rules."""
+    match node.kind:
+        case Kind.LEX | Kind.COUNT:
+            return node
+        case Kind.SEQ:
+            return nodes.seq(*parts)
+        case Kind.ALT:
+            return nodes.alt(*parts)
+        case Kind.REPEAT:
+            return nodes.repeat(parts[0], node.low, node.high, parts[1])
+        case Kind.BAG:
+            required = [label for label in range(node.members) if node.required >> label & 1]
+            return nodes.bag(*node.tables, parts, node.members, required, node.low, node.high, node.ordered)
+        case Kind.WITHIN:
+            return nodes.within(parts[0], node.tables[0])
+        case Kind.TOKENS:
+            return nodes.tokens(parts[0], node.low, node.high)
+        case Kind.APART:
+            return nodes.apart(parts[0])
+        case Kind.ITEM:
+            return nodes.item(parts[0])
+    raise AssertionError(node.kind)
+
+
+def rewritten(root: Node, change: Callable[[Node], Node], gone: frozenset[Node] = frozenset()) -> Node:
+    """Return a program in which each node, its parts rewritten, is changed; rules of ``gone`` have no texts.
+
+    ``change`` gets each node but rules, which are made anew.
+    """
+    order = parts_first(root)
+    rules = [node for node in order if node.kind is Kind.RULE]
+    new: dict[Node, Node] = {node: nodes.NOTHING if node in gone else nodes.rule() for node in rules}
+    for node in order:
+        if node.kind is not Kind.RULE:
+            new[node] = change(rebuilt(node, tuple(new[part] for part in node.parts)))
+    for node in rules:
+        if node not in gone:
+            nodes.define(new[node], new[node.parts[0]])
+    return new[root]
