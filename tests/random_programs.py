@@ -106,9 +106,7 @@ class Maker:
         first = names_table(names, b"", loop=rng.random() < 0.2)
         later = names_table(names, separator, loop=not separator and rng.random() < 0.2)
         required = [label for label in range(members) if rng.random() < 0.3]
-        return nodes.bag(
-            first, later, values, members, required, *self.bounds(), ordered=rng.random() < 0.5
-        )
+        return nodes.bag(first, later, values, members, required, *self.bounds(), ordered=rng.random() < 0.5)
 
 
 def _names(rng: Random) -> Iterator[bytes]:

@@ -17,13 +17,15 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from .. import limits
 from ..program.node import Node
 from ..vocabulary.trie import Trie
 from . import kinds, observers
-from .observers import Environment
+from .observers import Environment, Memory
 from .stack import Stack
 
 
@@ -46,6 +48,10 @@ class Weight(NamedTuple):
         return Weight(self.cost + other.cost, self.length + other.length, self.text + other.text)
 
 
+SEARCH_ITEMS = 100 * limits.POSITIONS
+"""Items of one search."""
+SPARE = (4, 0)
+"""Items still to come that must differ, for which a search is exact."""
 NO_TEXT = Weight(0, 0, b"")
 
 
@@ -97,14 +103,18 @@ class Activation:
     node: Node | None  # None: a stack is read to its bottom
     exits: dict[State, Weight] = field(default_factory=dict)
     callers: list[tuple[Activation, Hashable, Weight]] = field(default_factory=list)  # register after it
-    settled: set[tuple[Hashable, State]] = field(default_factory=set)
+    settled: dict[Hashable, list[Memory]] = field(default_factory=dict)
 
 
 class Search:
-    """A search for the cheapest text from one configuration; it takes at most ``limit`` items."""
+    """A search for the cheapest text from one configuration; it takes at most ``limit`` items.
 
-    def __init__(self, automaton: Weighted, limit: int) -> None:
-        self.automaton, self.limit = automaton, limit
+    ``spare``: a completion with at most so many further items of one ``APART`` is found if it is the cheapest. With more it
+    may be missed: there are exponentially many sets of texts. What is found is a completion in any case.
+    """
+
+    def __init__(self, automaton: Weighted, limit: int, spare: int) -> None:
+        self.automaton, self.limit, self.spare = automaton, limit, spare
         self._queue: list[tuple[Weight, int, Activation, Hashable, State]] = []
         self._number = itertools.count()
         self._activations: dict[tuple[Node, Hashable, State], Activation] = {}
@@ -116,12 +126,14 @@ class Search:
             self._push(NO_TEXT, root, stack, State(0, environment))
         while self._queue:
             weight, _, activation, register, state = heapq.heappop(self._queue)
-            if (register, state) in activation.settled:
+            found = observers.memory(state.environment)
+            settled = activation.settled.setdefault((register, state.place, found.rest), [])
+            if observers.is_needless(found, settled, self.spare):
                 continue
             if left == 0:
                 raise GivenUp
             left -= 1
-            activation.settled.add((register, state))
+            settled.append(found)
             if activation is not root:
                 self._settle(weight, activation, register, state)
             elif isinstance(register, Stack):
@@ -151,7 +163,13 @@ class Search:
             self._call(weight, activation, next_register, called, kinds.begin(called), inside)
 
     def _call(
-        self, weight: Weight, caller: Activation, after: Hashable, node: Node, register: Hashable, state: State
+        self,
+        weight: Weight,
+        caller: Activation,
+        after: Hashable,
+        node: Node,
+        register: Hashable,
+        state: State,
     ) -> None:
         """Let an item wait for the exits of a frame, and go on from those that are known."""
         key = node, register, state
@@ -168,3 +186,17 @@ class Search:
             activation.exits[state] = weight
             for caller, after, before in activation.callers:
                 self._push(before.then(weight), caller, after, state)
+
+
+def cheapest(
+    automaton: Weighted, configuration: frozenset[tuple[Stack | None, Environment]]
+) -> Weight | None:
+    """Return the weight of the cheapest text to acceptance, None if there is none or none was found.
+
+    Exact up to :data:`SPARE`'s largest number of further items that must differ. Where that search takes too many items, of
+    smaller numbers the first that does not gives an upper bound.
+    """
+    for spare in SPARE:
+        with suppress(GivenUp):
+            return Search(automaton, SEARCH_ITEMS, spare).cheapest(configuration)
+    return None

@@ -19,8 +19,8 @@ from numpy import ndarray
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
 from ..vocabulary.vocabulary import Vocabulary
-from .crossing import GivenUp, PerToken, Search, Weight
-from .steps import NO_STATE, SEARCH_ITEMS, Steps
+from .crossing import PerToken, Weight, cheapest
+from .steps import NO_STATE, Steps
 
 Words = Int32[ndarray, " words"]
 
@@ -80,15 +80,11 @@ class ProgramTokens:
     def completion(self, state: int) -> Weight | None:
         """Return the tokens and the text that are fewest from a state to acceptance, the end token left out.
 
-        None if there are none, or if the search passed its limit.
+        None if there are none, or none was found.
         """
         if state not in self._completions:
-            search = Search(PerToken(self.vocab.trie), SEARCH_ITEMS)
-            try:
-                self._completions[state] = search.cheapest(self.steps.configurations[state])
-            except GivenUp:
-                self.steps.given_up += 1
-                self._completions[state] = None
+            configuration = self.steps.configurations[state]
+            self._completions[state] = cheapest(PerToken(self.vocab.trie), configuration)
         return self._completions[state]
 
     def is_live(self, state: int) -> bool:

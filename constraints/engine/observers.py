@@ -13,7 +13,7 @@ progress counts for a part when it has written a byte of it, before the part beg
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..program.node import Kind, Node
 from .kinds import OBSERVERS
@@ -96,3 +96,50 @@ def _with_item(environment: Environment, text: bytes) -> Environment | None:
                 return None
             return (*environment[:place], (node, texts | {text}), *environment[place + 1 :])  # type: ignore[operator]
     return environment
+
+
+class Memory(NamedTuple):
+    """What an environment remembers of texts, and the rest of it."""
+
+    rest: tuple[Hashable, ...]
+    read: frozenset[tuple[int, bytes]]  # (place of its APART, text of an item)
+    open: tuple[bytes, ...]  # what has been read of each item that is open
+
+
+def memory(environment: Environment) -> Memory:
+    """Return an environment with the texts of items apart."""
+    rest, read, opened = list[Hashable](), set[tuple[int, bytes]](), list[bytes]()
+    for place, (node, value) in enumerate(environment):
+        rest.append((node, None if node.kind in (Kind.APART, Kind.ITEM) else value))
+        if node.kind is Kind.APART:
+            read.update((place, text) for text in value)  # type: ignore[attr-defined]
+        elif node.kind is Kind.ITEM:
+            opened.append(value)  # type: ignore[arg-type]
+    return Memory(tuple(rest), frozenset(read), tuple(opened))
+
+
+def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
+    """Return whether one of the ``cheaper`` memories serves as well, whatever ``spare`` items or fewer are still to come.
+
+    The memories differ in nothing else. Between items: an item to come spoils a memory that has its text, so of more than
+    ``spare`` memories that are disjoint, but for what ``found`` has too, one is left. In an item: of memories that have
+    read no other items, each item read or to come spoils one beginning.
+    """
+    if not found.open:
+        more, count = set[tuple[int, bytes]](), 0
+        for other in cheaper:
+            apart = other.read - found.read
+            if more.isdisjoint(apart):
+                more |= apart
+                count += 1
+            if not apart or count > spare:
+                return True
+        return False
+    begun: list[tuple[bytes, ...]] = []
+    for other in cheaper:
+        if other.read <= found.read:
+            if other.open == found.open:
+                return True
+            if not any(a == b for some in begun for a, b in zip(some, other.open, strict=True)):
+                begun.append(other.open)
+    return len(begun) > (spare + len(found.read)) * len(found.open)

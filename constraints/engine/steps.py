@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .. import limits
 from ..program.left_recursion import check_left_recursion
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
 from ..program.prune import pruned
 from . import kinds, observers
-from .crossing import GivenUp, PerByte, Search, Weight
+from .crossing import PerByte, Weight, cheapest
 from .observers import Environment
 from .stack import Stack, push
 
@@ -25,8 +24,6 @@ Pair = tuple[Stack | None, Environment]
 Configuration = frozenset[Pair]
 
 NO_STATE = -1
-SEARCH_ITEMS = 1_000 * limits.POSITIONS
-"""Items of one search; beyond it what was searched for counts as missing."""
 
 
 def closure(pairs: Iterable[Pair]) -> set[Pair]:
@@ -67,8 +64,6 @@ class Steps:
         The node, without the rules that have no texts.
     start
         The state of the empty text, -1 if no text is accepted.
-    given_up
-        Searches that passed their limit.
     """
 
     def __init__(self, node: Node) -> None:
@@ -77,7 +72,6 @@ class Steps:
         found = {each.kind for each in reachable(self.program)}
         self.has_budgets = Kind.TOKENS in found
         self._searches = bool(found & {Kind.WITHIN, Kind.APART}) and not self.has_budgets
-        self.given_up = 0
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._live: dict[Pair, bool] = {}
@@ -106,12 +100,8 @@ class Steps:
         return found
 
     def search(self, configuration: Configuration) -> Weight | None:
-        """Return the weight of a shortest text to acceptance; None if there is none, or the search was given up."""
-        try:
-            return Search(PerByte(), SEARCH_ITEMS).cheapest(configuration)
-        except GivenUp:
-            self.given_up += 1
-            return None
+        """Return the weight of a shortest text to acceptance; None if there is none."""
+        return cheapest(PerByte(), configuration)
 
     def step(self, state: int, byte: int) -> int:
         """Return the state after a byte, -1 if it may not come."""

@@ -64,7 +64,11 @@ def allowed(node: Node, bits: int, count: int) -> int:
     ``bits``, ``count``: the labels and the number of members that it has read (see :func:`read_label`).
     """
     ahead = node.tables[1 if count else 0].labels_ahead[0]
-    return sum(1 << label for label in _next(node, bits, ahead) if _feasible(node, *read_label(node, bits, count, label)))
+    return sum(
+        1 << label
+        for label in _next(node, bits, ahead)
+        if _feasible(node, *read_label(node, bits, count, label))
+    )
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:

@@ -51,7 +51,9 @@ def left_recursive(root: Node) -> list[set[Node]]:
     for node in reachable(root):
         graph.add_edges_from((node, part) for part in first_parts(node, empty))
     circles = (
-        some for some in nx.strongly_connected_components(graph) if len(some) > 1 or graph.has_edge(*some, *some)
+        some
+        for some in nx.strongly_connected_components(graph)
+        if len(some) > 1 or graph.has_edge(*some, *some)
     )
     return [{node for node in some if node.kind is Kind.RULE} for some in circles]
 

@@ -140,8 +140,12 @@ def bag(
         Labels never fall from one member to the next.
     """
     parts = tuple(values)
-    if any(found.rows[state] for found in (first, later) for state in np.flatnonzero(found.label >= 0).tolist()):
-        raise ValueError("bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own")
+    if any(
+        found.rows[state] for found in (first, later) for state in np.flatnonzero(found.label >= 0).tolist()
+    ):
+        raise ValueError(
+            "bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own"
+        )
     if first.label[0] >= 0 or later.label[0] >= 0:
         raise ValueError("bag: a name is empty; let each begin with a byte of its own")
     needed = sum(1 << each for each in set(required))
@@ -165,7 +169,9 @@ def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
     """Return the node of the texts of ``part`` that take ``low`` to ``high`` tokens."""
     if high is not None and low > high:
         return NOTHING
-    return part if part is NOTHING or (low == 0 and high is None) else _node(Kind.TOKENS, (part,), (), low, high)
+    return (
+        part if part is NOTHING or (low == 0 and high is None) else _node(Kind.TOKENS, (part,), (), low, high)
+    )
 
 
 def apart(part: Node) -> Node:

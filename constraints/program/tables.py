@@ -131,7 +131,7 @@ def with_fresh_start(found: Table) -> Table:
     if 0 not in found.edges[:, 3]:
         return found
     again = found.edges[found.edges[:, 0] == 0]
-    edges = np.concatenate([found.edges + [1, 0, 0, 1], again + [0, 0, 0, 1]])
+    edges = np.concatenate([np.add(found.edges, (1, 0, 0, 1)), np.add(again, (0, 0, 0, 1))])
     return table(edges, [found.label[0], *found.label], [found.between[0], *found.between])
 
 
