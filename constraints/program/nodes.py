@@ -40,9 +40,9 @@ def _node(kind: Kind, *given: Hashable) -> Node:
     return found
 
 
-EMPTY = _node(Kind.SEQ)
+EMPTY = _node(Kind.SEQ, ())
 """Only the empty text."""
-NOTHING = _node(Kind.ALT)
+NOTHING = _node(Kind.ALT, ())
 """No text."""
 
 
