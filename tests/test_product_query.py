@@ -170,6 +170,18 @@ def test_a_guide_beside_the_constraint():
     torch.testing.assert_close(query.lookahead(), expected, rtol=0, atol=0)
 
 
+def test_states_that_lead_nowhere_cost_nothing():
+    edges = [(0, 0, 0), (0, 1, 1), (1, 0, 1)]
+    dead = [(1, 2, 2), (2, [0, 1], 3), (3, 0, 2), (4, 1, 1)]  # no way to accept, no way from the start
+    lean, fat = (tt.Automaton.from_edges(e, 0, [1], V) for e in (edges, edges + dead))
+    a, b = (tt.pgcd(hmm(0), fa, 4).start(2) for fa in (lean, fat))
+    assert a.nbytes == b.nbytes
+    for token in (0, 1):
+        torch.testing.assert_close(a.lookahead(), b.lookahead(), rtol=1e-12, atol=0)
+        assert torch.equal(a.mask(), b.mask())
+        a.advance([token] * 2), b.advance([token] * 2)
+
+
 def test_a_product_knows_its_factors():
     one, two, (a, b) = hmm(0), hmm(1), two_automata(0)
     every = one * two * a * b

@@ -69,11 +69,6 @@ class History:
             self._made[name] = make()
         return cast(Q, self._made[name])
 
-    def share(self, other: History, name: str) -> None:
-        """Take over the query of this name from another history, if it has been made there."""
-        if name in other._made:
-            self._made[name] = other._made[name]
-
     def query(self, name: str, make: Callable[[], Q]) -> Q:
         """Return the query of this name, making it if needed, after it has read all tokens.
 

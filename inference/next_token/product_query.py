@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import reduce
 from typing import Any, Self
 
 import torch
@@ -29,7 +28,7 @@ from .ahead import forced, validate
 from .history import History, Trail
 from .padded_step import PaddedSteps
 from .product_step import ProductSteps, Scores
-from .product_tables import ProductTables
+from .product_tables import ProductTables, in_one_precision
 from .protocol import Budgets, Tokens
 from .recovery import Recovery
 from .rows import (
@@ -241,7 +240,8 @@ class ProductQuery(Copied):
         return self._as_weight(weights)
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining, self.semiring)
+        weights = self._as_weight(self._score().product + self._tables.tokens.log_top)
+        return conditionals(weights, self.remaining, self.semiring).double()
 
     def lookahead(self) -> Float[Tensor, "batch vocab"]:
         """Return log m(v) − log chain(x_<t, v) in nats; for an HMM log p_hmm(G | x_<t, v), ≤ 0 if G is unambiguous.
@@ -293,14 +293,3 @@ class ProductQuery(Copied):
 
     def _in_boolean(self) -> ProductTables:
         return ProductTables(self.factor, self.guide, self.horizon, Boolean())
-
-
-def in_one_precision(chain: Chain) -> Chain:
-    """Return the chain in the finest precision of its parameters, at least float32, without derivatives."""
-    dtype = reduce(torch.promote_types, (t.dtype for t in chain.parameters()), torch.float32)
-
-    def cast(t: Tensor) -> Tensor:
-        return t.detach().to(dtype)
-
-    initial, final = tuple(map(cast, chain.initial)), tuple(map(cast, chain.final))
-    return Chain(initial, chain.left.map(cast), chain.inputs.map(cast), chain.right.map(cast), final)

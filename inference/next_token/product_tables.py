@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import torch
@@ -80,3 +80,14 @@ class ProductTables:
             free[self.labels.tokens(label)] = False
             self._outside[label] = free.nonzero().squeeze(1).to(self.device)
         return self._outside[label]
+
+
+def in_one_precision(chain: Chain) -> Chain:
+    """Return the chain in the finest precision of its parameters, at least float32, without derivatives."""
+    dtype = reduce(torch.promote_types, (t.dtype for t in chain.parameters()), torch.float32)
+
+    def cast(t: Tensor) -> Tensor:
+        return t.detach().to(dtype)
+
+    initial, final = tuple(map(cast, chain.initial)), tuple(map(cast, chain.final))
+    return Chain(initial, chain.left.map(cast), chain.inputs.map(cast), chain.right.map(cast), final)

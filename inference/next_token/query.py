@@ -13,7 +13,6 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...circuits.intersection import intersect
 from ...errors import TooManyStates
-from ...layers import Categorical, Identity
 from ...layers.functorch_utils import is_plain
 from ..arguments import a_chain, an_automaton, not_negative, whole
 from ..semirings.base import Boolean, Semiring
@@ -38,8 +37,8 @@ def NextToken(chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> Nex
     """Make the next-token query of a chain in a semiring: what may follow a prefix, and with which weight.
 
     Every special query is one: GCD of an automaton in the Boolean semiring, LCD without a horizon, P-GCD of HMM × automaton in
-    Real. Automata have cached masks, a product with automata in Real or Boolean visits live states only, and everything else is
-    computed densely, as are chains whose parameters require derivatives.
+    Real. Automata in Boolean have cached masks. A product of other chains with automata, in Real or Boolean, visits live states
+    only. Everything else is computed densely, as are chains whose parameters require derivatives.
 
     Parameters
     ----------
@@ -75,17 +74,10 @@ def NextToken(chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> Nex
     kind = type(semiring)
     if kind is Boolean and not others:
         return GCDQuery(reduce(intersect, automata), horizon)
-    if automata and horizon is not None and kind in (Real, Boolean) and is_plain(chain.parameters()):
-        left = reduce(mul, others) if others else one_state(chain)
-        return ProductQuery(left, reduce(intersect, automata), horizon, semiring)
+    fast = automata and others and kind in (Real, Boolean) and is_plain(chain.parameters())
+    if fast and horizon is not None:
+        return ProductQuery(reduce(mul, others), reduce(intersect, automata), horizon, semiring)
     return DenseQuery(chain, horizon, semiring)
-
-
-def one_state(chain: Chain) -> Chain:
-    """Return the chain of one state that gives every sequence the weight one, with another chain's tokens and precision."""
-    one = torch.ones_like(chain.initial[0][:1])
-    table = Categorical(one.expand(1, chain.vocab_size).contiguous())
-    return Chain((one,), Identity(1), table, Identity(1), (one,)).for_vocabulary(chain.vocabulary_fingerprint)
 
 
 def gcd(automaton: Automaton, horizon: int) -> GCDQuery:
@@ -200,7 +192,12 @@ def pgcd(
 
 
 def counted_once(automaton: Automaton) -> Automaton:
-    """Return an automaton in which every accepted sequence has one path; a deterministic one where that costs few states."""
+    """Return an automaton in which every accepted sequence has one path, without states that lead nowhere.
+
+    It is deterministic where that costs few states.
+    """
+    if (trimmed := automaton.trim()).num_states < automaton.num_states:
+        automaton = trimmed
     if automaton.is_deterministic:
         return automaton
     try:
