@@ -16,11 +16,19 @@ from torch import Tensor
 
 from ..circuits.hmm import HMM
 from ..errors import EvidenceError, ShapeError
-from ..inference.queries.baum_welch import HMMCounts, Sweep, factors_of, forward_backward, hmm_counts
-from ..inference.queries.marginal import log_marginal
+from ..inference.engine.messages import backward, forward
+from ..inference.queries.baum_welch import (
+    HMMCounts,
+    Sweep,
+    check_possible,
+    factors_of,
+    forward_backward,
+    hmm_counts,
+)
+from ..inference.queries.marginal import log_marginal, prepare
+from ..inference.semirings.base import Log
 from ..layers.log_product import smallest_weight
 from .distributed import Ranks
-from .in_log_space import posteriors_in_log_space
 from .sharding import ShardedHMM
 
 
@@ -86,8 +94,22 @@ def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "
     found = sweep.posterior.transpose(0, 1)
     (rows,) = sweep.lost.nonzero(as_tuple=True)
     if len(rows):
-        found[rows] = posteriors_in_log_space(hmm, tokens[rows], rows).to(found.dtype)
+        found[rows] = _posteriors_in_log_space(hmm, tokens[rows], rows).to(found.dtype)
     return found
+
+
+def _posteriors_in_log_space(
+    hmm: HMM, tokens: Int[Tensor, "batch length"], rows: Tensor
+) -> Float[Tensor, "batch length hidden"]:
+    """Compute p(z_t | x_1 … x_n) ∝ α_t β_t in float64; ``rows`` are the numbers of the sequences."""
+    wide = hmm.map(torch.Tensor.double)
+    evidence, variables = prepare(wide, tokens, None)
+    n, semiring = len(variables), Log()
+    alphas = list(forward(wide, semiring, evidence, n))[:n]
+    betas = list(backward(wide, semiring, evidence, n))[:0:-1]
+    joint = torch.stack(alphas) + torch.stack(betas)
+    check_possible(joint[0].logsumexp(0), rows)
+    return joint.softmax(1).permute(2, 0, 1)
 
 
 @torch.no_grad()

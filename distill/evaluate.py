@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from itertools import islice
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -12,12 +13,14 @@ from torch import Tensor
 from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
-from ..inference.queries.baum_welch import factors_of
-from ..layers.log_product import smallest_weight
+from ..inference.engine import messages
+from ..inference.engine.contract import outer
+from ..inference.queries.exact import Model, Rows, within_range
+from ..inference.queries.marginal import prepare
+from ..inference.semirings.base import Semiring
 from .corpus import Corpus
 from .distributed import Ranks
 from .em import log_likelihood, state_marginals
-from .in_log_space import predictions_in_log_space
 from .latent import has_end_state
 from .sharding import ShardedHMM
 
@@ -133,29 +136,25 @@ def predictions(
     hmm: HMM, tokens: Int[Tensor, "batch length"]
 ) -> tuple[Float[Tensor, "batch length"], Int[Tensor, "batch length"]]:
     """Compute log p_hmm(x_t | x_<t), nats, and the most probable token, at each position."""
-    rows, factors = hmm.emission_probs.T.contiguous(), factors_of(hmm.transition)
-    log_probs = torch.empty(tokens.shape, dtype=rows.dtype, device=rows.device)
-    best = torch.empty_like(tokens)
-    message = hmm.initial_probs.expand(len(tokens), -1)
-    info = torch.finfo(rows.dtype)
-    weakest = prod(min(1.0, smallest_weight(w)) for w in (*hmm.transition.parameters(), rows))
-    lost = torch.zeros(len(tokens), dtype=torch.bool, device=rows.device)
-    for t in range(tokens.shape[1]):
-        # Positive entries of at least `low` make those of the next message at least low · the smallest weights.
-        low = message.masked_fill(message <= 0, torch.inf).amin(1)
-        lost |= ~(low.double() * weakest >= info.tiny / info.eps)
-        best[:, t] = (message @ hmm.emission_probs).argmax(1)
-        message = message * rows[tokens[:, t]]
-        scale = message.sum(1, keepdim=True)
-        log_probs[:, t] = scale[:, 0].log()
-        message = message / scale.clamp(min=info.tiny)
-        for factor in factors:
-            message = factor.forward(message)
-    (some,) = lost.nonzero(as_tuple=True)
-    if len(some):
-        exact, best[some] = predictions_in_log_space(hmm, tokens[some])
-        log_probs[some] = exact.to(rows.dtype)
-    return log_probs, best
+    evidence, variables = prepare(hmm, tokens, None)
+    n = len(variables)
+
+    def roots(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+        known = evidence if rows is None else evidence.repeat(rows)
+        found = (semiring.log(root) for _, root in messages.totals(model, semiring, known, range(n + 1)))
+        return [torch.stack([log.expand(known.batch) for log in found], 1)]
+
+    def most_probable(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+        known = evidence if rows is None else evidence.repeat(rows)
+        follows, best = outer(semiring, model.unit_final, 1), list[Tensor]()
+        for alpha in islice(messages.forward(model, semiring, known, n), n):
+            table = semiring.log(messages.open_token(model, semiring, alpha, follows))
+            best.append(table.argmax(0).double().where(~table[0].isnan(), torch.nan))
+        return [torch.stack(best, 1)]
+
+    (logs,), (best,) = within_range(hmm, roots), within_range(hmm, most_probable)
+    log_probs = logs.diff(dim=1).where(logs[:, 1:] > -torch.inf, -torch.inf)
+    return log_probs, best.long()
 
 
 def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
