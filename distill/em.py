@@ -26,7 +26,7 @@ from ..inference.queries.baum_welch import (
     hmm_counts,
 )
 from ..inference.queries.marginal import log_marginal, prepare
-from ..inference.semirings.base import Log
+from ..inference.semirings.logarithms import Log
 from ..layers.log_product import smallest_weight
 from .distributed import Ranks
 from .sharding import ShardedHMM

@@ -15,7 +15,9 @@ from .queries.normalize import normalise
 from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample
 from .queries.trainable import Trainable
-from .semirings.base import Boolean, Counting, Log, MaxProduct, MinPlus, Semiring
+from .semirings.base import Semiring
+from .semirings.linear import Boolean, Counting
+from .semirings.logarithms import Log, MaxProduct, MinPlus
 from .semirings.scaled_real import Real
 
 __all__ = [

@@ -18,7 +18,7 @@ from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.next_token.generic import DenseQuery
 from tractile.inference.next_token.pgcd import PGCDQuery
 from tractile.inference.next_token.query import counted_once
-from tractile.inference.semirings.scaled_real import FLOOR
+from tractile.inference.semirings.floored import FLOOR
 
 
 @dataclass

@@ -25,7 +25,7 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
-from tractile.inference.semirings.base import Log
+from tractile.inference.semirings.logarithms import Log
 from tractile_bench.attribute import Attribute
 
 END = {"ended": EOS, "exact": None}

@@ -20,7 +20,7 @@ from tractile.circuits.io import file_format as serialize
 from tractile.errors import CircuitError, FormatError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real, Semiring, is_deterministic
 from tractile.inference.engine.folding import folded
-from tractile.inference.semirings.base import LinearSemiring
+from tractile.inference.semirings.linear import LinearSemiring
 from tractile.layers import (
     AxisOperator,
     Categorical,

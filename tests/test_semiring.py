@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
 from tractile.inference.engine.contract import contract
-from tractile.inference.semirings.scaled_real import Scaled
+from tractile.inference.semirings.scaled import Scaled
 from tractile.layers import Incidence
 from tractile.layers.operator import Delta
 

@@ -29,7 +29,8 @@ from ...layers.functorch_utils import is_plain
 from ...layers.operator import Leaf
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from ..semirings.scaled_real import Real, Scaled
+from ..semirings.scaled import Scaled
+from ..semirings.scaled_real import Real
 from .contract import axis_steps
 
 GATHERED_ELEMENTS = 1 << 17

@@ -28,7 +28,7 @@ from ...errors import MemoryTooSmall
 from ...layers import Incidence, TokenSets
 from ..engine.contract import apply, outer, total
 from ..semirings.base import Semiring
-from ..semirings.scaled_real import Scaled
+from ..semirings.scaled import Scaled
 from .edge_labels import EdgeLabels
 
 SR = Semiring[Any]

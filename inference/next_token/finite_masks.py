@@ -20,7 +20,7 @@ from torch import Tensor
 from ...circuits.automaton import UNREACHABLE, Automaton
 from ..engine.messages import backward
 from ..queries.evidence import Evidence
-from ..semirings.base import Boolean
+from ..semirings.linear import Boolean
 from .rows import Shortfall, shortfall_of
 
 MASK_CACHE_BYTES = 1 << 27

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ..arguments import whole
-from ..semirings.base import Boolean
+from ..semirings.linear import Boolean
 from .ahead import FORCED_LIMIT, draft_lists
 from .finite_masks import FiniteMasks
 from .lazy_masks import LazyMasks

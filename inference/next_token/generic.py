@@ -27,7 +27,8 @@ from ..engine.contract import apply, observe, outer
 from ..engine.messages import ahead, backward, dot, empty, open_token, settled
 from ..queries.evidence import Evidence
 from ..queries.exact import arithmetics
-from ..semirings.base import Boolean, Semiring
+from ..semirings.base import Semiring
+from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
 from .ahead import forced, validate
 from .history import History

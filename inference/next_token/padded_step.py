@@ -22,7 +22,7 @@ from torch.nn.functional import pad
 
 from ...errors import CircuitError
 from ..engine.contract import apply
-from ..semirings.base import LinearSemiring
+from ..semirings.linear import LinearSemiring
 from ..semirings.scaled_real import Real
 from .dfa_tables import PaddedCSR, Tables
 from .product_step import Scores

@@ -20,7 +20,7 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...fingerprints import check_vocabularies
-from ..semirings.scaled_real import FLOOR, Floored
+from ..semirings.floored import FLOOR, Floored
 from .ahead import FORCED_LIMIT
 from .gcd import GCDQuery
 from .product_query import ProductQuery

@@ -22,8 +22,10 @@ from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import CircuitError, ShapeError, VocabularyMismatch
 from ...layers import Categorical
-from ..semirings.base import Boolean, Semiring
-from ..semirings.scaled_real import Floored, Real
+from ..semirings.base import Semiring
+from ..semirings.floored import Floored
+from ..semirings.linear import Boolean
+from ..semirings.scaled_real import Real
 from .ahead import forced, validate
 from .history import History, Trail
 from .padded_step import PaddedSteps

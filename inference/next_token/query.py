@@ -15,7 +15,8 @@ from ...circuits.intersection import intersect
 from ...errors import TooManyStates
 from ...layers.functorch_utils import is_plain
 from ..arguments import a_chain, an_automaton, not_negative, whole
-from ..semirings.base import Boolean, Semiring
+from ..semirings.base import Semiring
+from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
 from .finite_masks import FiniteMasks
 from .gcd import GCDQuery

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
-from ..semirings.base import Log, Semiring
+from ..semirings.base import Semiring
+from ..semirings.logarithms import Log
 from ..semirings.scaled_real import Real
 from .history import History
 from .product_step import ProductSteps, Scores

@@ -22,7 +22,9 @@ from ...errors import (
     VocabularyMismatch,
 )
 from ..arguments import each_whole, whole
-from ..semirings.base import Boolean, MaxProduct, Semiring
+from ..semirings.base import Semiring
+from ..semirings.linear import Boolean
+from ..semirings.logarithms import MaxProduct
 from .history import NO_ROWS
 from .protocol import Budgets, NextTokenQuery, Tokens
 

@@ -21,7 +21,8 @@ from torch.nn.functional import linear
 from ...layers import Categorical, InputLayer
 from ..engine.contract import adjoint, columns, observe
 from ..semirings.base import Semiring
-from ..semirings.scaled_real import Real, Scaled
+from ..semirings.scaled import Scaled
+from ..semirings.scaled_real import Real
 from .edge_labels import EdgeLabels
 
 GATHER_CACHE_BYTES = 1 << 28

@@ -11,7 +11,7 @@ from math import inf
 
 from ...circuits.automaton import Automaton
 from ...errors import CircuitError, EvidenceError
-from ..semirings.base import Counting, Residue
+from ..semirings.linear import Counting, Residue
 from .evidence import EvidenceLike
 from .exact import Model
 from .marginal import prepare, root, vocab_size

@@ -21,7 +21,8 @@ from ...circuits.parameters import Block, blocks
 from ...errors import CircuitError, EvidenceError
 from ...layers import InputLayer
 from ...layers.inner import InnerLayer
-from ..semirings.base import Log, Semiring
+from ..semirings.base import Semiring
+from ..semirings.logarithms import Log
 from .evidence import EvidenceLike
 from .marginal import log_marginal
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...layers.functorch_utils import any_if_concrete
-from ..semirings.base import Log, Semiring
+from ..semirings.base import Semiring
+from ..semirings.logarithms import Log
 from ..semirings.scaled_real import Real
 
 Model = Chain | Circuit

@@ -27,7 +27,8 @@ from ...circuits.circuit import Circuit
 from ...circuits.graph_transforms import free_weights
 from ...circuits.operations import multiply
 from ...errors import CircuitError, EvidenceError
-from ..semirings.base import Counting, Residue, Semiring
+from ..semirings.base import Semiring
+from ..semirings.linear import Counting, Residue
 from .conditional import marginals_of
 from .determinism import check_deterministic
 from .evidence import EvidenceLike

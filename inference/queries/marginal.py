@@ -26,7 +26,8 @@ from ...errors import CircuitError, EvidenceError
 from ...layers.functorch_utils import any_if_concrete
 from ..engine import messages, passes
 from ..engine.folding import folded
-from ..semirings.base import Boolean, Semiring
+from ..semirings.base import Semiring
+from ..semirings.linear import Boolean
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
 from .exact import Model, Rows, within_range
 

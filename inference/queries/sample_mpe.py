@@ -25,7 +25,8 @@ from ...layers import Continuous, InputLayer, Operator, Product, Sum
 from ...layers.input import Constant
 from ..engine import messages, passes
 from ..engine.contract import outer
-from ..semirings.base import MaxProduct, Semiring
+from ..semirings.base import Semiring
+from ..semirings.logarithms import MaxProduct
 from .evidence import Evidence, EvidenceLike
 from .exact import Model, arithmetics
 from .marginal import log_root, log_weights, prepare
