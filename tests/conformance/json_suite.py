@@ -51,6 +51,17 @@ SMOKE = [
 ]
 
 
+def remotes(suite: Path) -> dict[str, Any]:
+    """The documents to which the suite's schemas refer: its own, by the address of their server, and the drafts' meta-schemas."""
+    from jsonschema_specifications import REGISTRY
+
+    folder = suite / "remotes"
+    own = {f"http://localhost:1234/{p.relative_to(folder).as_posix()}": p for p in folder.rglob("*.json")}
+    return {uri: resource.contents for uri, resource in REGISTRY.items()} | {
+        uri: json.loads(path.read_text(encoding="utf-8")) for uri, path in own.items()
+    }
+
+
 def judge(group: dict[str, Any], draft: str, options: dict[str, Any]) -> list[tuple[str, str]]:
     """The verdict on each instance of a schema compiled with these options, with what it is about."""
     schema = group["schema"]
@@ -86,6 +97,7 @@ def main() -> None:
         count = Counter(verdict for group in SMOKE for verdict, _ in judge(group, "draft2020-12", {}))
         print(f"smoke: {dict(count)}")
         return
+    documents = remotes(args.suite)
     for draft in args.drafts.split(","):
         folder = args.suite / "tests" / draft
         files = [(path, "annotate") for path in sorted(folder.glob("*.json"))]
@@ -97,9 +109,11 @@ def main() -> None:
         begin = time.process_time()
         for path, formats in files:
             for group in json.loads(path.read_text(encoding="utf-8")):
-                options = {"order": args.order, "formats": formats}
+                options = {"order": args.order, "formats": formats, "documents": documents}
                 if args.default:
-                    options = {} if formats == "annotate" else {"formats": formats}
+                    options = {"documents": documents} | (
+                        {} if formats == "annotate" else {"formats": formats}
+                    )
                 verdicts = judge(group, draft, options)
                 count.update(verdict for verdict, _ in verdicts)
                 for verdict, what in dict.fromkeys(verdicts) if args.show else ():
