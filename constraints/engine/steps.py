@@ -132,7 +132,9 @@ class Steps:
     def moves(self, state: int) -> list[tuple[int, int, int]]:
         """Return rows (lowest byte, highest byte, state after), in the order of the bytes."""
         rows: list[tuple[int, int, int]] = []
-        for byte in range(256) if state >= 0 else ():
+        tops = [stack for stack, _ in self.configurations[state] if stack is not None] if state >= 0 else []
+        ranges = [row[:2] for top in tops for row in kinds.reads(top.node, top.register)]
+        for byte in sorted({byte for low, high in ranges for byte in range(low, high + 1)}):
             target = self.step(state, byte)
             if rows and rows[-1][1:] == (byte - 1, target):
                 rows[-1] = (rows[-1][0], byte, target)

@@ -1,0 +1,98 @@
+"""Programs as finite automata, against enumeration of their texts."""
+
+from itertools import product
+from random import Random
+
+import pytest
+from random_programs import ALPHABET, INNER, Enumeration, random_program
+
+from tractile.constraints.engine.coarse import coarse
+from tractile.constraints.engine.finite import bounded, finite
+from tractile.constraints.engine.steps import Steps
+from tractile.constraints.program import nodes
+from tractile.constraints.program.prune import pruned, without_budgets
+from tractile.constraints.program.tables import of_text, table, with_fresh_start
+from tractile.errors import TooManyStates, UnsupportedConstraint
+
+MOST = 4
+WORDS = [bytes(word) for size in range(MOST + 1) for word in product(ALPHABET, repeat=size)]
+KINDS = [kind for kind in INNER if kind not in ("apart", "item")]
+
+
+def random_cases(begin, count):
+    """Yield programs and their texts of at most ``MOST`` bytes."""
+    for seed in range(begin, begin + count):
+        rng = Random(seed)
+        node = without_budgets(random_program(rng, depth=rng.choice((2, 3)), kinds=KINDS))
+        yield node, {text.data for text in Enumeration(MOST).texts(node)}
+
+
+@pytest.mark.parametrize("level", range(3))
+@pytest.mark.parametrize("depth", range(3))
+def test_coarse_accepts_all_texts(level, depth):
+    for node, texts in random_cases(50_000 + 100 * level, 12):
+        found = coarse(node, level, depth, 20_000)
+        assert all(found.accepts(text) for text in texts)
+
+
+def test_finite_accepts_the_texts_and_bounded_some_of_them():
+    written = 0
+    for node, texts in random_cases(60_000, 20):
+        try:
+            exact = finite(node, 40)
+        except TooManyStates:
+            exact = None
+        if exact is not None:
+            written += 1
+            assert {word for word in WORDS if exact.accepts(word)} == texts
+        try:
+            some = bounded(node, 40, 3)
+        except TooManyStates:
+            continue
+        assert {word for word in WORDS if some.accepts(word)} <= texts
+    assert written > 9
+
+
+def test_recursion_is_cut_or_refused():
+    nest = nodes.rule()
+    nodes.define(nest, nodes.alt(nodes.text(b"b"), nodes.seq(nodes.text(b"a"), nest, nodes.text(b"c"))))
+    with pytest.raises(TooManyStates):
+        finite(nest, 50)
+    some = bounded(nest, 50, 3)
+    assert some.accepts(b"aabcc")
+    assert not some.accepts(b"aaaaaabcccccc")
+    whole = coarse(nest, 0, 1, 50)
+    assert whole.accepts(b"aaaaaabcccccc")
+    assert not whole.accepts(b"c")
+
+
+def test_a_rule_that_begins_with_itself_is_refused():
+    left = nodes.rule()
+    nodes.define(
+        left, nodes.alt(nodes.text(b"a"), nodes.seq(nodes.repeat(nodes.text(b"b")), left, nodes.text(b"c")))
+    )
+    with pytest.raises(UnsupportedConstraint, match="begins with itself"):
+        Steps(left)
+    right = nodes.rule()
+    nodes.define(right, nodes.alt(nodes.text(b"a"), nodes.seq(nodes.text(b"b"), right)))
+    assert Steps(right).accepts(b"bba")
+
+
+def test_rules_without_texts_are_pruned():
+    lost = nodes.rule()
+    nodes.define(lost, nodes.seq(nodes.text(b"a"), lost))
+    assert pruned(lost) is nodes.NOTHING
+    assert pruned(nodes.alt(lost, nodes.text(b"b"))) is nodes.text(b"b")
+    assert Steps(lost).start == -1
+
+
+def test_names_of_a_bag_begin_afresh():
+    loop = table([(0, 99, 99, 0), (0, 97, 97, 1)], [-1, 0])
+    fresh = with_fresh_start(loop)
+    assert 0 not in fresh.edges[:, 3]
+    bag = nodes.bag(loop, loop, [nodes.EMPTY], 0, low=1)
+    steps = Steps(bag)
+    assert steps.accepts(b"cca")
+    assert not steps.accepts(b"cc")
+    with pytest.raises(ValueError, match="has moves"):
+        nodes.bag(table([(0, 97, 97, 0)], [0]), of_text(b"a"), [nodes.EMPTY], 0)
