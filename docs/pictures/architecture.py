@@ -28,12 +28,12 @@ ROOMS = {
     "circuits": (3.0, 1.7),
     "inference": (5.0, 3.4),
     "constraints": (0.4, 3.4),
-    "lm": (8.2, 3.4),
-    "inference/smc": (6.4, 5.1),
-    "decoding": (2.4, 6.8),
-    "distill": (7.8, 6.8),
-    "embedded": (10.9, 3.4),
-    "cli": (7.8, 8.5),
+    "lm": (7.6, 5.1),
+    "inference/smc": (5.4, 6.8),
+    "embedded": (10.4, 3.4),
+    "decoding": (2.4, 8.5),
+    "distill": (7.8, 8.5),
+    "cli": (7.8, 10.2),
 }
 """The rooms and where they are drawn: what is imported lies below what imports it."""
 
