@@ -252,16 +252,18 @@ class Enumeration:
         raise AssertionError(node.kind)
 
     def _repeated(self, node: Node, item: Iterable[Text], separator: Iterable[Text]) -> set[Text]:
-        found = {Text(b"")} if node.low == 0 else set()
+        none = {Text(b"")} if node.low == 0 else set()
+        found: set[Text] = set()
         more, now = self._joined(separator, item), set(item)
         for count in itertools.count(1):
             if node.high is not None and count > node.high:
-                return found
+                break
             if count >= node.low:
-                if now <= found and node.high is None:
-                    return found
+                if now <= found:  # what follows has been found as well
+                    break
                 found |= now
             now = self._joined(now, more)
+        return found | none
 
     def _members(self, node: Node, values: list[frozenset[Text]]) -> set[Text]:
         names = [list(table_texts(found, self.most)) for found in node.tables]
