@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Generator, Tensor
 
-from ..errors import EvidenceError
+from ..errors import EvidenceError, FormatError
 from ..lm.base import LanguageModel, Prompt
-from ..storage import write_atomically
-from .corpus import checksum, write_shard
+from .corpus import write_shard
 from .manifest import Manifest
+from .tensor_file import read_tensors, write_tensors
 from .vllm import VLLM
 
 _log = logging.getLogger(__name__)
@@ -86,9 +84,8 @@ def _in_batches(
     state, since = generator.get_state(), pace.clock()
 
     def keep() -> None:
-        tensors = {name: x[:done].contiguous() for name, x in found._asdict().items()} | {"state": state}
-        label = f"{manifest.digest} {checksum(tensors)}"
-        write_atomically(file, save(tensors, {"partial": label}))
+        tensors = {name: x[:done] for name, x in found._asdict().items()} | {"state": state}
+        write_tensors(file, tensors, {"corpus": manifest.digest})
 
     try:
         while done < len(prompts):
@@ -113,17 +110,15 @@ def _restore(file: Path, manifest: Manifest, found: Drawn, generator: Generator)
     if not file.exists():
         return 0
     try:
-        with safe_open(file, "pt") as content:
-            label = (content.metadata() or {}).get("partial", "")
-            tensors = {key: content.get_tensor(key) for key in content.keys()}  # noqa: SIM118
-        if label != f"{manifest.digest} {checksum(tensors)}":
-            raise ValueError("it is damaged, or of another corpus")
+        tensors, header = read_tensors(file)
+        if header.get("corpus") != manifest.digest:
+            raise ValueError("it is of another corpus")
         state = tensors.pop("state")
         done = len(tensors["tokens"])
         for name, into in found._asdict().items():
             into[:done] = tensors[name]
         generator.set_state(state)
-    except (OSError, SafetensorError, ValueError, KeyError, RuntimeError) as error:
+    except (FormatError, ValueError, KeyError, RuntimeError) as error:
         _log.warning("%s is not used, its sequences are drawn anew: %s", file, error)
         return 0
     return done

@@ -131,13 +131,13 @@ def test_what_is_stopped_loses_one_batch(tmp_path, batch):
 def test_what_is_killed_loses_what_was_drawn_since_the_last_save(tmp_path, monkeypatch):
     """The clock says 10 seconds for each batch: with ``save_seconds=20`` every other batch is saved."""
     now, saved = [0.0], []
-    write = drawing.write_atomically
+    write = drawing.write_tensors
 
-    def watched(path, data):
+    def watched(path, *content):
         saved.append((now[0], path.name))
-        write(path, data)
+        write(path, *content)
 
-    monkeypatch.setattr(drawing, "write_atomically", watched)
+    monkeypatch.setattr(drawing, "write_tensors", watched)
 
     def at_start(batch):
         now[0] = 10.0 * (batch - 1)
