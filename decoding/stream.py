@@ -9,7 +9,8 @@ from typing import Any
 from ..constraints.output_type import OutputType
 from ..inference.smc.boundaries import Texts
 from ..inference.smc.calibration import settle
-from ..inference.smc.loop import Run, prepared, steps
+from ..inference.smc.loop import prepared, steps
+from ..inference.smc.run import Run
 from ..inference.smc.request import Request
 from ..inference.threads import one_thread
 from .outputs import drawn

@@ -33,7 +33,8 @@ def ahead(length):
 def kernel_for(case, proposal, potential=None, cut=None):
     lm, fsa = CASES[case]
     request = Request(lm, [], as_automaton(fsa), HMM, proposal, potential, max_new_tokens=N)
-    return Kernel(request.prepare(potential), potential or tt.inference.smc.PrefixPotential(), cut)
+    factors = [] if potential is None else [potential]
+    return Kernel(request.prepare(*factors), factors, cut)
 
 
 class Scripted(Proposal):
@@ -145,7 +146,7 @@ def exact_start(kernel, count, generator):
     while sum(len(path.length) for path in kept) < count:
         drawn = kernel.extend(Particles.start(count, N), nothing, N, generator)
         weight = drawn.log_value(nothing).exp()
-        top = 3.3 if isinstance(kernel.target, tt.inference.smc.FunctionPotential) else 1.0
+        top = 3.3 if kernel.factors else 1.0
         assert float(weight.max()) <= top + 1e-9
         keep = torch.rand(count, dtype=torch.float64, generator=generator) * top < weight
         kept.append(drawn.take(keep.nonzero()[:, 0]))

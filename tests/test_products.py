@@ -238,7 +238,7 @@ def test_sharp_products_are_exact(case, name):
     factors = [(table_lm(case, 3), 3.0, None), (table_lm(case, 11), -1.0, None)]
     scripted, total = Scripted(TABULAR[name]), 0.0
     request = Request(target_of(factors), [], COMPILED[case], HMM, scripted, max_new_tokens=N)
-    kernel = Kernel(request.prepare(), tt.inference.smc.PrefixPotential())
+    kernel = Kernel(request.prepare())
     for x, weight in enumerated(factors, case).items():
         scripted.read(x)
         path = kernel.draw(1, torch.Generator())

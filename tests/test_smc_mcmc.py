@@ -66,7 +66,7 @@ def test_a_forgotten_correction_is_caught():
             return proposed.log_value(place) - paths.log_value(place)
 
     kernel, found = states_of("ended", tt.inference.smc.GCDProposal(), None, None, lambda x, c: 1.0)
-    wrong = transition_matrix(Wrong(kernel.request, kernel.target), found)
+    wrong = transition_matrix(Wrong(kernel.request, kernel.factors), found)
     share = torch.tensor([p for *_, p in found], dtype=torch.float64)
     assert float((share @ wrong - share).abs().max()) > 1e-3
 
@@ -112,7 +112,7 @@ def test_random_weights_belong_to_the_state(case, name):
     assert bool((begin.abs() < LIMIT).all()), begin
     assert bool((scores(paths, target).abs() < LIMIT).all()), scores(paths, target)
     if name == "awrs":
-        wrong = Redrawn(kernel.request, kernel.target)
+        wrong = Redrawn(kernel.request, kernel.factors)
         for _ in range(6):
             paths, _ = wrong.move(paths, generator)
         assert float(scores(paths, target).abs().max()) > LIMIT

@@ -20,12 +20,12 @@ from torch import Generator, Tensor
 
 from ...errors import EvidenceError, NoParticleSurvived
 from .calibration import settle
-from .loop import Run, run_together
+from .loop import run_together
 from .particles import Particles
-from .per_prompt import combined
 from .potentials import Potential
 from .proposals import draw_tokens
 from .request import Request
+from .run import Run
 
 Cut = Callable[[int], Sequence[float]]  # number of tokens → weight of each place at which to cut
 
@@ -35,7 +35,7 @@ class Kernel:
     """The Metropolis–Hastings move; ``cut(L)`` returns the weights of the places 0 … L − 1 at which to cut L tokens."""
 
     request: Request
-    target: Potential
+    factors: Sequence[Potential] = ()
     cut: Cut | None = None
 
     def start(self, count: int, generator: Generator, tries: int = 100) -> Particles:
@@ -99,7 +99,7 @@ class Kernel:
         self, particles: Particles, keep: Int[Tensor, " particles"], limit: int, generator: Generator
     ) -> Particles:
         """Keep the first ``keep`` tokens of each particle and draw the rest from the proposal, up to ``limit`` tokens."""
-        run = Run(self.request, self.target, len(particles), generator, (particles, keep), undisturbed=limit)
+        run = Run(self.request, self.factors, len(particles), generator, (particles, keep), undisturbed=limit)
         run_together([run], limit=limit)
         return run.particles
 
@@ -111,4 +111,5 @@ def a_kernel(request: Request, cut: Cut | None, steered: bool = False) -> Kernel
     """
     settle([request])
     twist = request.proposal.potential if steered and not request.steers else None
-    return Kernel(request.prepare(twist, request.potential), combined([twist], [request.potential]), cut)
+    factors = [one for one in (twist, request.potential) if one is not None]
+    return Kernel(request.prepare(*factors), factors, cut)

@@ -10,208 +10,53 @@ are read once. Each prompt has its own random numbers: its particles do not depe
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from copy import copy
+from dataclasses import replace
 from itertools import count
 
 import torch
 from jaxtyping import Float, Int
-from torch import Generator, Tensor
+from torch import Tensor
 
 from .boundaries import Texts
-from .particles import Particles
-from .per_prompt import combined
 from .posterior import Posterior
 from .potentials import Potential, check_values
 from .progress import progress_bar
 from .request import Request
-from .resampling import effective_sample_size
-from .step import BatchedStep, Extension, Step, entries, is_range
+from .run import Run
+from .step import BatchedStep, Extension, is_range
 from .trace import Recorder
 
 
-class Run:
-    """The run of a prepared request. Raises :class:`BudgetTooSmall` before the language model is called.
+class Batch:
+    """The states of several runs, one run after the other: the rows of the language model, or the states of a potential."""
 
-    ``target`` is the potential of the target, the proposal's default one included; runs that share a language model share it.
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self.runs = list(runs)
+        self.lay_out()
 
-    ``replay`` is particles and the number of tokens of each to keep: these tokens are taken with the weights with which they were
-    drawn, only the following ones are drawn. Nothing is resampled in the first ``undisturbed`` steps.
-    """
+    def lay_out(self) -> None:
+        """Note at which row (``first``) the states of each run begin; finished runs have none."""
+        self.runs = [run for run in self.runs if run.growing]
+        self.first, self.size = dict[Run, int](), 0
+        for run in self.runs:
+            self.first[run] = self.size
+            self.size += run.states
 
-    def __init__(
-        self,
-        request: Request,
-        target: Potential,
-        count: int,
-        generator: Generator,
-        replay: tuple[Particles, Int[Tensor, " particles"]] | None = None,
-        undisturbed: int = 0,
-    ) -> None:
-        self.request, self.target, self.count, self.generator = request, target, count, generator
-        if request.budget_query is not request.query:
-            copy(request.budget_query).start(1, request.max_new_tokens)
-        self.query = copy(request.query).start(1, request.max_new_tokens)
-        self.particles = Particles.start(count, request.max_new_tokens)
-        if replay is not None:
-            self.particles.lineage = replay[0].lineage
-        self.first, self.states = 0, 1  # the offset and number of its states in the language model's batch
-        self.ess_trace: list[float] = []
-        self.resampled: list[int] = []
-        self.recorder: Recorder | None = None
-        # Log-weights of particles that hit the token budget before the constraint was satisfied.
-        self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
-        # Complete texts that satisfy the constraint and to which the potential gave zero.
-        self.refused: list[str] = []
-        self._replay, self._undisturbed, self._steps = replay, undisturbed, 0
+    def moves(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
+        """Return the former row and the last token (−1: waits) of each state after :meth:`Run.follow`."""
+        going = [run for run in self.runs if run.growing]
+        rows = [run.moved[0] + self.first[run] for run in going]
+        return torch.cat(rows), torch.cat([run.moved[1] for run in going])
 
-    def resumed(self, particles: Particles, steps: int) -> Run:
-        """Return a run that goes on from ``particles``, which have been extended ``steps`` times; it reads their tokens again.
-
-        It keeps their weights and this run's records.
-        """
-        replay = particles, particles.length
-        run = Run(self.request, self.target, self.count, self.generator, replay, steps)
-        run.particles.log_weight = particles.log_weight - particles.log_value(
-            torch.zeros_like(particles.length)
-        )
-        dead = particles.log_weight.isneginf().nonzero()[:, 0]
-        run.particles.put(dead, particles.take(dead))
-        last = self.ess_trace[-1:] * (steps - len(self.ess_trace))  # no particle grew in these steps
-        run.ess_trace, run.resampled = self.ess_trace + last, self.resampled
-        run.cut_off, run.refused = self.cut_off, self.refused
-        return run
-
-    def extend(
-        self, table: Float[Tensor, "states vocab"], texts: Texts
-    ) -> Iterator[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]]:
-        """Draw a token for every particle that does not wait; yield the particles, the log-weights (nats) and the extension.
-
-        Particles at the budget's last token are yielded apart.
-        """
-        request = self.request
-        if request.beam_factor > 1:
-            self.particles = self.particles.split(request.beam_factor)
-        particles = self.particles
-        moving = particles.moving
-        groups = [(int(particles.length[moving[0]]) + 1 == request.max_new_tokens, moving)]
-        if request.align is not None:  # particles have different lengths
-            at_last = particles.length[moving] + 1 == request.max_new_tokens
-            groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
-        for last, rows in groups:
-            states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
-            prefixes = particles.prefixes(rows)
-            step = Step(
-                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last
-            )
-            tokens, log_weight = self._draw(step, rows)
-            log_prob = entries(table, states, tokens)
-            if self.recorder is not None:
-                self.recorder.drawn(step, rows, tokens)
-            particles.append(rows, tokens, log_prob)
-            if last and self.query.horizon is None:  # a proposal that does not know the budget
-                accepted = request.accepts(particles.tokens[rows])
-                lost = (particles.log_weight[rows] + log_weight)[~accepted]
-                # Collected over steps: with `align` particles reach the end of the budget at different steps.
-                self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
-                log_weight = log_weight.masked_fill(~accepted, -torch.inf)
-            yield rows, log_weight, Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
-
-    def _draw(
-        self, step: Step, rows: Int[Tensor, " rows"]
-    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
-        if self._replay is None:
-            return self.request.proposal.draw_checked(step, self.generator)
-        known, keep = self._replay
-        place = self.particles.length[rows]
-        tokens, log_weight = known.tokens[rows, place], known.token_log_weights[rows, place]
-        free = (keep[rows] <= place).nonzero()[:, 0]
-        if len(free):
-            drawn = self.request.proposal.draw_checked(step.take(free), self.generator)
-            tokens[free], log_weight[free] = drawn
-        return tokens, log_weight
-
-    def reweigh(
-        self,
-        rows: Int[Tensor, " rows"],
-        log_weight: Float[Tensor, " rows"],
-        shown: Extension,
-        log_psi: Float[Tensor, " rows"],
-    ) -> None:
-        """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
-        particles, log_psi = self.particles, log_psi.detach().double()
-        check_values(self.target, shown, log_psi)
-        particles.reweigh(rows, log_weight, shown, log_psi)
-        refused = shown.ended & shown.alive & log_psi.isneginf()
-        self.refused += [shown.text(row) for row in refused.nonzero()[:, 0].tolist()]
-        if (align := self.request.align) is not None:
-            grows = particles.growing[rows].tolist()
-            particles.waiting[rows] = torch.tensor(
-                [g and shown.reached(i, align) for i, g in enumerate(grows)]
-            )
-
-    def resample(self) -> None:
-        """Resample if the effective sample size is below the threshold: all particles, or with ``align`` the waiting ones."""
-        particles, request = self.particles, self.request
-        self._steps += 1
-        if self._steps <= self._undisturbed:
-            return
-        self.ess_trace.append(effective_sample_size(particles.log_weight))
-        if self.recorder is not None:
-            self.recorder.step(particles)
-        if not particles.growing.any() or (request.align is not None and len(particles.moving)):
-            return
-        among, ess = None, self.ess_trace[-1]
-        if request.align is not None:  # the finished are left out, the dead are replaced
-            among = (particles.growing | particles.log_weight.isneginf()).nonzero()[:, 0]
-            ess = effective_sample_size(particles.log_weight[among])
-            particles.waiting[:] = False
-        count = self.count if among is None else len(among)
-        if len(particles) > self.count or ess < request.ess_threshold * count:
-            particles = particles.numbered()
-            drawn_from = particles if among is None else particles.take(among)
-            chosen = drawn_from.descendants(request.resampling, count, self.generator)
-            self.particles = chosen if among is None else particles.put(among, chosen)
-            self.resampled.append(len(self.ess_trace) - 1)
-
-    def follow(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
-        """Advance the query to the new prefixes; return the former state and last token (−1: waits) of each."""
-        source, tokens = self.particles.merge()
-        if not is_range(source, self.states):
-            self.query.select(source)
-        if self.request.align is not None and bool((tokens < 0).any()):
-            self.query.advance_some(tokens, tokens >= 0)
-        else:
-            self.query.advance(tokens)
-        self.states = len(source)
-        return source, tokens
-
-    def posterior(self) -> Posterior:
-        """Return the particles as a posterior."""
-        particles = self.particles
-        token_ids = [particles.token_ids(row) for row in range(len(particles))]
-        texts = {ids: self.request.lm.decode(ids) for ids in set(token_ids)}
-        # Split particles share a weight, so the mean over more particles is corrected.
-        share = math.log(len(particles) / self.count)
-        trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
-        return Posterior(
-            token_ids,
-            [texts[ids] for ids in token_ids],
-            particles.log_weight + share,
-            particles.log_prob,
-            tuple(self.ess_trace),
-            tuple(self.resampled),
-            trace,
-            log_potentials=particles.log_psi,
-            cut_off=self.cut_off + share,
-            refused=tuple(self.refused),
-            narrowed=self.request.fa.narrowed,
-            lineage=particles.lineage,
-            strength=self.request.strength_used,
-            calibration=self.request.strength,
-        )
+    def joined(self, parts: Sequence[tuple[Run, Extension]]) -> Extension:
+        """Concatenate the extensions of some runs, whose states are those of the batch."""
+        run, shown = parts[0]
+        if len(parts) == 1 and not self.first[run]:
+            return shown
+        step = BatchedStep([one.step for _, one in parts], [self.first[run] for run, _ in parts])
+        columns = ([getattr(one, name) for _, one in parts] for name in ("tokens", "ended", "alive"))
+        return Extension(step, *map(torch.cat, columns))
 
 
 def run_requests(requests: Sequence[Request], trace: bool = False, progress: bool = False) -> list[Posterior]:
@@ -230,13 +75,14 @@ def prepared(requests: Sequence[Request], trace: bool = False) -> list[Run]:
     horizons: dict[int, int] = {}
     for one in requests:
         horizons[id(one.fa)] = max(one.max_new_tokens, horizons.get(id(one.fa), 1))
-    own = {id(one.proposal): one.proposal.potential for one in requests if not one.steers}
-    twists = [None if one.steers else own[id(one.proposal)] for one in requests]
-    target = combined(twists, [one.potential for one in requests])
+    twists = {id(one.proposal): one.proposal.potential for one in requests if not one.steers}
     runs = []
-    for one, twist in zip(requests, twists, strict=True):
-        one.prepare(twist, one.potential, horizon=horizons[id(one.fa)])
-        run = Run(one, target, one.particles, one.generator())
+    for one in requests:
+        factors = [] if one.steers else [twists[id(one.proposal)]]
+        factors += [] if one.potential is None else [one.potential]
+        run = Run(
+            one.prepare(*factors, horizon=horizons[id(one.fa)]), factors, one.particles, one.generator()
+        )
         if trace:
             shown = one.prompt if isinstance(one.prompt, str) else one.lm.decode(one.prompt)
             run.recorder = Recorder(shown, one.lm, one.proposal)
@@ -245,7 +91,7 @@ def prepared(requests: Sequence[Request], trace: bool = False) -> list[Run]:
 
 
 def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None = None) -> None:
-    """Run all prompts to the end, or for ``limit`` steps; they share a language model and a potential."""
+    """Run all prompts to the end, or for ``limit`` steps; runs share a language model, and potentials that are one object."""
     most = max(run.request.max_new_tokens for run in runs)
     with progress_bar(progress, most) as tick:
         for growing in steps(runs, limit):
@@ -254,63 +100,76 @@ def run_together(runs: Sequence[Run], progress: bool = False, limit: int | None 
 
 def steps(runs: Sequence[Run], limit: int | None = None) -> Iterator[int]:
     """Extend the particles of all prompts token by token; yield after each token how many go on."""
-    lm, potential = runs[0].request.lm, runs[0].target
-    asked = [run.request.prompt for run in runs]
-    prompts = [prompt if isinstance(prompt, str) else tuple(prompt) for prompt in asked]
-    places = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompts))}
+    lm, batch, factors = runs[0].request.lm, Batch(runs), _factors(runs)
+    prompts = {
+        run: p if isinstance(p, str) else tuple(p) for run, p in ((run, run.request.prompt) for run in runs)
+    }
+    places = {prompt: i for i, prompt in enumerate(dict.fromkeys(prompts.values()))}
     lm.start(list(places))
     if len(places) < len(prompts):
-        lm.select(torch.tensor([places[prompt] for prompt in prompts]))
-    potential.start(lm, prompts, [run.request.max_new_tokens for run in runs])
+        lm.select(torch.tensor([places[prompt] for prompt in prompts.values()]))
+    for potential, part in factors:
+        potential.start(
+            lm, [prompts[run] for run in part.runs], [run.request.max_new_tokens for run in part.runs]
+        )
     texts = Texts(lm.decode)
-    live, states = list(runs), 0
     for taken in count() if limit is None else range(limit):  # may exceed the budget: particles wait
         if taken:
-            _follow(live, states)
+            for run in batch.runs:
+                if run.growing:
+                    run.follow()
+            for potential, part in factors:
+                if any(run.growing for run in part.runs):
+                    potential.advance(*part.moves())
+            source, tokens = batch.moves()
+            if not is_range(source, batch.size):
+                lm.select(source)
+            lm.advance(tokens)
+            for part in (batch, *(part for _, part in factors)):
+                part.lay_out()
         table = lm.log_probs().detach()
-        states = 0
-        drawn = []
-        for run in live:
-            run.first = states
-            states += run.states
-            drawn += [(run, *part) for part in run.extend(table[run.first : states], texts)]
-        _reweigh(drawn, potential)
-        for run in live:
+        drawn = [
+            (run, *part)
+            for run, first in batch.first.items()
+            for part in run.extend(table[first : first + run.states], texts)
+        ]
+        values = log_values(factors, [(run, shown) for run, _, _, shown in drawn])
+        for (run, rows, log_weight, shown), log_psi in zip(drawn, values, strict=True):
+            run.reweigh(rows, log_weight, shown, log_psi)
+        for run in batch.runs:
             run.resample()
-        growing = [int(run.particles.growing.numpy().sum()) for run in live]
-        live = [run for run, some in zip(live, growing, strict=True) if some]
-        yield sum(growing)
-        if not live:
+        yield (growing := sum(run.growing for run in batch.runs))
+        if not growing:
             return
 
 
-def _follow(live: Sequence[Run], states: int) -> None:
-    """Advance language model and potential, which have ``states`` rows, to the new prefixes of all runs."""
-    lm, potential = live[0].request.lm, live[0].target
-    pairs = [run.follow() for run in live]
-    source, tokens = pairs[0]
-    if len(live) > 1 or live[0].first:
-        source = torch.cat([former + run.first for run, (former, _) in zip(live, pairs, strict=True)])
-        tokens = torch.cat([token for _, token in pairs])
-    potential.advance(source, tokens)
-    if not is_range(source, states):
-        lm.select(source)
-    lm.advance(tokens)
+def _factors(runs: Sequence[Run]) -> list[tuple[Potential, Batch]]:
+    """Return each potential with the runs that it weighs."""
+    found: dict[int, tuple[Potential, list[Run]]] = {}
+    for run in runs:
+        for factor in run.factors:
+            found.setdefault(id(factor), (factor, []))[1].append(run)
+    return [(factor, Batch(some)) for factor, some in found.values()]
 
 
-def _reweigh(
-    drawn: Sequence[tuple[Run, Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]], potential: Potential
-) -> None:
-    """Evaluate the potential on the extensions of all runs at once."""
-    if len(drawn) == 1:
-        run, rows, log_weight, shown = drawn[0]
-        run.reweigh(rows, log_weight, shown, potential.log_value(shown))
-        return
-    parts = [shown for *_, shown in drawn]
-    everything = Extension(
-        BatchedStep([part.step for part in parts], [run.first for run, *_ in drawn]),
-        *(torch.cat([getattr(part, name) for part in parts]) for name in ("tokens", "ended", "alive")),
-    )
-    values = potential.log_value(everything).split([len(part.tokens) for part in parts])
-    for (run, rows, log_weight, shown), log_psi in zip(drawn, values, strict=True):
-        run.reweigh(rows, log_weight, shown, log_psi)
+def log_values(
+    factors: Sequence[tuple[Potential, Batch]], drawn: Sequence[tuple[Run, Extension]]
+) -> list[Float[Tensor, " rows"]]:
+    """Return log Ψ of the extensions, the sum over the factors of each run; each factor is evaluated once, on all its runs.
+
+    Rows to which one factor gives zero are not evaluated by those that follow.
+    """
+    found = [torch.zeros(len(shown.tokens), dtype=torch.float64) for _, shown in drawn]
+    for potential, part in factors:
+        mine = [i for i, (run, _) in enumerate(drawn) if run in part.first]
+        asked = [replace(drawn[i][1], alive=drawn[i][1].alive & ~found[i].isneginf()) for i in mine]
+        if not asked:
+            continue
+        value = potential.log_value(
+            part.joined([(drawn[i][0], one) for i, one in zip(mine, asked, strict=True)])
+        )
+        values = value.detach().double().split([len(one.tokens) for one in asked])
+        for i, one, log_psi in zip(mine, asked, values, strict=True):
+            check_values(potential, one, log_psi)
+            found[i] += log_psi.masked_fill(~one.alive, 0.0)
+    return found

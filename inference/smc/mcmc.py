@@ -13,12 +13,13 @@ from ..arguments import whole
 from .arguments import ConstraintLike, PotentialLike
 from .chains import Chains, draw_of
 from .kernel import Cut, a_kernel
-from .loop import Run, run_together
+from .loop import run_together
 from .particles import Particles
 from .posterior import Posterior
 from .proposals import Proposal
 from .request import requests
 from .resampling import Resampling
+from .run import Run
 
 
 def mcmc(
@@ -135,7 +136,7 @@ def resample_move(
         ess_threshold=ess_threshold,
     )
     kernel, generator = a_kernel(request, cut, steered=True), request.generator()
-    run, budget = Run(request, kernel.target, request.particles, generator), request.max_new_tokens
+    run, budget = Run(request, kernel.factors, request.particles, generator), request.max_new_tokens
     for step in steps_of_moves(budget) if moves else [budget]:
         run_together([run], limit=step)
         alive = (run.particles.log_weight > -torch.inf).nonzero()[:, 0]

@@ -94,13 +94,13 @@ class Request:
         """Return the request's random numbers."""
         return torch.Generator().manual_seed(self.seed)
 
-    def prepare(self, *potentials: Potential | None, horizon: int | None = None) -> Request:
+    def prepare(self, *potentials: Potential, horizon: int | None = None) -> Request:
         """Make the queries for the proposal and these potentials, and return the request.
 
         ``horizon``: the largest budget of all requests that share the automaton (default: the own budget). Raises
         :class:`EvidenceError` without the HMM that one of them needs.
         """
-        needs = max([self.proposal.needs, *(one.needs for one in potentials if one is not None)])
+        needs = max([self.proposal.needs, *(one.needs for one in potentials)])
         horizon = self.max_new_tokens if horizon is None else horizon
         if needs is Knowledge.HMM:
             if self.hmm is None:

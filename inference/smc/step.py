@@ -90,10 +90,6 @@ class Step:
         self.eos_token_id, self.last = eos_token_id, last
         self.columns: Int[Tensor, " columns"] | None = None
 
-    def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
-        """Return the step of each prompt, with the states of its rows in the language model."""
-        return [(self, self.rows)]
-
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Return the step of the rows at these positions."""
         prefixes = self.prefixes
@@ -207,9 +203,6 @@ class BatchedStep(Step):
         self.rows = torch.cat([part.rows + n for part, n in zip(parts, first, strict=True)])
         self.prefixes = [prefix for part in parts for prefix in part.prefixes]
         self.decode = parts[0].decode
-
-    def parts(self) -> list[tuple[Step, Int[Tensor, " rows"]]]:
-        return list(zip(self._parts, self.rows.split(self._sizes), strict=True))
 
     log_probs, mask, lookahead, conditional = map(_joined, ("log_probs", "mask", "lookahead", "conditional"))
 

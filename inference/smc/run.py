@@ -1,0 +1,208 @@
+"""The run of one prompt: its particles are extended by a token, weighed and resampled, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from copy import copy
+
+import torch
+from jaxtyping import Float, Int
+from torch import Generator, Tensor
+
+from .boundaries import Texts
+from .particles import Particles
+from .posterior import Posterior
+from .potentials import Potential, PrefixPotential
+from .request import Request
+from .resampling import effective_sample_size
+from .step import Extension, Step, entries, is_range
+from .trace import Recorder
+
+
+class Run:
+    """The run of a prepared request. Raises :class:`BudgetTooSmall` before the language model is called.
+
+    ``factors`` are the potentials of the target, the proposal's default one included; their product counts.
+
+    ``replay`` is particles and the number of tokens of each to keep: these tokens are taken with the weights with which they were
+    drawn, only the following ones are drawn. Nothing is resampled in the first ``undisturbed`` steps.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        factors: Sequence[Potential],
+        count: int,
+        generator: Generator,
+        replay: tuple[Particles, Int[Tensor, " particles"]] | None = None,
+        undisturbed: int = 0,
+    ) -> None:
+        self.request, self.count, self.generator = request, count, generator
+        self.factors = [one for one in factors if not isinstance(one, PrefixPotential)]
+        if request.budget_query is not request.query:
+            copy(request.budget_query).start(1, request.max_new_tokens)
+        self.query = copy(request.query).start(1, request.max_new_tokens)
+        self.particles = Particles.start(count, request.max_new_tokens)
+        if replay is not None:
+            self.particles.lineage = replay[0].lineage
+        self.states = 1  # distinct unfinished prefixes
+        self.moved = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)  # see `follow`
+        self.ess_trace: list[float] = []
+        self.resampled: list[int] = []
+        self.recorder: Recorder | None = None
+        # Log-weights of particles that hit the token budget before the constraint was satisfied.
+        self.cut_off: Float[Tensor, " lost"] = torch.zeros(0, dtype=torch.float64)
+        # Complete texts that satisfy the constraint and to which the potential gave zero.
+        self.refused: list[str] = []
+        self._replay, self._undisturbed, self._steps = replay, undisturbed, 0
+
+    def resumed(self, particles: Particles, steps: int) -> Run:
+        """Return a run that goes on from ``particles``, which have been extended ``steps`` times; it reads their tokens again.
+
+        It keeps their weights and this run's records.
+        """
+        replay = particles, particles.length
+        run = Run(self.request, self.factors, self.count, self.generator, replay, steps)
+        run.particles.log_weight = particles.log_weight - particles.log_value(
+            torch.zeros_like(particles.length)
+        )
+        dead = particles.log_weight.isneginf().nonzero()[:, 0]
+        run.particles.put(dead, particles.take(dead))
+        last = self.ess_trace[-1:] * (steps - len(self.ess_trace))  # no particle grew in these steps
+        run.ess_trace, run.resampled = self.ess_trace + last, self.resampled
+        run.cut_off, run.refused = self.cut_off, self.refused
+        return run
+
+    def extend(
+        self, table: Float[Tensor, "states vocab"], texts: Texts
+    ) -> Iterator[tuple[Int[Tensor, " rows"], Float[Tensor, " rows"], Extension]]:
+        """Draw a token for every particle that does not wait; yield the particles, the log-weights (nats) and the extension.
+
+        Particles at the budget's last token are yielded apart.
+        """
+        request = self.request
+        if request.beam_factor > 1:
+            self.particles = self.particles.split(request.beam_factor)
+        particles = self.particles
+        moving = particles.moving
+        groups = [(int(particles.length[moving[0]]) + 1 == request.max_new_tokens, moving)]
+        if request.align is not None:  # particles have different lengths
+            at_last = particles.length[moving] + 1 == request.max_new_tokens
+            groups = [(last, rows) for last in (False, True) if len(rows := moving[at_last == last])]
+        for last, rows in groups:
+            states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
+            prefixes = particles.prefixes(rows)
+            step = Step(
+                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last
+            )
+            tokens, log_weight = self._draw(step, rows)
+            log_prob = entries(table, states, tokens)
+            if self.recorder is not None:
+                self.recorder.drawn(step, rows, tokens)
+            particles.append(rows, tokens, log_prob)
+            if last and self.query.horizon is None:  # a proposal that does not know the budget
+                accepted = request.accepts(particles.tokens[rows])
+                lost = (particles.log_weight[rows] + log_weight)[~accepted]
+                # Collected over steps: with `align` particles reach the end of the budget at different steps.
+                self.cut_off = torch.cat([self.cut_off, lost[~lost.isneginf()]])
+                log_weight = log_weight.masked_fill(~accepted, -torch.inf)
+            yield rows, log_weight, Extension(step, tokens, step.ends(tokens), ~log_weight.isneginf())
+
+    def _draw(
+        self, step: Step, rows: Int[Tensor, " rows"]
+    ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
+        """Return a token and its log-weight for each row: from the replay while its tokens are kept, else from the proposal."""
+        if self._replay is None:
+            return self.request.proposal.draw_checked(step, self.generator)
+        known, keep = self._replay
+        place = self.particles.length[rows]
+        tokens, log_weight = known.tokens[rows, place], known.token_log_weights[rows, place]
+        free = (keep[rows] <= place).nonzero()[:, 0]
+        if len(free):
+            drawn = self.request.proposal.draw_checked(step.take(free), self.generator)
+            tokens[free], log_weight[free] = drawn
+        return tokens, log_weight
+
+    def reweigh(
+        self,
+        rows: Int[Tensor, " rows"],
+        log_weight: Float[Tensor, " rows"],
+        shown: Extension,
+        log_psi: Float[Tensor, " rows"],
+    ) -> None:
+        """Update weights and potentials of the particles just extended; mark those that end, die or wait."""
+        particles = self.particles
+        particles.reweigh(rows, log_weight, shown, log_psi)
+        refused = shown.ended & shown.alive & log_psi.isneginf()
+        self.refused += [shown.text(row) for row in refused.nonzero()[:, 0].tolist()]
+        if (align := self.request.align) is not None:
+            grows = particles.growing[rows].tolist()
+            particles.waiting[rows] = torch.tensor(
+                [g and shown.reached(i, align) for i, g in enumerate(grows)]
+            )
+
+    def resample(self) -> None:
+        """Resample if the effective sample size is below the threshold: all particles, or with ``align`` the waiting ones."""
+        particles, request = self.particles, self.request
+        self._steps += 1
+        if self._steps <= self._undisturbed:
+            return
+        self.ess_trace.append(effective_sample_size(particles.log_weight))
+        if self.recorder is not None:
+            self.recorder.step(particles)
+        if not particles.growing.any() or (request.align is not None and len(particles.moving)):
+            return
+        among, ess = None, self.ess_trace[-1]
+        if request.align is not None:  # the finished are left out, the dead are replaced
+            among = (particles.growing | particles.log_weight.isneginf()).nonzero()[:, 0]
+            ess = effective_sample_size(particles.log_weight[among])
+            particles.waiting[:] = False
+        count = self.count if among is None else len(among)
+        if len(particles) > self.count or ess < request.ess_threshold * count:
+            particles = particles.numbered()
+            drawn_from = particles if among is None else particles.take(among)
+            chosen = drawn_from.descendants(request.resampling, count, self.generator)
+            self.particles = chosen if among is None else particles.put(among, chosen)
+            self.resampled.append(len(self.ess_trace) - 1)
+
+    @property
+    def growing(self) -> int:
+        """The number of unfinished particles."""
+        return int(self.particles.growing.numpy().sum())
+
+    def follow(self) -> None:
+        """Advance the query to the new prefixes; ``moved`` is the former state and last token (−1: waits) of each."""
+        source, tokens = self.moved = self.particles.merge()
+        if not is_range(source, self.states):
+            self.query.select(source)
+        if self.request.align is not None and bool((tokens < 0).any()):
+            self.query.advance_some(tokens, tokens >= 0)
+        else:
+            self.query.advance(tokens)
+        self.states = len(source)
+
+    def posterior(self) -> Posterior:
+        """Return the particles as a posterior."""
+        particles = self.particles
+        token_ids = [particles.token_ids(row) for row in range(len(particles))]
+        texts = {ids: self.request.lm.decode(ids) for ids in set(token_ids)}
+        # Split particles share a weight, so the mean over more particles is corrected.
+        share = math.log(len(particles) / self.count)
+        trace = None if self.recorder is None else self.recorder.end(particles, self.resampled)
+        return Posterior(
+            token_ids,
+            [texts[ids] for ids in token_ids],
+            particles.log_weight + share,
+            particles.log_prob,
+            tuple(self.ess_trace),
+            tuple(self.resampled),
+            trace,
+            log_potentials=particles.log_psi,
+            cut_off=self.cut_off + share,
+            refused=tuple(self.refused),
+            narrowed=self.request.fa.narrowed,
+            lineage=particles.lineage,
+            strength=self.request.strength_used,
+            calibration=self.request.strength,
+        )
