@@ -10,8 +10,8 @@ from ..constraints.output_type import OutputType
 from ..inference.smc.boundaries import Texts
 from ..inference.smc.calibration import settle
 from ..inference.smc.loop import prepared, steps
-from ..inference.smc.run import Run
 from ..inference.smc.request import Request
+from ..inference.smc.run import Run
 from ..inference.threads import one_thread
 from .outputs import drawn
 from .partial import partial_value

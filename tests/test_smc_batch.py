@@ -34,10 +34,12 @@ from tractile.inference.smc import (
     every_json_value,
     every_line,
     every_statement,
+    proposals,
 )
 from tractile.inference.smc.awrs import MaskedAWRSProposal
 from tractile.inference.smc.boundaries import BLOCK, Texts
 from tractile.inference.smc.particles import Particles
+from tractile.inference.smc.sparse import SparseStep, sparse_step
 from tractile.inference.smc.step import Step
 
 PROMPTS = [(0, 1), (), (1, 1, 0), (0, 1)]
@@ -413,25 +415,18 @@ def test_queries_can_wait():
 @pytest.mark.parametrize("case", CASES)
 def test_drawing_among_the_allowed_tokens_is_drawing_from_the_whole_table(monkeypatch, case, proposal):
     lm, fsa = CASES[case]
-    fa, widths, by_state = as_automaton(fsa), [], Step.by_state
+    fa, drawn = as_automaton(fsa), []
+    draw = SparseStep.draw
+    monkeypatch.setattr("tractile.inference.smc.sparse.MOST", 1.0)
+    monkeypatch.setattr(SparseStep, "draw", lambda *given: drawn.append(1) or draw(*given))
 
-    def watched(step):
-        seen = by_state(step)
-        widths.append(seen.log_probs.shape[1])
-        return seen
+    def posts():
+        return [tt.smc(lm, [], fa, proposal, HMM, 20, N, seed) for seed in range(8)]
 
-    monkeypatch.setattr(Step, "by_state", watched)
-
-    def posts(most):
-        monkeypatch.setattr("tractile.inference.smc.step.MOST", most)
-        widths.clear()
-        return [tt.smc(lm, [], fa, proposal, HMM, k, N, seed) for k in (1, 20) for seed in range(8)]
-
-    few = posts(1.0)
-    assert min(widths) < V or (case, proposal) == ("exact", "lcd")  # every token may come there
-    whole = posts(0.0)
-    assert set(widths) == {V}
-    for a, b in zip(few, whole, strict=True):
+    flat = posts()
+    assert len(drawn) > 8
+    monkeypatch.setattr(proposals, "sparse_step", lambda step: None)
+    for a, b in zip(flat, posts(), strict=True):
         assert a.token_ids == b.token_ids
         torch.testing.assert_close(a.log_weights, b.log_weights, rtol=0, atol=1e-12)
 
@@ -449,7 +444,7 @@ def test_drawing_among_few_tokens_never_gives_an_impossible_one(top):
         torch.tensor([top - 1, top], dtype=torch.float64),
     )
     step = Step(table, query, torch.zeros(6, 0, dtype=torch.long), torch.tensor([0, 1, 2, 2, 1, 0]))
-    assert step.by_state().columns.tolist() == [1, 2, 3, 4, 5, 7, 9]
+    assert sparse_step(step).tokens.tolist() == [2, 5, 1, 3, 4, 7, 9, 2, 5]
     for uniform in (0.0, 2**-53, 0.26, 0.27, 1 - 2**-53):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(

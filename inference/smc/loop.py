@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -46,6 +47,8 @@ class Batch:
     def moves(self) -> tuple[Int[Tensor, " states"], Int[Tensor, " states"]]:
         """Return the former row and the last token (−1: waits) of each state after :meth:`Run.follow`."""
         going = [run for run in self.runs if run.growing]
+        if len(self.runs) == 1:
+            return going[0].moved
         rows = [run.moved[0] + self.first[run] for run in going]
         return torch.cat(rows), torch.cat([run.moved[1] for run in going])
 
@@ -138,6 +141,7 @@ def steps(runs: Sequence[Run], limit: int | None = None) -> Iterator[int]:
             run.reweigh(rows, log_weight, shown, log_psi)
         for run in batch.runs:
             run.resample()
+            run.growing = int(np.count_nonzero(run.particles.growing.numpy()))
         yield (growing := sum(run.growing for run in batch.runs))
         if not growing:
             return

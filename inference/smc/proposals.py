@@ -24,7 +24,8 @@ from torch import Generator, Tensor
 
 from ...errors import EvidenceError, ProposalError
 from .potentials import LookaheadPotential, Potential, PrefixPotential, scaled
-from .step import Knowledge, Step, entries, is_range
+from .sparse import sparse_step
+from .step import Knowledge, Step, entries
 from .strength import Strength
 
 
@@ -88,6 +89,9 @@ class Proposal(ABC):
         if rows and not 0 <= min(ids := tokens.tolist()) <= max(ids) < vocab:
             row = next(i for i, token in enumerate(ids) if not 0 <= token < vocab)
             raise ProposalError(self, f"drew token {ids[row]} of {vocab}", step.text(row))
+        kind = type(self)
+        if (kind.draw, getattr(kind, "log_weight", None)) == (Tabular.draw, Tabular.log_weight):
+            return tokens, log_weight.double()  # forbidden tokens have weight zero
         forbidden = (~log_weight.isneginf() & ~step.allows(tokens)).nonzero()[:, 0].tolist()
         if forbidden:
             token = int(tokens[forbidden[0]])
@@ -100,7 +104,7 @@ class Tabular(Proposal):
     """A proposal that gives its probabilities q for the whole vocabulary; abstract.
 
     ``elementwise``: ``belief`` at a token is computed from the step's tables at this token only, and is −∞ where the mask is
-    False. It is then computed once for each state, on the CPU only for tokens that are allowed.
+    False. On the CPU it is then computed once for each state, on the allowed tokens only (:mod:`.sparse`).
     """
 
     elementwise = False
@@ -110,15 +114,13 @@ class Tabular(Proposal):
         """Return log q in nats, up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-        seen, rows = (
-            (step.by_state(), step.rows) if self.elementwise else (step, torch.arange(len(step.rows)))
-        )
-        belief = self.checked(self.belief(seen), step)
+        if self.elementwise and (few := sparse_step(step)) is not None:
+            return few.draw(self.checked(self.belief(few), step), generator)
+        belief = self.checked(self.belief(step), step)
         # The clamp keeps `top` finite in rows without any mass.
         top = belief.amax(dim=1, keepdim=True).clamp(min=torch.finfo(belief.dtype).min)
-        places, total = draw_tokens((belief - top).exp_(), generator, rows)
-        log_q = entries(belief, rows, places) - entries(top, rows, torch.zeros_like(rows)) - total.log()
-        tokens = places if seen.columns is None else seen.columns[places]
+        tokens, total = draw_tokens((belief - top).exp_(), generator)
+        log_q = belief.gather(1, tokens[:, None])[:, 0].double() - top[:, 0].double() - total.log()
         return tokens, self.log_weight(step, log_q, tokens)
 
     def checked(self, belief: Tensor, step: Step) -> Tensor:
@@ -319,21 +321,16 @@ class MixtureProposal(Tabular):
 
 
 def draw_tokens(
-    weights: Float[Tensor, "states vocab"],
-    generator: Generator,
-    rows: Int[Tensor, " rows"] | None = None,
+    weights: Float[Tensor, "rows vocab"], generator: Generator
 ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """Draw a token for each row by the weights of its state; return also the total weights (float64). Both are on the CPU.
+    """Draw a token for each row with probability proportional to its weight; return also the rows' total weights (float64).
 
-    ``rows``: the state of each row, by default its own. The distribution function is inverted at one uniform number per row: a
-    token of weight zero is never drawn, unless all are zero. The numbers are drawn on the CPU, so a seed gives the same result
-    on any device.
+    The distribution function is inverted at one uniform number per row: a token of weight zero is never drawn, unless all are
+    zero. The numbers are drawn on the CPU, so a seed gives the same result on any device.
     """
     cumulative = weights.cumsum(dim=1, dtype=torch.float64)
-    if rows is not None and not is_range(rows, len(weights)):
-        cumulative = cumulative[rows.to(weights.device)]
     total = cumulative[:, -1:]
-    uniform = torch.rand(len(cumulative), 1, dtype=torch.float64, generator=generator).to(weights.device)
+    uniform = torch.rand(len(weights), 1, dtype=torch.float64, generator=generator).to(weights.device)
     point = uniform * total  # below the total: uniform is at most 1 − 2⁻⁵³
     tokens = torch.searchsorted(cumulative, point, right=True)[:, 0].clamp(max=weights.shape[1] - 1)
-    return tokens.cpu(), total[:, 0].cpu()
+    return tokens, total[:, 0]

@@ -46,7 +46,10 @@ class Run:
         self.particles = Particles.start(count, request.max_new_tokens)
         if replay is not None:
             self.particles.lineage = replay[0].lineage
-        self.states = 1  # distinct unfinished prefixes
+        self.states, self.growing = (
+            1,
+            count,
+        )  # distinct unfinished prefixes, and unfinished particles, after the last step
         self.moved = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)  # see `follow`
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []
@@ -165,11 +168,6 @@ class Run:
             chosen = drawn_from.descendants(request.resampling, count, self.generator)
             self.particles = chosen if among is None else particles.put(among, chosen)
             self.resampled.append(len(self.ess_trace) - 1)
-
-    @property
-    def growing(self) -> int:
-        """The number of unfinished particles."""
-        return int(self.particles.growing.numpy().sum())
 
     def follow(self) -> None:
         """Advance the query to the new prefixes; ``moved`` is the former state and last token (−1: waits) of each."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
+from numpy import ndarray
 from torch import Tensor
 
 from ...errors import EvidenceError
@@ -22,7 +23,6 @@ from ..next_token.protocol import NextTokenQuery
 from .boundaries import Boundary, Texts
 
 Prefixes = Int[Tensor, "rows t"] | list[Int[Tensor, " t"]]
-MOST = 0.5  # the largest share of the vocabulary whose columns are read instead of all
 
 
 class Knowledge(IntEnum):
@@ -88,7 +88,6 @@ class Step:
         self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
         self.eos_token_id, self.last = eos_token_id, last
-        self.columns: Int[Tensor, " columns"] | None = None
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Return the step of the rows at these positions."""
@@ -104,18 +103,10 @@ class Step:
             last=self.last,
         )
 
-    def by_state(self) -> Step:
-        """Return a step with one row for each state, and no prefixes.
-
-        On the CPU, where at most half of the tokens are allowed in any state, its tables have columns for these ``columns`` only.
-        """
-        step = Step(self.table, self.query, [], eos_token_id=self.eos_token_id, last=self.last)
-        if self.table.device.type == "cpu" and self.query.automaton is not None:
-            allowed = np.bitwise_or.reduce(self.query.words(), axis=0).view(np.uint8)
-            columns = np.flatnonzero(np.unpackbits(allowed, bitorder="little"))
-            if 0 < len(columns) <= MOST * self.table.shape[1]:
-                step.columns = torch.from_numpy(columns)
-        return step
+    @cached_property
+    def words(self) -> Int[ndarray, "states words"]:
+        """The mask of each state in 32-bit words: token v is bit v mod 32 of word v div 32."""
+        return self.query.words()
 
     @cached_property
     def log_probs(self) -> Float[Tensor, "rows vocab"]:
@@ -162,7 +153,7 @@ class Step:
         """Return whether the constraint allows each row's token."""
         if self.table.device.type != "cpu":
             return self.mask.gather(1, tokens[:, None].to(self.mask.device))[:, 0].cpu()
-        words = self.query.words()[self.rows.numpy(), tokens.numpy() >> 5]
+        words = self.words[self.rows.numpy(), tokens.numpy() >> 5]
         return torch.from_numpy((words >> (tokens.numpy() & 31)) & 1 == 1)
 
     def text(self, row: int) -> str:
@@ -171,8 +162,6 @@ class Step:
 
     def _of_rows(self, table: Tensor) -> Tensor:
         table = table.to(self.table.device)
-        if self.columns is not None:
-            return table.index_select(1, self.columns)
         return table if is_range(self.rows, len(table)) else table[self.rows.to(table.device)]
 
     def _supported(self, belief: Tensor) -> Tensor:
@@ -183,12 +172,15 @@ class Step:
         belief = self._of_rows(belief)
         lost = self.mask & belief.isneginf() & ~self.log_probs.isneginf()
         if bool(lost.any()):
-            token = int(lost.any(dim=0).nonzero()[0, 0])
             raise EvidenceError(
-                f"the HMM gives probability zero to token {token if self.columns is None else int(self.columns[token])}, which "
-                "language model and constraint allow; smooth the HMM's parameters so that every token keeps some probability"
+                f"the HMM gives probability zero to token {self._token(int(lost.nonzero()[0, -1]))}, which language model and "
+                "constraint allow; smooth the HMM's parameters so that every token keeps some probability"
             )
         return belief.masked_fill(~self.mask, -torch.inf)
+
+    def _token(self, column: int) -> int:
+        """Return the token of a column of the tables."""
+        return column
 
 
 def _joined(name: str) -> Any:
