@@ -211,7 +211,7 @@ def test_expected_counts(name, n, dtype):
             (hmm.initial_probs, states), (hmm.emission_probs, emission), (hmm.transition.weight, transition)
         ):  # fmt: skip
             np.testing.assert_allclose(counts.of(weight), expected, rtol=2e-3, atol=2e-4 * n)
-    np.testing.assert_allclose(distill.posteriors(hmm, x), rows, rtol=2e-3, atol=2e-4)
+    np.testing.assert_allclose(distill.em.posteriors(hmm, x), rows, rtol=2e-3, atol=2e-4)
     better, _ = tt.inference.em_step(hmm, x)
     assert float(tt.log_marginal(better, x).sum()) >= float(tt.log_marginal(hmm, x).sum()) - 1e-3
 
