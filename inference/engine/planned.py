@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial, reduce
+from itertools import chain as chain_of
 from itertools import repeat
 from math import inf, log, log2, log10, prod
 from typing import Any
@@ -165,24 +166,26 @@ class Plan:
         return torch.stack(roots), torch.stack([kept[checks - 1] for checks, *_ in found])
 
     def _columns(self, tokens: Int[Tensor, "n batch"]) -> Iterator[Sequence[Tensor]]:
-        """Yield for each t the values of the input layer, (batch or 1, *units) once multiplied."""
+        """Return for each t the values of the input layer, (batch or 1, *units) once multiplied."""
         some, vocab_size, (n, batch) = int(tokens.min()) < 0, self.inputs.vocab_size, tokens.shape
         total = self.inputs.value().to(self.initial) if some else None
         if total is not None and int(tokens.max()) < 0:
-            yield from repeat([total[None]])
-            return
+            return repeat((total[None],))
         known, every, width = tokens.clamp(min=0) if some else tokens, list[Tensor](), n
         if known.numel() >= vocab_size:
             every = self._table(tokens.device)
             width = max(1, GATHERED_ELEMENTS // (batch * sum(self.inputs.unit_dims)))
-        for block, asked in zip(known.split(width), tokens.split(width), strict=True):
-            at = block.flatten()
+
+        def values(known: Tensor, tokens: Tensor) -> Iterator[Sequence[Tensor]]:
+            at = known.flatten()
             rows = [table.index_select(0, at) for table in every] if every else self._rows(at)
-            steps = [x.view(*block.shape, *x.shape[1:]) for x in rows]
+            steps = [x.view(*known.shape, *x.shape[1:]) for x in rows]
             if total is not None:
-                gaps = asked.view(*asked.shape, *[1] * total.ndim) < 0
+                gaps = tokens.view(*tokens.shape, *[1] * total.ndim) < 0
                 steps = [torch.where(gaps, total, reduce(torch.mul, steps))]
-            yield from zip(*(x.unbind(0) for x in steps), strict=True)
+            return zip(*(x.unbind(0) for x in steps), strict=True)
+
+        return chain_of.from_iterable(map(values, known.split(width), tokens.split(width)))
 
     def _table(self, device: torch.device) -> list[Tensor]:
         """Return B as tensors (vocab, *units), as :meth:`_rows` does of some tokens."""
