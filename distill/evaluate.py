@@ -15,7 +15,7 @@ from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
 from ..inference.engine import messages
 from ..inference.engine.contract import outer
-from ..inference.queries.exact import Model, Rows, within_range
+from ..inference.queries.exact import Rows, within_range
 from ..inference.queries.marginal import prepare
 from ..inference.semirings.base import Semiring
 from .corpus import Corpus
@@ -139,12 +139,12 @@ def predictions(
     evidence, variables = prepare(hmm, tokens, None)
     n = len(variables)
 
-    def roots(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+    def roots(model: Any, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         known = evidence if rows is None else evidence.repeat(rows)
         found = (semiring.log(root) for _, root in messages.totals(model, semiring, known, range(n + 1)))
         return [torch.stack([log.expand(known.batch) for log in found], 1)]
 
-    def most_probable(model: Model, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
+    def most_probable(model: Any, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         known = evidence if rows is None else evidence.repeat(rows)
         follows, best = outer(semiring, model.unit_final, 1), list[Tensor]()
         for alpha in islice(messages.forward(model, semiring, known, n), n):
