@@ -50,8 +50,8 @@ smoke: $(SMOKE)  ## every benchmark and judge, as little of it as shows that it 
 $(SMOKE): smoke-%: $(VENV)/.test
 	$(BIN)/python $*.py --smoke
 
-bench: $(VENV)/.test $(VENV)/.peers
-	set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script; done
+bench: $(VENV)/.test $(VENV)/.peers  ## every benchmark that needs neither vLLM (serving) nor a GPU
+	set -e; for script in $(filter-out %/serving.py %_gpu.py,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script; done
 
 wheel:  ## the README from the built wheel alone, in an environment of its own
 	TORCH="$(TORCH)" $(PYTHON) .ci/from_wheel.py build/from_wheel
