@@ -1,7 +1,8 @@
 """Language models: the protocol, transformers, masked models, exactly known models, and products of models."""
 
 from .base import LanguageModel
-from .exact import CircuitLM, TableLM
+from .chain import CircuitLM
+from .exact import TableLM
 from .masked import MaskedLM
 from .products import ProductLM
 from .transformers import TransformersLM

@@ -11,7 +11,7 @@ from tractile import distill
 from tractile.distill.evaluate import predictions
 from tractile.distill.latent import DISCOUNT, _families, clones, discounted, kmeans, with_end_state
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
-from tractile.lm.exact import CircuitLM, TableLM
+from tractile.lm import CircuitLM, TableLM
 
 EOS = 4
 

@@ -25,7 +25,7 @@ from tractile.distill.corpus import shard_file
 from tractile.distill.distributed import Ranks
 from tractile.distill.sharding import ShardedHMM
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
-from tractile.lm.exact import CircuitLM
+from tractile.lm import CircuitLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk

@@ -14,7 +14,7 @@ from tractile.distill.corpus import write_shard
 from tractile.distill.drawing import partial_file
 from tractile.distill.manifest import Manifest, begin
 from tractile.errors import EvidenceError, FormatError, ShapeError, VocabularyMismatch
-from tractile.lm.exact import CircuitLM
+from tractile.lm import CircuitLM
 
 
 class Watched(CircuitLM):
