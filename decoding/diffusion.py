@@ -187,10 +187,9 @@ def denoise(
     vocab = vocabulary_of(lm.tokenizer, lm.eos_token_id)
     span = range(int(opened[0]), int(opened[-1]) + 1)
     over = constraint if isinstance(constraint, Mapping) else {span: constraint}
-    rows = ids.repeat(particles, 1)
-    first = lm.log_probs(rows[:1])
-    device, parts = first.device, parts_of(over, len(ids), len(vocab), vocab, lm.pad_token_id, first.device)
-    rows, opened = rows.to(device), opened.to(device)
+    device = lm.device
+    parts = parts_of(over, len(ids), len(vocab), vocab, lm.pad_token_id, device)
+    rows, opened = ids.to(device).repeat(particles, 1), opened.to(device)
     draw = torch.Generator(device).manual_seed(seed)
     copy = torch.Generator().manual_seed((2_654_435_761 * seed + 1) % 2**32)  # of resampling, on the CPU
     log_p, log_q, log_w, ahead = torch.zeros(4, particles, dtype=torch.float64, device=device)

@@ -25,6 +25,10 @@ class Denoiser(Protocol):
     eos_token_id: int | None
     pad_token_id: int | None
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the log-probabilities."""
+
     def log_probs(self, ids: Int[Tensor, "rows positions"]) -> Float[Tensor, "rows positions vocab"]:
         """Return log p_t(v) in nats at every position, −inf for the mask."""
 
@@ -83,6 +87,12 @@ class MaskedLM:
     def __repr__(self) -> str:
         return f"MaskedLM({type(self.model).__name__}, {self.vocab_size:,} tokens)"
 
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        found: torch.device = next(self.model.parameters()).device
+        return found
+
     def ids(self, *pieces: str | int | Sequence[int]) -> Int[Tensor, " positions"]:
         """Return token ids: of texts, of a number of masks, and ids as they are, in a row; special tokens are not added."""
         out = list[int]()
@@ -100,8 +110,7 @@ class MaskedLM:
             raise ContextTooLong(
                 f"MaskedLM: {ids.shape[1]} positions, but the model has {self._limit}; shorten the canvas"
             )
-        ids = ids.to(next(self.model.parameters()).device)
-        logits = logits_of(self.model, self.model(input_ids=ids))
+        logits = logits_of(self.model, self.model(input_ids=ids.to(self.device)))
         if self.shifted:
             logits = torch.cat([logits[:, :1], logits[:, :-1]], 1)
         logits = logits[..., : self.vocab_size].float()

@@ -34,7 +34,7 @@ ITEM = tt.constraints.json_schema(
 class Small:
     """Random distributions over 0 (end), a, b, c at each position, by what is there; 4 is the mask."""
 
-    mask_token_id, eos_token_id, pad_token_id = 4, 0, None
+    mask_token_id, eos_token_id, pad_token_id, device = 4, 0, None, torch.device("cpu")
     tokenizer = tt.Vocabulary([None, b"a", b"b", b"c", None], eos_token_id=0)
 
     def log_probs(self, ids):
