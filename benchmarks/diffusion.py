@@ -12,8 +12,9 @@ without the model, for canvases of n positions and expressions of S states. The 
     each         each position is masked by itself: tokens that some text has there, given what stands, are drawn independently
     rejection    no constraint; texts that do not satisfy it are refused
 
-Times are those of the processor, one thread (``OMP_NUM_THREADS=1``), since a busy machine disturbs them least; on a GPU they are
-those of the clock. ``--molecules`` is a model that ``bench/training/masked_lm.py`` made of SMILES; without it this task is left out.
+Times are those of the processor, one thread (``OMP_NUM_THREADS=1``), since a busy machine disturbs them least; on a GPU they
+are those of the clock. ``--molecules`` is a model that ``bench/training/masked_lm.py`` made of SMILES; without it this task is
+left out.
 """
 
 from __future__ import annotations
