@@ -225,3 +225,15 @@ def test_what_does_not_fit_is_refused():
         tt.canvas(p, regex("a"), torch.tensor([1, 2]), vocab=VOCAB)
     with pytest.raises(ShapeError, match="nan or inf"):
         tt.canvas(p * torch.nan, regex("a"), vocab=VOCAB)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU")
+def test_on_a_gpu_as_on_the_cpu():
+    constraint, known = regex("(ab|c)*a?"), torch.tensor([-1, -1, 5, -1, -1])
+    p = scores(5, batch=2, seed=7)
+    here, there = (tt.canvas(p.to(device), constraint, known, vocab=VOCAB) for device in ("cpu", "cuda"))
+    torch.testing.assert_close(there.log_partition.cpu(), here.log_partition)
+    torch.testing.assert_close(there.marginals().cpu(), here.marginals())
+    assert torch.equal(there.mpe.tokens.cpu(), here.mpe.tokens)
+    drawn = there.sample(16, generator=torch.Generator("cuda").manual_seed(0)).cpu()
+    assert all(here.log_prob(row).isfinite().all() for row in drawn)

@@ -12,7 +12,11 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 @pytest.mark.parametrize(
     ("script", "page"),
-    [("constraint_to_mask", "howto/constraint-to-mask.md"), ("architecture", "architecture.md")],
+    [
+        ("constraint_to_mask", "howto/constraint-to-mask.md"),
+        ("architecture", "architecture.md"),
+        ("canvas", "howto/diffusion.md"),
+    ],
 )
 def test_each_picture_of_a_page_is_drawn(script, page, tmp_path):
     subprocess.run([sys.executable, DOCS / "pictures" / f"{script}.py", tmp_path], check=True)
