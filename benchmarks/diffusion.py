@@ -25,6 +25,7 @@ import math
 import statistics
 import time
 from base64 import b64decode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ from tractile.decoding.diffusion import linear, top
 from tractile.decoding.letters import anything
 
 BLOCK = 32  # positions
+SIZES = [  # an expression, positions, canvases
+    *[("words", n, 1) for n in (64, 128, 256)],
+    ("words", 256, 4),
+    *[(name, 256, 1) for name in ("short", "pairs", "json")],
+]
 SENTENCES = r"( [a-z]+){1,6} named [A-Z][a-z]+\.( [A-Z][a-z]+( [a-z]+)*\.){1,3}"
 
 
@@ -66,7 +72,7 @@ def seconds(fn: Any, device: str, runs: int = 3) -> float:
     return statistics.median(found[1:])
 
 
-def cost(device: str, file: Path | None) -> None:
+def cost(device: str, file: Path | None, sizes: Sequence[tuple[str, int, int]]) -> None:
     """Print a table: positions, states, edges, letters, rows; milliseconds of the parts of a step."""
     vocab = vocabulary(file)
     whole = {
@@ -89,10 +95,7 @@ def cost(device: str, file: Path | None) -> None:
     print(
         f"{'':6} {'n':>4} {'rows':>4} {'states':>6} {'edges':>6} {'letters':>7}  letters  log Z  marginals  sample  step"
     )
-    for name, n, rows in [
-        ("words", 64, 1), ("words", 128, 1), ("words", 256, 1), ("words", 256, 4), ("short", 256, 1),
-        ("pairs", 256, 1), ("json", 256, 1),
-    ]:  # fmt: skip
+    for name, n, rows in sizes:
         parts = parts_of(whole[name].compile(vocab), n, len(vocab), device=torch.device(device))
         shape = rows, n, len(vocab)
         scores = torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(device).log_softmax(-1)
@@ -198,10 +201,12 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=Path)
     parser.add_argument("--molecules", type=Path)
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--smoke", action="store_true", help="little, to see that it works")
     given = parser.parse_args()
+    given.runs = 1 if given.smoke else given.runs
     if given.what != "compare":
         try:
-            cost(given.device, given.vocabulary)
+            cost(given.device, given.vocabulary, SIZES[:1] if given.smoke else SIZES)
         except ModuleNotFoundError as error:
             print(f"cost: left out, {error}")
     if given.what != "cost":
