@@ -118,8 +118,9 @@ def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample)
 # ---------------------------------------------------------------------------------------------------- the model that ships
 
 
-@pytest.mark.parametrize("confidence", [top, margin, entropy])
-@pytest.mark.parametrize("schedule", [linear, timesteps(), threshold(0.5)])
+@pytest.mark.parametrize(
+    ("schedule", "confidence"), [(linear, margin), (timesteps(), entropy), (threshold(0.5), top)]
+)
 @pytest.mark.parametrize(
     ("constraint", "steps", "block", "temperature"),
     [(WORDS, 3, None, 1.0), (ITEM, 4, 16, 0.0), (WORDS, None, 5, 2.0)],
