@@ -18,6 +18,7 @@ import torch
 from torch import Generator, Tensor
 
 from ..errors import EvidenceError, FormatError
+from ..inference.smc.proposals import draw_tokens
 from ..lm.base import LanguageModel, Prompt
 from .corpus import write_shard
 from .manifest import Manifest
@@ -136,23 +137,22 @@ def _continue(
     n, eos = manifest.max_new_tokens, manifest.eos_token_id
     lm.start([prompts[i] for i in live.tolist()])
     for t in range(n):
-        scores = lm.log_probs().cpu()  # the same random numbers on every device
-        probs = scores.exp()
-        total = probs.sum(1)
+        scores = lm.log_probs()
+        drawn, total = draw_tokens(scores.exp(), generator)  # where the scores are: a table may be gigabytes
         if not bool(((total > 0) & total.isfinite()).all()):
             row = int(live[int((~((total > 0) & total.isfinite())).nonzero()[0, 0])])
             raise EvidenceError(
                 f"sample: after {t} tokens of the prompt {prompts[row]!r:.60} the language model gives log-probabilities that "
                 "are NaN, infinite, or all −inf; try another precision or device"
             )
-        drawn = torch.multinomial(probs, 1, generator=generator)
-        found.tokens[live, t] = drawn[:, 0].int()
-        found.log_probs[live, t] = scores.gather(1, drawn)[:, 0].float()
-        found.best[live, t] = scores.argmax(1).int()
-        open_rows = (drawn[:, 0] != eos).nonzero()[:, 0]
+        found.log_probs[live, t] = scores.gather(1, drawn[:, None])[:, 0].float().cpu()
+        found.best[live, t] = scores.argmax(1).int().cpu()
+        drawn = drawn.cpu()
+        found.tokens[live, t] = drawn.int()
+        open_rows = (drawn != eos).nonzero()[:, 0]
         if len(open_rows) == 0 or t + 1 == n:
             break
         if len(open_rows) < 0.75 * len(live):  # drop rows that have ended, if there are many
             live, drawn = live[open_rows], drawn[open_rows]
             lm.select(open_rows)
-        lm.advance(drawn[:, 0])
+        lm.advance(drawn)

@@ -76,7 +76,7 @@ def sample(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     corpus = sample(lm, folder, num_sequences=1000, max_new_tokens=4, prompts=[[]])
     >>> corpus.tokens[0], corpus.token_log_probs[0].exp()  # after the end there is nothing to predict
-    (tensor([2, 2, 2, 2]), tensor([0.2000, 1.0000, 1.0000, 1.0000]))
+    (tensor([1, 2, 2, 2]), tensor([0.3000, 0.2000, 1.0000, 1.0000]))
     """
     if lm.eos_token_id is None:
         raise ShapeError(

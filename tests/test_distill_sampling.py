@@ -219,3 +219,16 @@ def test_an_unfinished_corpus_grows_too_and_growing_can_be_interrupted(tmp_path)
     assert torch.equal(again.tokens, whole.tokens)
     assert content(tmp_path / "a") == content(tmp_path / "b")
     assert again.digest == whole.digest
+
+
+def test_a_draw_takes_one_random_number_whatever_the_size_of_the_vocabulary(tmp_path):
+    """Tokens that cannot come up change no draw: nothing random is made for each token of a vocabulary."""
+    small = torch.tensor([0.5, 0.3, 0.2]).log()
+    large = torch.cat([small, torch.full((1000,), -torch.inf)])
+    drawn = [
+        sample(
+            tt.lm.TableLM({(): row}, eos_token_id=2), tmp_path / str(len(row)), 200, 6, [[]], seed=3
+        ).tokens
+        for row in (small, large)
+    ]
+    assert torch.equal(*drawn)
