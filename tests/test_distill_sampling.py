@@ -226,7 +226,7 @@ def test_a_draw_takes_one_random_number_whatever_the_size_of_the_vocabulary(tmp_
     small = torch.tensor([0.5, 0.3, 0.2]).log()
     large = torch.cat([small, torch.full((1000,), -torch.inf)])
     drawn = [
-        sample(
+        distill.sample(
             tt.lm.TableLM({(): row}, eos_token_id=2), tmp_path / str(len(row)), 200, 6, [[]], seed=3
         ).tokens
         for row in (small, large)
