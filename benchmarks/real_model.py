@@ -4,7 +4,7 @@ Gemma 3 270M (base, float32) answers questions of BFCL's development half behind
 ``peers/masks.py`` mask the model's logits in one loop: a row for each question and engine, and for Tractile (GCD), whose masks
 know the budget, one for each budget; one forward pass for all. At step t all rows of a question draw with the same uniform
 number. The local engines draw the same text whatever the budget, so one text of theirs serves for all budgets. A schema is the
-choice of the question's tools, each with its arguments.
+choice of the question's tools, each with its arguments. *Compact*: an engine's setting without free white space.
 
     finished   of the questions for which a call fits into the budget: texts that ended within it and satisfy the schema, by the
                ``jsonschema`` package
@@ -28,7 +28,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import torch
-from peers.masks import ENGINES
+from peers.masks import ENGINES, LLGuidance, Tractile, Walker, XGrammar
 from samples import SHARED, Tokens
 from scipy.stats import binomtest
 
@@ -40,7 +40,29 @@ from tractile_bench.function_calling.tools import tools_of
 
 BUDGETS = [16, 32, 64, 128, 256]
 SHOTS, TOGETHER = 3, 4  # solved questions before each one; questions at once
-LOCAL = ["xgrammar", "llguidance"]
+EXACT = "tractile (GCD)"
+
+
+class CompactXGrammar(XGrammar):
+    """Without free white space."""
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        compiled = self.compiler.compile_json_schema(json.dumps(schema), any_whitespace=False)
+        return self._Walker(self.module, compiled, self.size)
+
+
+class CompactLLGuidance(LLGuidance):
+    """Without free white space."""
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        written = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        return super().compile({**schema, "x-guidance": written})
+
+
+CHOICE = {name: ENGINES[name] for name in (EXACT, "xgrammar", "llguidance")} | {
+    "xgrammar, compact": ("xgrammar", CompactXGrammar),
+    "llguidance, compact": ("llguidance", CompactLLGuidance),
+}
 
 
 def schema_of(tools: list[Any]) -> dict[str, Any]:
@@ -89,24 +111,31 @@ class Row:
         return token
 
 
-def rows_of(question: int, schema: dict[str, Any], engines: dict[str, Any], budgets: list[int]) -> list[Row]:
-    """A row for each engine that takes the schema; for Tractile one for each budget that has room for a call."""
+def room_for(exact: Tractile, schema: dict[str, Any], budgets: list[int]) -> dict[int, Walker]:
+    """The budgets that have room for a call, each with its walker."""
+    found = {}
+    for budget in budgets:
+        exact.budget = budget
+        try:
+            found[budget] = exact.compile(schema)
+        except tt.errors.BudgetTooSmall:
+            continue
+    return found
+
+
+def rows_of(
+    question: int, schema: dict[str, Any], engines: dict[str, Any], room: dict[int, Walker]
+) -> list[Row]:
+    """A row for each engine that takes the schema; for Tractile one for each budget."""
     rows = []
     for name, engine in engines.items():
+        if name == EXACT:
+            rows += [Row(question, name, budget, walker) for budget, walker in room.items()]
+            continue
         try:
-            walker = engine.compile(schema)
+            rows.append(Row(question, name, max(room), engine.compile(schema)))
         except Exception as error:  # an engine may refuse a schema
             print(f"  {name}: {type(error).__name__}", file=sys.stderr)
-            continue
-        if name in LOCAL:
-            rows.append(Row(question, name, budgets[-1], walker))
-            continue
-        for budget in budgets:
-            engine.budget = budget
-            try:
-                rows.append(Row(question, name, budget, engine.compile(schema)))
-            except tt.errors.BudgetTooSmall:
-                continue
     return rows
 
 
@@ -167,7 +196,7 @@ def main(given: list[str] | None = None) -> None:
     )
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "bfcl")
     parser.add_argument("--minutes", type=float, default=20)
-    parser.add_argument("--engines", nargs="*", default=["tractile (GCD)", *LOCAL])
+    parser.add_argument("--engines", nargs="*", default=list(CHOICE), choices=list(CHOICE))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args(given)
@@ -180,10 +209,11 @@ def main(given: list[str] | None = None) -> None:
     vocab = tt.Vocabulary.from_tokenizer(tokenizer)
     tokens = tokens_of(vocab, tokenizer)
     engines = {
-        name: ENGINES[name][1](tokens)
+        name: CHOICE[name][1](tokens)
         for name in args.engines
-        if not args.smoke or find_spec(ENGINES[name][0].replace("-", "_"))
+        if not args.smoke or find_spec(CHOICE[name][0].replace("-", "_"))
     }
+    exact = Tractile(tokens)
     task = FunctionCalling(
         args.data if args.data.is_dir() and not args.smoke else SAMPLE / "function-calling", calls="one"
     )
@@ -194,23 +224,23 @@ def main(given: list[str] | None = None) -> None:
     lines: list[dict[str, Any]] = []
     until = time.monotonic() + 60 * args.minutes
     for at in range(0, 1 if args.smoke else len(questions), TOGETHER):
-        chosen, rows, prompts, schemas = questions[at : at + TOGETHER], [], [], []
+        chosen, rows, prompts, schemas, rooms = questions[at : at + TOGETHER], [], [], [], []
         for i, example in enumerate(chosen):
             before = random.Random(example.id).sample(solved, min(shots, len(solved)))
             text = "".join(f"{e.prompt}{e.reference}\n\n" for e in before) + example.prompt
             prompts.append(tokenizer(text).input_ids)
             schemas.append(schema_of(example.facts["tools"]))
-            rows += rows_of(i, schemas[-1], engines, budgets)
+            rooms.append(room_for(exact, schemas[-1], budgets))
+            rows += rows_of(i, schemas[-1], engines, rooms[-1])
         run(lm, prompts, rows, args.seed + at)
         found = defaultdict(list)
         for row in rows:
             found[row.question].append(row)
         for i, example in enumerate(chosen):
-            room = [row.budget for row in found[i] if row.engine not in LOCAL]
             for row in found[i]:
                 text = lm.decode(row.ids)
                 valid, right = judged(task, example, schemas[i], text) if row.ended else (False, False)
-                for budget in room if row.engine in LOCAL else [row.budget]:
+                for budget in [row.budget] if row.engine == EXACT else rooms[i]:
                     within = len(row.ids) <= budget
                     lines.append({
                         "id": example.id, "engine": row.engine, "budget": budget, "tokens": len(row.ids),
