@@ -33,11 +33,20 @@ class Table:
         (states,): what an accepted text is: −1 where none is accepted, otherwise a number ≥ 0, 0 if nothing is told apart.
     between
         (states,): whether a character has just ended; all False in a table whose characters are not counted.
+    base, in_base
+        A table that is shared by many such as this one, which read what it reads but for some texts; and for each state the
+        state of ``base`` that its text leads to there, −1 where it leads to none. Both have the same moves from where
+        ``apart`` is False on. An engine need not look at them.
+    apart
+        (states,): whether something read from here on is read otherwise in ``base``.
     """
 
     edges: Int32[ndarray, "edges 4"]
     label: Int32[ndarray, " states"]
     between: Bool[ndarray, " states"]
+    base: Table | None = None
+    in_base: Int32[ndarray, " states"] | None = None
+    apart: Bool[ndarray, " states"] | None = None
 
     @property
     def num_states(self) -> int:
@@ -78,18 +87,20 @@ def table(
     edges: Int32[ndarray, "edges 4"] | Iterable[tuple[int, int, int, int]],
     label: Iterable[int],
     between: Iterable[bool] | None = None,
+    base: tuple[Table, Iterable[int], Iterable[bool]] | None = None,
 ) -> Table:
     """Return the table of these arrays, the one that is known if an equal one is alive."""
     rows = np.array(edges, np.int32).reshape(-1, 4)
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     labels = np.array(label, np.int32)
     marks = np.zeros(len(labels), bool) if between is None else np.array(between, bool)
-    key = rows.tobytes(), labels.tobytes(), marks.tobytes()
+    key = rows.tobytes(), labels.tobytes(), marks.tobytes(), b"" if base is None else b"%d" % id(base[0])
     found = _known.get(key)
     if found is None:
         for each in (rows, labels, marks):
             each.setflags(write=False)
-        found = _known[key] = Table(rows, labels, marks)
+        shared = () if base is None else (base[0], np.array(base[1], np.int32), np.array(base[2], bool))
+        found = _known[key] = Table(rows, labels, marks, *shared)
     return found
 
 
@@ -118,6 +129,41 @@ def of_nfa(nfa: Nfa) -> Table | None:
     label = np.full(len(order), -1)
     label[place[plain.accept]] = 0
     return table(np.column_stack([place[edges[:, 0]], edges[:, 1:3], place[edges[:, 3]]]), label)
+
+
+def trimmed(
+    edges: list[tuple[int, int, int, int]],
+    label: list[int],
+    base: tuple[Table, list[int], list[bool]] | None = None,
+) -> tuple[Table, dict[int, int]] | None:
+    """Return the table of these edges and labels without states that lead nowhere, and the new number of each state.
+
+    None if nothing is accepted.
+    """
+    before: dict[int, list[int]] = {}
+    after: dict[int, list[int]] = {}
+    for source, _, _, target in edges:
+        before.setdefault(target, []).append(source)
+        after.setdefault(source, []).append(target)
+
+    def reached(first: list[int], onward: dict[int, list[int]]) -> dict[int, None]:
+        found = dict.fromkeys(first)
+        todo = list(found)
+        while todo:
+            for other in onward.get(todo.pop(), ()):
+                if other not in found:
+                    found[other] = None
+                    todo.append(other)
+        return found
+
+    useful = reached([state for state, found in enumerate(label) if found >= 0], before)
+    kept = [state for state in reached([0], after) if state in useful]
+    if 0 not in useful:
+        return None
+    place = {state: i for i, state in enumerate(kept)}
+    rows = [(place[a], low, high, place[b]) for a, low, high, b in edges if a in place and b in place]
+    shared = None if base is None else (base[0], [base[1][s] for s in kept], [base[2][s] for s in kept])
+    return table(rows, [label[state] for state in kept], None, shared), place
 
 
 def of_text(text: bytes) -> Table:

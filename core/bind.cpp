@@ -1,0 +1,140 @@
+// The core as a module of Python: tractile._core. What is asked and answered is described in `constraints/engine`.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <mutex>
+
+#include "masks.h"
+
+namespace py = pybind11;
+using namespace tractile;
+
+template <class T>
+using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
+
+// All that is known of one vocabulary: the nodes that were given, stacks, configurations, masks, distances. One thread at a time.
+class Core {
+ private:
+  template <class F>
+  auto locked(F&& f) {
+    py::gil_scoped_release release;
+    std::lock_guard<std::mutex> hold(mutex_);
+    return f();
+  }
+
+ public:
+  Core(Array<u8> byte, Array<i32> first, Array<i32> own_begin, Array<i32> own, std::vector<std::string> text)
+      : trie_(trie_of(byte, first, own_begin, own, std::move(text))),
+        positions_(trie_),
+        lexer_(stacks_.tables, positions_),
+        crossing_(stacks_, positions_, lexer_),
+        masks_(stacks_, positions_, lexer_, crossing_) {}
+
+  i32 add_table(Array<i32> edges, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
+                std::vector<u8> apart) {
+    stacks_.tables.push_back(Table::of(edges.data(), edges.size() / 4, std::move(label), std::move(between)));
+    if (base != NONE) stacks_.tables.back().share(base, stacks_.tables[base].states, std::move(in_base), std::move(apart));
+    return i32(stacks_.tables.size() - 1);
+  }
+
+  i32 add_node(i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members,
+               bool ordered, std::vector<i32> alive, std::vector<std::vector<u8>> sets) {
+    Node n;
+    n.kind = Kind(kind);
+    n.parts = std::move(parts);
+    n.tables = std::move(tables);
+    n.low = low, n.high = high, n.members = members, n.ordered = ordered;
+    n.required.assign(n.parts.size() / 64 + 1, 0);
+    for (i32 label : required) n.required[label / 64] |= 1ull << label % 64;
+    n.alive = std::move(alive);
+    n.sets = std::move(sets);
+    n.nothing = n.kind == ALT && n.parts.empty();
+    stacks_.nodes.push_back(std::move(n));
+    return i32(stacks_.nodes.size() - 1);
+  }
+
+  void define(i32 rule, i32 body) { stacks_.nodes[rule].parts = {body}; }
+
+  i32 start(i32 node) { return locked([&] { return stacks_.start(node); }); }
+
+  i32 read(i32 configuration, const std::string& text) {
+    return locked([&] {
+      for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks_.step(configuration, u8(text[i]));
+      return configuration;
+    });
+  }
+
+  i32 step(i32 configuration, i32 token) {
+    const std::string& text = trie_.text.at(token);
+    return text.empty() ? NONE : read(configuration, text);
+  }
+
+  bool accepting(i32 configuration) { return stacks_.configurations.at(configuration).accepting; }
+
+  i32 fewest(i32 configuration, i32 most) {
+    return locked([&] { return masks_.fewest(configuration, most); });
+  }
+
+  void words(i32 configuration, Array<u32> out) {
+    u32* data = out.mutable_data();
+    locked([&] { return masks_.words(configuration, data), 0; });
+  }
+
+  void words_within(i32 configuration, i32 left, Array<u32> out) {
+    u32* data = out.mutable_data();
+    locked([&] { return masks_.words_within(configuration, left, data), 0; });
+  }
+
+  size_t bytes() const { return stacks_.bytes() + positions_.bytes() + lexer_.bytes() + crossing_.bytes() + masks_.bytes(); }
+
+  py::dict work() const {
+    py::dict found;
+    found["lexed"] = lexer_.visited;
+    found["walked"] = masks_.visited;
+    found["crossed"] = crossing_.taken;
+    found["configurations"] = stacks_.configurations.size();
+    return found;
+  }
+
+ private:
+  static Trie trie_of(Array<u8>& byte, Array<i32>& first, Array<i32>& own_begin, Array<i32>& own, std::vector<std::string> text) {
+    Trie t;
+    t.byte.assign(byte.data(), byte.data() + byte.size());
+    t.first.assign(first.data(), first.data() + first.size());
+    t.own_begin.assign(own_begin.data(), own_begin.data() + own_begin.size());
+    t.own.assign(own.data(), own.data() + own.size());
+    t.text = std::move(text);
+    t.vocab = i32(t.text.size());
+    t.words = (t.vocab + 31) / 32;
+    t.put_in_order();
+    return t;
+  }
+
+  Trie trie_;
+  Stacks stacks_;
+  Positions positions_;
+  Lexer lexer_;
+  Crossing crossing_;
+  Masks masks_;
+  std::mutex mutex_;
+};
+
+PYBIND11_MODULE(_core, m) {
+  m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
+  py::register_exception<LimitPassed>(m, "LimitPassed");
+  py::class_<Core>(m, "Core")
+      .def(py::init<Array<u8>, Array<i32>, Array<i32>, Array<i32>, std::vector<std::string>>())
+      .def("add_table", &Core::add_table)
+      .def("add_node", &Core::add_node)
+      .def("define", &Core::define)
+      .def("start", &Core::start)
+      .def("read", &Core::read)
+      .def("step", &Core::step)
+      .def("accepting", &Core::accepting)
+      .def("fewest", &Core::fewest)
+      .def("words", &Core::words)
+      .def("words_within", &Core::words_within)
+      .def("bytes", &Core::bytes)
+      .def("work", &Core::work);
+}

@@ -1,0 +1,121 @@
+// What all files of the core use: short names of integers, hash tables of integers, the errors that leave the core.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tractile {
+
+using i32 = int32_t;
+using i64 = int64_t;
+using u8 = uint8_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+
+constexpr i32 NONE = -1;
+
+// A limit was passed: of states, of the depth of a stack, of the steps of one closure. In Python: TooManyStates.
+struct LimitPassed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline u64 mixed(u64 x) {  // the finaliser of splitmix64
+  x ^= x >> 30;
+  x *= 0xBF58476D1CE4E5B9ull;
+  x ^= x >> 27;
+  x *= 0x94D049BB133111EBull;
+  return x ^ x >> 31;
+}
+
+inline u64 mixed(u64 a, u64 b) { return mixed(a * 0x9E3779B97F4A7C15ull + b); }
+
+// A hash table from keys of three integers to a number, with open addressing; nothing is ever removed.
+class Index {
+ public:
+  struct Key {
+    u64 a, b, c;
+    bool operator==(const Key& o) const { return a == o.a && b == o.b && c == o.c; }
+  };
+
+  i32 find(const Key& key) const {
+    if (slots_.empty()) return NONE;
+    for (u64 at = hash(key) & mask_;; at = (at + 1) & mask_) {
+      if (slots_[at].value == NONE) return NONE;
+      if (slots_[at].key == key) return slots_[at].value;
+    }
+  }
+
+  void put(const Key& key, i32 value) {  // the key must be new
+    if (2 * (size_ + 1) > slots_.size()) grow();
+    u64 at = hash(key) & mask_;
+    while (slots_[at].value != NONE) at = (at + 1) & mask_;
+    slots_[at] = {key, value};
+    ++size_;
+  }
+
+  size_t bytes() const { return slots_.size() * sizeof(Slot); }
+
+ private:
+  struct Slot {
+    Key key;
+    i32 value = NONE;
+  };
+  static u64 hash(const Key& k) { return mixed(mixed(k.a, k.b), k.c); }
+
+  void grow() {
+    std::vector<Slot> old(slots_.empty() ? 64 : 2 * slots_.size());
+    old.swap(slots_);
+    mask_ = slots_.size() - 1;
+    for (const Slot& slot : old) {
+      if (slot.value == NONE) continue;
+      u64 at = hash(slot.key) & mask_;
+      while (slots_[at].value != NONE) at = (at + 1) & mask_;
+      slots_[at] = slot;
+    }
+  }
+
+  std::vector<Slot> slots_;
+  size_t size_ = 0;
+  u64 mask_ = 0;
+};
+
+// Lists of integers, each kept once and numbered from 0.
+class Lists {
+ public:
+  i32 number(const std::vector<i32>& list) {
+    u64 a = 0xCBF29CE484222325ull, b = list.size();
+    for (i32 x : list) {
+      a = mixed(a, u64(u32(x)));
+      b = (b ^ u64(u32(x))) * 0x100000001B3ull;
+    }
+    // the hash has 128 bits; equal hashes of lists that differ are told apart by the third part of the key
+    for (u64 turn = 0;; ++turn) {
+      i32 known = index_.find({a, b, turn});
+      if (known == NONE) {
+        index_.put({a, b, turn}, i32(begin_.size() - 1));
+        all_.insert(all_.end(), list.begin(), list.end());
+        begin_.push_back(all_.size());
+        return i32(begin_.size() - 2);
+      }
+      if (size(known) == list.size() && std::equal(list.begin(), list.end(), begin(known))) return known;
+    }
+  }
+
+  const i32* begin(i32 number) const { return all_.data() + begin_[number]; }
+  const i32* end(i32 number) const { return all_.data() + begin_[number + 1]; }
+  size_t size(i32 number) const { return begin_[number + 1] - begin_[number]; }
+  size_t count() const { return begin_.size() - 1; }
+  size_t bytes() const { return 4 * all_.capacity() + 8 * begin_.capacity() + index_.bytes(); }
+
+ private:
+  std::vector<i32> all_;
+  std::vector<size_t> begin_{0};
+  Index index_;
+};
+
+}  // namespace tractile

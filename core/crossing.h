@@ -1,0 +1,319 @@
+// Distances: the min-plus query, by frames.
+//
+// An activation is a frame that is entered while a token is in progress: a node, its register, a position. It answers at which
+// positions the frame may end, by the number of tokens that end inside it. What a call costs is the answer of another activation,
+// so the whole is a shortest path in a pushdown system, found in the order of costs (Knuth 1977). Costs are whole numbers, and all
+// positions of one cost are one set: each answer is a list of sets, by cost.
+#pragma once
+
+#include <queue>
+
+#include "lexed.h"
+#include "stacks.h"
+
+namespace tractile {
+
+constexpr i32 FAR = 1 << 28;
+constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
+
+class Crossing {
+ public:
+  Crossing(Stacks& stacks, Positions& positions, Lexer& lexer) : stacks_(stacks), positions_(positions), lexer_(lexer) {}
+
+  // The fewest tokens from a stack at a position to the end of the text, if they are at most `most`; otherwise more than that.
+  i32 rest(i32 stack, i32 position, i32 most) {
+    if (most < 0) return FAR;
+    if (stack == NONE) return positions_.has_root(position) ? 0 : positions_.ends_token(position) && most >= 1 ? 1 : FAR;
+    Index::Key key{u64(u32(stack)), u64(u32(position)), 7};
+    i32 at = rest_index_.find(key);
+    if (at == NONE) {
+      rest_index_.put(key, at = i32(rests_.size()));
+      rests_.push_back({0, false});
+    }
+    if (rests_[at].exact || rests_[at].least > most) return rests_[at].least;
+    Frame f = stacks_.frame(stack);
+    i32 act = activation(f.node, f.reg, position);
+    i32 best = most + 1;
+    for (i32 cost = 0; cost < best; ++cost) {
+      want(act, cost);
+      if (cost < i32(acts_[act].exits.size())) {
+        i32 exit = acts_[act].exits[cost];
+        if (exit != NONE) best = std::min(best, cost + rest(f.below, exit, best - 1 - cost));
+      } else if (idle(act)) {
+        break;  // it has no dearer exits
+      }
+    }
+    if (best <= most) rests_[at] = {best, true};
+    else rests_[at].least = std::max(rests_[at].least, most + 1);
+    return best <= most ? best : FAR;
+  }
+
+  size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + 8 * rests_.capacity(); }
+  u64 taken = 0;  // places taken from the queue
+
+ private:
+  struct Place {  // where an activation has come: a register of its frame, and a position
+    u64 reg;
+    i32 position;
+  };
+  struct Caller {
+    i32 act;
+    u64 after;  // its register then; of a name that was called, its register now
+    i32 cost;
+    bool name;
+  };
+  struct Act {
+    i32 node;  // or, of the names of a bag, −2 − its table
+    u64 reg;
+    i32 wanted = NONE;               // the costs up to which it is to be known
+    i32 queued = 0;                  // places not taken yet
+    std::vector<std::vector<Place>> places;  // by cost
+    std::vector<i32> exits;          // by cost, only positions that no lower cost has
+    std::vector<Caller> callers;
+    std::vector<std::pair<i32, i32>> called;  // activations and the cost at which they were called
+    std::vector<std::vector<std::pair<i32, i32>>> ends;  // of names: by cost, accepting states and positions
+  };
+
+  i32 activation(i32 node, u64 reg, i32 position) {
+    Index::Key key{u64(u32(node)), reg, u64(u32(position))};
+    i32 known = index_.find(key);
+    if (known != NONE) return known;
+    i32 number = i32(acts_.size());
+    index_.put(key, number);
+    acts_.emplace_back();
+    acts_[number].node = node;
+    acts_[number].reg = reg;
+    reach(number, 0, reg, position);
+    return number;
+  }
+
+  // Let an activation be known up to a cost, and with it all that it calls.
+  void want(i32 act, i32 cost) {
+    raise(act, cost);
+    while (!queue_.empty()) {
+      auto [at, number] = queue_.top();
+      queue_.pop();
+      work(number, at);
+    }
+  }
+
+  void raise(i32 first, i32 cost) {
+    std::vector<std::pair<i32, i32>> todo{{first, cost}};
+    while (!todo.empty()) {
+      auto [number, most] = todo.back();
+      todo.pop_back();
+      Act& act = acts_[number];
+      if (act.wanted >= most) continue;
+      for (i32 c = act.wanted + 1; c <= most && c < i32(act.places.size()); ++c)
+        if (!act.places[c].empty()) queue_.push({c, number});
+      act.wanted = most;
+      for (auto [other, at] : act.called)
+        if (most - at >= 0) todo.push_back({other, most - at});
+    }
+  }
+
+  // An activation has come to a place at some cost.
+  void reach(i32 number, i32 cost, u64 reg, i32 position) {
+    Act& act = acts_[number];
+    if (cost >= i32(act.places.size())) act.places.resize(cost + 1);
+    act.places[cost].push_back({reg, position});
+    ++act.queued;
+    bytes_ += sizeof(Place);
+    if (cost <= act.wanted) queue_.push({cost, number});
+  }
+
+  // Whether neither an activation nor those that it calls have places left.
+  bool idle(i32 first) {
+    std::vector<i32> todo{first};
+    Index seen;
+    while (!todo.empty()) {
+      i32 number = todo.back();
+      todo.pop_back();
+      if (acts_[number].queued) return false;
+      for (auto& each : acts_[number].called) {
+        if (seen.find({u64(u32(each.first)), 0, 0}) != NONE) continue;
+        seen.put({u64(u32(each.first)), 0, 0}, 0);
+        todo.push_back(each.first);
+      }
+    }
+    return true;
+  }
+
+  // The part of a position that was not met before under a key of an activation, which is met from now on.
+  i32 fresh(i32 number, u64 key, i32 position) {
+    Index::Key at{u64(u32(number)), key, 9};
+    i32 known = met_index_.find(at);
+    if (known == NONE) {
+      met_index_.put(at, i32(met_.size()));
+      met_.push_back(position);
+      return position;
+    }
+    i32 found = positions_.without(position, met_[known]);
+    if (found != NONE) met_[known] = positions_.both(met_[known], found);
+    return found;
+  }
+
+  void work(i32 number, i32 cost) {
+    while (cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
+      Place place = acts_[number].places[cost].back();
+      acts_[number].places[cost].pop_back();
+      --acts_[number].queued;
+      ++taken;
+      place.position = fresh(number, place.reg, place.position);  // costs come in their order, so what was met was no dearer
+      if (place.position == NONE) continue;
+      i32 node = acts_[number].node;
+      if (node < NONE) read(number, cost, place, -2 - node);
+      else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
+      else follow(number, cost, place);
+    }
+  }
+
+  // A frame that calls others.
+  void follow(i32 number, i32 cost, Place place) {
+    i32 node = acts_[number].node;
+    if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
+    std::vector<std::pair<i32, u64>> calls;
+    if (stacks_.nodes[node].kind == BAG) {
+      const Table& names = stacks_.table_of(node, place.reg);
+      i32 state = i32(Stacks::low(place.reg));
+      if (names.label[state] < 0) {  // the name is read by an activation that bags share
+        const Node& bag = stacks_.nodes[node];
+        i32 table = bag.tables[stacks_.bag_read(place.reg).count > 0];
+        if (stacks_.may_read(node, place.reg)) call(number, cost, activation(-2 - table, u64(state), place.position), place.reg, true);
+        return;
+      }
+    }
+    stacks_.calls(node, place.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
+    for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), place.position), after);
+  }
+
+  void call(i32 number, i32 cost, i32 called, u64 after, bool name = false) {
+    Caller caller{number, after, cost, name};
+    acts_[called].callers.push_back(caller);
+    acts_[number].called.push_back({called, cost});
+    bytes_ += sizeof(Caller) + 8;
+    if (acts_[number].wanted >= cost) raise(called, acts_[number].wanted - cost);
+    for (i32 c = 0; c < i32(acts_[called].exits.size()); ++c) {
+      if (acts_[called].node < NONE) {
+        if (c < i32(acts_[called].ends.size()))
+          for (size_t i = 0; i < acts_[called].ends[c].size(); ++i) {
+            auto [state, position] = acts_[called].ends[c][i];
+            returned(caller, c, u64(u32(state)), position);
+          }
+      } else if (acts_[called].exits[c] != NONE) {
+        returned(caller, c, 0, acts_[called].exits[c]);
+      }
+    }
+  }
+
+  void returned(Caller caller, i32 cost, u64 reg, i32 position) {
+    i32 node = acts_[caller.act].node;
+    u64 after = caller.after;
+    if (caller.name) {
+      i32 label = stacks_.table_of(node, after).label[i32(reg)];
+      const auto& labels = stacks_.labels(node, after);
+      if (!(labels[label / 64] >> label % 64 & 1)) return;
+      u64 entry = acts_[caller.act].reg;  // a name that was in progress at the entry is read in any case
+      bool begun = Stacks::low(entry) && Stacks::high(entry) == Stacks::high(after);
+      if (!begun && !worth(node, after, label)) return;
+      after = Stacks::pair(Stacks::high(after), u32(reg));
+    }
+    reach(caller.act, caller.cost + cost, after, position);
+  }
+
+  // The text of an activation may end: its callers go on.
+  void exit(i32 number, i32 cost, u64 reg, i32 position) {
+    Act& act = acts_[number];
+    bool names = act.node < NONE;
+    i32 fresh = this->fresh(number, 1ull << 63 | (names ? reg : 0), position);
+    if (fresh == NONE) return;
+    if (cost >= i32(act.exits.size())) act.exits.resize(cost + 1, NONE);
+    if (names) {
+      if (cost >= i32(act.ends.size())) act.ends.resize(cost + 1);
+      act.ends[cost].push_back({i32(reg), fresh});
+    } else {
+      act.exits[cost] = positions_.both(act.exits[cost], fresh);
+    }
+    size_t callers = act.callers.size();
+    for (size_t i = 0; i < callers; ++i) {
+      Caller caller = acts_[number].callers[i];
+      returned(caller, cost, reg, fresh);
+    }
+  }
+
+  // A frame that reads bytes: tokens inside it, and where it may end.
+  void read(i32 number, i32 cost, Place place, i32 table) {
+    i32 node = acts_[number].node;
+    bool counts = node >= 0 && stacks_.nodes[node].kind == COUNT;
+    i32 state = i32(Stacks::low(place.reg));
+    i64 before = counts ? Stacks::high(place.reg) : 0;
+    const Table& t = stacks_.tables[table];
+    auto long_enough = [&](i64 count) {
+      const Node& n = stacks_.nodes[node];
+      return count >= n.low && (n.high < 0 || count <= n.high);
+    };
+    if (t.label[state] >= 0 && (!counts || long_enough(before))) exit(number, cost, u64(u32(state)), place.position);
+    if (!t.reads(state)) return;
+    std::vector<std::pair<u64, i32>> ends;
+    i32 everywhere = NONE;
+    const Lexed& found = lexer_.of(table, state, place.position);
+    for (const Lexed::Exit& e : found.exits) {
+      if (counts) {
+        if (long_enough(before + e.characters)) everywhere = positions_.both(everywhere, e.position);
+      } else if (node < NONE) {
+        ends.push_back({u64(u32(e.state)), e.position});
+      } else {
+        everywhere = positions_.both(everywhere, e.position);
+      }
+    }
+    std::vector<u64> regs;
+    for (const Lexed::Group& g : found.groups) {
+      if (!found.any(g)) continue;
+      if (!counts) {
+        regs.push_back(u64(u32(g.state)));
+        continue;
+      }
+      const Node& n = stacks_.nodes[node];
+      i64 count = before + g.characters;
+      if (stacks_.alive(n, g.state, count)) regs.push_back(Stacks::pair(std::min(count, n.cap()), u32(g.state)));
+    }
+    if (everywhere != NONE) exit(number, cost, 0, everywhere);
+    for (auto& [reg, position] : ends) exit(number, cost, reg, position);
+    for (u64 reg : regs) reach(number, cost + 1, reg, Positions::ROOT);
+  }
+
+  // Whether a distance may be sought through a member. Beyond a few that are missing one of the first two is next,
+  // beyond twice as many the first; members that
+  // need not be there are read only where their number has to grow, or where the bag is small.
+  bool worth(i32 node, u64 reg, i32 label) {
+    const Node& bag = stacks_.nodes[node];
+    const BagState& read = stacks_.bag_read(reg);
+    if (bag.parts.size() <= EVERY_ORDER) return true;
+    std::vector<i32> missing;
+    for (i32 m = 0; m < bag.members; ++m)
+      if ((bag.required[m / 64] & ~read.bits[m / 64]) >> m % 64 & 1) missing.push_back(m);
+    bool wanted = std::find(missing.begin(), missing.end(), label) != missing.end();
+    if (wanted) return missing.size() <= EVERY_ORDER || label == missing[0] || (missing.size() <= 2 * EVERY_ORDER && label == missing[1]);
+    return read.count + i64(missing.size()) < bag.low;
+  }
+
+  struct Later {
+    bool operator()(const std::pair<i32, i32>& a, const std::pair<i32, i32>& b) const { return a.first > b.first; }
+  };
+  struct Rest {
+    i32 least;
+    bool exact;
+  };
+
+  Stacks& stacks_;
+  Positions& positions_;
+  Lexer& lexer_;
+  std::deque<Act> acts_;
+  Index index_, rest_index_, met_index_;
+  std::vector<i32> met_;
+  std::vector<Rest> rests_;
+  std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace tractile

@@ -1,0 +1,265 @@
+// What a table does with the tokens that begin in one of its states: the part of masks and of distances that no other frame of a
+// stack changes, kept for all constraints that have the table.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "positions.h"
+#include "program.h"
+
+namespace tractile {
+
+struct Lexed {
+  using Tokens = std::shared_ptr<const std::vector<i32>>;
+  struct Group {  // the tokens that end in one state after so many characters: `tokens` without those that `gone` marks
+    i32 state, characters;
+    Tokens tokens;
+    bool reduced;
+  };
+  struct Exit {  // where the text may end inside a token: in this state after so many characters, at these nodes
+    i32 state, characters, position;
+  };
+  std::vector<Group> groups;
+  std::vector<Exit> exits;
+  std::vector<u32> words;  // all tokens, from the root only
+  std::vector<u32> gone;   // tokens of reduced groups that are not read, as bits; empty if there are none
+
+  template <class F>
+  void each(const Group& group, F&& f) const {
+    bool all = !group.reduced || gone.empty();
+    for (i32 token : *group.tokens)
+      if (all || !(gone[token >> 5] >> (token & 31) & 1)) f(token);
+  }
+
+  bool any(const Group& group) const {
+    if (!group.reduced || gone.empty()) return !group.tokens->empty();
+    for (i32 token : *group.tokens)
+      if (!(gone[token >> 5] >> (token & 31) & 1)) return true;
+    return false;
+  }
+
+  size_t bytes() const {
+    size_t found = sizeof(*this) + 4 * (words.capacity() + gone.capacity()) + sizeof(Exit) * exits.capacity();
+    for (const Group& g : groups) found += sizeof(Group) + (g.reduced ? 0 : 4 * g.tokens->capacity());
+    return found;
+  }
+};
+
+class Lexer {
+ public:
+  Lexer(const std::deque<Table>& tables, Positions& positions) : tables_(tables), positions_(positions) {}
+
+  const Lexed& of(i32 table, i32 state, i32 position) {
+    Index::Key key{u64(u32(table)), u64(u32(state)), u64(u32(position))};
+    i32 known = index_.find(key);
+    if (known != NONE) return *all_[known];
+    const Table& t = tables_[table];
+    bool shared = t.base != NONE && t.in_base[state] != NONE && t.deterministic;
+    auto made = std::make_unique<Lexed>(shared ? corrected(table, state, position) : walked(t, state, position));
+    bytes_ += made->bytes();
+    index_.put(key, i32(all_.size()));
+    all_.push_back(std::move(made));
+    return *all_.back();
+  }
+
+  size_t bytes() const { return bytes_ + index_.bytes(); }
+  u64 visited = 0;  // positions
+
+ private:
+  struct At {
+    i32 position, state, characters;
+  };
+
+  // Groups and exits in the making.
+  struct Making {
+    Index group_of, exit_of;
+    std::vector<Lexed::Group> groups;
+    std::vector<std::vector<i32>> tokens;  // by group
+    std::vector<Lexed::Exit> exits;
+    std::vector<std::vector<i32>> ends;  // by exit its nodes
+
+    std::vector<i32>& group(i32 state, i32 characters) {
+      Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
+      i32 at = group_of.find(key);
+      if (at == NONE) {
+        group_of.put(key, at = i32(groups.size()));
+        groups.push_back({state, characters, nullptr, false});
+        tokens.emplace_back();
+      }
+      return tokens[at];
+    }
+
+    std::vector<i32>& exit(i32 state, i32 characters) {
+      Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
+      i32 at = exit_of.find(key);
+      if (at == NONE) {
+        exit_of.put(key, at = i32(exits.size()));
+        exits.push_back({state, characters, NONE});
+        ends.emplace_back();
+      }
+      return ends[at];
+    }
+  };
+
+  void finish(Making& making, Lexed& found) {
+    for (size_t i = 0; i < making.groups.size(); ++i) {
+      making.groups[i].tokens = std::make_shared<const std::vector<i32>>(std::move(making.tokens[i]));
+      found.groups.push_back(making.groups[i]);
+    }
+    for (size_t i = 0; i < making.exits.size(); ++i) {
+      making.exits[i].position = positions_.of(making.ends[i]);
+      found.exits.push_back(making.exits[i]);
+    }
+  }
+
+  // What a table reads that reads as its base does, but for some texts: the answer of the base, corrected along those.
+  Lexed corrected(i32 number, i32 state, i32 position) {
+    const Table& table = tables_[number];
+    const Lexed& base = of(table.base, table.in_base[state], position);
+    Lexed found;
+    found.words = base.words;
+    Making making;
+    std::vector<std::pair<i32, i32>> cut;  // places of nodes in the depth-first order
+    if (table.apart[state]) {
+      const Table& other = tables_[table.base];
+      std::vector<i32> lost;  // tokens
+      struct Two {
+        i32 position, here, there;
+      };
+      std::vector<Two> todo{{position, state, table.in_base[state]}};
+      std::vector<At> anew;
+      while (!todo.empty()) {
+        Two at = todo.back();
+        todo.pop_back();
+        positions_.children(at.position, [&](u8 byte, i32 child) {
+          ++visited;
+          i32 here = table.step(at.here, byte), there = other.step(at.there, byte);
+          if (here == NONE && there == NONE) return;
+          if (here != NONE && there != NONE && table.in_base[here] == there) {
+            if (!table.apart[here]) return;
+            positions_.tokens(child, [&](i32 token) {
+              lost.push_back(token);
+              making.group(here, 0).push_back(token);
+            });
+            todo.push_back({child, here, there});
+            return;
+          }
+          if (there != NONE) {
+            positions_.nodes(child, [&](i32 n) { cut.push_back({positions_.trie().order[n], positions_.trie().last[n]}); });
+            below(child, [&](i32 token) { lost.push_back(token); });
+          }
+          if (here != NONE) {
+            positions_.tokens(child, [&](i32 token) { making.group(here, 0).push_back(token); });
+            leave(table, here, 0, child, making);
+            if (table.reads(here)) anew.push_back({child, here, 0});
+          }
+        });
+      }
+      walk(table, anew, making);
+      if (!lost.empty()) {
+        found.gone.assign(positions_.trie().words, 0);
+        for (i32 token : lost) {
+          found.gone[token >> 5] |= 1u << (token & 31);
+          if (!found.words.empty()) found.words[token >> 5] &= ~(1u << (token & 31));
+        }
+      }
+    }
+    for (const Lexed::Group& group : base.groups)
+      if (i32 same = table.from_base[group.state]; same != NONE) found.groups.push_back({same, group.characters, group.tokens, true});
+    std::sort(cut.begin(), cut.end());
+    for (const Lexed::Exit& exit : base.exits) {
+      i32 same = table.from_base[exit.state];
+      if (same == NONE) continue;
+      i32 kept = exit.position;
+      if (!cut.empty()) {
+        std::vector<i32> nodes;
+        positions_.nodes(exit.position, [&](i32 n) {
+          i32 place = positions_.trie().order[n];
+          auto after = std::upper_bound(cut.begin(), cut.end(), std::make_pair(place, 1 << 30));
+          if (after == cut.begin() || std::prev(after)->second < place) nodes.push_back(n);
+        });
+        kept = positions_.of(nodes);
+      }
+      if (kept != NONE) found.exits.push_back({same, exit.characters, kept});
+    }
+    if (!found.words.empty())
+      for (const auto& tokens : making.tokens)
+        for (i32 token : tokens) found.words[token >> 5] |= 1u << (token & 31);
+    finish(making, found);
+    return found;
+  }
+
+  // f(token) for each token below a position or at it.
+  template <class F>
+  void below(i32 position, F&& f) {
+    std::vector<i32> todo{position};
+    while (!todo.empty()) {
+      i32 at = todo.back();
+      todo.pop_back();
+      positions_.tokens(at, f);
+      positions_.children(at, [&](u8, i32 child) { todo.push_back(child); });
+    }
+  }
+
+  void leave(const Table& table, i32 state, i32 characters, i32 child, Making& making) {
+    if (table.label[state] < 0 || !has_children(child)) return;
+    auto& nodes = making.exit(state, characters);
+    positions_.nodes(child, [&](i32 n) { nodes.push_back(n); });
+  }
+
+  Lexed walked(const Table& table, i32 state, i32 position) {
+    Lexed found;
+    Making making;
+    std::vector<At> todo{{position, state, 0}};
+    walk(table, todo, making);
+    if (position == Positions::ROOT) {
+      found.words.assign(positions_.trie().words, 0);
+      for (const auto& tokens : making.tokens)
+        for (i32 token : tokens) found.words[token >> 5] |= 1u << (token & 31);
+    }
+    finish(making, found);
+    return found;
+  }
+
+  void walk(const Table& table, std::vector<At>& todo, Making& making) {
+    Index seen;  // of tables that are not deterministic, the places met
+    while (!todo.empty()) {
+      At at = todo.back();
+      todo.pop_back();
+      positions_.children(at.position, [&](u8 byte, i32 child) {
+        ++visited;
+        table.each(at.state, byte, [&](i32 to) {
+          i32 characters = at.characters + table.between[to];
+          if (!table.deterministic) {
+            Index::Key place{u64(u32(to)), u64(u32(characters)), u64(u32(child))};
+            if (seen.find(place) != NONE) return;
+            seen.put(place, 0);
+          }
+          std::vector<i32>* group = nullptr;
+          positions_.tokens(child, [&](i32 token) {
+            if (!group) group = &making.group(to, characters);
+            group->push_back(token);
+          });
+          leave(table, to, characters, child, making);
+          if (table.reads(to)) todo.push_back({child, to, characters});
+        });
+      });
+    }
+  }
+
+  bool has_children(i32 position) {
+    if (position < positions_.singles()) return positions_.trie().first[position] < positions_.trie().first[position + 1];
+    bool found = false;
+    positions_.children(position, [&](u8, i32) { found = true; });
+    return found;
+  }
+
+  const std::deque<Table>& tables_;
+  Positions& positions_;
+  Index index_;
+  std::vector<std::unique_ptr<Lexed>> all_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace tractile

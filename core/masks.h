@@ -1,0 +1,166 @@
+// Masks: the Boolean next-token query, by frames; within a budget with the distances of `crossing.h`.
+#pragma once
+
+#include "crossing.h"
+
+namespace tractile {
+
+class Masks {
+ public:
+  Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
+      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing) {}
+
+  // The fewest tokens from a configuration to the end of the text, if at most `most`; otherwise more.
+  i32 fewest(i32 configuration, i32 most = FAR) {
+    const Configuration& c = stacks_.configurations[configuration];
+    if (c.accepting) return 0;
+    i32 best = FAR;
+    for (Item item : c.reading) best = std::min(best, crossing_.rest(item.stack, Positions::ROOT, std::min(most, best - 1)));
+    return best;
+  }
+
+  // The tokens that may follow, into `out`.
+  void words(i32 configuration, u32* out) {
+    Known& known = of(configuration);
+    if (known.words.empty()) {
+      known.words.assign(positions_.trie().words, 0);
+      fill(configuration, FAR, known.words.data());
+      bytes_ += 4 * known.words.size();
+    }
+    std::memcpy(out, known.words.data(), 4 * known.words.size());
+  }
+
+  // Those of them after which `left` tokens suffice.
+  void words_within(i32 configuration, i32 left, u32* out) {
+    std::memset(out, 0, 4 * positions_.trie().words);
+    if (left >= 0) fill(configuration, left, out);
+  }
+
+  size_t bytes() const { return bytes_ + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
+  u64 visited = 0;  // positions
+
+ private:
+  struct Known {
+    std::vector<u32> words;
+  };
+
+  Known& of(i32 configuration) {
+    while (i32(known_.size()) <= configuration) known_.emplace_back();
+    return known_[configuration];
+  }
+
+  // `left` of FAR: no budget.
+  void fill(i32 configuration, i32 left, u32* out) {
+    std::vector<Item> reading = stacks_.configurations[configuration].reading;
+    for (Item item : reading) {
+      Frame f = stacks_.frame(item.stack);
+      const Node& n = stacks_.nodes[f.node];
+      const Table& t = stacks_.table_of(f.node, f.reg);
+      i32 table = n.kind == BAG ? n.tables[stacks_.bag_read(f.reg).count > 0] : n.tables[0];
+      const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), Positions::ROOT);
+      bool whole = left == FAR;
+      if (whole && n.kind != LEX)
+        for (const Lexed::Group& group : found.groups) {
+          u64 reg;
+          whole = whole && goes_on(f, n, t, group.state, group.characters, reg);
+        }
+      if (whole)
+        for (i32 w = 0; w < positions_.trie().words; ++w) out[w] |= found.words[w];
+      else
+        for (const Lexed::Group& group : found.groups) {
+          u64 reg;
+          if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
+          if (left != FAR && crossing_.rest(stacks_.push(f.node, reg, f.below), Positions::ROOT, left) > left) continue;
+          found.each(group, [&](i32 token) { out[token >> 5] |= 1u << (token & 31); });
+        }
+      // what leaves the frame, all places together that go on alike
+      std::vector<std::pair<i32, i32>> after;  // configuration, position
+      for (const Lexed::Exit& exit : found.exits) {
+        u64 reg;
+        if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
+        i32 next = left_for(f, reg);
+        if (next == NONE) continue;
+        bool joined = false;
+        for (auto& each : after)
+          if (each.first == next) {
+            each.second = positions_.both(each.second, exit.position);
+            joined = true;
+          }
+        if (!joined) after.push_back({next, exit.position});
+      }
+      for (auto [next, position] : after) walk(next, position, left, out);
+    }
+  }
+
+  // Whether the frame may be in this state of its table after a token; `reg` is its register then.
+  bool goes_on(const Frame& f, const Node& n, const Table& t, i32 state, i32 characters, u64& reg) {
+    if (n.kind == LEX) {
+      reg = u64(u32(state));
+      return true;
+    }
+    if (n.kind == COUNT) {
+      i64 count = i64(Stacks::high(f.reg)) + characters;
+      reg = Stacks::pair(std::min(count, n.cap()), u32(state));
+      return stacks_.alive(n, state, count);
+    }
+    reg = Stacks::pair(Stacks::high(f.reg), u32(state));
+    return stacks_.leads_on(t, state, stacks_.labels(f.node, f.reg));
+  }
+
+  // The configuration after a frame that may end, or whose name has been read, without what it might read on itself.
+  i32 left_for(const Frame& f, u64 reg) {
+    Index::Key key{u64(u32(f.node)), reg, u64(u32(f.below))};
+    i32 known = rest_index_.find(key);
+    if (known != NONE) return known - 1;
+    std::vector<Item> items;
+    if (stacks_.nodes[f.node].kind == BAG) {
+      stacks_.calls(f.node, reg, [&](i32 node, u64 after) { items.push_back({stacks_.called(node, f.node, after, f.below), 0}); });
+    } else if (stacks_.ends(f.node, reg) && f.below != NONE) {
+      items.push_back({f.below, 0});
+    }
+    i32 found = items.empty() ? NONE : stacks_.closed(items);
+    rest_index_.put(key, found + 1);
+    return found;
+  }
+
+  // The tokens in progress at a position that go on from a configuration.
+  void walk(i32 configuration, i32 position, i32 left, u32* out) {
+    Index::Key key{u64(u32(configuration)), u64(u32(position)), 3};
+    i32 known = left == FAR ? walk_index_.find(key) : NONE;
+    if (known == NONE) {
+      std::vector<i32> found;
+      std::vector<std::pair<i32, i32>> todo{{configuration, position}};
+      while (!todo.empty()) {
+        auto [at, place] = todo.back();
+        todo.pop_back();
+        positions_.children(place, [&, at = at](u8 byte, i32 child) {
+          ++visited;
+          i32 next = stacks_.step(at, byte);
+          if (next == NONE) return;
+          if (positions_.ends_token(child) && (left == FAR || fewest(next, left) <= left))
+            positions_.tokens(child, [&](i32 token) { found.push_back(token); });
+          todo.push_back({next, child});
+        });
+      }
+      if (left != FAR) {
+        for (i32 token : found) out[token >> 5] |= 1u << (token & 31);
+        return;
+      }
+      bytes_ += 4 * found.size() + 32;
+      walk_index_.put(key, known = i32(walks_.size()));
+      walks_.push_back(std::move(found));
+    }
+    for (i32 token : walks_[known]) out[token >> 5] |= 1u << (token & 31);
+  }
+
+  Stacks& stacks_;
+  Positions& positions_;
+  Lexer& lexer_;
+  Crossing& crossing_;
+  std::deque<Known> known_;
+  Index index_, rest_index_, walk_index_;
+  std::vector<std::vector<i32>> walks_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace tractile

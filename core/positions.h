@@ -1,0 +1,172 @@
+// Where a token in progress may be: sets of nodes of the vocabulary's prefix tree.
+//
+// Position 0 is the root alone: no token is in progress. Of what was read of a token only the tokens that it may still become
+// matter, so a set of nodes can be read on from as one: all the places where a part of a text may end, say.
+#pragma once
+
+#include "common.h"
+
+namespace tractile {
+
+// The prefix tree of a vocabulary. The children of a node are a range of nodes, sorted by their bytes; node 0 is the root.
+struct Trie {
+  std::vector<u8> byte;        // on the edge to a node
+  std::vector<i32> first;      // child ranges: first[n] .. first[n + 1]
+  std::vector<i32> own_begin;  // the tokens that end at a node: own[own_begin[n]] .. own[own_begin[n + 1]]
+  std::vector<i32> own;
+  std::vector<std::string> text;  // by token; empty if it writes nothing
+  std::vector<i32> order, last;   // by node its place in the depth-first order, and the last place below it
+  i32 vocab = 0, words = 0;
+
+  void put_in_order() {
+    order.assign(byte.size(), 0);
+    last.assign(byte.size(), 0);
+    i32 place = 0;
+    std::vector<i32> todo{0};
+    while (!todo.empty()) {
+      i32 n = todo.back();
+      todo.pop_back();
+      if (n < 0) {
+        last[~n] = place - 1;
+        continue;
+      }
+      order[n] = place++;
+      todo.push_back(~n);
+      for (i32 child = first[n + 1] - 1; child >= first[n]; --child) todo.push_back(child);
+    }
+  }
+};
+
+class Positions {
+ public:
+  explicit Positions(const Trie& trie) : trie_(trie) { singles_ = i32(trie.byte.size()); }
+
+  static constexpr i32 ROOT = 0;
+
+  // The position of these nodes, which are sorted here; NONE for no node. A single node is its own position.
+  i32 of(std::vector<i32>& nodes) {
+    if (nodes.empty()) return NONE;
+    std::sort(nodes.begin(), nodes.end());
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    if (nodes.size() == 1) return nodes[0];
+    i32 number = sets_.number(nodes);
+    if (size_t(number) >= made_.size()) made_.resize(number + 1);
+    return singles_ + number;
+  }
+
+  // f(byte, position) for each byte that may come next, in the order of the bytes.
+  template <class F>
+  void children(i32 position, F&& f) {
+    if (position < singles_) {
+      for (i32 n = trie_.first[position]; n < trie_.first[position + 1]; ++n) f(trie_.byte[n], n);
+      return;
+    }
+    expand(position);
+    size_t count = made_[position - singles_].children.size();
+    for (size_t i = 0; i < count; ++i) {  // f may make positions, so nothing is held across it
+      auto child = made_[position - singles_].children[i];
+      f(child.first, child.second);
+    }
+  }
+
+  // The position after a byte, NONE if no token goes on with it.
+  i32 after(i32 position, u8 byte) {
+    if (position < singles_) {
+      const u8* bytes = trie_.byte.data();
+      const u8* end = bytes + trie_.first[position + 1];
+      const u8* at = std::lower_bound(bytes + trie_.first[position], end, byte);
+      return at != end && *at == byte ? i32(at - bytes) : NONE;
+    }
+    expand(position);
+    for (auto& child : made_[position - singles_].children)
+      if (child.first == byte) return child.second;
+    return NONE;
+  }
+
+  // f(token) for each token that ends here.
+  template <class F>
+  void tokens(i32 position, F&& f) const {
+    auto of_node = [&](i32 n) {
+      for (i32 i = trie_.own_begin[n]; i < trie_.own_begin[n + 1]; ++i) f(trie_.own[i]);
+    };
+    if (position < singles_) {
+      of_node(position);
+    } else {
+      const i32 *n = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
+      for (; n != end; ++n) of_node(*n);
+    }
+  }
+
+  bool ends_token(i32 position) const {
+    bool found = false;
+    tokens(position, [&](i32) { found = true; });
+    return found;
+  }
+
+  template <class F>
+  void nodes(i32 position, F&& f) const {
+    if (position < singles_) {
+      f(position);
+    } else {
+      const i32 *n = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
+      for (; n != end; ++n) f(*n);
+    }
+  }
+
+  bool has_root(i32 position) const {  // the root is the least node
+    return position < singles_ ? position == ROOT : *sets_.begin(position - singles_) == ROOT;
+  }
+
+  // The nodes of two positions together; either may be NONE.
+  i32 both(i32 a, i32 b) {
+    if (a == NONE || a == b) return b;
+    if (b == NONE) return a;
+    std::vector<i32> nodes;
+    this->nodes(a, [&](i32 n) { nodes.push_back(n); });
+    this->nodes(b, [&](i32 n) { nodes.push_back(n); });
+    return of(nodes);
+  }
+
+  // The nodes of `a` that `b` has not; NONE if there are none.
+  i32 without(i32 a, i32 b) {
+    if (a == NONE || b == NONE) return a;
+    if (a == b) return NONE;
+    std::vector<i32> left, gone, nodes;
+    this->nodes(a, [&](i32 n) { left.push_back(n); });
+    this->nodes(b, [&](i32 n) { gone.push_back(n); });
+    std::set_difference(left.begin(), left.end(), gone.begin(), gone.end(), std::back_inserter(nodes));
+    return nodes.size() == left.size() ? a : of(nodes);
+  }
+
+  const Trie& trie() const { return trie_; }
+  i32 singles() const { return singles_; }
+  size_t bytes() const { return sets_.bytes() + made_.size() * sizeof(Made) + child_bytes_; }
+
+ private:
+  struct Made {
+    bool expanded = false;
+    std::vector<std::pair<u8, i32>> children;
+  };
+
+  void expand(i32 position) {
+    i32 number = position - singles_;
+    if (made_[number].expanded) return;
+    std::vector<std::vector<i32>> after(256);
+    for (const i32 *n = sets_.begin(number), *end = sets_.end(number); n != end; ++n)
+      for (i32 child = trie_.first[*n]; child < trie_.first[*n + 1]; ++child) after[trie_.byte[child]].push_back(child);
+    std::vector<std::pair<u8, i32>> children;
+    for (int b = 0; b < 256; ++b)
+      if (!after[b].empty()) children.push_back({u8(b), of(after[b])});
+    child_bytes_ += children.capacity() * sizeof(children[0]);
+    made_[number].children = std::move(children);
+    made_[number].expanded = true;
+  }
+
+  const Trie& trie_;
+  i32 singles_;
+  Lists sets_;
+  std::vector<Made> made_;
+  size_t child_bytes_ = 0;
+};
+
+}  // namespace tractile

@@ -1,0 +1,160 @@
+// Tables and nodes, as `constraints/program` has them; see there for what each kind means.
+#pragma once
+
+#include "common.h"
+
+namespace tractile {
+
+// A byte automaton; its start is state 0. A deterministic one of moderate size has an array of next states.
+struct Table {
+  struct Move {
+    u8 low, high;
+    i32 to;
+  };
+  i32 states = 0;
+  bool deterministic = true;
+  std::vector<size_t> begin;  // of the moves of each state, sorted by their lowest byte
+  std::vector<Move> moves;
+  std::vector<i32> label;
+  std::vector<u8> between;
+  std::vector<u64> ahead;  // the labels that may still be read, as bits: `words` numbers a state
+  i32 words = 1;
+  std::vector<i32> fewest;  // bytes to acceptance
+  u8 of_byte[256];          // the class of each byte
+  i32 classes = 0;
+  // A table that many share and that reads the same but for some texts: see `constraints/program/tables.py`.
+  i32 base = NONE;
+  std::vector<i32> in_base;   // by state the state there
+  std::vector<u8> apart;      // by state whether something is read otherwise from here on
+  std::vector<i32> from_base;  // by state of the base the state here from which on all is alike, NONE if there is none
+  std::vector<i32> next;  // by state and class, NONE where there is none; empty if it would be too large
+
+  bool reads(i32 state) const { return begin[state] != begin[state + 1]; }
+
+  // The state after a byte, for deterministic tables.
+  i32 step(i32 state, u8 byte) const {
+    if (!next.empty()) return next[size_t(state) * classes + of_byte[byte]];
+    size_t low = begin[state], high = begin[state + 1];
+    while (low < high) {
+      size_t middle = (low + high) / 2;
+      if (moves[middle].high < byte) low = middle + 1;
+      else high = middle;
+    }
+    return low < begin[state + 1] && moves[low].low <= byte ? moves[low].to : NONE;
+  }
+
+  template <class F>
+  void each(i32 state, u8 byte, F&& f) const {
+    if (deterministic) {
+      i32 to = step(state, byte);
+      if (to != NONE) f(to);
+      return;
+    }
+    for (size_t i = begin[state]; i < begin[state + 1] && moves[i].low <= byte; ++i)
+      if (byte <= moves[i].high) f(moves[i].to);
+  }
+
+  const u64* labels_ahead(i32 state) const { return ahead.data() + size_t(state) * words; }
+
+  void share(i32 other, i32 states_there, std::vector<i32> there, std::vector<u8> otherwise) {
+    base = other;
+    in_base = std::move(there);
+    apart = std::move(otherwise);
+    from_base.assign(states_there, NONE);
+    for (i32 s = 0; s < states; ++s)
+      if (!apart[s] && in_base[s] != NONE) from_base[in_base[s]] = s;
+  }
+
+  static Table of(const i32* edges, size_t count, std::vector<i32> label, std::vector<u8> between) {
+    Table t;
+    t.states = i32(label.size());
+    t.label = std::move(label);
+    t.between = std::move(between);
+    t.begin.assign(t.states + 1, 0);
+    for (size_t i = 0; i < count; ++i) ++t.begin[edges[4 * i] + 1];
+    for (i32 s = 0; s < t.states; ++s) t.begin[s + 1] += t.begin[s];
+    bool cut[257] = {true};
+    std::vector<std::vector<i32>> before(t.states);
+    for (size_t i = 0; i < count; ++i) {
+      const i32* e = edges + 4 * i;
+      t.moves.push_back({u8(e[1]), u8(e[2]), e[3]});
+      cut[e[1]] = cut[e[2] + 1] = true;
+      if (i && e[0] == e[-4] && e[1] <= e[-2]) t.deterministic = false;
+      before[e[3]].push_back(e[0]);
+    }
+    for (int b = 0; b < 256; ++b) t.of_byte[b] = u8((t.classes += cut[b]) - 1);
+    if (t.deterministic && size_t(t.states) * t.classes <= size_t(1) << 22) {
+      t.next.assign(size_t(t.states) * t.classes, NONE);
+      for (i32 s = 0; s < t.states; ++s)
+        for (size_t i = t.begin[s]; i < t.begin[s + 1]; ++i)
+          for (int c = t.of_byte[t.moves[i].low]; c <= t.of_byte[t.moves[i].high]; ++c)
+            t.next[size_t(s) * t.classes + c] = t.moves[i].to;
+    }
+    t.close_labels(before);
+    t.measure(before);
+    return t;
+  }
+
+ private:
+  void close_labels(const std::vector<std::vector<i32>>& before) {
+    i32 most = *std::max_element(label.begin(), label.end());
+    words = most / 64 + 1;
+    ahead.assign(size_t(states) * words, 0);
+    std::vector<i32> todo;
+    for (i32 s = 0; s < states; ++s)
+      if (label[s] >= 0) {
+        ahead[size_t(s) * words + label[s] / 64] |= 1ull << label[s] % 64;
+        todo.push_back(s);
+      }
+    while (!todo.empty()) {
+      i32 s = todo.back();
+      todo.pop_back();
+      for (i32 p : before[s]) {
+        bool grown = false;
+        for (i32 w = 0; w < words; ++w) {
+          u64 both = ahead[size_t(p) * words + w] | ahead[size_t(s) * words + w];
+          grown |= both != ahead[size_t(p) * words + w];
+          ahead[size_t(p) * words + w] = both;
+        }
+        if (grown) todo.push_back(p);
+      }
+    }
+  }
+
+  void measure(const std::vector<std::vector<i32>>& before) {
+    fewest.assign(states, NONE);
+    std::vector<i32> queue;
+    for (i32 s = 0; s < states; ++s)
+      if (label[s] >= 0) {
+        fewest[s] = 0;
+        queue.push_back(s);
+      }
+    for (size_t at = 0; at < queue.size(); ++at)
+      for (i32 p : before[queue[at]])
+        if (fewest[p] == NONE) {
+          fewest[p] = fewest[queue[at]] + 1;
+          queue.push_back(p);
+        }
+  }
+};
+
+enum Kind : i32 { LEX, SEQ, ALT, RULE, REPEAT, COUNT, BAG, WITHIN, TOKENS, APART, ITEM };
+
+struct Node {
+  Kind kind = SEQ;
+  std::vector<i32> parts;
+  std::vector<i32> tables;
+  i64 low = 0, high = -1;  // high < 0: no limit
+  std::vector<u64> required;
+  i32 members = 0;
+  bool ordered = false;
+  bool nothing = false;               // no text is accepted
+  std::vector<i32> alive;             // of COUNT, by characters read: the number of a set of states
+  std::vector<std::vector<u8>> sets;  // the sets, by state
+  i64 fewest = 0;                     // bytes of some text, not always the shortest
+
+  // The most that a count is told apart: counts beyond are alike.
+  i64 cap() const { return high >= 0 ? high : std::max<i64>(low, 1); }
+};
+
+}  // namespace tractile

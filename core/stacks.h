@@ -1,0 +1,365 @@
+// Stacks of frames, and configurations: the sets of stacks that have read the same text.
+//
+// A frame is a node and its register; a stack is a frame on another stack (NONE: the bottom, a text that is complete). Beside a
+// stack stands its environment: the registers of the observers that are open, which see each byte read above them.
+#pragma once
+
+#include <deque>
+
+#include "program.h"
+
+namespace tractile {
+
+constexpr i32 MOST_DEPTH = 10000;        // frames of a stack
+constexpr size_t MOST_FOLLOWED = 200000;  // stacks met in one closure
+
+struct Frame {
+  i32 node;
+  u64 reg;
+  i32 below;
+  i32 depth;
+};
+
+struct Item {  // a stack and its environment
+  i32 stack, env;
+  bool operator==(const Item& o) const { return stack == o.stack && env == o.env; }
+  bool operator<(const Item& o) const { return stack != o.stack ? stack < o.stack : env < o.env; }
+};
+
+struct Configuration {
+  std::vector<Item> reading;  // stacks whose top frame may read a byte, sorted
+  bool accepting;
+};
+
+// What a bag has read: members as bits, their number, the largest label.
+struct BagState {
+  std::vector<u64> bits;
+  i64 count;
+  i32 last;
+};
+
+class Stacks {
+ public:
+  std::deque<Table> tables;
+  std::deque<Node> nodes;
+  std::deque<Configuration> configurations;
+
+  const Frame& frame(i32 stack) const { return frames_[stack]; }
+
+  i32 push(i32 node, u64 reg, i32 below) {
+    Index::Key key{u64(u32(node)), reg, u64(u32(below))};
+    i32 known = stack_index_.find(key);
+    if (known != NONE) return known;
+    i32 depth = below == NONE ? 1 : frames_[below].depth + 1;
+    if (depth > MOST_DEPTH) throw LimitPassed("texts are nested deeper than " + std::to_string(MOST_DEPTH) + " frames");
+    frames_.push_back({node, reg, below, depth});
+    stack_index_.put(key, i32(frames_.size() - 1));
+    return i32(frames_.size() - 1);
+  }
+
+  // ---------------------------------------------------------------- registers
+
+  // Of COUNT: state and characters; of REPEAT: items and whether a separator was read; of BAG: what was read and the names' state.
+  static u64 pair(u64 high, u64 low) { return high << 32 | low; }
+  static u64 high(u64 reg) { return reg >> 32; }
+  static u32 low(u64 reg) { return u32(reg); }
+
+  u64 first(i32 node) {
+    const Node& n = nodes[node];
+    return n.kind == BAG ? pair(bag_state(node, {std::vector<u64>(n.required.size()), 0, NONE}), 0) : 0;
+  }
+
+  const Table& names(const Node& bag, const BagState& read) const { return tables[bag.tables[read.count > 0]]; }
+  const BagState& bag_read(u64 reg) const { return bag_states_[high(reg)]; }
+
+  // Whether a bag may have a member with this label next.
+  bool allowed(const Node& bag, const BagState& read, i32 label) const {
+    if (nodes[bag.parts[label]].nothing) return false;
+    if (bag.high >= 0 && read.count >= bag.high) return false;
+    bool member = label < bag.members;
+    if (member && has(read.bits, label)) return false;
+    if (bag.ordered && label < read.last) return false;
+    i64 missing = 0, later = 0;  // required members still to come; members that may still come after this one
+    for (i32 m = 0; m < bag.members; ++m) {
+      if (m == label || has(read.bits, m)) continue;
+      if (has(bag.required, m)) {
+        ++missing;
+        if (bag.ordered && m < label) return false;
+      }
+      if (!nodes[bag.parts[m]].nothing && !(bag.ordered && m < label)) ++later;
+    }
+    if (bag.high >= 0 && read.count + 1 + missing > bag.high) return false;
+    if (read.count + 1 + later >= bag.low) return true;
+    for (i32 other = bag.members; other < i32(bag.parts.size()); ++other)
+      if (!nodes[bag.parts[other]].nothing && !(bag.ordered && other < label)) return true;
+    return false;
+  }
+
+  bool complete(const Node& bag, const BagState& read) const {
+    if (read.count < bag.low) return false;
+    for (size_t w = 0; w < read.bits.size(); ++w)
+      if (bag.required[w] & ~read.bits[w]) return false;
+    return true;
+  }
+
+  // The labels that a bag allows, as bits.
+  const std::vector<u64>& labels(i32 node, u64 reg) {
+    auto& known = allowed_[high(reg)];
+    if (known.empty()) {
+      const Node& bag = nodes[node];
+      known.assign(bag.parts.size() / 64 + 1, 0);
+      for (i32 label = 0; label < i32(bag.parts.size()); ++label)
+        if (allowed(bag, bag_read(reg), label)) known[label / 64] |= 1ull << label % 64;
+    }
+    return known;
+  }
+
+  // Whether a state of the names' table leads to a label that is allowed.
+  bool leads_on(const Table& table, i32 state, const std::vector<u64>& labels) const {
+    const u64* ahead = table.labels_ahead(state);
+    for (i32 w = 0; w < table.words && w < i32(labels.size()); ++w)
+      if (ahead[w] & labels[w]) return true;
+    return false;
+  }
+
+  u64 after_member(i32 node, u64 reg, i32 label) {
+    const Node& bag = nodes[node];
+    BagState read = bag_read(reg);
+    if (label < bag.members) read.bits[label / 64] |= 1ull << label % 64;
+    read.count = std::min(read.count + 1, bag.cap());
+    if (bag.ordered) read.last = label;
+    return pair(bag_state(node, read), 0);
+  }
+
+  bool alive(const Node& count, i32 state, i64 read) const {
+    if (count.high >= 0 && read > count.high) return false;
+    i64 last = i64(count.alive.size()) - 1;
+    return count.sets[count.alive[std::min(read, last)]][state];
+  }
+
+  // ---------------------------------------------------------------- frames that read
+
+  bool reads(i32 node) const { return nodes[node].kind == LEX || nodes[node].kind == COUNT || nodes[node].kind == BAG; }
+
+  const Table& table_of(i32 node, u64 reg) const {
+    const Node& n = nodes[node];
+    return n.kind == BAG ? names(n, bag_read(reg)) : tables[n.tables[0]];
+  }
+
+  // f(register) for each register of a frame after a byte.
+  template <class F>
+  void read(i32 node, u64 reg, u8 byte, F&& f) {
+    const Node& n = nodes[node];
+    const Table& t = table_of(node, reg);
+    t.each(i32(low(reg)), byte, [&](i32 to) {
+      if (n.kind == LEX) {
+        f(u64(u32(to)));
+      } else if (n.kind == COUNT) {
+        i64 read = high(reg) + t.between[to];
+        if (alive(n, to, read)) f(pair(std::min(read, n.cap()), u32(to)));
+      } else if (leads_on(t, to, labels(node, reg))) {
+        f(pair(high(reg), u32(to)));
+      }
+    });
+  }
+
+  // ---------------------------------------------------------------- calls and ends
+
+  // Whether a frame may end here.
+  bool ends(i32 node, u64 reg) const {
+    const Node& n = nodes[node];
+    switch (n.kind) {
+      case LEX: return tables[n.tables[0]].label[low(reg)] >= 0;
+      case COUNT: return tables[n.tables[0]].label[low(reg)] >= 0 && i64(high(reg)) >= n.low;
+      case SEQ: return reg == n.parts.size();
+      case ALT:
+      case RULE: return reg == 1;
+      case REPEAT: return !low(reg) && i64(high(reg)) >= n.low;
+      case BAG: return low(reg) == 0 && complete(n, bag_read(reg));
+      default: return reg == 1;
+    }
+  }
+
+  // f(node called, register after it) for each call of a frame.
+  template <class F>
+  void calls(i32 node, u64 reg, F&& f) {
+    const Node& n = nodes[node];
+    switch (n.kind) {
+      case SEQ:
+        if (reg < n.parts.size()) f(n.parts[reg], reg + 1);
+        break;
+      case ALT:
+        if (reg == 0)
+          for (i32 option : n.parts) f(option, u64(1));
+        break;
+      case REPEAT: {
+        i64 count = high(reg);
+        u64 more = pair(std::min(count + 1, n.cap()), 0);
+        if (low(reg)) f(n.parts[0], more);
+        else if (n.high < 0 || count < n.high) {
+          bool apart = count > 0 && !is_empty(n.parts[1]);
+          if (apart) f(n.parts[1], pair(count, 1));
+          else f(n.parts[0], more);
+        }
+        break;
+      }
+      case BAG: {
+        i32 label = table_of(node, reg).label[low(reg)];
+        if (label >= 0 && low(reg) && (labels(node, reg)[label / 64] >> label % 64 & 1)) f(n.parts[label], after_member(node, reg, label));
+        break;
+      }
+      case LEX:
+      case COUNT: break;
+      default:
+        if (reg == 0) f(n.parts[0], u64(1));
+    }
+  }
+
+  // Whether nothing is left of a frame but its end.
+  bool over(i32 node, u64 reg) {
+    if (nodes[node].kind >= WITHIN || !ends(node, reg)) return false;
+    if (reads(node) && nodes[node].kind != BAG) return !tables[nodes[node].tables[0]].reads(i32(low(reg)));
+    if (nodes[node].kind == BAG) return !leads_on(table_of(node, reg), 0, labels(node, reg));
+    bool more = false;
+    calls(node, reg, [&](i32, u64) { more = true; });
+    return !more;
+  }
+
+  // The stack after a call: the caller's frame is kept only if something is left of it.
+  i32 called(i32 node, i32 caller, u64 after, i32 below) {
+    i32 under = over(caller, after) ? below : push(caller, after, below);
+    return push(node, first(node), under);
+  }
+
+  // ---------------------------------------------------------------- configurations
+
+  i32 start(i32 node) {
+    std::vector<Item> items{{push(node, first(node), NONE), 0}};
+    return closed(items);
+  }
+
+  // The configuration of these stacks and all that they call; NONE if there is none.
+  i32 closed(std::vector<Item>& todo) {
+    std::vector<Item> reading;
+    bool accepting = false;
+    Index seen;
+    auto meet = [&](Item item, std::vector<Item>& list) {
+      Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 0};
+      if (seen.find(key) != NONE) return;
+      seen.put(key, 0);
+      list.push_back(item);
+    };
+    std::vector<Item> list;
+    for (Item item : todo) meet(item, list);
+    for (size_t met = 0; !list.empty(); ++met) {
+      if (met > MOST_FOLLOWED) throw LimitPassed("one text has too many readings");
+      Item item = list.back();
+      list.pop_back();
+      if (item.stack == NONE) {
+        accepting = true;
+        continue;
+      }
+      Frame f = frames_[item.stack];
+      const Node& n = nodes[f.node];
+      if (reads(f.node) && may_read(f.node, f.reg)) reading.push_back(item);
+      if (ends(f.node, f.reg)) {
+        i32 env = leave(n, item.env);
+        if (env != NONE) meet({f.below, env}, list);
+      }
+      calls(f.node, f.reg, [&](i32 node, u64 after) {
+        i32 env = n.kind >= WITHIN ? enter(item.env) : item.env;
+        meet({called(node, f.node, after, f.below), env}, list);
+      });
+    }
+    if (reading.empty() && !accepting) return NONE;
+    std::sort(reading.begin(), reading.end());
+    std::vector<i32> key;
+    key.reserve(2 * reading.size() + 1);
+    for (Item item : reading) {
+      key.push_back(item.stack);
+      key.push_back(item.env);
+    }
+    if (accepting) key.push_back(NONE);
+    i32 number = config_lists_.number(key);
+    if (number == i32(configurations.size())) configurations.push_back({std::move(reading), accepting});
+    return number;
+  }
+
+  bool may_read(i32 node, u64 reg) {
+    const Table& t = table_of(node, reg);
+    i32 state = i32(low(reg));
+    if (!t.reads(state)) return false;
+    const Node& n = nodes[node];
+    if (n.kind == LEX) return true;
+    bool found = false;
+    for (size_t i = t.begin[state]; i < t.begin[state + 1] && !found; ++i) {
+      i32 to = t.moves[i].to;
+      found = n.kind == COUNT ? alive(n, to, high(reg) + t.between[to]) : leads_on(t, to, labels(node, reg));
+    }
+    return found;
+  }
+
+  // The configuration after a byte, NONE if it may not come.
+  i32 step(i32 configuration, u8 byte) {
+    Index::Key key{u64(u32(configuration)), byte, 1};
+    i32 known = steps_.find(key);
+    if (known != NONE) return known - 1;
+    i32 found = stepped(configurations[configuration].reading, byte);
+    steps_.put(key, found + 1);
+    return found;
+  }
+
+  i32 stepped(const std::vector<Item>& reading, u8 byte) {
+    std::vector<Item> after;
+    for (Item item : reading) {
+      Frame f = frames_[item.stack];
+      i32 env = item.env ? seen_byte(item.env, byte) : 0;
+      if (env == NONE) continue;
+      read(f.node, f.reg, byte, [&](u64 reg) { after.push_back({push(f.node, reg, f.below), env}); });
+    }
+    return after.empty() ? NONE : closed(after);
+  }
+
+  // The configuration of one stack alone, after the calls and ends that read nothing.
+  i32 alone(Item item) {
+    std::vector<Item> items{item};
+    return closed(items);
+  }
+
+  size_t bytes() const {
+    return frames_.capacity() * sizeof(Frame) + stack_index_.bytes() + config_lists_.bytes() + steps_.bytes() +
+           configurations.size() * 80 + bag_states_.size() * 120;
+  }
+
+ private:
+  static bool has(const std::vector<u64>& bits, i32 at) { return bits[at / 64] >> at % 64 & 1; }
+
+  bool is_empty(i32 node) const { return nodes[node].kind == SEQ && nodes[node].parts.empty(); }
+
+  u64 bag_state(i32 node, const BagState& read) {
+    std::vector<i32> key{node, i32(read.count), read.last};
+    for (u64 word : read.bits) {
+      key.push_back(i32(u32(word)));
+      key.push_back(i32(word >> 32));
+    }
+    i32 number = bag_lists_.number(key);
+    if (number == i32(bag_states_.size())) {
+      bag_states_.push_back(read);
+      allowed_.emplace_back();
+    }
+    return u64(number);
+  }
+
+  // Observers are added here: their registers, innermost last, are numbered lists.
+  i32 enter(i32 env) { return env; }
+  i32 leave(const Node&, i32 env) { return env; }
+  i32 seen_byte(i32 env, u8) { return env; }
+
+  std::vector<Frame> frames_;
+  Index stack_index_, steps_;
+  Lists config_lists_, bag_lists_;
+  std::deque<BagState> bag_states_;
+  std::deque<std::vector<u64>> allowed_;
+};
+
+}  // namespace tractile
