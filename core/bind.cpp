@@ -24,8 +24,9 @@ class Core {
   }
 
  public:
-  Core(Array<u8> byte, Array<i32> first, Array<i32> own_begin, Array<i32> own, std::vector<std::string> text)
-      : trie_(trie_of(byte, first, own_begin, own, std::move(text))),
+  // The prefix tree, its nodes level by level: the byte to each, the ranges of children, and of ranks of tokens that end there.
+  Core(Array<u8> byte, Array<i32> first, Array<i32> low, Array<i32> own, Array<i32> order, std::vector<std::string> text)
+      : trie_(trie_of(byte, first, low, own, order, std::move(text))),
         positions_(trie_),
         lexer_(stacks_.tables, positions_),
         crossing_(stacks_, positions_, lexer_),
@@ -33,13 +34,19 @@ class Core {
 
   i32 add_table(Array<i32> edges, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
                 std::vector<u8> apart) {
+    std::lock_guard<std::mutex> hold(mutex_);
     stacks_.tables.push_back(Table::of(edges.data(), edges.size() / 4, std::move(label), std::move(between)));
     if (base != NONE) stacks_.tables.back().share(base, stacks_.tables[base].states, std::move(in_base), std::move(apart));
+    const Table& made = stacks_.tables.back();
+    table_bytes_ += 4 * made.next.size() + 16 * made.moves.size() + 40 * size_t(made.states);
     return i32(stacks_.tables.size() - 1);
   }
 
   i32 add_node(i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members,
                bool ordered, std::vector<i32> alive, std::vector<std::vector<u8>> sets) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    table_bytes_ += 200 + 4 * alive.size() + 4 * parts.size();
+    for (const auto& set : sets) table_bytes_ += set.size();
     Node n;
     n.kind = Kind(kind);
     n.parts = std::move(parts);
@@ -54,7 +61,10 @@ class Core {
     return i32(stacks_.nodes.size() - 1);
   }
 
-  void define(i32 rule, i32 body) { stacks_.nodes[rule].parts = {body}; }
+  void define(i32 rule, i32 body) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    stacks_.nodes[rule].parts = {body};
+  }
 
   i32 start(i32 node) { return locked([&] { return stacks_.start(node); }); }
 
@@ -86,7 +96,12 @@ class Core {
     locked([&] { return masks_.words_within(configuration, left, data), 0; });
   }
 
-  size_t bytes() const { return stacks_.bytes() + positions_.bytes() + lexer_.bytes() + crossing_.bytes() + masks_.bytes(); }
+  // The most bytes that complete a text after any token that may follow.
+  i64 enough(i32 configuration) {
+    return locked([&] { return masks_.enough(configuration); });
+  }
+
+  size_t bytes() const { return table_bytes_ + stacks_.bytes() + positions_.bytes() + lexer_.bytes() + crossing_.bytes() + masks_.bytes(); }
 
   py::dict work() const {
     py::dict found;
@@ -98,12 +113,17 @@ class Core {
   }
 
  private:
-  static Trie trie_of(Array<u8>& byte, Array<i32>& first, Array<i32>& own_begin, Array<i32>& own, std::vector<std::string> text) {
+  static Trie trie_of(Array<u8>& byte, Array<i32>& first, Array<i32>& low, Array<i32>& own, Array<i32>& order,
+                      std::vector<std::string> text) {
     Trie t;
     t.byte.assign(byte.data(), byte.data() + byte.size());
     t.first.assign(first.data(), first.data() + first.size());
-    t.own_begin.assign(own_begin.data(), own_begin.data() + own_begin.size());
-    t.own.assign(own.data(), own.data() + own.size());
+    t.own_begin.push_back(0);
+    for (py::ssize_t n = 0; n < byte.size(); ++n) {
+      const i32* rank = order.data() + low.data()[n];
+      t.own.insert(t.own.end(), rank, rank + own.data()[n]);
+      t.own_begin.push_back(i32(t.own.size()));
+    }
     t.text = std::move(text);
     t.vocab = i32(t.text.size());
     t.words = (t.vocab + 31) / 32;
@@ -118,13 +138,14 @@ class Core {
   Crossing crossing_;
   Masks masks_;
   std::mutex mutex_;
+  size_t table_bytes_ = 0;
 };
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::class_<Core>(m, "Core")
-      .def(py::init<Array<u8>, Array<i32>, Array<i32>, Array<i32>, std::vector<std::string>>())
+      .def(py::init<Array<u8>, Array<i32>, Array<i32>, Array<i32>, Array<i32>, std::vector<std::string>>())
       .def("add_table", &Core::add_table)
       .def("add_node", &Core::add_node)
       .def("define", &Core::define)
@@ -135,6 +156,7 @@ PYBIND11_MODULE(_core, m) {
       .def("fewest", &Core::fewest)
       .def("words", &Core::words)
       .def("words_within", &Core::words_within)
+      .def("enough", &Core::enough)
       .def("bytes", &Core::bytes)
       .def("work", &Core::work);
 }

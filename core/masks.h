@@ -1,6 +1,7 @@
 // Masks: the Boolean next-token query, by frames; within a budget with the distances of `crossing.h`.
 #pragma once
 
+#include "bytes.h"
 #include "crossing.h"
 
 namespace tractile {
@@ -8,7 +9,7 @@ namespace tractile {
 class Masks {
  public:
   Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
-      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing) {}
+      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), ends_(stacks) {}
 
   // The fewest tokens from a configuration to the end of the text, if at most `most`; otherwise more.
   i32 fewest(i32 configuration, i32 most = FAR) {
@@ -21,14 +22,12 @@ class Masks {
 
   // The tokens that may follow, into `out`.
   void words(i32 configuration, u32* out) {
-    Known& known = of(configuration);
-    if (known.words.empty()) {
-      known.words.assign(positions_.trie().words, 0);
-      fill(configuration, FAR, known.words.data());
-      bytes_ += 4 * known.words.size();
-    }
+    const Known& known = filled(configuration);
     std::memcpy(out, known.words.data(), 4 * known.words.size());
   }
+
+  // The most bytes that complete a text after any token that may follow.
+  i64 enough(i32 configuration) { return filled(configuration).most; }
 
   // Those of them after which `left` tokens suffice.
   void words_within(i32 configuration, i32 left, u32* out) {
@@ -36,17 +35,26 @@ class Masks {
     if (left >= 0) fill(configuration, left, out);
   }
 
-  size_t bytes() const { return bytes_ + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
+  size_t bytes() const { return bytes_ + ends_.bytes() + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
   u64 visited = 0;  // positions
 
  private:
   struct Known {
     std::vector<u32> words;
+    i64 most = 0;
   };
 
-  Known& of(i32 configuration) {
+  const Known& filled(i32 configuration) {
     while (i32(known_.size()) <= configuration) known_.emplace_back();
-    return known_[configuration];
+    Known& known = known_[configuration];
+    if (known.words.empty()) {
+      known.words.assign(positions_.trie().words, 0);
+      most_ = 0;
+      fill(configuration, FAR, known.words.data());
+      known.most = most_;
+      bytes_ += 4 * known.words.size();
+    }
+    return known;
   }
 
   // `left` of FAR: no budget.
@@ -63,6 +71,11 @@ class Masks {
         for (const Lexed::Group& group : found.groups) {
           u64 reg;
           whole = whole && goes_on(f, n, t, group.state, group.characters, reg);
+        }
+      if (left == FAR)
+        for (const Lexed::Group& group : found.groups) {
+          u64 reg;
+          if (goes_on(f, n, t, group.state, group.characters, reg)) most_ = std::max(most_, ends_.of_stack(stacks_.push(f.node, reg, f.below)));
         }
       if (whole)
         for (i32 w = 0; w < positions_.trie().words; ++w) out[w] |= found.words[w];
@@ -129,6 +142,7 @@ class Masks {
     i32 known = left == FAR ? walk_index_.find(key) : NONE;
     if (known == NONE) {
       std::vector<i32> found;
+      i64 most = 0;
       std::vector<std::pair<i32, i32>> todo{{configuration, position}};
       while (!todo.empty()) {
         auto [at, place] = todo.back();
@@ -139,6 +153,7 @@ class Masks {
           if (next == NONE) return;
           if (positions_.ends_token(child) && (left == FAR || fewest(next, left) <= left))
             positions_.tokens(child, [&](i32 token) { found.push_back(token); });
+          if (left == FAR && positions_.ends_token(child)) most = std::max(most, ends_.of(next));
           todo.push_back({next, child});
         });
       }
@@ -148,9 +163,10 @@ class Masks {
       }
       bytes_ += 4 * found.size() + 32;
       walk_index_.put(key, known = i32(walks_.size()));
-      walks_.push_back(std::move(found));
+      walks_.push_back({std::move(found), most});
     }
-    for (i32 token : walks_[known]) out[token >> 5] |= 1u << (token & 31);
+    most_ = std::max(most_, walks_[known].second);
+    for (i32 token : walks_[known].first) out[token >> 5] |= 1u << (token & 31);
   }
 
   Stacks& stacks_;
@@ -159,7 +175,9 @@ class Masks {
   Crossing& crossing_;
   std::deque<Known> known_;
   Index index_, rest_index_, walk_index_;
-  std::vector<std::vector<i32>> walks_;
+  std::vector<std::pair<std::vector<i32>, i64>> walks_;
+  Bytes ends_;
+  i64 most_ = 0;
   size_t bytes_ = 0;
 };
 

@@ -1,0 +1,202 @@
+// How many bytes complete a text: an upper bound of the tokens that do, where each byte is a token.
+#pragma once
+
+#include "stacks.h"
+
+namespace tractile {
+
+constexpr i64 ENDLESS = i64(1) << 40;
+
+class Bytes {
+ public:
+  explicit Bytes(Stacks& stacks) : stacks_(stacks) {}
+
+  // The bytes of some text that completes a configuration.
+  i64 of(i32 configuration) {
+    const Configuration& c = stacks_.configurations[configuration];
+    if (c.accepting) return 0;
+    i64 best = ENDLESS;
+    for (Item item : c.reading) best = std::min(best, of_stack(item.stack));
+    return best;
+  }
+
+  i64 of_stack(i32 stack) {
+    std::vector<i32> above;
+    i64 found = 0;
+    for (; stack != NONE; stack = stacks_.frame(stack).below) {
+      if (stack < i32(known_.size()) && known_[stack] >= 0) {
+        found = known_[stack];
+        break;
+      }
+      above.push_back(stack);
+    }
+    for (; !above.empty(); above.pop_back()) {
+      Frame f = stacks_.frame(above.back());
+      found = std::min(ENDLESS, found + of_frame(f.node, f.reg));
+      if (above.back() >= i32(known_.size())) known_.resize(above.back() + 1, -1);
+      known_[above.back()] = found;
+    }
+    return found;
+  }
+
+  i64 of_frame(i32 node, u64 reg) {
+    const Node& n = stacks_.nodes[node];
+    switch (n.kind) {
+      case LEX: return stacks_.tables[n.tables[0]].fewest[Stacks::low(reg)];
+      case COUNT: return counted(node, reg);
+      case SEQ: {
+        i64 found = 0;
+        for (size_t i = reg; i < n.parts.size(); ++i) found += of_node(n.parts[i]);
+        return std::min(ENDLESS, found);
+      }
+      case REPEAT: {
+        i64 missing = std::max<i64>(0, n.low - i64(Stacks::high(reg)));
+        bool read = Stacks::low(reg);  // the separator
+        if (read) missing = std::max<i64>(1, missing);
+        i64 separators = missing - (read || Stacks::high(reg) == 0);
+        return std::min(ENDLESS, missing * of_node(n.parts[0]) + std::max<i64>(0, separators) * of_node(n.parts[1]));
+      }
+      case BAG: return bag(node, reg);
+      default: {
+        if (reg) return 0;
+        i64 best = ENDLESS;
+        for (i32 part : n.parts) best = std::min(best, of_node(part));
+        return best;
+      }
+    }
+  }
+
+  size_t bytes() const { return 8 * known_.capacity() + counted_index_.bytes() + 8 * counts_.size(); }
+
+ private:
+  // The bytes of a text of a node. Rules in circles are worked out together: a value that was infinite gets smaller.
+  i64 of_node(i32 node) {
+    if (node >= i32(nodes_.size())) nodes_.resize(stacks_.nodes.size(), {ENDLESS, false});
+    if (nodes_[node].second) return nodes_[node].first;
+    std::vector<i32> below{node};
+    for (size_t at = 0; at < below.size(); ++at)
+      for (i32 part : stacks_.nodes[below[at]].parts)
+        if (!nodes_[part].second && std::find(below.begin(), below.end(), part) == below.end()) below.push_back(part);
+    for (i32 each : below) nodes_[each] = {ENDLESS, true};
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = below.size(); i-- > 0;) {
+        i64 found = of_frame(below[i], stacks_.first(below[i]));
+        if (found < nodes_[below[i]].first) {
+          nodes_[below[i]].first = found;
+          changed = true;
+        }
+      }
+    }
+    return nodes_[node].first;
+  }
+
+  // Breadth first over states and characters.
+  i64 counted(i32 node, u64 reg) {
+    Index::Key key{u64(u32(node)), reg, 0};
+    i32 known = counted_index_.find(key);
+    if (known != NONE) return counts_[known];
+    const Node& n = stacks_.nodes[node];
+    i64 state = Stacks::low(reg), missing = n.low - i64(Stacks::high(reg));
+    const Table& t = stacks_.tables[n.tables[0]];
+    i64 found = t.fewest[state];
+    if (missing > 0) {  // some text of the table with that many characters
+      std::vector<u64> layer{reg};
+      Index seen;
+      found = ENDLESS;
+      for (i64 bytes = 0; !layer.empty() && found == ENDLESS; ++bytes) {
+        std::vector<u64> next;
+        for (u64 at : layer) {
+          if (stacks_.ends(node, at)) {
+            found = bytes;
+            break;
+          }
+          for (size_t i = t.begin[Stacks::low(at)]; i < t.begin[Stacks::low(at) + 1]; ++i) {
+            i32 to = t.moves[i].to;
+            i64 count = i64(Stacks::high(at)) + t.between[to];
+            if (!stacks_.alive(n, to, count)) continue;
+            u64 after = Stacks::pair(std::min(count, n.cap()), u32(to));
+            if (seen.find({after, 0, 0}) != NONE) continue;
+            seen.put({after, 0, 0}, 0);
+            next.push_back(after);
+          }
+        }
+        layer.swap(next);
+      }
+    }
+    counted_index_.put(key, i32(counts_.size()));
+    counts_.push_back(found);
+    return found;
+  }
+
+  i64 bag(i32 node, u64 reg) {
+    const Node& n = stacks_.nodes[node];
+    BagState read = stacks_.bag_read(reg);
+    i64 found = 0;
+    const auto& allowed = stacks_.labels(node, reg);
+    const Table& now = stacks_.table_of(node, reg);
+    if (i32 state = i32(Stacks::low(reg)); state) {  // a name in progress: that which is the shortest to the end
+      i64 best = ENDLESS;
+      i32 which = NONE;
+      std::vector<std::pair<i32, i64>> ends = labels_from(now, state);
+      for (auto [label, size] : ends)
+        if (allowed[label / 64] >> label % 64 & 1)
+          if (i64 all = size + of_node(n.parts[label]); all < best) best = all, which = label;
+      if (which == NONE) return ENDLESS;
+      found = best;
+      read = stacks_.bag_read(stacks_.after_member(node, reg, which));
+    }
+    auto member = [&](i32 label) {
+      for (auto [each, size] : labels_from(stacks_.tables[n.tables[1]], 0))
+        if (each == label) return size + of_node(n.parts[label]);
+      for (auto [each, size] : labels_from(stacks_.tables[n.tables[0]], 0))
+        if (each == label) return size + 64 + of_node(n.parts[label]);
+      return ENDLESS;
+    };
+    i64 count = read.count, more = 0;
+    std::vector<i64> optional;
+    for (i32 label = 0; label < i32(n.parts.size()); ++label) {
+      bool seen = label < n.members && (read.bits[label / 64] >> label % 64 & 1);
+      if (seen || stacks_.nodes[n.parts[label]].nothing) continue;
+      if (label < n.members && (n.required[label / 64] >> label % 64 & 1)) found += member(label), ++count;
+      else if (n.low > 0) optional.push_back(member(label)), more += label >= n.members;
+    }
+    std::sort(optional.begin(), optional.end());
+    for (size_t i = 0; count < n.low && i < optional.size(); ++i, ++count) found += optional[i];
+    if (count < n.low && more) found += (n.low - count) * optional.back();
+    return std::min(ENDLESS, found);
+  }
+
+  // The labels that may be read from a state, each with the fewest bytes to its end.
+  const std::vector<std::pair<i32, i64>>& labels_from(const Table& table, i32 state) {
+    Index::Key key{u64(reinterpret_cast<uintptr_t>(&table)), u64(u32(state)), 1};
+    i32 known = labels_index_.find(key);
+    if (known != NONE) return labels_[known];
+    std::vector<std::pair<i32, i64>> found;
+    std::vector<u8> seen(table.states, 0), labelled(64 * table.words, 0);
+    std::vector<i32> layer{state};
+    seen[state] = 1;
+    for (i64 bytes = 0; !layer.empty(); ++bytes) {
+      std::vector<i32> next;
+      for (i32 at : layer) {
+        i32 label = table.label[at];
+        if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, bytes});
+        for (size_t i = table.begin[at]; i < table.begin[at + 1]; ++i)
+          if (i32 to = table.moves[i].to; !seen[to]) seen[to] = 1, next.push_back(to);
+      }
+      layer.swap(next);
+    }
+    labels_index_.put(key, i32(labels_.size()));
+    labels_.push_back(std::move(found));
+    return labels_.back();
+  }
+
+  Stacks& stacks_;
+  std::vector<i64> known_;  // by stack, −1: not yet
+  std::vector<std::pair<i64, bool>> nodes_;
+  Index counted_index_, labels_index_;
+  std::vector<i64> counts_;
+  std::deque<std::vector<std::pair<i32, i64>>> labels_;
+};
+
+}  // namespace tractile
