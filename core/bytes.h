@@ -147,17 +147,17 @@ class Bytes {
       read = stacks_.bag_read(stacks_.after_member(node, reg, which));
     }
     auto member = [&](i32 label) {
-      for (auto [each, size] : labels_from(stacks_.tables[n.tables[1]], 0))
-        if (each == label) return size + of_node(n.parts[label]);
-      for (auto [each, size] : labels_from(stacks_.tables[n.tables[0]], 0))
-        if (each == label) return size + 64 + of_node(n.parts[label]);
-      return ENDLESS;
+      i64 name = -1;  // that of a first member or of a later one
+      for (i32 table : n.tables)
+        for (auto [each, size] : labels_from(stacks_.tables[table], 0))
+          if (each == label) name = std::max(name, size);
+      return name < 0 ? ENDLESS : name + of_node(n.parts[label]);
     };
     i64 count = read.count, more = 0;
     std::vector<i64> optional;
     for (i32 label = 0; label < i32(n.parts.size()); ++label) {
       bool seen = label < n.members && (read.bits[label / 64] >> label % 64 & 1);
-      if (seen || stacks_.nodes[n.parts[label]].nothing) continue;
+      if (seen || stacks_.nodes[n.parts[label]].nothing || (n.ordered && label < read.last)) continue;
       if (label < n.members && (n.required[label / 64] >> label % 64 & 1)) found += member(label), ++count;
       else if (n.low > 0) optional.push_back(member(label)), more += label >= n.members;
     }

@@ -1,0 +1,231 @@
+"""The automaton over tokens of a program, run by the compiled engine (``core/``), where that was built.
+
+Its masks and distances are those of :class:`~.masks.ProgramTokens`. What the engine finds out about a node, it keeps for all
+constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine takes over, and the old one goes with its last row.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Any, final
+
+import numpy as np
+
+from ...errors import TooManyStates
+from ..program.counting import alive
+from ..program.node import Kind, Node
+from ..program.nodes import reachable
+from ..program.tables import Table
+from ..vocabulary.vocabulary import Vocabulary
+from .masks import NEVER, SINK, Words
+from .steps import NO_STATE
+
+try:
+    from ... import _core
+except ImportError:
+    _core = None  # type: ignore[assignment]
+
+MOST_BYTES = 1 << 28
+MOST_ENGINES = 2
+RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG])
+"""The kinds of nodes that the compiled engine runs."""
+
+
+def runs(node: Node) -> bool:
+    """Return whether the compiled engine is there and runs a program."""
+    return _core is not None and all(each.kind in RUNS for each in reachable(node))
+
+
+class Engine:
+    """The compiled engine of one vocabulary, with the tables and nodes that it was given."""
+
+    def __init__(self, vocab: Vocabulary) -> None:
+        trie = vocab.trie
+        ints = (trie.first, trie.low, trie.own, trie.order)
+        self.core = _core.Core(
+            trie.byte, *(each.astype(np.int32) for each in ints), [word or b"" for word in vocab.token_bytes]
+        )
+        self._tables: dict[Table, int] = {}
+        self._nodes: dict[Node, int] = {}
+        self._lock = Lock()
+
+    @property
+    def full(self) -> bool:
+        """Whether what it has kept takes more than :data:`MOST_BYTES`."""
+        return bool(self.core.bytes() > MOST_BYTES)
+
+    def node(self, root: Node) -> int:
+        """Return the number of a node, which is given to the engine with all that it needs."""
+        with self._lock:
+            todo = [root]
+            while todo:  # parts first; the bodies of rules later
+                node = todo[-1]
+                missing = [] if node.kind is Kind.RULE else [part for part in node.parts if part not in self._nodes]
+                if node in self._nodes or not missing:
+                    todo.pop()
+                    if node not in self._nodes:
+                        self._nodes[node] = self._add(node)
+                        if node.kind is Kind.RULE:
+                            todo.append(node.parts[0])
+                else:
+                    todo += missing
+            for node in reachable(root):
+                if node.kind is Kind.RULE:
+                    self.core.define(self._nodes[node], self._nodes[node.parts[0]])
+            return self._nodes[root]
+
+    def _add(self, node: Node) -> int:
+        numbers: dict[frozenset[int], int] = {}
+        kept: list[int] = []
+        if node.kind is Kind.COUNT:
+            kept = [numbers.setdefault(states, len(numbers)) for states in alive(node)]
+        sets = [[state in states for state in range(node.tables[0].num_states)] for states in numbers]
+        return int(
+            self.core.add_node(
+                int(node.kind),
+                [] if node.kind is Kind.RULE else [self._nodes[part] for part in node.parts],
+                [self._table(each) for each in node.tables],
+                node.low,
+                -1 if node.high is None else node.high,
+                [label for label in range(node.members) if node.required >> label & 1],
+                node.members,
+                node.ordered,
+                kept,
+                sets,
+            )
+        )
+
+    def _table(self, table: Table) -> int:
+        if table not in self._tables:
+            base: tuple[int, Any, Any] = (-1, [], [])
+            if table.base is not None and table.in_base is not None and table.apart is not None:
+                base = self._table(table.base), table.in_base.tolist(), table.apart.tolist()
+            label, between = table.label.tolist(), table.between.tolist()
+            self._tables[table] = self.core.add_table(table.edges, label, between, *base)
+        return self._tables[table]
+
+
+_engines: OrderedDict[str, Engine] = OrderedDict()  # by vocabulary, the latest last
+_lock = Lock()
+
+
+def engine_of(vocab: Vocabulary) -> Engine:
+    """Return the engine of a vocabulary, a new one if there is none or it is full."""
+    with _lock:
+        found = _engines.pop(vocab.cache_name, None)
+        if found is None or found.full:
+            found = Engine(vocab)
+        _engines[vocab.cache_name] = found
+        while len(_engines) > MOST_ENGINES:
+            _engines.popitem(last=False)
+        return found
+
+
+@final
+class CompiledTokens:
+    """The automaton over tokens of a program; see ``TokenStates`` of the masks.
+
+    States are the engine's configurations, :data:`~.steps.NO_STATE` and :data:`~.masks.SINK`. ``require_eos``: whether a text is
+    finished only by the end token. Each byte that the program reads must be a token by itself.
+    """
+
+    def __init__(self, node: Node, vocab: Vocabulary, require_eos: bool = True) -> None:
+        self.node, self.vocab, self.require_eos = node, vocab, require_eos
+        self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
+        self.vocab_size = len(vocab)
+        self.engine = engine_of(vocab)
+        self._core = self.engine.core
+        with limited():
+            self.start_state: int = self._core.start(self.engine.node(node))
+
+    @property
+    def full(self) -> bool:
+        """Whether a new engine should take over."""
+        return self.engine.full
+
+    def renewed(self) -> CompiledTokens:
+        """Return the automaton on an engine that has room."""
+        return CompiledTokens(self.node, self.vocab, self.require_eos)
+
+    def step(self, state: int, token: int) -> int:
+        """Return the state after a token, -1 if the token may not follow."""
+        if token == self.eos_token_id:
+            return SINK if state == SINK or (state >= 0 and self._core.accepting(state)) else NO_STATE
+        if state < 0:
+            return NO_STATE
+        with limited():
+            return int(self._core.step(state, token))
+
+    def accepting(self, state: int) -> bool:
+        """Return whether the text may end in this state as it is, without another end token."""
+        return state == SINK or (not self.require_eos and state >= 0 and bool(self._core.accepting(state)))
+
+    # ------------------------------------------------------------ distances
+
+    def fewest(self, state: int) -> int:
+        """Return the fewest tokens from a state to acceptance, ``NEVER`` if there are none."""
+        return self._fewest(state, MOST)
+
+    def _fewest(self, state: int, most: int) -> int:
+        if state < 0:
+            return 0 if state == SINK else NEVER
+        with limited():
+            found: int = self._core.fewest(state, most)
+        return found + self.require_eos if found <= most else NEVER
+
+    def bound(self, state: int) -> int:
+        """Return :meth:`fewest`."""
+        return self.fewest(state)
+
+    def within(self, state: int, left: int) -> bool:
+        """Return whether a state is at most ``left`` tokens from acceptance."""
+        return self._fewest(state, min(MOST, left - self.require_eos)) <= left
+
+    def enough(self, state: int) -> int:
+        """Return an upper bound of the tokens to acceptance after any token that may follow a state."""
+        if state < 0:
+            return 0
+        with limited():
+            return min(NEVER, int(self._core.enough(state)) + self.require_eos)
+
+    def ample(self, state: int) -> int:
+        """Return :meth:`enough`."""
+        return self.enough(state)
+
+    # ------------------------------------------------------------ masks
+
+    def words_from(self, state: int) -> Words:
+        """Return as a bit mask the tokens that may follow a state, whatever the budget."""
+        return self._words(state, None)
+
+    def words_within(self, state: int, left: int) -> Words:
+        """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
+        return self._words(state, left)
+
+    def _words(self, state: int, left: int | None) -> Words:
+        out = np.zeros(-(-self.vocab_size // 32), np.uint32)
+        if state >= 0:
+            with limited():
+                if left is None:
+                    self._core.words(state, out)
+                else:
+                    self._core.words_within(state, min(MOST, left - self.require_eos), out)
+        if state == SINK or (state >= 0 and self._core.accepting(state)):
+            out[self.eos_token_id >> 5] |= np.uint32(1 << (self.eos_token_id & 31))
+        return out.view(np.int32)
+
+
+MOST = 1 << 27
+"""The most tokens that are told apart."""
+
+
+class limited:  # noqa: N801
+    """A context in which the engine's errors become typed ones."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is not None and issubclass(kind, _core.LimitPassed):
+            raise TooManyStates(str(error), limit=MOST_BYTES) from None

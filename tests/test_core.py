@@ -1,0 +1,44 @@
+"""The compiled engine against its definition: equal masks, equal distances, equal states."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from random_programs import random_program, random_tokens
+from tractile.constraints import Vocabulary
+from tractile.constraints.engine import native
+from tractile.constraints.engine.masks import ProgramTokens
+from tractile.constraints.program.prune import pruned
+from tractile.constraints.program.nodes import NOTHING
+
+pytestmark = pytest.mark.skipif(native._core is None, reason="the core is not built")
+KINDS = ("seq", "alt", "repeat", "bag", "rule")
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_masks_and_distances_are_those_of_the_definition(block):
+    for seed in range(40 * block, 40 * (block + 1)):
+        rng = random.Random(seed)
+        node = pruned(random_program(rng, kinds=KINDS))
+        if node is NOTHING:
+            continue
+        words = [None, *(bytes([b]) for b in range(256)), *random_tokens(rng)]
+        vocab = Vocabulary(list(dict.fromkeys(words)), eos_token_id=0)
+        plain, compiled = ProgramTokens(node, vocab), native.CompiledTokens(node, vocab)
+        for _ in range(3):
+            a, b = plain.start_state, compiled.start_state
+            for _ in range(8):
+                assert plain.fewest(a) == compiled.fewest(b), seed
+                mask = plain.words_from(a)
+                assert (mask == compiled.words_from(b)).all(), seed
+                assert compiled.enough(b) >= plain.ample(a), seed
+                for left in range(5):
+                    assert (plain.words_within(a, left) == compiled.words_within(b, left)).all(), (seed, left)
+                allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+                allowed = allowed[allowed != 0]
+                if not len(allowed):
+                    break
+                token = int(rng.choice(allowed))
+                a, b = plain.step(a, token), compiled.step(b, token)
