@@ -10,6 +10,7 @@ import torch
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import Narrowing
+from .engine.native import CompiledTokens
 from .lifting.token_dfa import WRITTEN
 from .masks.recording_tokens import RecordingTokens
 from .parts.tokens import LimitedTokens
@@ -31,11 +32,11 @@ class ConstraintAutomaton(Automaton):
 
     def __init__(
         self,
-        lazy: RecordingTokens | LimitedTokens,
+        lazy: RecordingTokens | LimitedTokens | CompiledTokens,
         finite: Callable[[], Automaton],
         guide: Callable[[int], Automaton],
     ) -> None:
-        self._lazy: RecordingTokens | LimitedTokens = lazy
+        self._lazy: RecordingTokens | LimitedTokens | CompiledTokens = lazy
         self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
@@ -63,7 +64,7 @@ class ConstraintAutomaton(Automaton):
         return getattr(self.finite, name)
 
     @property
-    def lazy(self) -> RecordingTokens | LimitedTokens:
+    def lazy(self) -> RecordingTokens | LimitedTokens | CompiledTokens:
         """The automaton with states created on demand. A new one takes over when many states have been met: what holds states
         keeps theirs."""
         if self._lazy.full:
@@ -114,7 +115,7 @@ class ConstraintAutomaton(Automaton):
         lazy, state = self._after(tokens)
         return lazy.accepting(state)
 
-    def _after(self, tokens: Sequence[int]) -> tuple[RecordingTokens | LimitedTokens, int]:
+    def _after(self, tokens: Sequence[int]) -> tuple[RecordingTokens | LimitedTokens | CompiledTokens, int]:
         lazy = self.lazy
         state = lazy.start_state
         for token in tokens:

@@ -21,10 +21,12 @@ from .automata.stack import StackAutomaton
 from .compiled import ConstraintAutomaton
 from .constraint import Constraint, checked
 from .contradictions import empty_language
+from .engine.native import CompiledTokens, runs
 from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .parts.automaton import Part, Twins
 from .parts.tokens import LimitedTokens
+from .program.node import Node
 from .vocabulary.vocabulary import Vocabulary
 
 MOST_STATES = 1 << 14  # met by texts that are checked, beyond which they are met anew
@@ -49,6 +51,7 @@ class LazyConstraint(Constraint):
         self.automaton, self._make_finite, self._narrowed = automaton, finite, narrowed
         self._abstract = abstract
         self.limited: Machine | None = None  # the machine with token budgets of parts, if there are any
+        self.program: Callable[[], Node | None] = no_program
         self.made_by: Callable[[], Constraint] | None = None
         self.recording = RecordingAutomaton(automaton)
         self._states = Numbered(self.recording)
@@ -133,11 +136,13 @@ class LazyConstraint(Constraint):
             raise UnsupportedConstraint(
                 "budgets of parts and canonical=True do not go together: compile with canonical=False"
             )
-        lazy: RecordingTokens | LimitedTokens
-        if self.limited is None:
-            lazy = RecordingTokens(self.automaton, vocab, require_eos)
-        else:
+        lazy: RecordingTokens | LimitedTokens | CompiledTokens
+        if self.limited is not None:
             lazy = LimitedTokens(self.limited, vocab, require_eos)
+        elif (node := self.program()) is not None and runs(node):
+            lazy = CompiledTokens(node, vocab, require_eos)
+        else:
+            lazy = RecordingTokens(self.automaton, vocab, require_eos)
 
         def finite() -> Automaton:
             return self.finite.compile(vocab, require_eos, cache=cache)
@@ -163,6 +168,10 @@ class LazyConstraint(Constraint):
                 return self._abstract(most_states)
             return abstraction(self.automaton.root, most_states)
         return utf8.text().plain
+
+
+def no_program() -> None:
+    """Return None: the texts are not written as nodes."""
 
 
 def remade(make: Callable[[], Constraint]) -> Constraint:

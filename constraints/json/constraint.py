@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
@@ -27,6 +27,7 @@ from .document import Schema, read_schema
 from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines, stack_automaton
 from .lazy.values import Machines
+from .nodes import program
 from .python_types import is_type
 from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators
 
@@ -216,6 +217,7 @@ def lazily(
     finite = partial(kept, source, partial(written, machines, machine, narrowed))
     found = LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
     found.why_empty = partial(conflict, root, options)
+    found.program = cache(partial(program, machines))
     return found
 
 

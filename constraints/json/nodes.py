@@ -40,6 +40,15 @@ class NotWritten(Exception):
     """A part of a schema that nodes do not write."""
 
 
+def program(machines: Machines) -> Node | None:
+    """Return the node of a document's texts, None if nodes do not write some part of it."""
+    try:
+        found = Writer(machines).root(machines.keywords.root())
+    except NotWritten:
+        return None
+    return None if found is NOTHING else found
+
+
 class Writer:
     """The nodes of the needs of a document."""
 
