@@ -7,11 +7,12 @@ import random
 import numpy as np
 import pytest
 from random_programs import random_program, random_tokens
+
 from tractile.constraints import Vocabulary
 from tractile.constraints.engine import native
 from tractile.constraints.engine.masks import ProgramTokens
-from tractile.constraints.program.prune import pruned
 from tractile.constraints.program.nodes import NOTHING
+from tractile.constraints.program.prune import pruned
 
 pytestmark = pytest.mark.skipif(native._core is None, reason="the core is not built")
 KINDS = ("seq", "alt", "repeat", "bag", "rule")

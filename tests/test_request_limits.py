@@ -11,7 +11,8 @@ import pytest
 from counting import HANGS
 
 import tractile as tt
-from tractile import Limits, constraints
+from tractile import constraints
+from tractile.constraints import Limits
 from tractile.constraints.automata import request_limits
 from tractile.decoding.grammar_rows import Grammars
 from tractile.decoding.request import build_constraint, compile_request, read_request

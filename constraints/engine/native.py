@@ -220,7 +220,7 @@ MOST = 1 << 27
 """The most tokens that are told apart."""
 
 
-class limited:  # noqa: N801
+class limited:
     """A context in which the engine's errors become typed ones."""
 
     def __enter__(self) -> None:

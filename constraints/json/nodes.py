@@ -21,6 +21,7 @@ from ..program.tables import Table
 from . import strings
 from .formats import FEWER_AND_MORE
 from .lazy.array_items import Items
+from .lazy.arrays import ArrayMachine
 from .lazy.counted import CountedPattern
 from .lazy.members import Form
 from .lazy.settle import forms
@@ -92,21 +93,19 @@ class Writer:
         options = [nodes.text(word) for word in machines.words(value)]
         options += [number(shape, machines.notation) for shape in value.number]
         options += [string(shape, style.spellings[0]) for shape in value.string]
-        options += [self.array(need, machine.items) for machine in machines.arrays(need)]
+        for machine in machines.arrays(need):
+            if type(machine) is not ArrayMachine:
+                raise NotWritten("items that must differ")
+            options.append(self.array(machine.items))
         if value.object:
             options += self.objects(value.object)
         return nodes.alt(*options)
 
     # ------------------------------------------------------------ arrays
 
-    def array(self, need: Need, items: Items) -> Node:
+    def array(self, items: Items) -> Node:
         """Return the node of one shape of arrays."""
-        shape = items.shape
-        if shape.unique is not None:
-            raise NotWritten("items that must differ")
-        opening, closing = nodes.text(b"["), nodes.text(b"]")
-        inside = self.items(items)
-        return nodes.seq(opening, self.blank, inside, closing)
+        return nodes.seq(nodes.text(b"["), self.blank, self.items(items), nodes.text(b"]"))
 
     def items(self, items: Items) -> Node:
         shape, comma = items.shape, self.comma
