@@ -131,22 +131,26 @@ class Writer:
         return tail
 
     def states(self, items: Items, start: tuple[int, tuple[int, ...]]) -> Node:
-        """Return the node of an array that counts some of its items: a rule for each state."""
-        rules = {start: nodes.rule()}
-        todo = [start]
-        for n, counts in todo:
-            options = [EMPTY] if items.done(n, counts) else []
+        """Return the node of an array that counts some of its items: a rule for each state, and the first item before."""
+        rules: dict[tuple[int, tuple[int, ...]], Node] = {}
+        todo: list[tuple[int, tuple[int, ...]]] = []
+
+        def options(n: int, counts: tuple[int, ...], before: Node) -> Node:
+            found = [EMPTY] if items.done(n, counts) else []
             for need, after in items.live(n, counts):
                 there = (items.after(n), after)
                 if there not in rules:
                     rules[there] = nodes.rule()
                     todo.append(there)
-                before = EMPTY if n == 0 else self.comma
-                options.append(nodes.seq(before, self.node(need), self.blank, rules[there]))
-            nodes.define(rules[n, counts], nodes.alt(*options))
+                found.append(nodes.seq(before, self.node(need), self.blank, rules[there]))
+            return nodes.alt(*found)
+
+        first = options(*start, EMPTY)
+        for state in todo:
+            nodes.define(rules[state], options(*state, self.comma))
             if len(rules) > MOST_ITEMS:
                 raise NotWritten("many counts")
-        return rules[start]
+        return first
 
     @property
     def comma(self) -> Node:
