@@ -7,6 +7,8 @@ namespace tractile {
 
 constexpr i64 ENDLESS = i64(1) << 40;
 
+inline i64 times(i64 count, i64 bytes) { return count && bytes > ENDLESS / count ? ENDLESS : count * bytes; }
+
 class Bytes {
  public:
   explicit Bytes(Stacks& stacks) : stacks_(stacks) {}
@@ -54,7 +56,7 @@ class Bytes {
         bool read = Stacks::low(reg);  // the separator
         if (read) missing = std::max<i64>(1, missing);
         i64 separators = missing - (read || Stacks::high(reg) == 0);
-        return std::min(ENDLESS, missing * of_node(n.parts[0]) + std::max<i64>(0, separators) * of_node(n.parts[1]));
+        return std::min(ENDLESS, times(missing, of_node(n.parts[0])) + times(std::max<i64>(0, separators), of_node(n.parts[1])));
       }
       case BAG: return bag(node, reg);
       default: {
@@ -153,18 +155,18 @@ class Bytes {
           if (each == label) name = std::max(name, size);
       return name < 0 ? ENDLESS : name + of_node(n.parts[label]);
     };
-    i64 count = read.count, more = 0;
+    i64 count = read.count, again = ENDLESS;  // the bytes of one that may be read any number of times
     std::vector<i64> optional;
     for (i32 label = 0; label < i32(n.parts.size()); ++label) {
       bool seen = label < n.members && (read.bits[label / 64] >> label % 64 & 1);
       if (seen || stacks_.nodes[n.parts[label]].nothing || (n.ordered && label < read.last)) continue;
       if (label < n.members && (n.required[label / 64] >> label % 64 & 1)) found += member(label), ++count;
-      else if (n.low > 0) optional.push_back(member(label)), more += label >= n.members;
+      else if (label < n.members && n.low > 0) optional.push_back(member(label));
+      else if (n.low > 0) again = std::min(again, member(label));
     }
     std::sort(optional.begin(), optional.end());
-    for (size_t i = 0; count < n.low && i < optional.size(); ++i, ++count) found += optional[i];
-    if (count < n.low && more) found += (n.low - count) * optional.back();
-    return std::min(ENDLESS, found);
+    for (size_t i = 0; count < n.low && i < optional.size() && optional[i] < again; ++i, ++count) found += optional[i];
+    return std::min(ENDLESS, found + times(std::max<i64>(0, n.low - count), again));
   }
 
   // The labels that may be read from a state, each with the fewest bytes to its end.

@@ -31,6 +31,16 @@ struct Random {
 u64 current = 0;
 std::string about;  // the program, for the message
 
+std::string quoted(const std::string& text) {
+  std::string found = "\"";
+  for (char c : text) {
+    char hex[8];
+    std::snprintf(hex, sizeof hex, "\\x%02x", u8(c));
+    found += c >= 'a' && c <= 'z' ? std::string(1, c) : hex;
+  }
+  return found + "\"";
+}
+
 [[noreturn]] void fail(const std::string& what) {
   std::printf("input %llu: %s\n%s\n", (unsigned long long)current, what.c_str(), about.c_str());
   std::exit(1);
@@ -656,11 +666,11 @@ struct Checked {
   void texts_of(i32 start, const Language& wanted) {
     for (int i = 0; i < TEXTS; ++i) {
       i32 after = core.read(start, texts[i]);
-      if ((after != NONE && core.accepting(after)) != wanted[i]) fail("the text \"" + texts[i] + "\" is " + (wanted[i] ? "not accepted" : "accepted"));
+      if ((after != NONE && core.accepting(after)) != wanted[i]) fail("the text " + quoted(texts[i]) + " is " + (wanted[i] ? "not accepted" : "accepted"));
     }
   }
 
-  std::string at(const std::string& text, i32 token) const { return "after \"" + text + "\", token \"" + core.trie.text[token] + "\": "; }
+  std::string at(const std::string& text, i32 token) const { return "after " + quoted(text) + ", token " + quoted(core.trie.text[token]) + ": "; }
 
   static bool has(const std::vector<u32>& words, i32 token) { return words[token >> 5] >> (token & 31) & 1; }
 
@@ -677,17 +687,17 @@ struct Checked {
     }
     for (i32 t = core.trie.vocab; t < 32 * core.trie.words; ++t)
       if (has(words, t)) fail("a bit beyond the vocabulary");
-    if (enough >= ENDLESS) fail("after \"" + text + "\": no end is known");
+    if (enough >= ENDLESS) fail("after " + quoted(text) + ": no end is known");
   }
 
   void fewest(i32 c, const std::string& text) {
     int most = rng.below(7), truth = core.steps(c, most, false);
     i32 found = core.masks.fewest(c, most);
-    std::string told = "after \"" + text + "\": fewest " + std::to_string(found) + " of at most " + std::to_string(most) + ", truly " + std::to_string(truth);
+    std::string told = "after " + quoted(text) + ": fewest " + std::to_string(found) + " of at most " + std::to_string(most) + ", truly " + std::to_string(truth);
     if (truth >= 0 && exact && found != truth) fail(told);
     if (truth >= 0 && !exact && found < truth) fail(told);
     if (truth == -1 && found <= most) fail(told);
-    if (every_byte && core.masks.fewest(c) >= FAR) fail("after \"" + text + "\": no end within any number of tokens");
+    if (every_byte && core.masks.fewest(c) >= FAR) fail("after " + quoted(text) + ": no end within any number of tokens");
   }
 
   void within(i32 c, const std::string& text) {
@@ -716,7 +726,7 @@ struct Checked {
     core.masks.words_within(c, fewest - 1, words.data());
     for (u32 word : words)
       if (word) return;
-    fail("after \"" + text + "\": " + std::to_string(fewest) + " tokens are enough, and no token is in the mask");
+    fail("after " + quoted(text) + ": " + std::to_string(fewest) + " tokens are enough, and no token is in the mask");
   }
 
   void walk(i32 c) {
@@ -771,7 +781,7 @@ void one_input() {
     every_byte = every_byte && std::find(tokens.begin(), tokens.end(), std::string(1, c)) != tokens.end();
   Core core(tokens);
   about = "tokens";
-  for (const std::string& token : tokens) about += " \"" + token + "\"";
+  for (const std::string& token : tokens) about += " " + quoted(token);
   about += "\n";
   std::vector<i32> starts;
   for (int programs = rng.between(1, 2); programs > 0; --programs) {  // the second beside what is known of the first
