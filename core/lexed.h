@@ -120,7 +120,8 @@ class Lexer {
     Lexed found;
     found.words = base.words;
     Making making;
-    std::vector<std::pair<i32, i32>> cut;  // places of nodes in the depth-first order
+    std::vector<std::pair<i32, i32>> cut;    // places of nodes in the depth-first order
+    std::vector<std::pair<i32, i32>> moved;  // states of the base, and nodes at which another state stands for it
     if (table.apart[state]) {
       const Table& other = tables_[table.base];
       std::vector<i32> lost;  // tokens
@@ -142,6 +143,8 @@ class Lexer {
               lost.push_back(token);
               making.group(here, 0).push_back(token);
             });
+            leave(table, here, 0, child, making);
+            if (other.label[there] >= 0) positions_.nodes(child, [&](i32 n) { moved.push_back({there, n}); });
             todo.push_back({child, here, there});
             return;
           }
@@ -168,13 +171,15 @@ class Lexer {
     for (const Lexed::Group& group : base.groups)
       if (i32 same = table.from_base[group.state]; same != NONE) found.groups.push_back({same, group.characters, group.tokens, true});
     std::sort(cut.begin(), cut.end());
+    std::sort(moved.begin(), moved.end());
     for (const Lexed::Exit& exit : base.exits) {
       i32 same = table.from_base[exit.state];
       if (same == NONE) continue;
       i32 kept = exit.position;
-      if (!cut.empty()) {
+      if (!cut.empty() || !moved.empty()) {
         std::vector<i32> nodes;
         positions_.nodes(exit.position, [&](i32 n) {
+          if (std::binary_search(moved.begin(), moved.end(), std::make_pair(exit.state, n))) return;
           i32 place = positions_.trie().order[n];
           auto after = std::upper_bound(cut.begin(), cut.end(), std::make_pair(place, 1 << 30));
           if (after == cut.begin() || std::prev(after)->second < place) nodes.push_back(n);
