@@ -184,56 +184,54 @@ struct Program {
     return int(tables.size()) - 1;
   }
 
-  // A table that reads as another does, but for what begins with one word; NONE if it accepts nothing.
-  int sharing(int number) {
-    SomeTable base = tables[number], t = base;
-    if (base.base >= 0) return NONE;
-    i32 states = i32(base.label.size()), length = rng.between(1, 3);
+  // A table, beside one that reads nearly the same: its states are pairs of states, as far as both read a text.
+  SomeTable beside(const SomeTable& given, int number) {
+    const SomeTable& base = tables[number];
+    SomeTable t;
     t.base = number;
-    for (i32 s = 0; s < states; ++s) t.in_base.push_back(s);
-    t.apart.assign(states, 0);
-    auto move = [&](i32 s, u8 byte) {
-      for (auto& e : base.edges)
+    std::map<std::pair<i32, i32>, i32> place{{{0, 0}, 0}};
+    std::vector<std::pair<i32, i32>> states{{0, 0}};
+    auto move = [](const SomeTable& of, i32 s, i32 byte) {
+      for (auto& e : of.edges)
         if (e[0] == s && e[1] <= byte && byte <= e[2]) return e[3];
       return NONE;
     };
-    i32 there = 0;
-    for (i32 i = 0; i <= length; ++i) {  // the states along the word
-      bool last = i == length;
-      u8 byte = u8(letter());
-      i32 here = states + i;
-      t.label.push_back(there == NONE ? NONE : base.label[there]);
+    std::set<i32> cuts{0, 256};
+    for (const SomeTable* of : {&given, &base})
+      for (auto& e : of->edges) cuts.insert({e[1], e[2] + 1});
+    std::vector<u8> differs;
+    for (size_t i = 0; i < states.size(); ++i) {
+      auto [here, there] = states[i];
+      t.label.push_back(given.label[here]);
       t.between.push_back(0);
       t.in_base.push_back(there);
-      t.apart.push_back(1);
-      if (there != NONE)
-        for (auto& e : base.edges)
-          if (e[0] == there)
-            for (i32 b = e[1]; b <= e[2]; ++b)
-              if (b != byte) t.edges.push_back({here, b, b, e[3]});
-      if (!last) {
-        t.edges.push_back({here, byte, byte, here + 1});
-        there = there == NONE ? NONE : move(there, byte);
-      } else if (rng.chance(0.5)) {  // the last byte is read otherwise, or no more
-        t.edges.push_back({here, byte, byte, rng.below(states)});
-        if (there != NONE && move(there, byte) == t.edges.back()[3]) t.edges.pop_back();
+      bool apart = there == NONE || base.label[there] != given.label[here];
+      for (auto cut = cuts.begin(); std::next(cut) != cuts.end(); ++cut) {
+        i32 after = move(given, here, *cut), other = there == NONE ? NONE : move(base, there, *cut);
+        apart |= (after == NONE) != (other == NONE);
+        if (after == NONE) continue;
+        auto [at, made] = place.insert({{after, other}, i32(states.size())});
+        if (made) states.push_back({after, other});
+        t.edges.push_back({i32(i), *cut, *std::next(cut) - 1, at->second});
       }
+      t.apart.push_back(apart);
     }
-    for (auto& e : t.edges)  // begin with the word's first state
-      for (i32 at : {0, 3}) e[at] = e[at] == 0 ? states : e[at] == states ? 0 : e[at];
-    std::swap(t.label[0], t.label[states]);
-    std::swap(t.in_base[0], t.in_base[states]);
-    std::swap(t.apart[0], t.apart[states]);
-    // states that are reached by texts with which the base is elsewhere are the word's alone
-    for (auto& e : t.edges)
-      if (t.apart[e[0]] && !t.apart[e[3]] && t.in_base[e[0]] != NONE) {
-        i32 with = move(t.in_base[e[0]], u8(e[1]));
-        if (with != t.in_base[e[3]]) return NONE;
-      }
-    for (auto& e : t.edges)
-      if (t.apart[e[0]] && !t.apart[e[3]] && t.in_base[e[0]] == NONE) return NONE;
+    for (size_t turn = 0; turn < states.size(); ++turn)
+      for (auto& e : t.edges) t.apart[e[0]] |= t.apart[e[3]];
+    return t;
+  }
+
+  // A table that reads nearly what another does; NONE if it accepts nothing.
+  int sharing(int number) {
+    SomeTable t = tables[number];
+    for (int changes = rng.between(1, 2); changes > 0; --changes) {
+      int change = rng.below(3);
+      if (change == 0 || t.edges.empty()) t.label[rng.below(int(t.label.size()))] = rng.chance(0.5) ? 0 : NONE;
+      else if (change == 1) t.edges.erase(t.edges.begin() + rng.below(int(t.edges.size())));
+      else t.edges[rng.below(int(t.edges.size()))][3] = rng.below(int(t.label.size()));
+    }
     if (!trim(t)) return NONE;
-    tables.push_back(t);
+    tables.push_back(beside(t, number));
     return int(tables.size()) - 1;
   }
 
@@ -246,9 +244,10 @@ struct Program {
       return text(word);
     }
     n.kind = kind == 1 ? LEX : COUNT;
-    int found = table(rng.chance(kind == 1 ? 0.8 : 0.5), kind == 2);
+    bool deterministic = rng.chance(kind == 1 ? 0.8 : 0.5);
+    int found = table(deterministic, kind == 2);
     if (found == NONE) return text("");
-    if (kind == 1 && rng.chance(0.4))
+    if (kind == 1 && deterministic && rng.chance(0.4))
       if (int other = sharing(found); other != NONE) found = other;
     n.tables = {found};
     if (kind == 2) {
@@ -279,6 +278,25 @@ struct Program {
     return add(n);
   }
 
+  SomeTable names_table(const std::string& before, const std::vector<std::string>& words, const std::vector<i32>& label) {
+    SomeTable t;
+    std::map<std::string, i32> state{{"", 0}};
+    t.label = {NONE};
+    for (size_t i = 0; i < words.size(); ++i) {
+      std::string word = before + words[i];
+      for (size_t end = 1; end <= word.size(); ++end) {
+        auto [at, made] = state.insert({word.substr(0, end), i32(t.label.size())});
+        if (!made) continue;
+        t.label.push_back(NONE);
+        t.edges.push_back({state[word.substr(0, end - 1)], u8(word[end - 1]), u8(word[end - 1]), at->second});
+      }
+      t.label[state[word]] = label[i];
+    }
+    t.between.assign(t.label.size(), 0);
+    trim(t);
+    return t;
+  }
+
   int bag(std::vector<int> values) {
     if (rng.chance(0.03))  // a large one
       while (values.size() < 7) values.push_back(rng.chance(0.5) ? leaf() : values[0]);
@@ -290,23 +308,13 @@ struct Program {
     std::shuffle(words.begin(), words.end(), rng.source);
     size_t names = std::min(words.size(), values.size() + rng.below(3));
     std::string separator(rng.below(2), letter());
+    std::vector<i32> label;
+    for (size_t i = 0; i < names; ++i) label.push_back(i32(i < values.size() ? i : (i * 7 + 3) % values.size()));
+    int fewer = rng.chance(0.5) ? rng.between(1, int(names)) : 0;  // of a base
     for (const std::string& before : {std::string(), separator}) {
-      SomeTable t;
-      std::map<std::string, i32> state{{"", 0}};
-      t.label = {NONE};
-      for (size_t i = 0; i < names; ++i) {
-        std::string word = before + words[i];
-        for (size_t end = 1; end <= word.size(); ++end) {
-          auto [at, made] = state.insert({word.substr(0, end), i32(t.label.size())});
-          if (!made) continue;
-          t.label.push_back(NONE);
-          t.edges.push_back({state[word.substr(0, end - 1)], u8(word[end - 1]), u8(word[end - 1]), at->second});
-        }
-        t.label[state[word]] = i32(i < values.size() ? i : (i * 7 + 3) % values.size());
-      }
-      t.between.assign(t.label.size(), 0);
-      trim(t);
-      tables.push_back(t);
+      if (fewer) tables.push_back(names_table(before, {words.begin(), words.begin() + fewer}, label));
+      SomeTable t = names_table(before, {words.begin(), words.begin() + names}, label);
+      tables.push_back(fewer ? beside(t, int(tables.size()) - 1) : t);
       n.tables.push_back(int(tables.size()) - 1);
     }
     n.members = rng.between(0, int(values.size()));

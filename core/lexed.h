@@ -12,10 +12,11 @@ namespace tractile {
 
 struct Lexed {
   using Tokens = std::shared_ptr<const std::vector<i32>>;
+  using Marks = std::shared_ptr<const std::vector<u32>>;
   struct Group {  // the tokens that end in one state after so many characters: `tokens` without those that `gone` marks
     i32 state, characters;
     Tokens tokens;
-    bool reduced;
+    Marks gone;  // nullptr: none
   };
   struct Exit {  // where the text may end inside a token: in this state after so many characters, at these nodes
     i32 state, characters, position;
@@ -23,25 +24,23 @@ struct Lexed {
   std::vector<Group> groups;
   std::vector<Exit> exits;
   std::vector<u32> words;  // all tokens, from the root only
-  std::vector<u32> gone;   // tokens of reduced groups that are not read, as bits; empty if there are none
 
   template <class F>
   void each(const Group& group, F&& f) const {
-    bool all = !group.reduced || gone.empty();
     for (i32 token : *group.tokens)
-      if (all || !(gone[token >> 5] >> (token & 31) & 1)) f(token);
+      if (!group.gone || !((*group.gone)[token >> 5] >> (token & 31) & 1)) f(token);
   }
 
   bool any(const Group& group) const {
-    if (!group.reduced || gone.empty()) return !group.tokens->empty();
+    if (!group.gone) return !group.tokens->empty();
     for (i32 token : *group.tokens)
-      if (!(gone[token >> 5] >> (token & 31) & 1)) return true;
+      if (!((*group.gone)[token >> 5] >> (token & 31) & 1)) return true;
     return false;
   }
 
   size_t bytes() const {
-    size_t found = sizeof(*this) + 4 * (words.capacity() + gone.capacity()) + sizeof(Exit) * exits.capacity();
-    for (const Group& g : groups) found += sizeof(Group) + (g.reduced ? 0 : 4 * g.tokens->capacity());
+    size_t found = sizeof(*this) + 4 * words.capacity() + sizeof(Exit) * exits.capacity() + sizeof(Group) * groups.capacity();
+    for (const Group& g : groups) found += g.gone ? 4 * g.gone->capacity() / groups.size() : 4 * g.tokens->capacity();
     return found;
   }
 };
@@ -55,8 +54,8 @@ class Lexer {
     i32 known = index_.find(key);
     if (known != NONE) return *all_[known];
     const Table& t = tables_[table];
-    bool shared = t.base != NONE && t.in_base[state] != NONE && t.deterministic;
-    auto made = std::make_unique<Lexed>(shared ? corrected(table, state, position) : walked(t, state, position));
+    bool shared = t.base != NONE && tables_[t.base].base == NONE && t.in_base[state] != NONE && t.deterministic;
+    auto made = std::make_unique<Lexed>(shared ? by_layers(table, state, position) : walked(t, state, position));
     bytes_ += made->bytes();
     index_.put(key, i32(all_.size()));
     all_.push_back(std::move(made));
@@ -84,7 +83,7 @@ class Lexer {
       i32 at = group_of.find(key);
       if (at == NONE) {
         group_of.put(key, at = i32(groups.size()));
-        groups.push_back({state, characters, nullptr, false});
+        groups.push_back({state, characters, nullptr, nullptr});
         tokens.emplace_back();
       }
       return tokens[at];
@@ -113,12 +112,26 @@ class Lexer {
     }
   }
 
+  // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
+  Lexed by_layers(i32 table, i32 state, i32 position) {
+    std::vector<std::vector<i32>> layers = positions_.layers(position);
+    if (layers.size() == 1) return corrected(table, state, position);
+    Lexed found;
+    for (auto& nodes : layers) {
+      const Lexed& part = of(table, state, positions_.of(nodes));
+      found.groups.insert(found.groups.end(), part.groups.begin(), part.groups.end());
+      found.exits.insert(found.exits.end(), part.exits.begin(), part.exits.end());
+    }
+    return found;
+  }
+
   // What a table reads that reads as its base does, but for some texts: the answer of the base, corrected along those.
   Lexed corrected(i32 number, i32 state, i32 position) {
     const Table& table = tables_[number];
     const Lexed& base = of(table.base, table.in_base[state], position);
     Lexed found;
     found.words = base.words;
+    Lexed::Marks gone;
     Making making;
     std::vector<std::pair<i32, i32>> cut;    // places of nodes in the depth-first order
     std::vector<std::pair<i32, i32>> moved;  // states of the base, and nodes at which another state stands for it
@@ -161,15 +174,16 @@ class Lexer {
       }
       walk(table, anew, making);
       if (!lost.empty()) {
-        found.gone.assign(positions_.trie().words, 0);
+        auto marks = std::make_shared<std::vector<u32>>(positions_.trie().words, 0);
         for (i32 token : lost) {
-          found.gone[token >> 5] |= 1u << (token & 31);
+          (*marks)[token >> 5] |= 1u << (token & 31);
           if (!found.words.empty()) found.words[token >> 5] &= ~(1u << (token & 31));
         }
+        gone = std::move(marks);
       }
     }
     for (const Lexed::Group& group : base.groups)
-      if (i32 same = table.from_base[group.state]; same != NONE) found.groups.push_back({same, group.characters, group.tokens, true});
+      if (i32 same = table.from_base[group.state]; same != NONE) found.groups.push_back({same, group.characters, group.tokens, gone});
     std::sort(cut.begin(), cut.end());
     std::sort(moved.begin(), moved.end());
     for (const Lexed::Exit& exit : base.exits) {

@@ -138,6 +138,22 @@ class Positions {
     return nodes.size() == left.size() ? a : of(nodes);
   }
 
+  // The nodes of a position, by the number of others of them that they are below.
+  std::vector<std::vector<i32>> layers(i32 position) const {
+    std::vector<std::pair<i32, i32>> places;
+    this->nodes(position, [&](i32 n) { places.push_back({trie_.order[n], n}); });
+    std::sort(places.begin(), places.end());
+    std::vector<std::vector<i32>> found;
+    std::vector<i32> open;  // the last place below each node that the next may be below
+    for (auto [place, n] : places) {
+      while (!open.empty() && open.back() < place) open.pop_back();
+      if (open.size() == found.size()) found.emplace_back();
+      found[open.size()].push_back(n);
+      open.push_back(trie_.last[n]);
+    }
+    return found;
+  }
+
   const Trie& trie() const { return trie_; }
   i32 singles() const { return singles_; }
   size_t bytes() const { return sets_.bytes() + made_.size() * sizeof(Made) + child_bytes_; }
