@@ -11,8 +11,11 @@ SCRIPTS := $(shell grep -l -- --smoke benchmarks/*.py tests/conformance/*.py)
 SMOKE := $(SCRIPTS:%.py=smoke-%)
 # The engine of constraints in C++.
 CORE := $(wildcard core/*.h core/*.cpp)
+# How many inputs `make sanitize` tries, and the first.
+INPUTS ?= 3000
+SEED ?= 0
 
-.PHONY: demo test test-vllm docs lint format types examples smoke bench wheel clean $(SMOKE)
+.PHONY: demo test test-vllm docs lint format types examples smoke bench wheel sanitize clean $(SMOKE)
 
 demo: $(VENV)/.demo  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
@@ -57,6 +60,13 @@ bench: $(VENV)/.test $(VENV)/.peers  ## every benchmark that needs neither vLLM 
 
 wheel:  ## the README from the built wheel alone, in an environment of its own
 	TORCH="$(TORCH)" $(PYTHON) .ci/from_wheel.py build/from_wheel
+
+sanitize: build/core_fuzz  ## random programs in the compiled engine, under the sanitizers of addresses and undefined behaviour
+	build/core_fuzz $(INPUTS) $(SEED)
+
+build/core_fuzz: $(CORE)
+	mkdir -p build
+	$(CXX) -O1 -g -std=c++17 -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all core/fuzz.cpp -o $@
 
 clean:
 	rm -rf build dist docs/_build docs/api/generated .mypy_cache .pytest_cache .ruff_cache
