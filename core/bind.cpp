@@ -80,7 +80,9 @@ class Core {
     return text.empty() ? NONE : read(configuration, text);
   }
 
-  bool accepting(i32 configuration) { return stacks_.configurations.at(configuration).accepting; }
+  bool accepting(i32 configuration) {
+    return locked([&] { return stacks_.configurations.at(configuration).accepting; });
+  }
 
   i32 fewest(i32 configuration, i32 most) {
     return locked([&] { return masks_.fewest(configuration, most); });

@@ -73,13 +73,16 @@ class Bytes {
  private:
   // The bytes of a text of a node. Rules in circles are worked out together: a value that was infinite gets smaller.
   i64 of_node(i32 node) {
-    if (node >= i32(nodes_.size())) nodes_.resize(stacks_.nodes.size(), {ENDLESS, false});
+    if (nodes_.size() < stacks_.nodes.size()) nodes_.resize(stacks_.nodes.size(), {ENDLESS, false});
     if (nodes_[node].second) return nodes_[node].first;
     std::vector<i32> below{node};
+    nodes_[node].second = true;
     for (size_t at = 0; at < below.size(); ++at)
       for (i32 part : stacks_.nodes[below[at]].parts)
-        if (!nodes_[part].second && std::find(below.begin(), below.end(), part) == below.end()) below.push_back(part);
-    for (i32 each : below) nodes_[each] = {ENDLESS, true};
+        if (!nodes_[part].second) {
+          nodes_[part].second = true;
+          below.push_back(part);
+        }
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = below.size(); i-- > 0;) {

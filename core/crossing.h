@@ -22,30 +22,35 @@ class Crossing {
 
   // The fewest tokens from a stack at a position to the end of the text, if they are at most `most`; otherwise more than that.
   i32 rest(i32 stack, i32 position, i32 most) {
-    if (most < 0) return FAR;
-    if (stack == NONE) return positions_.has_root(position) ? 0 : positions_.ends_token(position) && most >= 1 ? 1 : FAR;
-    Index::Key key{u64(u32(stack)), u64(u32(position)), 7};
-    i32 at = rest_index_.find(key);
-    if (at == NONE) {
-      rest_index_.put(key, at = i32(rests_.size()));
-      rests_.push_back({0, false});
-    }
-    if (rests_[at].exact || rests_[at].least > most) return rests_[at].least;
-    Frame f = stacks_.frame(stack);
-    i32 act = activation(f.node, f.reg, position);
-    i32 best = most + 1;
-    for (i32 cost = 0; cost < best; ++cost) {
-      want(act, cost);
-      if (cost < i32(acts_[act].exits.size())) {
-        i32 exit = acts_[act].exits[cost];
-        if (exit != NONE) best = std::min(best, cost + rest(f.below, exit, best - 1 - cost));
-      } else if (idle(act)) {
-        break;  // it has no dearer exits
+    i32 answer;
+    Turn next;
+    if (answered(stack, position, most, answer, next)) return answer;
+    std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
+    for (;;) {
+      Turn& turn = open.back();
+      bool below = false;
+      for (; !below && turn.cost < turn.best; ++turn.cost) {
+        want(turn.act, turn.cost);
+        const std::vector<i32>& exits = acts_[turn.act].exits;
+        if (turn.cost >= i32(exits.size())) {
+          if (idle(turn.act)) break;  // it has no dearer exits
+        } else if (exits[turn.cost] != NONE) {
+          below = !answered(turn.below, exits[turn.cost], turn.best - 1 - turn.cost, answer, next);
+          if (!below) turn.best = std::min(turn.best, turn.cost + answer);
+        }
       }
+      if (below) {
+        open.push_back(next);
+        continue;
+      }
+      bool found = turn.best <= turn.most;
+      if (found) rests_[turn.at] = {turn.best, true};
+      else rests_[turn.at].least = std::max(rests_[turn.at].least, turn.most + 1);
+      answer = found ? turn.best : FAR;
+      open.pop_back();
+      if (open.empty()) return answer;
+      open.back().best = std::min(open.back().best, open.back().cost - 1 + answer);
     }
-    if (best <= most) rests_[at] = {best, true};
-    else rests_[at].least = std::max(rests_[at].least, most + 1);
-    return best <= most ? best : FAR;
   }
 
   size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + 8 * rests_.capacity(); }
@@ -73,6 +78,32 @@ class Crossing {
     std::vector<std::pair<i32, i32>> called;  // activations and the cost at which they were called
     std::vector<std::vector<std::pair<i32, i32>>> ends;  // of names: by cost, accepting states and positions
   };
+
+  struct Turn {  // the rest of one stack, being sought
+    i32 below, at, act, most, cost, best;
+  };
+
+  // Whether the rest of a stack is known; otherwise how it is sought.
+  bool answered(i32 stack, i32 position, i32 most, i32& answer, Turn& turn) {
+    answer = FAR;
+    if (most < 0) return true;
+    if (stack == NONE) {
+      if (positions_.has_root(position)) answer = 0;
+      else if (positions_.ends_token(position) && most >= 1) answer = 1;
+      return true;
+    }
+    Index::Key key{u64(u32(stack)), u64(u32(position)), 7};
+    i32 at = rest_index_.find(key);
+    if (at == NONE) {
+      rest_index_.put(key, at = i32(rests_.size()));
+      rests_.push_back({0, false});
+    }
+    answer = rests_[at].least;
+    if (rests_[at].exact || answer > most) return true;
+    Frame f = stacks_.frame(stack);
+    turn = {f.below, at, activation(f.node, f.reg, position), most, 0, most + 1};
+    return false;
+  }
 
   i32 activation(i32 node, u64 reg, i32 position) {
     Index::Key key{u64(u32(node)), reg, u64(u32(position))};
