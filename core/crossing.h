@@ -14,6 +14,7 @@
 namespace tractile {
 
 constexpr i32 FAR = 1 << 28;
+constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
 
 class Crossing {
@@ -24,6 +25,7 @@ class Crossing {
   i32 rest(i32 stack, i32 position, i32 most) {
     i32 answer;
     Turn next;
+    last_ = taken + MOST_TAKEN;
     if (answered(stack, position, most, answer, next)) return answer;
     std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
     for (;;) {
@@ -186,6 +188,10 @@ class Crossing {
 
   void work(i32 number, i32 cost) {
     while (cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
+      if (taken >= last_) {
+        queue_.push({cost, number});  // a later search goes on here
+        throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
+      }
       Place place = acts_[number].places[cost].back();
       acts_[number].places[cost].pop_back();
       --acts_[number].queued;
@@ -345,6 +351,7 @@ class Crossing {
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
   size_t bytes_ = 0;
+  u64 last_ = 0;  // of `taken` in this search
 };
 
 }  // namespace tractile

@@ -132,6 +132,7 @@ struct Program {
   std::vector<SomeTable> tables;
   std::vector<SomeNode> nodes;
   bool exact = true;  // no bag is so large that some orders of members are left out
+  bool long_texts = false;  // some bound is large
 
   int add(SomeNode n) {
     nodes.push_back(std::move(n));
@@ -157,6 +158,10 @@ struct Program {
   void bounds(SomeNode& n) {
     const int lows[] = {0, 0, 1, 2, 3};
     n.low = lows[rng.below(5)];
+    if (rng.chance(0.003)) {
+      long_texts = true;
+      n.low = n.kind == COUNT ? rng.below(70) : i64(rng.source() % (u64(1) << rng.between(3, rng.chance(0.9) ? 12 : 31)));
+    }
     n.high = rng.chance(0.3) ? -1 : std::max<i64>(1, n.low + rng.below(3));
   }
 
@@ -328,6 +333,7 @@ struct Program {
   }
 
   int make(int depth) {
+    bool left_recursive = rng.chance(0.01);
     std::vector<int> rules;
     for (int i = 0; i < 2; ++i) {
       SomeNode n;
@@ -338,6 +344,7 @@ struct Program {
       SomeNode begun, body;
       int first = text(std::string(1, letter()));
       begun.parts = {first, node(depth - 1, rules)};
+      if (left_recursive) std::swap(begun.parts[0], begun.parts[1]);
       body.kind = ALT;
       body.parts = {add(begun)};
       if (rng.chance(0.6)) body.parts.push_back(leaf());
@@ -447,8 +454,9 @@ struct Program {
       case REPEAT: {
         if (n.low == 0) found[0] = true;
         Language more = join(of[n.parts[1]], of[n.parts[0]]), now = of[n.parts[0]];
-        for (i64 count = 1; count <= (n.high < 0 ? n.low + LONGEST + 2 : n.high); ++count, now = join(now, more))
-          if (count >= n.low) found |= now;
+        i64 least = std::min<i64>(n.low, LONGEST + 2), last = least + LONGEST + 2;  // beyond, some of them are empty
+        for (i64 count = 1; count <= (n.high < 0 ? last : std::min(n.high, last)); ++count, now = join(now, more))
+          if (count >= least) found |= now;
         return found;
       }
       case BAG: return members(n, of);
@@ -678,7 +686,7 @@ struct Core {
 struct Checked {
   Core& core;
   Random& rng;
-  bool exact, every_byte;
+  bool exact, every_byte;  // every_byte: all texts can be written, in few tokens
 
   void texts_of(i32 start, const Language& wanted) {
     for (int i = 0; i < TEXTS; ++i) {
@@ -811,7 +819,7 @@ void one_input() {
     try {
       i32 start = core.stacks.start(node);
       if (start == NONE) fail("a program with texts has no beginning");
-      Checked checked{core, rng, p.exact, every_byte};
+      Checked checked{core, rng, p.exact, every_byte && !p.long_texts};
       if (rng.chance(0.5)) checked.walk(start);
       checked.texts_of(start, p.languages()[root]);
       checked.walk(start);
