@@ -111,6 +111,11 @@ class Core {
     found["walked"] = masks_.visited;
     found["crossed"] = crossing_.taken;
     found["configurations"] = stacks_.configurations.size();
+    found["bytes of stacks"] = stacks_.bytes();
+    found["bytes of positions"] = positions_.bytes();
+    found["bytes of lexemes"] = lexer_.bytes();
+    found["bytes of distances"] = crossing_.bytes();
+    found["bytes of masks"] = masks_.bytes();
     return found;
   }
 

@@ -55,7 +55,7 @@ class Crossing {
     }
   }
 
-  size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + 8 * rests_.capacity(); }
+  size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + fewest_index_.bytes() + sought_index_.bytes() + 8 * rests_.capacity(); }
   u64 taken = 0;  // places taken from the queue
 
  private:
@@ -71,7 +71,7 @@ class Crossing {
   };
   struct Act {
     i32 node;  // or, of the names of a bag, −2 − its table
-    u64 reg;
+    u64 reg;   // of names the state and, above it, the set of labels
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 queued = 0;                  // places not taken yet
     std::vector<std::vector<Place>> places;  // by cost
@@ -116,7 +116,7 @@ class Crossing {
     acts_.emplace_back();
     acts_[number].node = node;
     acts_[number].reg = reg;
-    reach(number, 0, reg, position);
+    reach(number, 0, node < NONE ? u64(u32(reg)) : reg, position);
     return number;
   }
 
@@ -172,6 +172,25 @@ class Crossing {
     return true;
   }
 
+  // Whether a text that counts its characters came here no dearer with fewer of them, and has enough: then it can end wherever
+  // this one can.
+  bool outdone(i32 number, Place place) {
+    i32 node = acts_[number].node;
+    if (node < 0 || stacks_.nodes[node].kind != COUNT) return false;
+    i32 count = i32(Stacks::high(place.reg));
+    if (count < stacks_.nodes[node].low) return false;
+    Index::Key key{u64(u32(number)), Stacks::low(place.reg), u64(u32(place.position)) << 1 | 1};
+    i32 known = fewest_index_.find(key);
+    if (known == NONE) {
+      fewest_index_.put(key, i32(fewest_.size()));
+      fewest_.push_back(count);
+      return false;
+    }
+    if (count >= fewest_[known]) return true;
+    fewest_[known] = count;
+    return false;
+  }
+
   // The part of a position that was not met before under a key of an activation, which is met from now on.
   i32 fresh(i32 number, u64 key, i32 position) {
     Index::Key at{u64(u32(number)), key, 9};
@@ -196,6 +215,7 @@ class Crossing {
       acts_[number].places[cost].pop_back();
       --acts_[number].queued;
       ++taken;
+      if (outdone(number, place)) continue;
       place.position = fresh(number, place.reg, place.position);  // costs come in their order, so what was met was no dearer
       if (place.position == NONE) continue;
       i32 node = acts_[number].node;
@@ -210,15 +230,12 @@ class Crossing {
     i32 node = acts_[number].node;
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
     std::vector<std::pair<i32, u64>> calls;
-    if (stacks_.nodes[node].kind == BAG) {
-      const Table& names = stacks_.table_of(node, place.reg);
-      i32 state = i32(Stacks::low(place.reg));
-      if (names.label[state] < 0) {  // the name is read by an activation that bags share
-        const Node& bag = stacks_.nodes[node];
-        i32 table = bag.tables[stacks_.bag_read(place.reg).count > 0];
-        if (stacks_.may_read(node, place.reg)) call(number, cost, activation(-2 - table, u64(state), place.position), place.reg, true);
-        return;
-      }
+    if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
+      // the name is read by an activation that is shared by bags with the same names that may come
+      i32 table = stacks_.nodes[node].tables[stacks_.bag_read(place.reg).count > 0];
+      u64 state = Stacks::low(place.reg), labels = sought(number, place.reg);
+      if (labels) call(number, cost, activation(-2 - table, labels << 32 | state, place.position), place.reg, true);
+      return;
     }
     stacks_.calls(node, place.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
     for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), place.position), after);
@@ -244,15 +261,8 @@ class Crossing {
   }
 
   void returned(Caller caller, i32 cost, u64 reg, i32 position) {
-    i32 node = acts_[caller.act].node;
     u64 after = caller.after;
     if (caller.name) {
-      i32 label = stacks_.table_of(node, after).label[i32(reg)];
-      const auto& labels = stacks_.labels(node, after);
-      if (!(labels[label / 64] >> label % 64 & 1)) return;
-      u64 entry = acts_[caller.act].reg;  // a name that was in progress at the entry is read in any case
-      bool begun = Stacks::low(entry) && Stacks::high(entry) == Stacks::high(after);
-      if (!begun && !worth(node, after, label)) return;
       after = Stacks::pair(Stacks::high(after), u32(reg));
     }
     reach(caller.act, caller.cost + cost, after, position);
@@ -281,6 +291,7 @@ class Crossing {
   // A frame that reads bytes: tokens inside it, and where it may end.
   void read(i32 number, i32 cost, Place place, i32 table) {
     i32 node = acts_[number].node;
+    const std::vector<u64>* labels = node < NONE ? &label_sets_[acts_[number].reg >> 32] : nullptr;
     bool counts = node >= 0 && stacks_.nodes[node].kind == COUNT;
     i32 state = i32(Stacks::low(place.reg));
     i64 before = counts ? Stacks::high(place.reg) : 0;
@@ -289,7 +300,7 @@ class Crossing {
       const Node& n = stacks_.nodes[node];
       return count >= n.low && (n.high < 0 || count <= n.high);
     };
-    if (t.label[state] >= 0 && (!counts || long_enough(before))) exit(number, cost, u64(u32(state)), place.position);
+    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (!labels || stacks_.leads_on(t, state, *labels))) exit(number, cost, u64(u32(state)), place.position);
     if (!t.reads(state)) return;
     std::vector<std::pair<u64, i32>> ends;
     i32 everywhere = NONE;
@@ -298,14 +309,14 @@ class Crossing {
       if (counts) {
         if (long_enough(before + e.characters)) everywhere = positions_.both(everywhere, e.position);
       } else if (node < NONE) {
-        ends.push_back({u64(u32(e.state)), e.position});
+        if (stacks_.leads_on(t, e.state, *labels)) ends.push_back({u64(u32(e.state)), e.position});
       } else {
         everywhere = positions_.both(everywhere, e.position);
       }
     }
     std::vector<u64> regs;
     for (const Lexed::Group& g : found.groups) {
-      if (!found.any(g)) continue;
+      if (!found.any(g) || (labels && !stacks_.leads_on(t, g.state, *labels))) continue;
       if (!counts) {
         regs.push_back(u64(u32(g.state)));
         continue;
@@ -317,6 +328,30 @@ class Crossing {
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
     for (u64 reg : regs) reach(number, cost + 1, reg, Positions::ROOT);
+  }
+
+  // The labels that a bag's next name is sought among, as the number of a set; 0: none.
+  u64 sought(i32 number, u64 reg) {
+    i32 node = acts_[number].node;
+    u64 entry = acts_[number].reg;  // a name that was in progress at the entry is read in any case
+    bool begun = Stacks::low(entry) && Stacks::high(entry) == Stacks::high(reg);
+    Index::Key key{u64(u32(node)), Stacks::high(reg), begun};
+    i32 known = sought_index_.find(key);
+    if (known != NONE) return u64(known);
+    std::vector<u64> found = stacks_.labels(node, reg);
+    u64 any = 0;
+    for (i32 label = 0; label < i32(stacks_.nodes[node].parts.size()); ++label)
+      if ((found[label / 64] >> label % 64 & 1) && !begun && !worth(node, reg, label)) found[label / 64] &= ~(1ull << label % 64);
+    std::vector<i32> words;
+    for (u64 word : found) {
+      any |= word;
+      words.push_back(i32(u32(word)));
+      words.push_back(i32(word >> 32));
+    }
+    i32 set = any ? label_lists_.number(words) + 1 : 0;
+    if (set == i32(label_sets_.size())) label_sets_.push_back(found);
+    sought_index_.put(key, set);
+    return u64(set);
   }
 
   // Whether a distance may be sought through a member. Beyond a few that are missing one of the first two is next,
@@ -346,8 +381,12 @@ class Crossing {
   Positions& positions_;
   Lexer& lexer_;
   std::deque<Act> acts_;
-  Index index_, rest_index_, met_index_;
+  Index index_, rest_index_, met_index_, sought_index_;
+  Lists label_lists_;
+  std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
   std::vector<i32> met_;
+  Index fewest_index_;
+  std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
   size_t bytes_ = 0;

@@ -61,7 +61,9 @@ class Engine:
             todo = [root]
             while todo:  # parts first; the bodies of rules later
                 node = todo[-1]
-                missing = [] if node.kind is Kind.RULE else [part for part in node.parts if part not in self._nodes]
+                missing = (
+                    [] if node.kind is Kind.RULE else [part for part in node.parts if part not in self._nodes]
+                )
                 if node in self._nodes or not missing:
                     todo.pop()
                     if node not in self._nodes:
