@@ -14,7 +14,7 @@ from tractile.constraints.engine.masks import ProgramTokens
 from tractile.constraints.program.nodes import NOTHING
 from tractile.constraints.program.prune import pruned
 
-pytestmark = pytest.mark.skipif(native._core is None, reason="the core is not built")
+pytestmark = pytest.mark.skipif(native.Core is None, reason="the core is not built")
 KINDS = ("seq", "alt", "repeat", "bag", "rule")
 
 

@@ -22,9 +22,9 @@ from .masks import NEVER, SINK, Words
 from .steps import NO_STATE
 
 try:
-    from ... import _core
-except ImportError:
-    _core = None  # type: ignore[assignment]
+    from ..._core import Core, LimitPassed
+except ImportError:  # it was not built
+    Core = LimitPassed = None
 
 MOST_BYTES = 1 << 28
 MOST_ENGINES = 2
@@ -34,7 +34,7 @@ RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COU
 
 def runs(node: Node) -> bool:
     """Return whether the compiled engine is there and runs a program."""
-    return _core is not None and all(each.kind in RUNS for each in reachable(node))
+    return Core is not None and all(each.kind in RUNS for each in reachable(node))
 
 
 class Engine:
@@ -43,7 +43,7 @@ class Engine:
     def __init__(self, vocab: Vocabulary) -> None:
         trie = vocab.trie
         ints = (trie.first, trie.low, trie.own, trie.order)
-        self.core = _core.Core(
+        self.core = Core(
             trie.byte, *(each.astype(np.int32) for each in ints), [word or b"" for word in vocab.token_bytes]
         )
         self._tables: dict[Table, int] = {}
@@ -229,5 +229,5 @@ class limited:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None and issubclass(kind, _core.LimitPassed):
+        if kind is not None and issubclass(kind, LimitPassed):
             raise TooManyStates(str(error), limit=MOST_BYTES) from None
