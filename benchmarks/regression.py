@@ -123,7 +123,7 @@ def figures() -> dict[str, Callable[[], Sides]]:
     """Both sides of each ratio by name."""
     problem, wide = Problem.random(128, 500, 32, 32), Problem.random(64, 2000, 24, 16)
     a, b = Problem.random(32, 300, 1, 1), Problem.random(24, 300, 1, 1)
-    both, hmm = a.hmm * b.hmm, problem.hmm
+    both, hmm, wide_hmm = a.hmm * b.hmm, problem.hmm, wide.hmm
     words = [["house", "houses"], ["garden"], ["river", "rivers"]]
     regex = "([0-9]{4}-[0-9]{2}-[0-9]{2}|[a-z]+@[a-z]+\\.com)( .{0,40})?"
     grammar = 'start: "[" (start ("," start)*)? "]" | /[a-z]+/ | NUMBER\nNUMBER: /[0-9]+/\n'
@@ -143,7 +143,7 @@ def figures() -> dict[str, Callable[[], Sides]]:
             lambda: plain_em(*problem.parameters, problem.tokens),
         ),
         "HMM: forward, wide / torch": lambda: (
-            lambda: tt.log_marginal(wide.hmm, wide.tokens),
+            lambda: tt.log_marginal(wide_hmm, wide.tokens),
             lambda: plain_forward(*wide.parameters, wide.tokens),
         ),
         "product: partition / torch": lambda: (

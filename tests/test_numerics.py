@@ -428,3 +428,26 @@ def test_the_forward_algorithm_has_derivatives():
         hmm = tt.HMM(initial, transition, emission)
         gradients.append(torch.autograd.grad(log_p(hmm, tokens).sum(), learned))
     torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: tt.HMM.random(4, 6), lambda: tt.HMM.random(4, 6) * tt.HMM.random(3, 6, seed=1)]
+)
+def test_what_the_filter_keeps_with_a_chain_follows_its_parameters(make):
+    """Plans of earlier calls: another batch, parameters written to, two answers at once, inference mode."""
+    chain = make()
+    tokens = torch.randint(6, (3, 9), generator=torch.Generator().manual_seed(0))
+
+    def expected(tokens):
+        return tt.log_marginal(chain.to(dtype=torch.float64), tokens, semiring=tt.inference.Log())
+
+    with torch.inference_mode():
+        tt.log_marginal(chain, tokens)
+    first = tt.log_marginal(chain, tokens)
+    assert "filter" in chain.kept
+    assert torch.allclose(tt.log_marginal(chain, tokens[:, :4]), expected(tokens[:, :4]), atol=1e-5)
+    assert torch.allclose(first, expected(tokens), atol=1e-5)  # not overwritten
+    assert torch.allclose(tt.log_marginal(chain, tokens[:2]), expected(tokens[:2]), atol=1e-5)
+    chain.initial[0].copy_(chain.initial[0].flip(0))
+    chain.factors[0].emission_probs.copy_(chain.factors[0].emission_probs.flip(1))
+    assert torch.allclose(tt.log_marginal(chain, tokens), expected(tokens), atol=1e-5)

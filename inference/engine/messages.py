@@ -25,7 +25,7 @@ from ...layers.functorch_utils import any_if_concrete
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
 from .contract import adjoint, applier, apply, columns, expect, observe, outer, total
-from .planned import planned
+from .planned import planned_roots
 
 SR = Semiring[Any]
 
@@ -125,8 +125,11 @@ def totals(
     end = max(lengths)
     if 0 in lengths:
         yield 0, empty(chain, semiring, evidence.batch)
-    if end and (plan := planned(chain, semiring, evidence, end)) is not None:
-        yield from plan.roots([t for t in lengths if t])
+    if not end:
+        return
+    roots = planned_roots(chain, semiring, evidence, [t for t in lengths if t])
+    if roots is not None:
+        yield from roots
         return
     alpha, step = outer(semiring, chain.initial, evidence.batch), Step(chain, semiring)
     unit_final = outer(semiring, chain.unit_final, evidence.batch)

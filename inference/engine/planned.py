@@ -13,9 +13,9 @@ Where nothing is observed all steps are alike: once u is, bit for bit, what it w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from itertools import chain as chain_of
-from itertools import repeat
+from itertools import islice, repeat
 from math import inf, log, log2, log10, prod
 from typing import Any
 
@@ -26,7 +26,7 @@ from torch import Tensor
 from ...circuits.chain import Chain
 from ...circuits.hmm import HMM
 from ...layers import Continuous, Monarch
-from ...layers.functorch_utils import is_plain
+from ...layers.functorch_utils import is_plain, version
 from ...layers.operator import Leaf
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
@@ -37,13 +37,20 @@ from .contract import axis_steps
 GATHERED_ELEMENTS = 1 << 17
 """Entries of emission columns gathered at once: a gather for each step costs more than its multiplication."""
 
+KEPT_ELEMENTS = 1 << 18
+"""Entries of the arrays that stay with a chain: where there are more, planning anew costs little beside the products."""
+
 Steps = Sequence[tuple[int, Leaf]]
 
 
-def planned(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -> Plan | None:
-    """Return the plan for n ≥ 1 positions; None if the general filter is needed.
+def planned_roots(
+    chain: Chain, semiring: Semiring[Any], evidence: Evidence, lengths: Collection[int]
+) -> list[tuple[int, Scaled]] | None:
+    """Return (t, root over the first t positions) for each t ≥ 1 in ``lengths``, ascending; each root is (batch,).
 
-    That is for semirings other than Real, continuous inputs, structure beside Monarch matrices, weights on values, derivatives.
+    None if the general filter is needed: for semirings other than Real, continuous inputs, structure beside Monarch matrices,
+    weights on values, derivatives. A small plan stays with the chain (``Chain.kept``) until a parameter is written to; who
+    works with it takes it out, so that no other thread writes into its arrays.
     """
     if (
         type(semiring) is not Real
@@ -52,25 +59,32 @@ def planned(chain: Chain, semiring: Semiring[Any], evidence: Evidence, n: int) -
         or not evidence.batch
     ):
         return None
-    right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
-    if right is None or left is None:
+    parameters, tokens = chain.parameters(), _table(evidence, max(lengths))
+    if not is_plain([*parameters, tokens]):
         return None
-    if not all(leaf.stacks or isinstance(leaf, Monarch) for _, leaf in (*right, *left)):
-        return None
-    if len(evidence.tokens) < n:
-        none = torch.full((evidence.batch,), -1, device=evidence.device)
-        tokens = torch.stack([evidence.tokens.get(t, none) for t in range(n)])
-    else:
-        tokens = torch.stack([evidence.tokens[t] for t in range(n)])
-    return Plan(chain, right, left, tokens) if is_plain([*chain.parameters(), tokens]) else None
+    plan: Plan | None = chain.kept.pop("filter", None)
+    if plan is None or not plan.fits(parameters, tokens):
+        right, left = axis_steps(chain.right.T), axis_steps(chain.left.T)
+        if right is None or left is None:
+            return None
+        if not all(leaf.stacks or isinstance(leaf, Monarch) for _, leaf in (*right, *left)):
+            return None
+        plan = Plan(chain, right, left, tokens)
+    found = plan.roots(tokens, sorted(lengths))
+    if plan.small and not plan.u.is_inference() and None not in plan.versions:
+        chain.kept["filter"] = plan
+    return found
 
 
 class Plan:
-    """The arrays of one chain, and the tokens observed, −1 where there is none."""
+    """The arrays of one chain for a number of rows: the products of a step, and what they write into."""
 
+    @torch.no_grad()
     def __init__(self, chain: Chain, right: Steps, left: Steps, tokens: Int[Tensor, "n batch"]) -> None:
-        self.chain, self.inputs, self.right, self.left, self.tokens = chain, chain.inputs, right, left, tokens
-        self.dtype = reduce(torch.promote_types, (p.dtype for p in chain.parameters()))
+        self.chain, self.inputs, self.right, self.left = chain, chain.inputs, right, left
+        self.parameters = chain.parameters()
+        self.versions = [version(p) for p in self.parameters]
+        self.dtype = reduce(torch.promote_types, (p.dtype for p in self.parameters))
         self.probabilities = all(isinstance(factor, HMM) for factor in chain.factors)
         self.ends = chain.initial, chain.unit_final
         self.log_scale = 0.0  # of what the ends are divided by
@@ -82,20 +96,44 @@ class Plan:
             )
             self.ends = first, last
             self.log_scale = sum(log(top) for end in tops for top in end)
-        self.initial, self.final = (
-            reduce(torch.mul, _on_axes(v)).to(tokens.device, self.dtype) for v in self.ends
+        batch, device = tokens.shape[1], tokens.device
+        initial, final = (reduce(torch.mul, _on_axes(v)).to(device, self.dtype) for v in self.ends)
+        units, info = prod(self.inputs.unit_dims), torch.finfo(self.dtype)
+        self.size = 2.0 ** int(log2(info.max) / 2)  # the sum of each row after a division
+        self.least, self.tiny = max(4 * units / info.eps, self.size) * info.tiny, info.tiny
+        self.u = initial.new_empty(batch, *self.inputs.unit_dims)
+        self.flat = self.u.view(batch, units)
+        self.sums, self.last = initial.new_full((units, 1), 1 / self.size), final.reshape(-1, 1) / self.size
+        products, self.first = _planned(left, (initial * self.size)[None])
+        for product in products:
+            product()
+        self.products, self.before = _planned([*right, *left], self.u)
+        entries = (batch * units, self.inputs.vocab_size * sum(self.inputs.unit_dims))
+        self.small = sum(entries) <= KEPT_ELEMENTS
+
+    def fits(self, parameters: Sequence[Tensor], tokens: Int[Tensor, "n batch"]) -> bool:
+        """Return whether the plan is for these parameters, none written to since, and for rows like these."""
+        return (
+            len(self.u) == tokens.shape[1]
+            and self.u.device == tokens.device
+            and len(parameters) == len(self.parameters)
+            and all(new is old for new, old in zip(parameters, self.parameters, strict=True))
+            and [version(p) for p in parameters] == self.versions
         )
 
     @torch.no_grad()
-    def roots(self, lengths: Collection[int]) -> list[tuple[int, Scaled]]:
-        """Return (t, root over the first t positions) for each t ≥ 1 in ``lengths``, ascending; each root is (batch,)."""
-        tokens, ascending = self.tokens, sorted(lengths)
+    def roots(self, tokens: Int[Tensor, "n batch"], ascending: Sequence[int]) -> list[tuple[int, Scaled]]:
+        """Return (t, root over the first t positions) for ascending t ≥ 1; each root is (batch,)."""
         if len(ascending) == 1 and self.probabilities:
             every = max(1, min(8, int(26 / log10(2 * self.inputs.vocab_size))))
             found, kept = self.sweep(tokens, ascending, every if self.dtype.itemsize > 2 else 1)
             if not bool(kept.all()):
                 (rows,) = (~kept[0]).nonzero(as_tuple=True)
-                again, sure = self.sweep(tokens[:, rows], ascending, 1)
+                plan = self
+                some = tokens[:, rows]
+                if len(rows) < len(self.u):
+                    plan = Plan(self.chain, self.right, self.left, some)
+                again, sure = plan.sweep(some, ascending, 1)
                 found[:, rows] = again.where(sure, torch.nan)
         else:
             found, kept = self.sweep(tokens, ascending, 1)
@@ -109,71 +147,63 @@ class Plan:
     ) -> tuple[Float[Tensor, "lengths batch"], Bool[Tensor, "lengths batch"]]:
         """Return the logarithms of the roots, in float64, and which of them lost no positive entry of u.
 
-        With ``every`` > 1 all weights must be at most one, and a root is sure only if no entry of u came near the end of the
-        range; the sweep ends early if there is none.
+        With ``every`` > 1 all weights must be at most one, and there is one length; a root is sure only if no entry of u came
+        near the end of the range; the sweep ends early if there is none.
         """
-        n, batch = tokens.shape
-        units, info = prod(self.inputs.unit_dims), torch.finfo(self.dtype)
-        size = 2.0 ** int(log2(info.max) / 2)  # the sum of each row after a division
-        least = max(4 * units / info.eps, size) * info.tiny
-        needed = least if every > 1 else min(least / self._smallest_step(tokens), info.max / 2)
-        start = (self.initial * size)[None]
-        lows, scales = list[Tensor](), list[Tensor]()
+        n, gaps, u, flat = len(tokens), int(tokens.min()) < 0, self.u, self.flat
+        products, before = list[Callable[[], Any]](), self.first
+        needed, lows, scales = self.least, list[Tensor](), list[Tensor]()
         found, cycle, wanted = list[tuple[int, int, Tensor]](), Cycle(tokens, lengths), set(lengths)
-        jumped = self.log_scale
         if every == 1:
-            lows.append(start.new_full((batch,), min(size * _least(self.ends[0]), info.max)))
-        ones, ends = start.new_full((units, 1), 1 / size), self.final.reshape(-1, 1) / size
-        u = start.new_empty(batch, *self.inputs.unit_dims)
-        flat, t = u.view(batch, units), 0
-        products, x = _planned(self.left, start)
-        for column in self._columns(tokens):
-            for product in products:
-                product()
-            torch.mul(x if t else x.expand_as(u), column[0], out=u)
-            for other in column[1:]:
-                u.mul_(other)
-            if not t:
-                products, x = _planned([*self.right, *self.left], u)
-            t += 1
-            asked = t in wanted
-            if asked or not t % every:
-                lows.append(_smallest(flat) if every == 1 else flat.amin(1))
-            if asked:
-                found.append((len(lows), len(scales), flat @ ends))
+            top = torch.finfo(self.dtype).max
+            needed = min(needed / self._smallest_step(gaps), top / 2)
+            lows.append(flat.new_full(flat.shape[:1], min(self.size * _least(self.ends[0]), top)))
+        columns, jumped, t = self._columns(tokens, gaps), self.log_scale, 0
+        while True:
+            stop = min(t + every, n)
+            for column in islice(columns, stop - t):
+                for product in products:
+                    product()
+                torch.mul(before, column[0], out=u)
+                for other in column[1:]:
+                    u.mul_(other)
+                products, before = self.products, self.before
+            t = stop
+            lows.append(_smallest(flat) if every == 1 else flat.amin(1))
+            if t in wanted:
+                found.append((len(lows), len(scales), flat @ self.last))
             if t == n:
                 break
-            if not t % every:
-                scales.append(flat @ ones)
-                if every > 1 and len(lows) == 1 and not bool((lows[0] >= least).any()):
-                    found = [(1, 1, scales[0])]  # the parameters have zeros
-                    break
-                flat.div_(scales[-1].clamp(min=info.tiny))
-                if cycle.closes(u, len(scales)):
-                    steps = (len(scales) - cycle.since) * every
-                    jumps = (n - 1 - t) // steps
-                    t += jumps * steps
-                    jumped += jumps * float(torch.cat(scales[cycle.since :]).double().log().sum())
+            scales.append(flat @ self.sums)
+            if every > 1 and len(lows) == 1 and not bool((lows[0] >= needed).any()):
+                found = [(1, 1, scales[0])]  # the parameters have zeros
+                break
+            flat.div_(scales[-1].clamp(min=self.tiny))
+            if cycle.closes(u, len(scales)):
+                steps = (len(scales) - cycle.since) * every
+                jumps = (n - 1 - t) // steps
+                t += jumps * steps
+                jumped += jumps * float(torch.cat(scales[cycle.since :]).double().log().sum())
         kept = torch.stack(lows) >= needed
         if len(found) == 1:
             logs = torch.cat([*scales, found[0][2]], 1).double().log().sum(1)
             return logs[None] + jumped, kept.all(0, keepdim=True)
         logs, kept = (
-            torch.cat([ones.new_ones(batch, 1), *scales], 1).double().log().cumsum(1),
+            torch.cat([torch.ones_like(flat[:, :1]), *scales], 1).double().log().cumsum(1),
             kept.cummin(0).values,
         )
         roots = [logs[:, divided] + end[:, 0].double().log() + jumped for _, divided, end in found]
         return torch.stack(roots), torch.stack([kept[checks - 1] for checks, *_ in found])
 
-    def _columns(self, tokens: Int[Tensor, "n batch"]) -> Iterator[Sequence[Tensor]]:
+    def _columns(self, tokens: Int[Tensor, "n batch"], gaps: bool) -> Iterator[Sequence[Tensor]]:
         """Return for each t the values of the input layer, (batch or 1, *units) once multiplied."""
-        some, vocab_size, (n, batch) = int(tokens.min()) < 0, self.inputs.vocab_size, tokens.shape
-        total = self.inputs.value().to(self.initial) if some else None
+        vocab_size, (n, batch) = self.inputs.vocab_size, tokens.shape
+        total = self.inputs.value().to(self.u) if gaps else None
         if total is not None and int(tokens.max()) < 0:
             return repeat((total[None],))
-        known, every, width = tokens.clamp(min=0) if some else tokens, list[Tensor](), n
-        if known.numel() >= vocab_size:
-            every = self._table(tokens.device)
+        known, every, width = tokens.clamp(min=0) if gaps else tokens, list[Tensor](), n
+        if self.small or known.numel() >= vocab_size:
+            every = self._every_row
             width = max(1, GATHERED_ELEMENTS // (batch * sum(self.inputs.unit_dims)))
 
         def values(known: Tensor, tokens: Tensor) -> Iterator[Sequence[Tensor]]:
@@ -181,32 +211,38 @@ class Plan:
             rows = [table.index_select(0, at) for table in every] if every else self._rows(at)
             steps = [x.view(*known.shape, *x.shape[1:]) for x in rows]
             if total is not None:
-                gaps = tokens.view(*tokens.shape, *[1] * total.ndim) < 0
-                steps = [torch.where(gaps, total, reduce(torch.mul, steps))]
+                missing = tokens.view(*tokens.shape, *[1] * total.ndim) < 0
+                steps = [torch.where(missing, total, reduce(torch.mul, steps))]
             return zip(*(x.unbind(0) for x in steps), strict=True)
 
+        if n <= width:
+            return values(known, tokens)
         return chain_of.from_iterable(map(values, known.split(width), tokens.split(width)))
 
-    def _table(self, device: torch.device) -> list[Tensor]:
-        """Return B as tensors (vocab, *units), as :meth:`_rows` does of some tokens."""
+    @cached_property
+    def _every_row(self) -> list[Tensor]:
+        """B as tensors (vocab, *units), as :meth:`_rows` gives it of some tokens."""
         if self.inputs.stacks:
-            return [self.inputs.table().movedim(-1, 0).to(self.initial).contiguous()]
-        return self._rows(torch.arange(self.inputs.vocab_size, device=device))
+            return [self.inputs.table().movedim(-1, 0).to(self.u).contiguous()]
+        return self._rows(torch.arange(self.inputs.vocab_size, device=self.u.device))
 
     def _rows(self, tokens: Int[Tensor, " count"]) -> list[Tensor]:
         """Return B[:, tokens] as tensors (count, *units), with axes of size one, whose product it is."""
         found, at, axes = list[Tensor](), 0, len(self.inputs.unit_dims)
         for x in self.inputs.columns(tokens):
-            rows = x.movedim(-1, 0).to(self.initial).contiguous()
+            rows = x.movedim(-1, 0).to(self.u).contiguous()
             found.append(rows.view(len(tokens), *[1] * at, *rows.shape[1:], *[1] * (axes - at - x.ndim + 1)))
             at += x.ndim - 1
         return found
 
-    def _smallest_step(self, tokens: Int[Tensor, "n batch"]) -> float:
+    def _smallest_step(self, gaps: bool) -> float:
         """Return the product of the smallest positive weights of each part, of those at most one."""
+        return self._smallest_weights * (_least([self.inputs.value()]) if gaps else 1.0)
+
+    @cached_property
+    def _smallest_weights(self) -> float:
         parts = [p for _, leaf in (*self.right, *self.left) for p in leaf.parameters()]
-        parts += [*self._table(tokens.device), *self.ends[1]]
-        return _least([*parts, self.inputs.value()] if bool((tokens < 0).any()) else parts)
+        return _least([*parts, *self._every_row, *self.ends[1]])
 
 
 class Cycle:
@@ -227,6 +263,15 @@ class Cycle:
         if divisions >= 8 and not divisions & (divisions - 1):
             self.since, self._u = divisions, u.clone()
         return False
+
+
+def _table(evidence: Evidence, n: int) -> Int[Tensor, "n batch"]:
+    """Return the tokens observed at n positions, −1 where there is none."""
+    tokens = evidence.tokens
+    if any(t not in tokens for t in range(n)):
+        none = torch.full((evidence.batch,), -1, device=evidence.device)
+        return torch.stack([tokens.get(t, none) for t in range(n)])
+    return torch.stack([tokens[t] for t in range(n)])
 
 
 def _smallest(rows: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:

@@ -125,12 +125,10 @@ def _read(evidence: EvidenceLike, vocab_sizes: Mapping[int, int], device: torch.
         observed = Evidence(len(rows), device)
         if not rows.numel():
             return observed
-        seen = not is_abstract(rows)
-        if (
-            seen and -1 <= int(rows.min()) and int(rows.max()) < min(vocab_sizes.values())
-        ):  # one check for all
-            observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous(), strict=True))
-            if int(rows.min()) < 0:
+        low, high = (-2, 0) if is_abstract(rows) else map(int, rows.aminmax())
+        if low >= -1 and high < min(vocab_sizes.values()):  # one check for all
+            observed.tokens = dict(zip(vocab_sizes, rows.T.long().contiguous().unbind(0), strict=True))
+            if low < 0:
                 for v, some in zip(vocab_sizes, (rows >= 0).any(0).tolist(), strict=True):
                     _ = some or observed.tokens.pop(v)
             return observed

@@ -7,6 +7,7 @@ Real marks the columns of messages that lost a positive entry to underflow; answ
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import torch
@@ -55,4 +56,4 @@ def within_range(model: Model, compute: Compute) -> list[Tensor]:
 def lost_rows(tables: list[Tensor]) -> Tensor:
     """Tell which rows have a logarithm that is NaN or +∞ in any table."""
     wrong = [~(t.detach() < torch.inf) for t in tables]
-    return torch.stack([w.flatten(1).any(1) if w.ndim > 1 else w for w in wrong]).any(0)
+    return reduce(torch.logical_or, (w.flatten(1).any(1) if w.ndim > 1 else w for w in wrong))
