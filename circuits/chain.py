@@ -77,11 +77,11 @@ class Chain(DisplayMixin):
                 f"{name}: R must map units {units} to the states {states}, not {right.row_dims} to {right.col_dims}"
             )
         for what, vectors in (("initial", initial), ("final", final)):
-            if tuple(tuple(v.shape) for v in vectors) != tuple((d,) for d in states):
+            if list(map(Tensor.size, vectors)) != list(zip(states, strict=True)):
                 raise ShapeError(
                     f"{name}: {what} must have one vector for each of {states}, not {[tuple(v.shape) for v in vectors]}"
                 )
-            if not all(v.is_floating_point() for v in vectors):
+            if not all(map(Tensor.is_floating_point, vectors)):
                 raise ShapeError(f"{name}: {what} must be floating point, not {[v.dtype for v in vectors]}")
             for vector in vectors:
                 check_weights(vector, f"{name}: {what}")
@@ -110,7 +110,7 @@ class Chain(DisplayMixin):
     @property
     def unit_final(self) -> Vectors:
         """R · final: one vector for each unit axis."""
-        return tuple(leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True))
+        return tuple([leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True)])
 
     @property
     def empty(self) -> Vectors:

@@ -348,7 +348,7 @@ def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _check_distribution(what: str, weight: Tensor, rounded: torch.dtype = torch.float64) -> None:
-    eps = max(torch.finfo(dtype).eps for dtype in (weight.dtype, rounded))
+    eps = max(torch.finfo(weight.dtype).eps, torch.finfo(rounded).eps)
     tolerance = max(1e-6, 8 * weight.shape[-1] ** 0.5 * eps)
     values = weight.detach()
     if any_if_concrete((values < 0) | values.isnan()) or any_if_concrete(

@@ -147,9 +147,11 @@ def predictions(
     def most_probable(model: Any, semiring: Semiring[Any], rows: Rows) -> list[Tensor]:
         known = evidence if rows is None else evidence.repeat(rows)
         follows, best = outer(semiring, model.unit_final, 1), list[Tensor]()
+        first = torch.zeros(1, dtype=torch.long, device=known.device)
         for alpha in islice(messages.forward(model, semiring, known, n), n):
-            table = semiring.log(messages.open_token(model, semiring, alpha, follows))
-            best.append(table.argmax(0).double().where(~table[0].isnan(), torch.nan))
+            table = messages.open_token(model, semiring, alpha, follows)
+            lost = semiring.log(semiring.gather(table, first, 0))[0].isnan()
+            best.append(semiring.argmax(table, 0).double().masked_fill(lost, torch.nan))
         return [torch.stack(best, 1)]
 
     (logs,), (best,) = within_range(hmm, roots), within_range(hmm, most_probable)

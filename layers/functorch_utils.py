@@ -9,15 +9,17 @@ from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 from torch.nn import Parameter
 
+_PLAIN = Tensor, Parameter
+
 
 def transformed(x: Tensor) -> bool:
     """Return whether x is under a ``torch.func`` transform (vmap, grad, jvp): it wraps another tensor and has no storage."""
-    if torch.compiler.is_compiling() or shape_only(x):
+    if torch.compiler.is_compiling():
         return False
     try:
         x.data_ptr()
     except RuntimeError:
-        return True
+        return not shape_only(x)
     return False
 
 
@@ -26,12 +28,20 @@ def is_abstract(x: Tensor) -> bool:
 
     In these cases nothing may depend on the values: evidence is not checked, and no row is computed a second time.
     """
-    return torch.compiler.is_compiling() or shape_only(x) or (transformed(x) and not _readable(x))
+    if torch.compiler.is_compiling() or x.is_meta:
+        return True
+    if type(x) in _PLAIN:
+        try:
+            x.data_ptr()
+        except RuntimeError:
+            return not _readable(x)
+        return False
+    return not _readable(x)
 
 
 def shape_only(x: Tensor) -> bool:
     """Return whether x has a shape but no values: a tensor on the meta device, or a fake tensor."""
-    return x.is_meta or (type(x) not in (Tensor, Parameter) and not _readable(x))
+    return x.is_meta or (type(x) not in _PLAIN and not _readable(x))
 
 
 def _readable(x: Tensor) -> bool:

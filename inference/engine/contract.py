@@ -168,7 +168,7 @@ def axis_steps(op: Operator) -> list[tuple[int, Leaf]] | None:
     if not len(leaves) == len(op.row_dims) == len(op.col_dims) or not all(leaf.direct for leaf in leaves):
         return None
     steps = [(axis, leaf) for axis, leaf in enumerate(leaves) if not isinstance(leaf, Identity)]
-    return sorted(steps, key=lambda step: step[1].shape[0] / step[1].shape[1])
+    return sorted(steps, key=lambda step: step[1].shape[0] / step[1].shape[1]) if len(steps) > 1 else steps
 
 
 def observe(

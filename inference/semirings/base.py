@@ -71,6 +71,10 @@ class Semiring(ABC, Generic[Value]):
     def log(self, x: Value) -> Tensor:
         """Return the log-weight of x in nats; for MinPlus, minus the cost."""
 
+    def argmax(self, x: Value, axis: int) -> Tensor:
+        """Return where x is largest along ``axis``."""
+        return self.log(x).argmax(axis)
+
     def along(self, matrix: Tensor, x: Value, axis: int) -> Value:
         """Multiply x by a matrix of weights along ``axis``."""
         labels = list(range(self.ndim(x)))

@@ -79,6 +79,9 @@ class Real(Semiring[Scaled]):
     def log(self, x: Scaled) -> Tensor:
         return safe_log(x.mantissa) + x.exponent * log(2)
 
+    def argmax(self, x: Scaled, axis: int) -> Tensor:
+        return x.mantissa.argmax(axis) if x.columns[axis] == 1 else super().argmax(x, axis)
+
     def along(self, matrix: Tensor, x: Scaled, axis: int) -> Scaled:
         if x.columns[axis] != 1:
             return super().along(matrix, x, axis)
