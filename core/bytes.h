@@ -162,7 +162,7 @@ class Bytes {
     std::vector<i64> optional;
     for (i32 label = 0; label < i32(n.parts.size()); ++label) {
       bool seen = label < n.members && (read.bits[label / 64] >> label % 64 & 1);
-      if (seen || stacks_.nodes[n.parts[label]].nothing || (n.ordered && label < read.last)) continue;
+      if (seen || stacks_.nodes[n.parts[label]].nothing || (n.ordered && label < n.members && label < read.last)) continue;
       if (label < n.members && (n.required[label / 64] >> label % 64 & 1)) found += member(label), ++count;
       else if (label < n.members && n.low > 0) optional.push_back(member(label));
       else if (n.low > 0) again = std::min(again, member(label));

@@ -78,20 +78,21 @@ class Stacks {
     if (bag.high >= 0 && read.count >= bag.high) return false;
     bool member = label < bag.members;
     if (member && has(read.bits, label)) return false;
-    if (bag.ordered && label < read.last) return false;
+    i32 last = !bag.ordered ? NONE : member ? std::max(label, read.last) : read.last;  // members before it may not come any more
+    if (member && label < last) return false;
     i64 missing = 0, later = 0;  // required members still to come; members that may still come after this one
     for (i32 m = 0; m < bag.members; ++m) {
       if (m == label || has(read.bits, m)) continue;
       if (has(bag.required, m)) {
         ++missing;
-        if (bag.ordered && m < label) return false;
+        if (m < last) return false;
       }
-      if (!nodes[bag.parts[m]].nothing && !(bag.ordered && m < label)) ++later;
+      if (!nodes[bag.parts[m]].nothing && m >= last) ++later;
     }
     if (bag.high >= 0 && read.count + 1 + missing > bag.high) return false;
     if (read.count + 1 + later >= bag.low) return true;
     for (i32 other = bag.members; other < i32(bag.parts.size()); ++other)
-      if (!nodes[bag.parts[other]].nothing && !(bag.ordered && other < label)) return true;
+      if (!nodes[bag.parts[other]].nothing) return true;
     return false;
   }
 
@@ -127,7 +128,7 @@ class Stacks {
     BagState read = bag_read(reg);
     if (label < bag.members) read.bits[label / 64] |= 1ull << label % 64;
     read.count = std::min(read.count + 1, bag.cap());
-    if (bag.ordered) read.last = label;
+    if (bag.ordered && label < bag.members) read.last = label;
     return pair(bag_state(node, read), 0);
   }
 

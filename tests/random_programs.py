@@ -279,7 +279,7 @@ class Enumeration:
                 found.add(text)
             for name, label, _ in names[1 if labels else 0]:
                 once = label < node.members and label in labels
-                falls = node.ordered and any(label < other for other in labels)
+                falls = node.ordered and any(label < other < node.members for other in labels)
                 if not once and not falls:
                     begun = self._joined([text], [Text(name)])
                     todo += [(each, (*labels, label)) for each in self._joined(begun, values[label])]

@@ -74,13 +74,11 @@ def allowed(node: Node, bits: int, count: int) -> int:
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:
     """Return the bits and the count of a ``BAG`` after a member of this label.
 
-    The bits are the members read. Of an ordered bag they are all labels up to the last one read, since the next one may not
+    The bits are the members read. Of an ordered bag they are all members up to the last one read, since the next one may not
     be smaller. Without an upper bound it counts up to the lower one.
     """
-    if node.ordered:
-        bits = (2 << label) - 1
-    elif label < node.members:
-        bits |= 1 << label
+    if label < node.members:
+        bits = (2 << label) - 1 if node.ordered else bits | 1 << label
     return bits, count + 1 if node.high is not None else min(count + 1, max(node.low, 1))
 
 
@@ -92,9 +90,10 @@ def may_end(node: Node, bits: int, count: int) -> bool:
 def _next(node: Node, bits: int, ahead: int) -> Iterator[int]:
     """Yield the labels of ``ahead`` that may follow, whatever the counts."""
     for label, value in enumerate(node.parts):
-        again = label >= node.members and (not node.ordered or bits < 2 << label)
-        skips = node.ordered and node.required & ~bits & ((1 << label) - 1)
-        if ahead >> label & 1 and not skips and (again or not bits >> label & 1) and not value.is_nothing:
+        is_member = label < node.members
+        skips = is_member and node.ordered and node.required & ~bits & ((1 << label) - 1)
+        again = is_member and bits >> label & 1
+        if ahead >> label & 1 and not skips and not again and not value.is_nothing:
             yield label
 
 
@@ -105,8 +104,6 @@ def _feasible(node: Node, bits: int, count: int) -> bool:
     if node.high is not None and count + least > node.high:
         return False
     left = node.tables[1].labels_ahead[0]
-    if node.ordered:
-        left &= -1 << max(0, bits.bit_length() - 1)
     live = [label for label, value in enumerate(node.parts) if left >> label & 1 and not value.is_nothing]
     unread = [label for label in live if label < node.members and not bits >> label & 1]
     if any(label not in unread for label in range(node.members) if missing >> label & 1):

@@ -33,7 +33,7 @@ class Node:
     members
         Of ``BAG``: how many labels are members, read at most once. Larger labels are read any number of times.
     ordered
-        Of ``BAG``: whether the labels never fall from one member to the next.
+        Of ``BAG``: whether the labels of members never fall from one to the next.
     number
         Of each node its own; a node made later has a larger one.
     """

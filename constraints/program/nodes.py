@@ -137,7 +137,7 @@ def bag(
     required
         Labels of members that must be read.
     ordered
-        Labels never fall from one member to the next.
+        Labels never fall from one member to the next; the labels from ``members`` on stand anywhere.
     """
     parts = tuple(values)
     if any(
