@@ -8,13 +8,10 @@ the reserved operators of URI templates and characters beyond the plane 3 in IRI
 
 from __future__ import annotations
 
-from .. import limits
 from ..automata import dfa
-from ..automata.lazy import explore
 from ..automata.nfa import Nfa
 from ..automata.region import Machine
 from ..automata.repeats import repeat
-from ..automata.stack import StackAutomaton
 from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
@@ -191,7 +188,7 @@ def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
     if not sign:
         return dfa.minimize(dfa.difference(any_text(alphabet), formatted(name, True, alphabet)))
     if name in TIMES:
-        return dfa.minimize(explore(StackAutomaton(times(name)), limits.PART_STATES))
+        return times(name).automaton()
     if name == SHALLOW:
         return patterns(alphabet, FEW)
     if name == SOME_HOSTS:

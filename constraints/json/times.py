@@ -15,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..automata.machines import DfaMachine
-from ..automata.nfa import Nfa
+from ..automata.nfa import NO_EPSILONS, Nfa
 from ..automata.region import Local, LocalBody, Region
 
 DATE, CLOCK, REST, LEAP, OFFSET = range(5)
@@ -92,6 +94,19 @@ class TimeText(Region):
         if not minutes:
             found += [(90, 90, (OFFSET, b"")), (122, 122, (OFFSET, b""))]
         return found
+
+    def automaton(self) -> Nfa:
+        """Return the times as a finite automaton."""
+        number, edges = {self.start(): 0}, list[tuple[int, int, int, int]]()
+        found = list(number)
+        for local in found:
+            for low, high, to in self.moves(local):
+                if to not in number:
+                    number[to] = len(found)
+                    found.append(to)
+                edges.append((number[local], low, high, number[to]))
+        accept = [i for i, local in enumerate(found) if self.final(local)]
+        return Nfa(len(found), np.array(edges), NO_EPSILONS, np.zeros(1, np.int64), np.array(accept))
 
     def final(self, local: Local) -> bool:
         return bool(self.zone.final(local[1]) if local[0] == REST else local == (OFFSET, b""))

@@ -22,8 +22,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from weakref import WeakValueDictionary
 
-import numpy as np
-
 from .counting import alive, allowed, may_end
 from .node import Kind, Node
 from .tables import Table, of_text, with_fresh_start
@@ -140,9 +138,7 @@ def bag(
         Labels never fall from one member to the next; the labels from ``members`` on stand anywhere.
     """
     parts = tuple(values)
-    if any(
-        found.rows[state] for found in (first, later) for state in np.flatnonzero(found.label >= 0).tolist()
-    ):
+    if any((found.label[found.edges[:, 0]] >= 0).any() for found in (first, later)):
         raise ValueError(
             "bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own"
         )

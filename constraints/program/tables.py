@@ -70,16 +70,15 @@ class Table:
     def labels_ahead(self) -> list[int]:
         """For each state the set of labels that may still be read, as the bits of a number."""
         ahead = [1 << found if found >= 0 else 0 for found in self.label.tolist()]
-        before: list[list[int]] = [[] for _ in ahead]
-        for source, _, _, target in self.edges.tolist():
-            before[target].append(source)
-        todo = list(range(len(ahead)))
-        while todo:
-            target = todo.pop()
-            for source in before[target]:
-                if ahead[source] | ahead[target] != ahead[source]:
+        pairs = np.unique(self.edges[:, 0].astype(np.int64) * len(ahead) + self.edges[:, 3])[::-1]
+        moves = np.column_stack(np.divmod(pairs, len(ahead))).tolist()  # from late states first: few rounds
+        changed = True
+        while changed:
+            changed = False
+            for source, target in moves:
+                if ahead[target] & ~ahead[source]:
                     ahead[source] |= ahead[target]
-                    todo.append(source)
+                    changed = True
         return ahead
 
 
@@ -129,41 +128,6 @@ def of_nfa(nfa: Nfa) -> Table | None:
     label = np.full(len(order), -1)
     label[place[plain.accept]] = 0
     return table(np.column_stack([place[edges[:, 0]], edges[:, 1:3], place[edges[:, 3]]]), label)
-
-
-def trimmed(
-    edges: list[tuple[int, int, int, int]],
-    label: list[int],
-    base: tuple[Table, list[int], list[bool]] | None = None,
-) -> tuple[Table, dict[int, int]] | None:
-    """Return the table of these edges and labels without states that lead nowhere, and the new number of each state.
-
-    None if nothing is accepted.
-    """
-    before: dict[int, list[int]] = {}
-    after: dict[int, list[int]] = {}
-    for source, _, _, target in edges:
-        before.setdefault(target, []).append(source)
-        after.setdefault(source, []).append(target)
-
-    def reached(first: list[int], onward: dict[int, list[int]]) -> dict[int, None]:
-        found = dict.fromkeys(first)
-        todo = list(found)
-        while todo:
-            for other in onward.get(todo.pop(), ()):
-                if other not in found:
-                    found[other] = None
-                    todo.append(other)
-        return found
-
-    useful = reached([state for state, found in enumerate(label) if found >= 0], before)
-    kept = [state for state in reached([0], after) if state in useful]
-    if 0 not in useful:
-        return None
-    place = {state: i for i, state in enumerate(kept)}
-    rows = [(place[a], low, high, place[b]) for a, low, high, b in edges if a in place and b in place]
-    shared = None if base is None else (base[0], [base[1][s] for s in kept], [base[2][s] for s in kept])
-    return table(rows, [label[state] for state in kept], None, shared), place
 
 
 def of_text(text: bytes) -> Table:

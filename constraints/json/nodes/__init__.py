@@ -1,0 +1,12 @@
+"""Values as nodes: the texts of a schema's values, written as a program.
+
+a number, a word, a string        a table, or a table with so many characters
+an array                          its items one after another; with a count of some, a rule for each state
+an array of listed items          a bag of their texts, if no two of its items are equal
+an object                         a bag of members; with several orders, a bag for each
+"""
+
+from .leaves import NotWritten
+from .values import Writer, program
+
+__all__ = ["NotWritten", "Writer", "program"]

@@ -1,0 +1,73 @@
+"""Numbers, strings and white space as nodes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ...automata.nfa import Nfa
+from ...program import nodes, tables
+from ...program.nodes import NOTHING, Node
+from .. import strings
+from ..formats import TIMES
+from ..lazy.counted import CountedPattern
+from ..lazy.texts import in_quotes, machine_format, shortest_string
+from ..numbers import Notation, number_automaton
+from ..patterns import any_text
+from ..shapes import Numbers, Strings
+from ..text import Spelling
+
+BLANKS = tuple(b" \t\n\r")
+
+
+class NotWritten(Exception):
+    """A part of a schema that nodes do not write."""
+
+
+def lex(nfa: Nfa) -> Node:
+    """Return the node of a byte automaton."""
+    return nodes.lex(tables.of_nfa(nfa))
+
+
+@lru_cache(maxsize=1)
+def blanks() -> Node:
+    """Return the node of any white space."""
+    return nodes.lex(tables.table([(0, byte, byte, 0) for byte in BLANKS], [0]))
+
+
+@lru_cache(maxsize=1024)
+def number(shape: Numbers, notation: Notation) -> Node:
+    """Return the node of the numbers of a shape."""
+    return lex(number_automaton(shape, notation))
+
+
+@lru_cache(maxsize=1024)
+def string(shape: Strings, spelling: Spelling) -> Node:
+    """Return the node of the strings of a shape, with the bytes around them."""
+    if machine_format(shape) not in (None, *TIMES):
+        raise NotWritten("the format regex")
+    if shortest_string(shape, spelling) is None:
+        return NOTHING
+    if shape.among is not None or (not shape.least and shape.most is None) or machine_format(shape):
+        return lex(in_quotes(strings.body(shape, spelling), spelling))
+    text = CountedPattern(shape, spelling).text if shape.atoms or shape.but else None
+    body = any_text(spelling.alphabet) if text is None else text.nfa
+    start = int(body.start[0])
+    between = {start} if text is None else text.between
+    size, quote = body.num_states, spelling.closing
+    # the opening quote leads to a copy of the first state, which it does not end a character by
+    edges = body.edges.tolist()
+    edges += [[size, low, high, target] for source, low, high, target in edges if source == start]
+    edges += [[state, quote, quote, size + 1] for state in body.accept.tolist()]
+    if start in body.accept:
+        edges.append([size, quote, quote, size + 1])
+    edges.append([size + 2, quote, quote, size])
+    place = np.array([*range(1, size + 3), 0])  # the start first
+    rows = np.array(edges, np.int64)
+    rows[:, 0], rows[:, 3] = place[rows[:, 0]], place[rows[:, 3]]
+    label = np.full(size + 3, -1)
+    label[place[size + 1]] = 0
+    marks = np.zeros(size + 3, bool)
+    marks[place[list(between)]] = True
+    return nodes.count(tables.table(rows, label, marks), shape.least, shape.most)

@@ -1,0 +1,284 @@
+"""The names of an object's members as tables: what stands before a name, the name, the colon after it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Bool, Int
+from numpy import ndarray
+
+from ...automata.nfa import Nfa
+from ...program import tables
+from ...program.tables import Table
+from .. import strings
+from ..formats import TIMES
+from ..lazy.texts import machine_format
+from ..shapes import Strings
+from ..text import Spelling, Style
+from .leaves import BLANKS, NotWritten
+
+MOST_STATES = 1 << 16
+"""The most states of the names of an object."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """A byte automaton of names, from the byte after the opening quote to the colon; its states as in a :class:`Table`.
+
+    ``root``: its start. ``in_base``, ``apart``: of a table that has a base.
+    """
+
+    edges: Int[ndarray, "edges 4"]
+    label: Int[ndarray, " states"]
+    root: int = 0
+    base: Inside | None = None
+    in_base: Int[ndarray, " states"] | None = None
+    apart: Bool[ndarray, " states"] | None = None
+    _steps: dict[int, list[int]] = field(default_factory=dict)
+    _rests: dict[tuple[int, tuple[int, ...]], Int[ndarray, "edges 3"]] = field(default_factory=dict)
+
+    def steps(self, state: int) -> list[int]:
+        """Return the states after a state by byte, −1 where there is none."""
+        found = self._steps.get(state)
+        if found is None:
+            found = self._steps[state] = [-1] * 256
+            for _, low, high, target in self.edges[self.edges[:, 0] == state].tolist():
+                found[low : high + 1] = [target] * (high + 1 - low)
+        return found
+
+    def rest(self, state: int, taken: tuple[int, ...]) -> Int[ndarray, "edges 3"]:
+        """Return the moves (lowest byte, highest byte, target) of a state without those by some bytes."""
+        found = self._rests.get((state, taken))
+        if found is None:
+            after = list(self.steps(state))
+            for byte in taken:
+                after[byte] = -1
+            rows = []
+            for target, group in itertools.groupby(range(256), after.__getitem__):
+                some = list(group)
+                if target >= 0:
+                    rows.append((some[0], some[-1], target))
+            found = self._rests[state, taken] = np.array(rows, np.int64).reshape(-1, 3)
+        return found
+
+
+def names_tables(
+    live: tuple[str, ...], declared: tuple[str, ...], classes: tuple[Strings, ...], style: Style
+) -> tuple[Table, Table] | None:
+    """Return the tables of the names of a first member and of later ones, which begin with the comma; None if there is no name.
+
+    Labels are those of the ``live`` names, then of the ``classes`` of others, to which no name of ``declared`` belongs.
+    """
+    found = inside(live, declared, classes, style)
+    if found is None:
+        return None
+    return after_text(found, style.lead, style), after_text(found, style.comma, style)
+
+
+@lru_cache(maxsize=1024)
+def inside(
+    live: tuple[str, ...], declared: tuple[str, ...], classes: tuple[Strings, ...], style: Style
+) -> Inside | None:
+    """Return the automaton of the names, as :func:`names_tables`: a trie of those declared, on that of the classes."""
+    base = of_classes(classes, style) if classes else None
+    if base is None:
+        declared = live
+    spelling = style.spellings[0]
+    number = {name: i for i, name in enumerate(live)}
+    children, ends = trie([name for name in declared if all(map(spelling.ways, name))], spelling)
+    if base is None and not ends:
+        return None
+    first = 0 if base is None else len(base.label)
+    states = [(0, -1 if base is None else base.root)]  # of the trie and of the base
+    place = {states[0]: first}
+    edges: list[tuple[int, int, int, int]] = []
+    sources, rests, bare, chains = (
+        [],
+        [],
+        False,
+        dict[int, int](),
+    )  # bare: whether a state is left by declared names only
+    quote = spelling.closing
+    last: dict[int, list[int]] = {}  # by label the states before the closing quote
+    for source, (node, there) in enumerate(states, first):
+        steps = [-1] * 256 if there < 0 or base is None else base.steps(there)
+        taken = []
+        for byte, child in children[node].items():
+            target = (child, steps[byte])
+            at = place.get(target)
+            if at is None:
+                at = place[target] = first + len(states)
+                states.append(target)
+            edges.append((source, byte, byte, at))
+            taken.append(byte)
+        if node in ends:
+            taken.append(quote)
+            label = number.get(ends[node])
+            if label is not None:
+                last.setdefault(label, []).append(source)
+        if there < 0 or base is None:
+            bare = True
+            continue
+        rest = base.rest(there, tuple(sorted(taken)))
+        sources.append((source, len(rest)))
+        rests.append(rest)
+        bare |= not len(rest)
+    size = first + len(states)
+    if size > MOST_STATES:
+        raise NotWritten("many names")
+    for label, before in last.items():
+        chains[label] = size
+        edges += [(source, quote, quote, size) for source in before]
+        edges += chain(style.colon, size, style, True)
+        size += len(style.colon) + 1
+    label_of = np.full(size, -1)
+    for label, at in chains.items():
+        label_of[at + len(style.colon)] = label
+    rows = [np.array(edges, np.int64).reshape(-1, 4)]
+    if base is None:
+        return Inside(rows[0], label_of, first)
+    label_of[:first] = np.where(base.label < 0, -1, base.label + len(live))
+    rows.append(base.edges)
+    if rests:
+        each, sizes = np.array(sources, np.int64).T
+        rows.append(np.column_stack([np.repeat(each, sizes), np.concatenate(rests)]))
+    in_base = np.full(size, -1)
+    in_base[:first] = np.arange(first)
+    in_base[first : first + len(states)] = [there for _, there in states]
+    apart = np.arange(size) >= first
+    found = Inside(np.concatenate(rows), label_of, first, base, in_base, apart)
+    return trimmed(found) if bare and len(last) < len(ends) else found
+
+
+def trie(names: Sequence[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:
+    """Return the trie of some names in all their spellings: by node the next ones by byte, and the name that ends there."""
+    children: list[dict[int, int]] = [{}]
+    after: dict[tuple[int, str], int] = {}  # the node after a character, in any of its encodings
+    ends: dict[int, str] = {}
+    ways = spelling.ways
+    for name in names:
+        node = 0
+        for char in name:
+            found = ways(char)
+            if len(found) == 1 and len(found[0]) == 1 == len(found[0][0]):
+                end = children[node].get(found[0][0][0])
+                if end is None:
+                    end = children[node][found[0][0][0]] = len(children)
+                    children.append({})
+            elif (node, char) in after:
+                end = after[node, char]
+            else:
+                end = after[node, char] = len(children)
+                children.append({})
+                for way in found:
+                    here = node
+                    for choices in way[:-1]:
+                        if choices[0] not in children[here]:
+                            children[here].update(dict.fromkeys(choices, len(children)))
+                            children.append({})
+                        here = children[here][choices[0]]
+                    children[here].update(dict.fromkeys(way[-1], end))
+            node = end
+        ends[node] = name
+    return children, ends
+
+
+def chain(text: bytes, first: int, style: Style, blank: bool) -> list[tuple[int, int, int, int]]:
+    """Return the edges of a text from a state on. White space may stand before each byte, before the first one if ``blank``."""
+    found = [(first + i, byte, byte, first + i + 1) for i, byte in enumerate(text)]
+    if style.blank:
+        found += [(first + i, byte, byte, first + i) for i in range(not blank, len(text)) for byte in BLANKS]
+    return found
+
+
+@lru_cache(maxsize=256)
+def of_classes(classes: tuple[Strings, ...], style: Style) -> Inside | None:
+    """Return the automaton of the names of some classes, each labelled by the first class that has it."""
+    spelling = style.spellings[0]
+    if any(which not in TIMES for kind in classes if (which := machine_format(kind))):
+        raise NotWritten("names with the format regex")
+    if sum(strings.size(kind, spelling) for kind in classes) > MOST_STATES:
+        raise NotWritten("names of great length")
+    parts = [strings.body(kind, spelling) for kind in classes]
+    rows = [rows_of(part) for part in parts]
+    ends = [frozenset(part.accept.tolist()) for part in parts]
+    states = [tuple(int(part.start[0]) if part.num_states else -1 for part in parts)]
+    place = {states[0]: 0}
+    edges, last = list[tuple[int, int, int, int]](), list[tuple[int, int]]()
+    for source, at in enumerate(states):
+        here = [row[q] if q >= 0 else [] for row, q in zip(rows, at, strict=True)]
+        cuts = sorted({cut for row in here for low, high, _ in row for cut in (low, high + 1)})
+        for low, past in itertools.pairwise(cuts):
+            target = tuple(next((to for a, b, to in row if a <= low <= b), -1) for row in here)
+            if max(target) < 0:
+                continue
+            if target not in place:
+                place[target] = len(states)
+                states.append(target)
+            edges.append((source, low, past - 1, place[target]))
+        label = next((i for i, q in enumerate(at) if q in ends[i]), None)
+        if label is not None:
+            last.append((source, label))
+        if len(states) > MOST_STATES:
+            raise NotWritten("many names")
+    size, labels = len(states), sorted({label for _, label in last})
+    chains = {label: size + i * (len(style.colon) + 1) for i, label in enumerate(labels)}
+    edges += [(source, spelling.closing, spelling.closing, chains[label]) for source, label in last]
+    label_of = np.full(size + len(labels) * (len(style.colon) + 1), -1)
+    for label, at in chains.items():
+        edges += chain(style.colon, at, style, True)
+        label_of[at + len(style.colon)] = label
+    return trimmed(Inside(np.array(edges, np.int64).reshape(-1, 4), label_of))
+
+
+def rows_of(nfa: Nfa) -> list[list[tuple[int, int, int]]]:
+    """Return the moves (lowest byte, highest byte, target) of each state."""
+    found: list[list[tuple[int, int, int]]] = [[] for _ in range(nfa.num_states)]
+    for source, low, high, target in nfa.edges.tolist():
+        found[source].append((low, high, target))
+    return found
+
+
+def trimmed(found: Inside) -> Inside | None:
+    """Return the automaton without states that lead nowhere; None if nothing is accepted."""
+    size = len(found.label)
+    before: list[list[int]] = [[] for _ in range(size)]
+    for source, target in np.unique(found.edges[:, [0, 3]], axis=0).tolist():
+        before[target].append(source)
+    useful = found.label >= 0
+    todo = np.flatnonzero(useful).tolist()
+    while todo:
+        for source in before[todo.pop()]:
+            if not useful[source]:
+                useful[source] = True
+                todo.append(source)
+    if not useful[found.root]:
+        return None
+    place = np.cumsum(useful) - 1
+    edges = found.edges[useful[found.edges[:, 0]] & useful[found.edges[:, 3]]]
+    edges = np.column_stack([place[edges[:, 0]], edges[:, 1:3], place[edges[:, 3]]])
+    shared = (
+        () if found.in_base is None or found.apart is None else (found.in_base[useful], found.apart[useful])
+    )
+    return Inside(edges, found.label[useful], int(place[found.root]), found.base, *shared)
+
+
+@lru_cache(maxsize=2048)
+def after_text(found: Inside, before: bytes, style: Style) -> Table:
+    """Return the table of a text before a name, its opening quote and the rest."""
+    size, quote = len(before) + 1, style.spellings[0].opening[0]
+    start = chain(before, 0, style, False)
+    if style.blank and before:
+        start += [(size - 1, byte, byte, size - 1) for byte in BLANKS]
+    start.append((size - 1, quote, quote, size + found.root))
+    edges = np.concatenate([np.array(start, np.int64), np.add(found.edges, (size, 0, 0, size))])
+    label = np.concatenate([np.full(size, -1), found.label])
+    if found.base is None or found.in_base is None or found.apart is None:
+        return tables.table(edges, label)
+    there = np.concatenate([np.arange(size), np.where(found.in_base < 0, -1, found.in_base + size)])
+    apart = np.concatenate([np.ones(size, bool), found.apart])
+    return tables.table(edges, label, None, (after_text(found.base, before, style), there, apart))
