@@ -238,7 +238,7 @@ def test_times_can_be_ended_from_everywhere():
 
 
 def test_masks_of_times():
-    """Tokens that hold a leap second with its offset; masks are shared between minutes where none does."""
+    """Tokens that hold a leap second with its offset."""
     pieces = [
         "23",
         "59",
@@ -261,15 +261,21 @@ def test_masks_of_times():
     rng = random.Random(2)
     for schema, before in (("time", '"'), ("date-time", '"2016-12-31T')):
         lazy = tt.constraints.json_schema({"type": "string", "format": schema}).compile(vocab).lazy
+
+        def read(state, data, lazy=lazy):
+            for byte in data:
+                state = lazy.step(state, vocab.token_bytes.index(bytes([byte])))
+            return state
+
         met = set()
         for _ in range(60):
             word = before.encode() + random_time(rng).encode()
-            state = lazy.read(lazy.start_state, word[: rng.randint(len(before), len(word))])
+            state = read(lazy.start_state, word[: rng.randint(len(before), len(word))])
             if state < 0 or state in met:
                 continue
             met.add(state)
             masked = {t for t in range(1, len(vocab)) if lazy.words_from(state)[t // 32] >> (t % 32) & 1}
-            assert masked == {t for t in range(1, len(vocab)) if lazy.read(state, vocab.token_bytes[t]) >= 0}
+            assert masked == {t for t in range(1, len(vocab)) if read(state, vocab.token_bytes[t]) >= 0}
         assert len(met) > 30
 
 
