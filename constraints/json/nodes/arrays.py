@@ -60,7 +60,7 @@ def items(writer: Writer, found: Items, least: int) -> Node:
         item = nodes.seq(inner(shape.rest), writer.blank)
         return nodes.repeat(item, least, shape.most, comma)
     if shape.contains:
-        return states(writer, found, (0, found.start), least > shape.least)
+        return states(writer, found, least > shape.least)
     # the first positions one by one, the rest as many
     size = len(shape.prefix)
     if size > MOST_ITEMS:
@@ -77,23 +77,29 @@ def items(writer: Writer, found: Items, least: int) -> Node:
     return tail
 
 
-def states(writer: Writer, found: Items, start: tuple[int, tuple[int, ...]], some: bool) -> Node:
-    """Return the node of an array that counts some of its items: a rule for each state. ``some``: whether there is one."""
-    rules = {start: nodes.rule()}
-    todo = [start]
-    for n, counts in todo:
-        options = [EMPTY] if found.done(n, counts) and (n or not some) else []
+def states(writer: Writer, found: Items, some: bool) -> Node:
+    """Return the node of an array that counts some of its items: a rule for each state, and the first item before.
+    ``some``: whether there is a first item."""
+    rules: dict[tuple[int, tuple[int, ...]], Node] = {}
+    todo: list[tuple[int, tuple[int, ...]]] = []
+
+    def items_from(n: int, counts: tuple[int, ...], before: Node) -> list[Node]:
+        options = []
         for need, after in found.live(n, counts):
             there = (found.after(n), after)
             if there not in rules:
                 rules[there] = nodes.rule()
                 todo.append(there)
-            before = EMPTY if n == 0 else writer.comma
             options.append(nodes.seq(before, writer.below.node(need), writer.blank, rules[there]))
-        nodes.define(rules[n, counts], nodes.alt(*options))
+        return options
+
+    first = items_from(0, found.start, EMPTY)
+    for n, counts in todo:
+        end = [EMPTY] if found.done(n, counts) else []
+        nodes.define(rules[n, counts], nodes.alt(*end, *items_from(n, counts, writer.comma)))
         if len(rules) > MOST_ITEMS:
             raise NotWritten("many counts")
-    return rules[start]
+    return nodes.alt(*([EMPTY] if not some and found.done(0, found.start) else []), *first)
 
 
 # ---------------------------------------------------------------- items that are listed and differ
