@@ -40,6 +40,27 @@ SCHEMAS = {
         {"type": "array", "items": {"enum": [1, 10, 100]}, "uniqueItems": True, "minItems": 3},
         {"numbers": "plain"},
     ),
+    "some counted": (
+        {
+            "type": "array",
+            "items": {"enum": [1, "a", 10]},
+            "contains": {"const": 1},
+            "minContains": 2,
+            "maxContains": 2,
+            "maxItems": 4,
+        },
+        {},
+    ),
+    "some counted, on lines": (
+        {
+            "type": "array",
+            "items": {"enum": [1, "a"]},
+            "contains": {"const": 1},
+            "maxContains": 1,
+            "minContains": 0,
+        },
+        {"indent": 2},
+    ),
     "listed, on lines": (
         {"type": "array", "items": {"enum": [1, "a", 10]}, "uniqueItems": True},
         {"indent": 2},
@@ -75,8 +96,7 @@ SCHEMAS = {
         CLOSED
         | {
             "required": ["b"],
-            "properties": CLOSED["properties"]
-            | {"c": {"type": "array", "items": CLOSED}},
+            "properties": CLOSED["properties"] | {"c": {"type": "array", "items": CLOSED}},
         },
         {"indent": 2},
     ),

@@ -78,11 +78,15 @@ class Engine:
             return self._nodes[root]
 
     def _add(self, node: Node) -> int:
-        numbers: dict[frozenset[int], int] = {}
+        numbers: dict[int, int] = {}
+        sets: list[list[bool]] = []
         kept: list[int] = []
         if node.kind is Kind.COUNT:
-            kept = [numbers.setdefault(states, len(numbers)) for states in alive(node)]
-        sets = [[state in states for state in range(node.tables[0].num_states)] for states in numbers]
+            for states in alive(node):
+                if id(states) not in numbers:
+                    numbers[id(states)] = len(sets)
+                    sets.append(states.tolist())
+                kept.append(numbers[id(states)])
         return int(
             self.core.add_node(
                 int(node.kind),

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from jaxtyping import Bool
+from numpy import ndarray
 
 from .node import Node
 from .tables import Table
 
 
-def alive(node: Node) -> list[frozenset[int]]:
-    """Return for a ``COUNT`` node the states that can be completed after 0, 1, … characters, as far as it counts.
+def alive(node: Node) -> list[Bool[ndarray, " states"]]:
+    """Return for a ``COUNT`` node which states can be completed after 0, 1, … characters, as far as it counts.
 
-    Without an upper bound it counts up to the lower one, after which all can.
+    Without an upper bound it counts up to the lower one, after which all can. Equal answers in a row are one array.
     """
     found = _alive.get(node)
     if found is None:
@@ -22,38 +24,40 @@ def alive(node: Node) -> list[frozenset[int]]:
     return found
 
 
-_alive: WeakKeyDictionary[Node, list[frozenset[int]]] = WeakKeyDictionary()
+_alive: WeakKeyDictionary[Node, list[Bool[ndarray, " states"]]] = WeakKeyDictionary()
 
 
-def _alive_after(found: Table, low: int, high: int | None) -> list[frozenset[int]]:
-    within: list[list[int]] = [[] for _ in found.rows]  # the states before each, by moves inside a character
-    ending: list[list[int]] = [[] for _ in found.rows]  # and by moves that end one
-    for source, rows in enumerate(found.rows):
-        for _, _, target in rows:
-            (ending if found.between[target] else within)[target].append(source)
-    accepting = frozenset(np.flatnonzero(found.label >= 0).tolist())
+def _alive_after(found: Table, low: int, high: int | None) -> list[Bool[ndarray, " states"]]:
+    size = found.num_states
+    pairs = np.divmod(np.unique(found.edges[:, 0].astype(np.int64) * size + found.edges[:, 3]), size)
+    is_ending = found.between[pairs[1]]  # the moves that end a character
+    from_end, to_end, from_inside, to_inside = (
+        *(each[is_ending] for each in pairs),
+        *(each[~is_ending] for each in pairs),
+    )
+    accepting = found.label >= 0
 
-    def before(later: frozenset[int], ends: bool) -> frozenset[int]:
-        states = {source for target in later for source in ending[target]} | (accepting if ends else set())
-        todo = list(states)
-        while todo:
-            for source in within[todo.pop()]:
-                if source not in states:
-                    states.add(source)
-                    todo.append(source)
-        return frozenset(states)
+    def before(later: Bool[ndarray, " states"], ends: bool) -> Bool[ndarray, " states"]:
+        states = accepting.copy() if ends else np.zeros(size, bool)
+        states[from_end[later[to_end]]] = True
+        known = -1
+        while known != (known := np.count_nonzero(states)):
+            states[from_inside[states[to_inside]]] = True
+        return states
 
-    now = frozenset(range(found.num_states)) if high is None else before(frozenset(), True)
+    now = np.ones(size, bool) if high is None else before(np.zeros(size, bool), True)
     last = low if high is None else high
     sets = [now]
     for read in range(last - 1, -1, -1):
         after = before(now, read >= low)
-        if after == now and read > low:  # as it stays until the lower bound
-            sets += [now] * (read - low + 1)
-            for below in range(low - 1, -1, -1):
-                now = before(now, below >= low)
-                sets.append(now)
-            break
+        if np.array_equal(after, now):
+            if read > low:  # as it stays until the lower bound
+                sets += [now] * (read - low + 1)
+                for below in range(low - 1, -1, -1):
+                    now = before(now, below >= low)
+                    sets.append(now)
+                break
+            after = now
         sets.append(now := after)
     return sets[::-1]
 
@@ -63,12 +67,18 @@ def allowed(node: Node, bits: int, count: int) -> int:
 
     ``bits``, ``count``: the labels and the number of members that it has read (see :func:`read_label`).
     """
-    ahead = node.tables[1 if count else 0].labels_ahead[0]
+    ahead = node.tables[1 if count else 0].labels
     return sum(
         1 << label
         for label in _next(node, bits, ahead)
         if _feasible(node, *read_label(node, bits, count, label))
     )
+
+
+def may_begin(node: Node) -> bool:
+    """Return whether a ``BAG`` may read a label at all and still be completed."""
+    ahead = node.tables[0].labels
+    return any(_feasible(node, *read_label(node, 0, 0, label)) for label in _next(node, 0, ahead))
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:
@@ -103,7 +113,7 @@ def _feasible(node: Node, bits: int, count: int) -> bool:
     least = max(node.low - count, missing.bit_count())  # members to come
     if node.high is not None and count + least > node.high:
         return False
-    left = node.tables[1].labels_ahead[0]
+    left = node.tables[1].labels
     live = [label for label, value in enumerate(node.parts) if left >> label & 1 and not value.is_nothing]
     unread = [label for label in live if label < node.members and not bits >> label & 1]
     if any(label not in unread for label in range(node.members) if missing >> label & 1):

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from weakref import WeakValueDictionary
 
-from .counting import alive, allowed, may_end
+from .counting import alive, may_begin, may_end
 from .node import Kind, Node
 from .tables import Table, of_text, with_fresh_start
 
@@ -108,7 +108,7 @@ def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
     if high is not None and low > high:
         return NOTHING
     node = _node(Kind.COUNT, (), (found,), low, high)
-    return node if 0 in alive(node)[0] else NOTHING
+    return node if alive(node)[0][0] else NOTHING
 
 
 def bag(
@@ -149,7 +149,7 @@ def bag(
         raise ValueError(f"bag: a required label is not below {members}, the number of members")
     names = with_fresh_start(first), with_fresh_start(later)
     found = _node(Kind.BAG, parts, names, max(low, needed.bit_count()), high, needed, members, ordered)
-    if allowed(found, 0, 0):
+    if may_begin(found):
         return found
     return EMPTY if may_end(found, 0, 0) else NOTHING
 

@@ -20,7 +20,7 @@ _known: WeakValueDictionary[tuple[bytes, ...], Table] = WeakValueDictionary()
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A byte automaton: state 0 is its start, and from each state some text is accepted.
+    """A byte automaton: state 0 is its start, from each state some text is accepted, and each label is that of some text.
 
     It is deterministic, unless determinization would take too much: then several moves of a state may read the same byte.
     Equal tables are one object, so equality is identity. Made by :func:`table` or :func:`of_nfa`.
@@ -65,6 +65,11 @@ class Table:
         """Whether no two moves of a state read the same byte."""
         source, low, high, _ = self.edges.T
         return bool(((source[1:] != source[:-1]) | (low[1:] > high[:-1])).all())
+
+    @cached_property
+    def labels(self) -> int:
+        """The labels of its texts, as the bits of a number."""
+        return sum(1 << label for label in set(self.label.tolist()) if label >= 0)
 
     @cached_property
     def labels_ahead(self) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -9,10 +10,11 @@ import numpy as np
 from ...automata.nfa import Nfa
 from ...program import nodes, tables
 from ...program.nodes import NOTHING, Node
+from ...program.tables import Table
 from .. import strings
 from ..formats import TIMES
 from ..lazy.counted import CountedPattern
-from ..lazy.texts import in_quotes, machine_format, shortest_string
+from ..lazy.texts import in_quotes, inside, machine_format, shortest_string
 from ..numbers import Notation, number_automaton
 from ..patterns import any_text
 from ..shapes import Numbers, Strings
@@ -51,10 +53,20 @@ def string(shape: Strings, spelling: Spelling) -> Node:
         return NOTHING
     if shape.among is not None or (not shape.least and shape.most is None) or machine_format(shape):
         return lex(in_quotes(strings.body(shape, spelling), spelling))
-    text = CountedPattern(shape, spelling).text if shape.atoms or shape.but else None
-    body = any_text(spelling.alphabet) if text is None else text.nfa
+    return nodes.count(characters(replace(shape, least=0, most=None), spelling), shape.least, shape.most)
+
+
+@lru_cache(maxsize=1024)
+def characters(shape: Strings, spelling: Spelling) -> Table:
+    """Return the table of the strings of a shape without bounds, with the bytes around them, and where a character ends."""
+    body = any_text(spelling.alphabet)
     start = int(body.start[0])
-    between = {start} if text is None else text.between
+    between = {start}
+    if shape.atoms or shape.but:
+        found = inside(replace(shape, least=1), spelling)
+        assert isinstance(found, CountedPattern)
+        body, between = found.text.nfa, found.text.between
+        start = int(body.start[0])
     size, quote = body.num_states, spelling.closing
     # the opening quote leads to a copy of the first state, which it does not end a character by
     edges = body.edges.tolist()
@@ -70,4 +82,4 @@ def string(shape: Strings, spelling: Spelling) -> Node:
     label[place[size + 1]] = 0
     marks = np.zeros(size + 3, bool)
     marks[place[list(between)]] = True
-    return nodes.count(tables.table(rows, label, marks), shape.least, shape.most)
+    return tables.table(rows, label, marks)

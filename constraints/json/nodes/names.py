@@ -204,6 +204,29 @@ def of_classes(classes: tuple[Strings, ...], style: Style) -> Inside | None:
     if sum(strings.size(kind, spelling) for kind in classes) > MOST_STATES:
         raise NotWritten("names of great length")
     parts = [strings.body(kind, spelling) for kind in classes]
+    size, root, edges, last = product(parts) if len(parts) > 1 else alone(parts[0])
+    labels = sorted({label for _, label in last})
+    chains = {label: size + i * (len(style.colon) + 1) for i, label in enumerate(labels)}
+    more = [(source, spelling.closing, spelling.closing, chains[label]) for source, label in last]
+    label_of = np.full(size + len(labels) * (len(style.colon) + 1), -1)
+    for label, at in chains.items():
+        more += chain(style.colon, at, style, True)
+        label_of[at + len(style.colon)] = label
+    return trimmed(Inside(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)]), label_of, root))
+
+
+Parts = tuple[int, int, Int[ndarray, "edges 4"], list[tuple[int, int]]]
+"""Of several automata read together: number of states, start, edges, (state, the first that accepts there)."""
+
+
+def alone(part: Nfa) -> Parts:
+    """Return one automaton in this form."""
+    root = int(part.start[0]) if part.num_states else 0
+    return max(part.num_states, 1), root, part.edges, [(state, 0) for state in part.accept.tolist()]
+
+
+def product(parts: Sequence[Nfa]) -> Parts:
+    """Return deterministic automata read together. Raises ``NotWritten``."""
     rows = [rows_of(part) for part in parts]
     ends = [frozenset(part.accept.tolist()) for part in parts]
     states = [tuple(int(part.start[0]) if part.num_states else -1 for part in parts)]
@@ -225,14 +248,7 @@ def of_classes(classes: tuple[Strings, ...], style: Style) -> Inside | None:
             last.append((source, label))
         if len(states) > MOST_STATES:
             raise NotWritten("many names")
-    size, labels = len(states), sorted({label for _, label in last})
-    chains = {label: size + i * (len(style.colon) + 1) for i, label in enumerate(labels)}
-    edges += [(source, spelling.closing, spelling.closing, chains[label]) for source, label in last]
-    label_of = np.full(size + len(labels) * (len(style.colon) + 1), -1)
-    for label, at in chains.items():
-        edges += chain(style.colon, at, style, True)
-        label_of[at + len(style.colon)] = label
-    return trimmed(Inside(np.array(edges, np.int64).reshape(-1, 4), label_of))
+    return len(states), 0, np.array(edges, np.int64).reshape(-1, 4), last
 
 
 def rows_of(nfa: Nfa) -> list[list[tuple[int, int, int]]]:
