@@ -109,7 +109,7 @@ def test_masks_are_those_of_the_automaton(name):
     constraint = tt.constraints.json_schema(schema, on_narrowed="ignore", **options)
     node = constraint.program()
     assert node is not None
-    compiled = native.CompiledTokens if native._core is not None else ProgramTokens
+    compiled = native.CompiledTokens if native.Core is not None else ProgramTokens
     automata = RecordingTokens(constraint.automaton, VOCAB), compiled(node, VOCAB)
     rng, complete = random.Random(0), 0
     for _ in range(25):

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.machines import DfaMachine
-from ..automata.nfa import NO_EPSILONS, Nfa
+from ..automata.nfa import Nfa
 from ..automata.region import Local, LocalBody, Region
 
 DATE, CLOCK, REST, LEAP, OFFSET = range(5)

@@ -41,7 +41,7 @@ def _alive_after(found: Table, low: int, high: int | None) -> list[Bool[ndarray,
         states = accepting.copy() if ends else np.zeros(size, bool)
         states[from_end[later[to_end]]] = True
         known = -1
-        while known != (known := np.count_nonzero(states)):
+        while known != (known := int(np.count_nonzero(states))):
             states[from_inside[states[to_inside]]] = True
         return states
 

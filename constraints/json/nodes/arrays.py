@@ -11,7 +11,8 @@ import numpy as np
 
 from ...automata.nfa import Nfa, literal
 from ...program import nodes, tables
-from ...program.nodes import EMPTY, NOTHING, Node
+from ...program.node import Node
+from ...program.nodes import EMPTY, NOTHING
 from ...program.tables import Table
 from .. import strings
 from ..exact import Number

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...automata.nfa import Nfa
 from ...program import nodes, tables
-from ...program.nodes import NOTHING, Node
+from ...program.node import Node
+from ...program.nodes import NOTHING
 from ...program.tables import Table
 from .. import strings
 from ..formats import TIMES
@@ -61,7 +62,7 @@ def characters(shape: Strings, spelling: Spelling) -> Table:
     """Return the table of the strings of a shape without bounds, with the bytes around them, and where a character ends."""
     body = any_text(spelling.alphabet)
     start = int(body.start[0])
-    between = {start}
+    between = frozenset([start])
     if shape.atoms or shape.but:
         found = inside(replace(shape, least=1), spelling)
         assert isinstance(found, CountedPattern)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...program import nodes
-from ...program.nodes import EMPTY, NOTHING, Node
+from ...program.node import Node
+from ...program.nodes import EMPTY, NOTHING
 from ..lazy.members import Form
 from ..lazy.objects import ObjectMachine
 from ..shapes import Strings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from ...program import nodes
-from ...program.nodes import EMPTY, NOTHING, Node
+from ...program.node import Node
+from ...program.nodes import EMPTY, NOTHING
 from ..lazy.values import Machines
 from ..shapes import NEVER, Need
 from .arrays import array
