@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Any
 
 from ..circuits.automaton import Automaton
@@ -26,6 +26,8 @@ from .masks.recording_tokens import RecordingTokens
 from .narrowing import Narrowing, merged, report
 from .parts.automaton import Part, Twins
 from .parts.tokens import LimitedTokens
+from .program import nodes, tables
+from .program.left_recursion import repeated
 from .program.node import Node
 from .vocabulary.vocabulary import Vocabulary
 
@@ -105,6 +107,7 @@ class LazyConstraint(Constraint):
         )
         found = LazyConstraint(automaton, self.narrowed, lambda: self.finite.repeat(low, high))
         found.made_by = partial(self.repeat, low, high)
+        found.program = cache(partial(composed, partial(repeated, low=low, high=high), self))
         return found
 
     def accepts(self, text: str | bytes) -> bool:
@@ -174,6 +177,15 @@ def no_program() -> None:
     """Return None: the texts are not written as nodes."""
 
 
+def composed(make: Callable[..., Node], *given: Constraint) -> Node | None:
+    """Return the node that ``make`` makes of those of some constraints; None if nodes do not write one of them."""
+    found = [
+        each.program() if isinstance(each, LazyConstraint) else nodes.lex(tables.of_nfa(each.bytes_automaton))
+        for each in given
+    ]
+    return None if None in found else make(*found)
+
+
 def remade(make: Callable[[], Constraint]) -> Constraint:
     """Make a constraint again, in another process."""
     return make()
@@ -217,6 +229,7 @@ def combined(
             automaton.may_compare |= each.automaton.may_compare
     found = LazyConstraint(automaton, merged(a.narrowed, b.narrowed), finite)
     found.made_by = make
+    found.program = cache(partial(composed, nodes.alt if kind is Choice else nodes.seq, a, b))
     return found
 
 

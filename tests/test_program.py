@@ -10,6 +10,7 @@ from tractile.constraints.engine.coarse import coarse
 from tractile.constraints.engine.finite import bounded, finite
 from tractile.constraints.engine.steps import Steps
 from tractile.constraints.program import nodes
+from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.prune import pruned, without_budgets
 from tractile.constraints.program.tables import of_text, table, with_fresh_start
 from tractile.errors import TooManyStates, UnsupportedConstraint
@@ -96,3 +97,42 @@ def test_names_of_a_bag_begin_afresh():
     assert not steps.accepts(b"cc")
     with pytest.raises(ValueError, match="has moves"):
         nodes.bag(table([(0, 97, 97, 0)], [0]), of_text(b"a"), [nodes.EMPTY], 0)
+
+
+# ---------------------------------------------------------------- left recursion
+
+
+def test_left_recursion_is_rewritten_and_the_texts_stay():
+    kinds, rewrote = [*KINDS, "seq", "rule", "rule"], 0
+    for seed in range(70_000, 70_400):
+        rng = Random(seed)
+        node = random_program(rng, rng.choice((2, 3)), kinds, rng.choice((1, 2, 3)), left_recursive=True)
+        node = without_budgets(node)
+        if not left_recursive(node):
+            continue
+        try:
+            found = without_left_recursion(node)
+        except UnsupportedConstraint as error:
+            assert "begins with itself inside" in str(error)
+            continue
+        rewrote += 1
+        steps, texts = Steps(found), {text.data for text in Enumeration(MOST).texts(node)}
+        assert {word for word in WORDS if steps.accepts(word)} == texts, seed
+    assert rewrote > 30
+
+
+def test_an_operator_between_two_of_its_own_rule_has_one_reading():
+    """``E -> E + E | - E | 1``: what comes after an operator need not be read again as a whole E."""
+    e = nodes.rule()
+    nodes.define(
+        e,
+        nodes.alt(
+            nodes.seq(e, nodes.text(b"+"), e), nodes.seq(nodes.text(b"-"), e), nodes.text(b"1"), nodes.seq(e, e)
+        ),
+    )
+    steps = Steps(without_left_recursion(e))
+    state = steps.start
+    for byte in b"1+-1+1-11+1" * 5:
+        state = steps.step(state, byte)
+        assert len(steps.configurations[state]) <= 6
+    assert steps.accepting(state)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
@@ -19,7 +19,8 @@ from ..constraint import Constraint
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed
 from .budgets import Budgets, check_commits
-from .lazy import grammar_abstraction, lazy_grammar, lazy_rules
+from .lazy import grammar_abstraction, lazy_rules
+from .nodes import program
 from .rules import GrammarCompiler, compile_rules
 from .source import read_rules
 from .terminals import Places
@@ -147,7 +148,8 @@ def unbounded(
 
     ``finite`` is exact if the grammar has few enough states; otherwise it has the largest depth up to 3 that fits the limits.
     """
-    automaton, narrowed = lazy_grammar(text, syntax, start, tokens)
+    given = read_rules(text, syntax, start, tokens)
+    automaton, narrowed = lazy_rules(*given)
 
     def finite() -> Constraint:
         try:
@@ -156,4 +158,6 @@ def unbounded(
         except TooManyStates:
             return bounded(*read_rules(text, syntax, start, tokens), None)
 
-    return LazyConstraint(automaton, narrowed, finite, partial(grammar_abstraction, automaton))
+    found = LazyConstraint(automaton, narrowed, finite, partial(grammar_abstraction, automaton))
+    found.program = cache(partial(program, *given))
+    return found

@@ -85,6 +85,13 @@ def without_left_recursion(root: Node) -> Node:
     return pruned(Rewriter(rewritten(root, lambda node: node)).root)
 
 
+def repeated(item: Node, low: int, high: int | None) -> Node:
+    """Return the texts of ``item``, ``low`` to ``high`` times. Items without text are not counted: none need be there."""
+    if item not in nullable(item):
+        return nodes.repeat(item, low, high)
+    return nodes.repeat(Rewriter(item).nonempty(item), 0, high)
+
+
 class Split(NamedTuple):
     """The nonempty texts of a node: ``base``, and a text of a rule before a tail."""
 
