@@ -34,7 +34,12 @@ class Bytes {
     }
     for (; !above.empty(); above.pop_back()) {
       Frame f = stacks_.frame(above.back());
-      found = std::min(ENDLESS, found + of_frame(f.node, f.reg));
+      if (f.node == JOIN) {
+        found = ENDLESS;
+        for (i32 each : stacks_.joined(above.back())) found = std::min(found, of_stack(each));
+      } else {
+        found = std::min(ENDLESS, found + of_frame(f.node, f.reg));
+      }
       if (above.back() >= i32(known_.size())) known_.resize(above.back() + 1, -1);
       known_[above.back()] = found;
     }

@@ -31,7 +31,14 @@ class Crossing {
     for (;;) {
       Turn& turn = open.back();
       bool below = false;
-      for (; !below && turn.cost < turn.best; ++turn.cost) {
+      if (turn.act == NONE) {  // a join: the least of its stacks
+        std::vector<i32> stacks = stacks_.joined(turn.below);
+        for (; !below && turn.cost < i32(stacks.size()); ++turn.cost) {
+          below = !answered(stacks[turn.cost], turn.position, turn.best - 1, answer, next);
+          if (!below) turn.best = std::min(turn.best, answer);
+        }
+      }
+      for (; turn.act != NONE && !below && turn.cost < turn.best; ++turn.cost) {
         want(turn.act, turn.cost);
         const std::vector<i32>& exits = acts_[turn.act].exits;
         if (turn.cost >= i32(exits.size())) {
@@ -51,7 +58,8 @@ class Crossing {
       answer = found ? turn.best : FAR;
       open.pop_back();
       if (open.empty()) return answer;
-      open.back().best = std::min(open.back().best, open.back().cost - 1 + answer);
+      Turn& above = open.back();
+      above.best = std::min(above.best, answer + (above.act == NONE ? 0 : above.cost - 1));
     }
   }
 
@@ -81,8 +89,8 @@ class Crossing {
     std::vector<std::vector<std::pair<i32, i32>>> ends;  // of names: by cost, accepting states and positions
   };
 
-  struct Turn {  // the rest of one stack, being sought
-    i32 below, at, act, most, cost, best;
+  struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
+    i32 below, at, act, most, cost, best, position;
   };
 
   // Whether the rest of a stack is known; otherwise how it is sought.
@@ -103,7 +111,8 @@ class Crossing {
     answer = rests_[at].least;
     if (rests_[at].exact || answer > most) return true;
     Frame f = stacks_.frame(stack);
-    turn = {f.below, at, activation(f.node, f.reg, position), most, 0, most + 1};
+    if (f.node == JOIN) turn = {stack, at, NONE, most, 0, most + 1, position};
+    else turn = {f.below, at, activation(f.node, f.reg, position), most, 0, most + 1, position};
     return false;
   }
 

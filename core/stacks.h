@@ -10,6 +10,7 @@
 
 namespace tractile {
 
+constexpr i32 JOIN = -2;                 // the node of a join: its register is the number of a list of stacks
 constexpr i32 MOST_DEPTH = 10000;        // frames of a stack
 constexpr size_t MOST_FOLLOWED = 200000;  // stacks met in one closure
 
@@ -55,6 +56,24 @@ class Stacks {
     frames_.push_back({node, reg, below, depth});
     stack_index_.put(key, i32(frames_.size() - 1));
     return i32(frames_.size() - 1);
+  }
+
+  // A stack that goes on as any of these does, which are sorted here.
+  i32 join(std::vector<i32>& stacks) {
+    std::sort(stacks.begin(), stacks.end());
+    stacks.erase(std::unique(stacks.begin(), stacks.end()), stacks.end());
+    if (stacks.size() == 1) return stacks[0];
+    i32 number = joined_.number(stacks);
+    i32 found = push(JOIN, u64(number), NONE);
+    for (i32 each : stacks)
+      if (each != NONE) frames_[found].depth = std::max(frames_[found].depth, frames_[each].depth);
+    return found;
+  }
+
+  // The stacks of a join.
+  std::vector<i32> joined(i32 join) const {
+    i32 number = i32(frames_[join].reg);
+    return {joined_.begin(number), joined_.end(number)};
   }
 
   // ---------------------------------------------------------------- registers
@@ -250,10 +269,24 @@ class Stacks {
       seen.put(key, 0);
       list.push_back(item);
     };
+    struct Called {
+      i32 rank, node, env;
+      std::vector<i32> under;  // the stacks to return to
+    };
+    std::vector<Called> pending;
     std::vector<Item> list;
     for (Item item : todo) meet(item, list);
-    for (size_t met = 0; !list.empty(); ++met) {
+    for (size_t met = 0; !list.empty() || !pending.empty(); ++met) {
       if (met > MOST_FOLLOWED) throw LimitPassed("one text has too many readings");
+      if (list.empty()) {  // callers before those that they call
+        size_t next = 0;
+        for (size_t i = 1; i < pending.size(); ++i)
+          if (pending[i].rank > pending[next].rank) next = i;
+        Called call = std::move(pending[next]);
+        pending.erase(pending.begin() + next);
+        meet({push(call.node, first(call.node), join(call.under)), call.env}, list);
+        continue;
+      }
       Item item = list.back();
       list.pop_back();
       if (item.stack == NONE) {
@@ -261,6 +294,10 @@ class Stacks {
         continue;
       }
       Frame f = frames_[item.stack];
+      if (f.node == JOIN) {
+        for (i32 stack : joined(item.stack)) meet({stack, item.env}, list);
+        continue;
+      }
       const Node& n = nodes[f.node];
       if (reads(f.node) && may_read(f.node, f.reg)) reading.push_back(item);
       if (ends(f.node, f.reg)) {
@@ -269,7 +306,16 @@ class Stacks {
       }
       calls(f.node, f.reg, [&](i32 node, u64 after) {
         i32 env = n.kind >= WITHIN ? enter(item.env) : item.env;
-        meet({called(node, f.node, after, f.below), env}, list);
+        i32 under = over(f.node, after) ? f.below : push(f.node, after, f.below);
+        Index::Key key{u64(u32(node)), u64(u32(under)), 1 + u64(u32(env))};
+        if (seen.find(key) != NONE) return;
+        seen.put(key, 0);
+        for (Called& call : pending)
+          if (call.node == node && call.env == env) {
+            call.under.push_back(under);
+            return;
+          }
+        pending.push_back(Called{rank(node), node, env, std::vector<i32>{under}});
       });
     }
     if (reading.empty() && !accepting) return NONE;
@@ -328,7 +374,7 @@ class Stacks {
   }
 
   size_t bytes() const {
-    return frames_.capacity() * sizeof(Frame) + stack_index_.bytes() + config_lists_.bytes() + steps_.bytes() +
+    return frames_.capacity() * sizeof(Frame) + stack_index_.bytes() + joined_.bytes() + config_lists_.bytes() + steps_.bytes() +
            configurations.size() * 80 + bag_states_.size() * 120;
   }
 
@@ -336,6 +382,16 @@ class Stacks {
   static bool has(const std::vector<u64>& bits, i32 at) { return bits[at / 64] >> at % 64 & 1; }
 
   bool is_empty(i32 node) const { return nodes[node].kind == SEQ && nodes[node].parts.empty(); }
+
+  // The most calls in a row before a byte, by node: those who call come before those that they call.
+  i32 rank(i32 node) {
+    if (node >= i32(ranks_.size())) ranks_.resize(nodes.size(), 0);
+    if (ranks_[node]) return ranks_[node];
+    ranks_[node] = 1;
+    i32 found = 1;
+    calls(node, first(node), [&](i32 called, u64) { found = std::max(found, 1 + rank(called)); });
+    return ranks_[node] = found;
+  }
 
   u64 bag_state(i32 node, const BagState& read) {
     std::vector<i32> key{node, i32(read.count), read.last};
@@ -358,7 +414,8 @@ class Stacks {
 
   std::vector<Frame> frames_;
   Index stack_index_, steps_;
-  Lists config_lists_, bag_lists_;
+  Lists config_lists_, bag_lists_, joined_;
+  std::vector<i32> ranks_;
   std::deque<BagState> bag_states_;
   std::deque<std::vector<u64>> allowed_;
 };
