@@ -11,6 +11,7 @@ from random_programs import random_program, random_tokens
 from tractile.constraints import Vocabulary
 from tractile.constraints.engine import native
 from tractile.constraints.engine.masks import ProgramTokens
+from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.nodes import NOTHING
 from tractile.constraints.program.prune import pruned
 
@@ -43,3 +44,35 @@ def test_masks_and_distances_are_those_of_the_definition(block):
                     break
                 token = int(rng.choice(allowed))
                 a, b = plain.step(a, token), compiled.step(b, token)
+
+
+def test_masks_of_ambiguous_programs_are_those_of_the_definition():
+    """Rules that began with themselves: several stacks call one node, and return to each of them."""
+    compared = 0
+    for seed in range(5_000, 5_200):
+        rng = random.Random(seed)
+        given = random_program(
+            rng, kinds=("seq", "alt", "rule", "rule", "repeat"), rules=3, left_recursive=True
+        )
+        if not left_recursive(given):
+            continue
+        node = without_left_recursion(given)
+        if node is NOTHING:
+            continue
+        words = [None, *(bytes([b]) for b in range(256)), *random_tokens(rng)]
+        vocab = Vocabulary(list(dict.fromkeys(words)), eos_token_id=0)
+        plain, compiled = ProgramTokens(node, vocab), native.CompiledTokens(node, vocab)
+        a, b = plain.start_state, compiled.start_state
+        for _ in range(7):
+            compared += 1
+            assert plain.fewest(a) == compiled.fewest(b), seed
+            mask = plain.words_from(a)
+            assert (mask == compiled.words_from(b)).all(), seed
+            assert (plain.words_within(a, 3) == compiled.words_within(b, 3)).all(), seed
+            allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+            allowed = allowed[allowed != 0]
+            if not len(allowed):
+                break
+            token = int(rng.choice(allowed))
+            a, b = plain.step(a, token), compiled.step(b, token)
+    assert compared > 100

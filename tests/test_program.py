@@ -127,7 +127,10 @@ def test_an_operator_between_two_of_its_own_rule_has_one_reading():
     nodes.define(
         e,
         nodes.alt(
-            nodes.seq(e, nodes.text(b"+"), e), nodes.seq(nodes.text(b"-"), e), nodes.text(b"1"), nodes.seq(e, e)
+            nodes.seq(e, nodes.text(b"+"), e),
+            nodes.seq(nodes.text(b"-"), e),
+            nodes.text(b"1"),
+            nodes.seq(e, e),
         ),
     )
     steps = Steps(without_left_recursion(e))

@@ -111,7 +111,9 @@ def joined(node: Node) -> Node:
     match node.kind:
         case Kind.ALT:
             small = [part for part in node.parts if is_small(part)]
-            one = lex(nfa.union([tables.to_nfa(part.tables[0]) for part in small])) if len(small) > 1 else None
+            one = (
+                lex(nfa.union([tables.to_nfa(part.tables[0]) for part in small])) if len(small) > 1 else None
+            )
             if one is not None:
                 return nodes.alt(one, *(part for part in node.parts if part not in small))
         case Kind.REPEAT if is_small(node.parts[0]) and node.parts[1] is EMPTY:

@@ -107,7 +107,9 @@ class Split(NamedTuple):
 def union(splits: Iterable[Split]) -> Split:
     """Return the texts of all."""
     found = list(splits)
-    return Split(nodes.alt(*(each.base for each in found)), tuple(tail for each in found for tail in each.tails))
+    return Split(
+        nodes.alt(*(each.base for each in found)), tuple(tail for each in found for tail in each.tails)
+    )
 
 
 class Rewriter:
@@ -117,7 +119,9 @@ class Rewriter:
         self.root = root
         self._empty = dict.fromkeys(nullable(root), True)
         groups = [sorted(some, key=lambda rule: rule.number) for some in left_recursive(root)]
-        self._nonempty = {rule: nodes.rule() for some in groups for rule in some}  # the rules of their nonempty texts
+        self._nonempty = {
+            rule: nodes.rule() for some in groups for rule in some
+        }  # the rules of their nonempty texts
         for some in groups:
             self.rewrite(some)
         for rule in [rule for some in groups for rule in some]:
@@ -218,7 +222,9 @@ class Rewriter:
         more = nodes.seq(separator, item)
 
         def after(count: int) -> Node:
-            return nodes.repeat(more, max(0, node.low - count), None if node.high is None else node.high - count)
+            return nodes.repeat(
+                more, max(0, node.low - count), None if node.high is None else node.high - count
+            )
 
         found = [self.split(item, rules).then(after(1))]
         if self.is_empty(item) and (node.high is None or node.high > 1):
