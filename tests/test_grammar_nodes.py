@@ -117,6 +117,7 @@ def test_a_text_with_exponentially_many_readings_has_few_stacks():
         r'start: "(" start ")" | A' "\n" r"A: /a\b/",
         'start: "(" start ")" | a "x"\na[lazy]: /[a-z]*!/',
         'start[max_tokens=9]: "(" start ")" | "a"',
+        'start: x~2..300\nx: "a"? | "(" start ")"',
     ],
 )
 def test_what_nodes_do_not_write_is_left_to_machines(text):

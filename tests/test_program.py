@@ -112,8 +112,7 @@ def test_left_recursion_is_rewritten_and_the_texts_stay():
             continue
         try:
             found = without_left_recursion(node)
-        except UnsupportedConstraint as error:
-            assert "begins with itself inside" in str(error)
+        except UnsupportedConstraint:  # inside WITHIN
             continue
         rewrote += 1
         steps, texts = Steps(found), {text.data for text in Enumeration(MOST).texts(node)}

@@ -16,9 +16,9 @@ from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import limited, spend
 from ..program import nodes, tables
-from ..program.left_recursion import without_left_recursion
+from ..program.left_recursion import nullable, without_left_recursion
 from ..program.node import Kind, Node
-from ..program.nodes import EMPTY, NOTHING
+from ..program.nodes import EMPTY, NOTHING, reachable
 from ..program.prune import pruned
 from ..program.rewrite import rewritten
 from .lazy import regular_differences
@@ -26,6 +26,7 @@ from .terminals import Places
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text
 
 MOST_JOINED = 32  # states of a table that is made of several
+MOST_EMPTY = 8  # items that may be empty and are counted
 MOST_PARTS = 40  # parts of a rule that is written wherever it is called
 
 
@@ -33,7 +34,7 @@ def program(rules: Rules, first: str, places: Places) -> Node | None:
     """Return the node of a grammar's texts.
 
     None if nodes do not write some of it: terminals whose texts depend on what stands beside them, rules that end at their first
-    match, budgets of tokens; or if that takes too much work.
+    match, budgets of tokens, many repeats of what may be empty; or if that takes too much work.
     """
     if places.groups or rules.commits or rules.budgets:
         return None
@@ -44,7 +45,14 @@ def program(rules: Rules, first: str, places: Places) -> Node | None:
             found = pruned(rewritten(found, joined))
     except (TooManyStates, UnsupportedConstraint, RecursionError):
         return None
-    return None if found is NOTHING else found
+    return None if found is NOTHING or counts_empty_items(found) else found
+
+
+def counts_empty_items(root: Node) -> bool:
+    """Return whether some items may be empty and are counted far: a text has a reading for each count."""
+    empty = nullable(root)
+    counted = (node for node in reachable(root) if node.kind is Kind.REPEAT and node.parts[0] in empty)
+    return any(max(node.low, node.high or 0) > MOST_EMPTY for node in counted)
 
 
 class Writer:
