@@ -12,7 +12,7 @@ from tractile.constraints import Vocabulary
 from tractile.constraints.engine import native
 from tractile.constraints.masks.recording_tokens import RecordingTokens
 
-needs_core = pytest.mark.skipif(native._core is None, reason="the core is not built")
+needs_core = pytest.mark.skipif(native.Core is None, reason="the core is not built")
 GRAMMARS = {
     "arithmetic": ("lark", ARITHMETIC),
     "json": ("lark", JSON),
@@ -117,11 +117,15 @@ def test_a_text_with_exponentially_many_readings_has_few_stacks():
         r'start: "(" start ")" | A' "\n" r"A: /a\b/",
         'start: "(" start ")" | a "x"\na[lazy]: /[a-z]*!/',
         'start[max_tokens=9]: "(" start ")" | "a"',
-        'start: x~2..300\nx: "a"? | "(" start ")"',
     ],
 )
 def test_what_nodes_do_not_write_is_left_to_machines(text):
     assert constraints.grammar(text, on_narrowed="ignore").program() is None
+
+
+def test_many_repeats_of_what_may_be_empty_are_left_to_machines():
+    text = 'root ::= ("a"? | "(" root ")"){2,300}'
+    assert constraints.grammar(text, syntax="gbnf", on_narrowed="ignore").program() is None
 
 
 # ---------------------------------------------------------------- several constraints

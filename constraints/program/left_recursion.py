@@ -202,12 +202,13 @@ class Rewriter:
             case Kind.REPEAT:
                 return self.split_repeat(node, rules)
             case Kind.BAG:
+                (first, later), least = node.tables, max(node.low, 1)
                 required = [label for label in range(node.members) if node.required >> label & 1]
-                low = max(node.low, 1)
-                bag = nodes.bag(
-                    *node.tables, node.parts, node.members, required, low, node.high, node.ordered
+                return Split(
+                    nodes.bag(
+                        first, later, node.parts, node.members, required, least, node.high, node.ordered
+                    )
                 )
-                return Split(bag)
         if self.begins(node, rules) or node.kind in (Kind.APART, Kind.ITEM):
             raise UnsupportedConstraint(
                 f"a rule begins with itself inside {node.kind.name.lower()}: write the rule so that a byte comes first"
