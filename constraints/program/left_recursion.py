@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-import networkx as nx
-
 from ...errors import UnsupportedConstraint
 from . import nodes
 from .counting import may_end
@@ -51,6 +49,8 @@ def first_parts(node: Node, is_empty: Callable[[Node], bool]) -> list[Node]:
 
 def left_recursive(root: Node) -> list[set[Node]]:
     """Return the sets of rules that reach themselves and each other before a byte has been read."""
+    import networkx as nx
+
     empty, graph = nullable(root), nx.DiGraph()
     for node in reachable(root):
         graph.add_edges_from((node, part) for part in first_parts(node, empty.__contains__))
@@ -129,6 +129,8 @@ class Rewriter:
 
     def rewrite(self, rules: list[Node]) -> None:
         """Define the nonempty texts of rules that begin with each other."""
+        import networkx as nx
+
         splits = {rule: self.split(rule.parts[0], frozenset(rules)) for rule in rules}
         if len(rules) == 1:
             return self.rewrite_one(rules[0], splits[rules[0]])
