@@ -66,10 +66,14 @@ class Factor:
 
     def forward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
         """Sum over the old index: messages forward in time."""
+        if len(self.dims) == 1:
+            return message @ self.weight
         return torch.einsum(self._forward, torch.unflatten(message, 1, self.dims), self.weight).flatten(1)
 
     def backward(self, message: Float[Tensor, "batch states"]) -> Float[Tensor, "batch states"]:
         """Sum over the new index: messages backward in time."""
+        if len(self.dims) == 1:
+            return message @ self._turned
         message = torch.unflatten(message, 1, self._turned.shape[:-1])
         return torch.einsum(self._forward, message, self._turned).flatten(1)
 
@@ -211,50 +215,44 @@ def forward_backward(
     batch, n = tokens.shape
     rows = emission.T.to(dtype).contiguous()
 
-    def total(message: Tensor) -> Tensor:
-        """Sum over the states of all ranks."""
-        found = message.sum(1, keepdim=True, dtype=own)
-        sum_over_ranks([found])
-        return found
-
     tokens = (tokens.T % (len(rows) + 1)).contiguous()  # −1 is the last row
     if bool((tokens == len(rows)).any()):
         rows = torch.cat([rows, torch.ones_like(rows[:1]) if missing is None else missing[None].to(dtype)])
     emitted = rows[tokens]  # (time, batch, state); becomes the posterior below
-    before = [emitted.new_empty(n - 1, batch, len(initial)) for _ in factors]
-    after = [torch.empty_like(f) for f in before]
-    log_likelihood = emitted.new_zeros(batch, dtype=own)
-    peak, slightest = (torch.ones(batch, 1, dtype=own, device=emitted.device) for _ in range(2))
+    alphas = torch.empty_like(emitted)
+    before = [alphas[:-1], *(torch.empty_like(alphas[:-1]) for _ in factors[1:])]
+    after = [torch.empty_like(each) for each in before]
+    scales = emitted.new_empty(n, batch, 1, dtype=own)
 
-    message = initial.to(dtype).expand(batch, -1)
-    for t in range(n):
-        message = message * emitted[t]
-        scale = total(message)
-        log_likelihood += scale[:, 0].log()
-        slightest = torch.minimum(slightest, scale)
-        message /= scale
+    message = initial.to(dtype)
+    for t, (alpha, emission_t, scale) in enumerate(zip(alphas, emitted, scales, strict=True)):
+        torch.mul(message, emission_t, out=alpha)
+        sum_over_ranks([torch.sum(alpha, 1, keepdim=True, dtype=own, out=scale)])
+        message = alpha.div_(scale)
         for s, factor in enumerate(factors if t + 1 < n else []):
-            before[s][t] = message
+            if s:
+                before[s][t] = message
             message = factor.forward(message)
     beta = torch.ones_like(emitted[0])
-    last = message
-    for t in range(n - 2, -1, -1):
-        alpha_next = last if t == n - 2 else before[0][t + 1]
-        message = beta * emitted[t + 1]
-        emitted[t + 1] = alpha_next * beta
+    for t in range(n - 1, 0, -1):
+        message = torch.mul(beta, emitted[t], out=after[-1][t - 1])
+        emitted[t] = beta
         for s in range(len(factors) - 1, -1, -1):
-            after[s][t] = message
+            if s + 1 < len(factors):
+                after[s][t - 1] = message
             message = factors[s].backward(message)
-        # Divided by this sum, the posterior of each step sums to one, for any scale of the message.
-        scale = total(before[0][t] * message)
-        beta = (message / scale).to(dtype)
-        peak = torch.maximum(peak, beta.amax(1, keepdim=True))
-        for each in after:
-            each[t] /= scale
-    emitted[0] = (last if n == 1 else before[0][0]) * beta
+        beta = message.div_(scales[t])
+    emitted[0] = beta
+    peak, posterior = emitted.amax(2, keepdim=True).to(own), emitted.mul_(alphas)
+    # Divided by this sum, which is one but for rounding, the posterior of each step sums to one.
+    total = posterior.sum(2, keepdim=True, dtype=own)
+    sum_over_ranks([total])
+    posterior.div_(total)
+    for each in after:
+        each.div_(scales[1:] * total[:-1])
     # What underflows in α at one step is at most tiny · H² / scale, and counts β times that, where Σ α β = 1.
     info = torch.finfo(dtype)
-    sure = peak * (n * len(initial) ** 2 * info.tiny / info.eps) < slightest
-    lost = (~sure).to(own)
+    least = n * len(initial) ** 2 * info.tiny / info.eps
+    lost = (~((peak / total).amax(0) * least < scales.amin(0))).to(own)[:, 0]
     sum_over_ranks([lost])
-    return Sweep(factors, emission, tokens, before, after, emitted, log_likelihood, lost[:, 0] > 0)
+    return Sweep(factors, emission, tokens, before, after, posterior, scales.log().sum((0, 2)), lost > 0)
