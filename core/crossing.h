@@ -14,6 +14,7 @@
 namespace tractile {
 
 constexpr i32 FAR = 1 << 28;
+constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended
 constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
 
@@ -209,9 +210,9 @@ class Crossing {
       met_.push_back(position);
       return position;
     }
-    i32 found = positions_.without(position, met_[known]);
-    if (found != NONE) met_[known] = positions_.both(met_[known], found);
-    return found;
+    if (positions_.without(position, met_[known]) == NONE) return NONE;
+    met_[known] = positions_.both(met_[known], position);
+    return position;
   }
 
   void work(i32 number, i32 cost) {
@@ -237,6 +238,9 @@ class Crossing {
   // A frame that calls others.
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
+    if (place.reg == ENDED) return exit(number, cost, 0, place.position);
+    if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
+      return call(number, cost, activation(node, place.reg, place.position), ENDED);  // what is left is shared by all ways to it
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
     std::vector<std::pair<i32, u64>> calls;
     if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
