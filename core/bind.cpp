@@ -13,6 +13,9 @@ using namespace tractile;
 template <class T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
+// Of the calls of one thread: the steps that a call's searches may take, and those that the last one took.
+static thread_local u64 allowed = ~0ull, used = 0;
+
 // All that is known of one vocabulary: the nodes that were given, stacks, configurations, masks, distances. One thread at a time.
 class Core {
  private:
@@ -20,6 +23,12 @@ class Core {
   auto locked(F&& f) {
     py::gil_scoped_release release;
     std::lock_guard<std::mutex> hold(mutex_);
+    struct Count {  // the steps of this call
+      Crossing& crossing;
+      u64 before;
+      ~Count() { used = crossing.taken - before; }
+    } count{crossing_, crossing_.taken};
+    crossing_.allow(allowed);
     return f();
   }
 
@@ -151,6 +160,9 @@ class Core {
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
+  py::register_exception<Exhausted>(m, "Exhausted");
+  m.def("allow", [](u64 steps) { allowed = steps; });
+  m.def("used", [] { return used; });
   py::class_<Core>(m, "Core")
       .def(py::init<Array<u8>, Array<i32>, Array<i32>, Array<i32>, Array<i32>, std::vector<std::string>>())
       .def("add_table", &Core::add_table)

@@ -24,6 +24,11 @@ struct LimitPassed : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// The steps that were allowed for a call are used up; the same call goes on where this one stopped.
+struct Exhausted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 inline u64 mixed(u64 x) {  // the finaliser of splitmix64
   x ^= x >> 30;
   x *= 0xBF58476D1CE4E5B9ull;

@@ -26,7 +26,7 @@ class Crossing {
   i32 rest(i32 stack, i32 position, i32 most) {
     i32 answer;
     Turn next;
-    last_ = taken + MOST_TAKEN;
+    last_ = std::min(taken + MOST_TAKEN, stop_);
     if (answered(stack, position, most, answer, next)) return answer;
     std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
     for (;;) {
@@ -66,6 +66,9 @@ class Crossing {
 
   size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + fewest_index_.bytes() + sought_index_.bytes() + 8 * rests_.capacity(); }
   u64 taken = 0;  // places taken from the queue
+
+  // Allow this many places more; beyond them a search stops with Exhausted, and goes on where it is asked again.
+  void allow(u64 places) { stop_ = places > ~taken ? ~0ull : taken + places; }
 
  private:
   struct Place {  // where an activation has come: a register of its frame, and a position
@@ -219,6 +222,7 @@ class Crossing {
     while (cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
       if (taken >= last_) {
         queue_.push({cost, number});  // a later search goes on here
+        if (taken >= stop_) throw Exhausted("the steps that were allowed are used up");
         throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
       }
       Place place = acts_[number].places[cost].back();
@@ -403,6 +407,7 @@ class Crossing {
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
   size_t bytes_ = 0;
+  u64 stop_ = ~0ull;
   u64 last_ = 0;  // of `taken` in this search
 };
 

@@ -48,9 +48,10 @@ class Masks {
     while (i32(known_.size()) <= configuration) known_.emplace_back();
     Known& known = known_[configuration];
     if (known.words.empty()) {
-      known.words.assign(positions_.trie().words, 0);
+      std::vector<u32> words(positions_.trie().words, 0);  // kept only if nothing stops this
       most_ = 0;
-      fill(configuration, FAR, known.words.data());
+      fill(configuration, FAR, words.data());
+      known.words.swap(words);
       known.most = most_;
       bytes_ += 4 * known.words.size();
     }

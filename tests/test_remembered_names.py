@@ -11,6 +11,7 @@ from tractile.constraints.calls.python_syntax import LITERALS
 from tractile.constraints.calls.python_syntax import ways as python_ways
 from tractile.constraints.json.lazy.name_text import begun_with, bytes_to
 from tractile.constraints.json.text import JSON, style_of
+from tractile.constraints.masks.recording_tokens import RecordingTokens
 
 QUOTE = ord('"')
 PIECES = [
@@ -56,7 +57,7 @@ SCHEMAS = [
 @pytest.mark.parametrize("schema", SCHEMAS, ids=str)
 def test_masks_are_those_of_every_token_alone(schema):
     constraint = tt.constraints.json_schema(schema, on_narrowed="ignore")
-    tokens = constraint.compile(VOCAB).lazy
+    tokens = RecordingTokens(constraint.automaton, VOCAB)
     states, dice = tokens.base.states, random.Random(7)
     compared = 0
     for _ in range(6):

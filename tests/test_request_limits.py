@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import sys
 import threading
 from contextlib import suppress
@@ -234,7 +235,7 @@ def test_a_search_for_what_fits_a_budget_is_within_the_limits(schema, budget):
     fa = constraints.json_schema(schema).compile(BYTES)
     for search in (lambda: tt.gcd(fa, 100_000).start(budgets=budget), lambda: fa.fewest_after([])):
         with pytest.raises(tt.errors.TooManyStates, match="budget"):
-            Limits(work=50_000).run(search)
+            Limits(work=100).run(search)
 
 
 def test_what_a_finite_automaton_needs_is_within_the_limits():
@@ -248,9 +249,10 @@ def test_what_a_finite_automaton_needs_is_within_the_limits():
 def test_a_search_that_limits_stop_changes_no_later_answer():
     schema = {"type": "object", "properties": {name: {"type": "boolean"} for name in "abcdef"}}
     schema |= {"required": list("abcdef"), "additionalProperties": False}
-    known = constraints.json_schema(schema).compile(BYTES).fewest_after([])
+    # a byte is a token, but for the seven of two bytes: {" and ":
+    known = len(json.dumps(dict.fromkeys("abcdef", True))) + 1 - 7
     fa, stopped = constraints.json_schema(schema).compile(BYTES), 0
-    for work in (*range(50, 4_000, 50), *range(4_000, 40_000, 1_000)):
+    for work in (*range(1, 50), *range(50, 4_000, 50), *range(4_000, 40_000, 1_000)):
         try:
             found = Limits(work=work).run(lambda: fa.fewest_after([]))
         except tt.errors.TooManyStates:
@@ -262,7 +264,7 @@ def test_a_search_that_limits_stop_changes_no_later_answer():
     query = tt.gcd(fa, 200).start(budgets=known + 1)
     fresh = tt.gcd(constraints.json_schema(schema).compile(BYTES), 200).start(budgets=known + 1)
     while (mask := fresh.mask()).any() and int(fresh.remaining[0]):
-        for work in (10, 200, 2_000):
+        for work in (1, 10, 200, 2_000):
             with suppress(tt.errors.TooManyStates):
                 assert (Limits(work=work).run(query.mask) == mask).all()
         assert (query.mask() == mask).all()
@@ -274,5 +276,6 @@ def test_a_search_that_limits_stop_changes_no_later_answer():
 def test_what_a_request_needs_before_its_first_token_is_within_the_limits():
     asked_for = asked({"json_schema": many_members(400)})
     rows = Grammars(BYTES, limits=Limits(work=300_000))
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="budget"):
+    # the machines take too much work to find out; the compiled engine finds what is needed
+    with pytest.raises((tt.errors.UnsupportedConstraint, tt.errors.BudgetTooSmall), match="budget"):
         rows.row(asked_for, 900)

@@ -145,6 +145,14 @@ def search(units: float) -> None:
         running.check()
 
 
+def search_left(units: float) -> float:
+    """Return these units of work, or what searches may still take under the limits in force if that is less."""
+    running = _current.get()
+    while running is not None:
+        units, running = min(units, running.limits.work - running.searched), running.outer
+    return units
+
+
 def allowed_work(units: float) -> float:
     """Return these units of work, or what the limits in force allow if that is less."""
     running = _current.get()

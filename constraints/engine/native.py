@@ -7,12 +7,14 @@ constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine takes o
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from threading import Lock
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 
 from ...errors import TooManyStates
+from ..automata import request_limits
 from ..program.counting import alive
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
@@ -22,10 +24,11 @@ from .masks import NEVER, SINK, Words
 from .steps import NO_STATE
 
 try:
-    from ..._core import Core, LimitPassed
+    from ..._core import Core, Exhausted, LimitPassed, allow, used
 except ImportError:  # it was not built
-    Core = LimitPassed = None
+    Core = Exhausted = LimitPassed = allow = used = None
 
+T = TypeVar("T")
 MOST_BYTES = 1 << 28
 MOST_ENGINES = 2
 RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG])
@@ -142,8 +145,7 @@ class CompiledTokens:
         self.vocab_size = len(vocab)
         self.engine = engine_of(vocab)
         self._core = self.engine.core
-        with limited():
-            self.start_state: int = self._core.start(self.engine.node(node))
+        self.start_state: int = asked(self._core.start, self.engine.node(node))
 
     @property
     def full(self) -> bool:
@@ -160,8 +162,7 @@ class CompiledTokens:
             return SINK if state == SINK or (state >= 0 and self._core.accepting(state)) else NO_STATE
         if state < 0:
             return NO_STATE
-        with limited():
-            return int(self._core.step(state, token))
+        return asked(self._core.step, state, token)
 
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in this state as it is, without another end token."""
@@ -176,8 +177,7 @@ class CompiledTokens:
     def _fewest(self, state: int, most: int) -> int:
         if state < 0:
             return 0 if state == SINK else NEVER
-        with limited():
-            found: int = self._core.fewest(state, most)
+        found: int = asked(self._core.fewest, state, most)
         return found + self.require_eos if found <= most else NEVER
 
     def bound(self, state: int) -> int:
@@ -192,8 +192,7 @@ class CompiledTokens:
         """Return an upper bound of the tokens to acceptance after any token that may follow a state."""
         if state < 0:
             return 0
-        with limited():
-            return min(NEVER, int(self._core.enough(state)) + self.require_eos)
+        return min(NEVER, asked(self._core.enough, state) + self.require_eos)
 
     def ample(self, state: int) -> int:
         """Return :meth:`enough`."""
@@ -212,11 +211,10 @@ class CompiledTokens:
     def _words(self, state: int, left: int | None) -> Words:
         out = np.zeros(-(-self.vocab_size // 32), np.uint32)
         if state >= 0:
-            with limited():
-                if left is None:
-                    self._core.words(state, out)
-                else:
-                    self._core.words_within(state, min(MOST, left - self.require_eos), out)
+            if left is None:
+                asked(self._core.words, state, out)
+            else:
+                asked(self._core.words_within, state, min(MOST, left - self.require_eos), out)
         if state == SINK or (state >= 0 and self._core.accepting(state)):
             out[self.eos_token_id >> 5] |= np.uint32(1 << (self.eos_token_id & 31))
         return out.view(np.int32)
@@ -226,12 +224,27 @@ MOST = 1 << 27
 """The most tokens that are told apart."""
 
 
-class limited:
-    """A context in which the engine's errors become typed ones."""
+SLICE = 100_000
+"""Steps of a search after which a request's limits are looked at."""
+MOST_STEPS = 4_000_000
+"""Steps of one search, of some tenths of a microsecond each."""
+UNITS_A_STEP = 0.5
+"""Units of work, of a microsecond each, that a step counts for."""
 
-    def __enter__(self) -> None:
-        pass
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None and issubclass(kind, LimitPassed):
-            raise TooManyStates(str(error), limit=MOST_BYTES) from None
+def asked(call: Callable[..., T], *given: Any) -> T:
+    """Call the compiled engine within the limits of the request; raises ``TooManyStates`` and ``ConstructionStopped``."""
+    for _ in range(0, MOST_STEPS, SLICE):
+        allow(int(max(0, min(SLICE, request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP))) + 1)
+        try:
+            return call(*given)
+        except Exhausted:
+            continue
+        except LimitPassed as error:
+            raise TooManyStates(str(error), limit=MOST_STEPS) from None
+        finally:
+            request_limits.search(UNITS_A_STEP * used())
+    raise TooManyStates(
+        f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to find: give more tokens, or bound lengths",
+        limit=MOST_STEPS,
+    )
