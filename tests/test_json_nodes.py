@@ -74,6 +74,16 @@ SCHEMAS = {
         OPEN | {"required": ["ac", "b"], "maxProperties": 3},
         {"order": "declared", "whitespace": "flexible"},
     ),
+    "one of two, closed": (
+        {
+            "oneOf": [
+                {"additionalProperties": False, "properties": {"a": {"type": "null"}}},
+                {"additionalProperties": False, "properties": {"b": {"type": "null"}}},
+            ],
+            "type": "object",
+        },
+        {},
+    ),
     "names of a length": (
         {
             "propertyNames": {"maxLength": 3, "minLength": 1},

@@ -31,10 +31,10 @@ def in_braces(
     writer: Writer, form: Form, order: Sequence[int], names: tuple[str, ...], kinds: Sequence[Strings]
 ) -> Node:
     """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
+    if form.start(0) is None:
+        return NOTHING
     if form.must:
         raise NotWritten("members of which one must be there")
-    if form.required & ~form.live:
-        return NOTHING
     if form.possible and form.least > max(1, form.required.bit_count()):
         raise NotWritten("names that must differ")
     live = [i for i in order if form.live >> i & 1]
