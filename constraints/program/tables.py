@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -135,6 +135,7 @@ def of_nfa(nfa: Nfa) -> Table | None:
     return table(np.column_stack([place[edges[:, 0]], edges[:, 1:3], place[edges[:, 3]]]), label)
 
 
+@lru_cache(maxsize=1024)
 def of_text(text: bytes) -> Table:
     """Return the table of exactly one text."""
     nfa = literal(text)

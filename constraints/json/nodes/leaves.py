@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -54,17 +53,18 @@ def string(shape: Strings, spelling: Spelling) -> Node:
         return NOTHING
     if shape.among is not None or (not shape.least and shape.most is None) or machine_format(shape):
         return lex(in_quotes(strings.body(shape, spelling), spelling))
-    return nodes.count(characters(replace(shape, least=0, most=None), spelling), shape.least, shape.most)
+    text = characters(shape if shape.atoms or shape.but else Strings(), spelling)
+    return nodes.count(text, shape.least, shape.most)
 
 
 @lru_cache(maxsize=1024)
 def characters(shape: Strings, spelling: Spelling) -> Table:
-    """Return the table of the strings of a shape without bounds, with the bytes around them, and where a character ends."""
+    """Return the table of the strings of a shape but for its bounds, with the bytes around them, and where a character ends."""
     body = any_text(spelling.alphabet)
     start = int(body.start[0])
     between = frozenset([start])
     if shape.atoms or shape.but:
-        found = inside(replace(shape, least=1), spelling)
+        found = inside(shape, spelling)
         assert isinstance(found, CountedPattern)
         body, between = found.text.nfa, found.text.between
         start = int(body.start[0])
