@@ -22,5 +22,5 @@ setup(
             extra_compile_args=[] if os.name == "nt" else ["-O2"],
             optional=True,
         )
-    ]
+    ],
 )

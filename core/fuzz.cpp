@@ -160,7 +160,7 @@ struct Program {
     n.low = lows[rng.below(5)];
     if (rng.chance(0.003)) {
       long_texts = true;
-      n.low = n.kind == COUNT ? rng.below(70) : i64(rng.source() % (u64(1) << rng.between(3, rng.chance(0.9) ? 12 : 31)));
+      n.low = n.kind == COUNT ? rng.below(70) : i64(rng.source() % (u64(1) << rng.between(3, rng.chance(0.98) ? 5 : 31)));
     }
     n.high = rng.chance(0.3) ? -1 : std::max<i64>(1, n.low + rng.below(3));
   }
@@ -867,6 +867,7 @@ void nested() {
 int main(int count, char** given) {
   u64 inputs = count > 1 ? std::strtoull(given[1], nullptr, 10) : 10000;
   u64 seed = count > 2 ? std::strtoull(given[2], nullptr, 10) : 0;
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);
   list_texts();
   if (inputs > 1) nested();
   for (u64 i = 0; i < inputs; ++i) {

@@ -33,7 +33,9 @@ def setup_py(folder, *command, **environment):
     )
 
 
-@pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++", "cl"))), reason="no C++ compiler here")
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++", "cl"))), reason="no C++ compiler here"
+)
 def test_where_there_is_a_compiler_the_engine_is_there():
     """Without it: python setup.py build_ext --inplace."""
     from tractile import _core
@@ -56,7 +58,11 @@ def test_a_changed_header_is_compiled_again(copy):
         "print(extension.optional, *extension.depends)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", f"import setuptools; {code}"], cwd=copy, capture_output=True, text=True, check=True
+        [sys.executable, "-c", f"import setuptools; {code}"],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     optional, *depends = done.stdout.split()
     assert optional == "True"
