@@ -110,7 +110,7 @@ class Bytes {
     i64 state = Stacks::low(reg), missing = n.low - i64(Stacks::high(reg));
     const Table& t = stacks_.tables[n.tables[0]];
     i64 found = t.fewest[state];
-    if (missing > 0) {  // some text of the table with that many characters
+    if (missing > 0 || n.high >= 0) {  // some text of the table with as many characters as may be
       std::vector<u64> layer{reg};
       Index seen;
       found = ENDLESS;
