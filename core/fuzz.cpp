@@ -489,9 +489,9 @@ struct Program {
       if (complete) found |= at.texts;
       for (i32 label = 0; label < i32(n.parts.size()); ++label) {
         if (label < n.members && (at.read >> label & 1)) continue;
-        if (n.ordered && label < at.last) continue;
+        if (n.ordered && label < n.members && label < at.last) continue;
         Language next = join(join(at.texts, names[at.count > 0][label]), of[n.parts[label]]);
-        if (next.any()) todo.push_back({next, at.read | 1ull << label, at.count + 1, label});
+        if (next.any()) todo.push_back({next, at.read | 1ull << label, at.count + 1, label < n.members ? label : at.last});
       }
     }
     return found;
