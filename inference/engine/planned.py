@@ -116,9 +116,8 @@ class Plan:
         return (
             len(self.u) == tokens.shape[1]
             and self.u.device == tokens.device
-            and len(parameters) == len(self.parameters)
-            and all(new is old for new, old in zip(parameters, self.parameters, strict=True))
-            and [version(p) for p in parameters] == self.versions
+            and list(map(id, parameters)) == list(map(id, self.parameters))
+            and list(map(version, parameters)) == self.versions
         )
 
     @torch.no_grad()
@@ -267,11 +266,11 @@ class Cycle:
 
 def _table(evidence: Evidence, n: int) -> Int[Tensor, "n batch"]:
     """Return the tokens observed at n positions, −1 where there is none."""
-    tokens = evidence.tokens
-    if any(t not in tokens for t in range(n)):
+    try:
+        return torch.stack([evidence.tokens[t] for t in range(n)])
+    except KeyError:
         none = torch.full((evidence.batch,), -1, device=evidence.device)
-        return torch.stack([tokens.get(t, none) for t in range(n)])
-    return torch.stack([tokens[t] for t in range(n)])
+        return torch.stack([evidence.tokens.get(t, none) for t in range(n)])
 
 
 def _smallest(rows: Float[Tensor, "batch units"]) -> Float[Tensor, " batch"]:
