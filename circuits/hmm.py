@@ -319,7 +319,7 @@ class HMM(Chain):
 
 
 def answers_log_prob(query: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """Decorate the query that :meth:`HMM.log_prob` asks."""
+    """Register the query that :meth:`HMM.log_prob` asks, once, where it is defined: this room imports nothing of inference."""
     _log_marginal[:] = [query]
     return query
 
