@@ -40,11 +40,15 @@ class Crossing {
         }
       }
       for (; turn.act != NONE && !below && turn.cost < turn.best; ++turn.cost) {
-        want(turn.act, turn.cost);
+        i32 wanted = acts_[turn.act].wanted;
+        if (!queue_.empty()) {  // a search that was stopped
+          want(turn.act, turn.cost);
+        } else if (turn.cost > wanted) {
+          if (wanted != NONE && idle(turn.act)) break;  // it has no dearer exits
+          want(turn.act, turn.cost + turn.cost / 4);    // far ends are not asked for one by one
+        }
         const std::vector<i32>& exits = acts_[turn.act].exits;
-        if (turn.cost >= i32(exits.size())) {
-          if (idle(turn.act)) break;  // it has no dearer exits
-        } else if (exits[turn.cost] != NONE) {
+        if (turn.cost < i32(exits.size()) && exits[turn.cost] != NONE) {
           below = !answered(turn.below, exits[turn.cost], turn.best - 1 - turn.cost, answer, next);
           if (!below) turn.best = std::min(turn.best, turn.cost + answer);
         }

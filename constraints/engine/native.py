@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import cache
+from logging import getLogger
 from threading import Lock
 from typing import Any, TypeVar, final
 
@@ -29,6 +31,7 @@ except ImportError:  # it was not built
     Core = Exhausted = LimitPassed = allow = used = None
 
 T = TypeVar("T")
+logger = getLogger("tractile")
 MOST_BYTES = 1 << 28
 MOST_ENGINES = 2
 RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG])
@@ -37,7 +40,18 @@ RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COU
 
 def runs(node: Node) -> bool:
     """Return whether the compiled engine is there and runs a program."""
+    if Core is None:
+        say_so()
     return Core is not None and all(each.kind in RUNS for each in reachable(node))
+
+
+@cache
+def say_so() -> None:
+    """Log once that the compiled engine was not built."""
+    logger.warning(
+        "tractile was installed without its compiled engine, so masks of schemas and grammars take many times as long: "
+        "install a C++ compiler and install tractile again"
+    )
 
 
 class Engine:
