@@ -90,5 +90,6 @@ def _without_registers(node: Node, cap: int | None) -> Node:
         case Kind.REPEAT:
             return nodes.repeat(node.parts[0], low, high, node.parts[1])
         case Kind.BAG:
-            return nodes.bag(*node.tables, node.parts, 0, (), low, high)
+            first, later = node.tables
+            return nodes.bag(first, later, node.parts, 0, (), low, high)
     return node

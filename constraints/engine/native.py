@@ -176,7 +176,8 @@ class CompiledTokens:
             return SINK if state == SINK or (state >= 0 and self._core.accepting(state)) else NO_STATE
         if state < 0:
             return NO_STATE
-        return asked(self._core.step, state, token)
+        after: int = asked(self._core.step, state, token)
+        return after
 
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in this state as it is, without another end token."""
@@ -206,7 +207,8 @@ class CompiledTokens:
         """Return an upper bound of the tokens to acceptance after any token that may follow a state."""
         if state < 0:
             return 0
-        return min(NEVER, asked(self._core.enough, state) + self.require_eos)
+        most: int = asked(self._core.enough, state)
+        return min(NEVER, most + self.require_eos)
 
     def ample(self, state: int) -> int:
         """Return :meth:`enough`."""

@@ -50,7 +50,8 @@ def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:
             return nodes.repeat(parts[0], node.low, node.high, parts[1])
         case Kind.BAG:
             required = [label for label in range(node.members) if node.required >> label & 1]
-            return nodes.bag(*node.tables, parts, node.members, required, node.low, node.high, node.ordered)
+            first, later = node.tables
+            return nodes.bag(first, later, parts, node.members, required, node.low, node.high, node.ordered)
         case Kind.WITHIN:
             return nodes.within(parts[0], node.tables[0])
         case Kind.TOKENS:
