@@ -10,8 +10,26 @@
 
 namespace tractile {
 
+// A set of tokens: a list, or one bit for each token of the vocabulary where that takes less room.
+struct TokenSet {
+  std::vector<i32> list;
+  std::vector<u32> bits;
+
+  TokenSet(std::vector<i32> tokens, i32 words) {
+    if (tokens.size() <= size_t(words)) {
+      tokens.shrink_to_fit();
+      list = std::move(tokens);
+      return;
+    }
+    bits.assign(words, 0);
+    for (i32 token : tokens) bits[token >> 5] |= 1u << (token & 31);
+  }
+
+  size_t bytes() const { return 4 * (list.capacity() + bits.capacity()); }
+};
+
 struct Lexed {
-  using Tokens = std::shared_ptr<const std::vector<i32>>;
+  using Tokens = std::shared_ptr<const TokenSet>;
   using Marks = std::shared_ptr<const std::vector<u32>>;
   struct Group {  // the tokens that end in one state after so many characters: `tokens` without those that `gone` marks
     i32 state, characters;
@@ -25,22 +43,28 @@ struct Lexed {
   std::vector<Exit> exits;
   std::vector<u32> words;  // all tokens, from the root only
 
-  template <class F>
-  void each(const Group& group, F&& f) const {
-    for (i32 token : *group.tokens)
-      if (!group.gone || !((*group.gone)[token >> 5] >> (token & 31) & 1)) f(token);
+  // Add the tokens of a group to a mask.
+  static void add(const Group& group, u32* out) {
+    const TokenSet& set = *group.tokens;
+    for (size_t w = 0; w < set.bits.size(); ++w) out[w] |= group.gone ? set.bits[w] & ~(*group.gone)[w] : set.bits[w];
+    for (i32 token : set.list)
+      if (!is_gone(group, token)) out[token >> 5] |= 1u << (token & 31);
   }
 
-  bool any(const Group& group) const {
-    if (!group.gone) return !group.tokens->empty();
-    for (i32 token : *group.tokens)
-      if (!((*group.gone)[token >> 5] >> (token & 31) & 1)) return true;
+  static bool any(const Group& group) {
+    const TokenSet& set = *group.tokens;
+    for (size_t w = 0; w < set.bits.size(); ++w)
+      if (group.gone ? set.bits[w] & ~(*group.gone)[w] : set.bits[w]) return true;
+    for (i32 token : set.list)
+      if (!is_gone(group, token)) return true;
     return false;
   }
 
+  static bool is_gone(const Group& group, i32 token) { return group.gone && (*group.gone)[token >> 5] >> (token & 31) & 1; }
+
   size_t bytes() const {
     size_t found = sizeof(*this) + 4 * words.capacity() + sizeof(Exit) * exits.capacity() + sizeof(Group) * groups.capacity();
-    for (const Group& g : groups) found += g.gone ? 4 * g.gone->capacity() / groups.size() : 4 * g.tokens->capacity();
+    for (const Group& g : groups) found += g.gone ? 4 * g.gone->capacity() / groups.size() : g.tokens->bytes();
     return found;
   }
 };
@@ -103,7 +127,7 @@ class Lexer {
 
   void finish(Making& making, Lexed& found) {
     for (size_t i = 0; i < making.groups.size(); ++i) {
-      making.groups[i].tokens = std::make_shared<const std::vector<i32>>(std::move(making.tokens[i]));
+      making.groups[i].tokens = std::make_shared<const TokenSet>(std::move(making.tokens[i]), positions_.trie().words);
       found.groups.push_back(making.groups[i]);
     }
     for (size_t i = 0; i < making.exits.size(); ++i) {

@@ -85,7 +85,7 @@ class Masks {
           u64 reg;
           if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
           if (left != FAR && crossing_.rest(stacks_.push(f.node, reg, f.below), Positions::ROOT, left) > left) continue;
-          found.each(group, [&](i32 token) { out[token >> 5] |= 1u << (token & 31); });
+          Lexed::add(group, out);
         }
       // what leaves the frame, all places together that go on alike
       std::vector<std::pair<i32, i32>> after;  // configuration, position
