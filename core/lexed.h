@@ -17,6 +17,7 @@ struct TokenSet {
 
   TokenSet(std::vector<i32> tokens, i32 words) {
     if (tokens.size() <= size_t(words)) {
+      std::sort(tokens.begin(), tokens.end());
       tokens.shrink_to_fit();
       list = std::move(tokens);
       return;
@@ -25,12 +26,28 @@ struct TokenSet {
     for (i32 token : tokens) bits[token >> 5] |= 1u << (token & 31);
   }
 
+  void add(u32* out) const {
+    for (size_t w = 0; w < bits.size(); ++w) out[w] |= bits[w];
+    for (i32 token : list) out[token >> 5] |= 1u << (token & 31);
+  }
+
+  bool has(i32 token) const {
+    return bits.empty() ? std::binary_search(list.begin(), list.end(), token) : bits[token >> 5] >> (token & 31) & 1;
+  }
+
+  template <class F>
+  void each(F&& f) const {
+    for (i32 token : list) f(token);
+    for (size_t w = 0; w < bits.size(); ++w)
+      for (u32 word = bits[w]; word; word &= word - 1) f(i32(32 * w + __builtin_ctz(word)));
+  }
+
   size_t bytes() const { return 4 * (list.capacity() + bits.capacity()); }
 };
 
 struct Lexed {
   using Tokens = std::shared_ptr<const TokenSet>;
-  using Marks = std::shared_ptr<const std::vector<u32>>;
+  using Marks = std::shared_ptr<const TokenSet>;
   struct Group {  // the tokens that end in one state after so many characters: `tokens` without those that `gone` marks
     i32 state, characters;
     Tokens tokens;
@@ -41,30 +58,40 @@ struct Lexed {
   };
   std::vector<Group> groups;
   std::vector<Exit> exits;
-  std::vector<u32> words;  // all tokens, from the root only
 
   // Add the tokens of a group to a mask.
   static void add(const Group& group, u32* out) {
     const TokenSet& set = *group.tokens;
-    for (size_t w = 0; w < set.bits.size(); ++w) out[w] |= group.gone ? set.bits[w] & ~(*group.gone)[w] : set.bits[w];
-    for (i32 token : set.list)
-      if (!is_gone(group, token)) out[token >> 5] |= 1u << (token & 31);
+    if (!group.gone) {
+      set.add(out);
+    } else if (set.bits.empty()) {
+      for (i32 token : set.list)
+        if (!group.gone->has(token)) out[token >> 5] |= 1u << (token & 31);
+    } else {
+      std::vector<i32> had;
+      group.gone->each([&](i32 token) {
+        if (out[token >> 5] >> (token & 31) & 1) had.push_back(token);
+      });
+      set.add(out);
+      group.gone->each([&](i32 token) { out[token >> 5] &= ~(1u << (token & 31)); });
+      for (i32 token : had) out[token >> 5] |= 1u << (token & 31);
+    }
   }
 
   static bool any(const Group& group) {
-    const TokenSet& set = *group.tokens;
-    for (size_t w = 0; w < set.bits.size(); ++w)
-      if (group.gone ? set.bits[w] & ~(*group.gone)[w] : set.bits[w]) return true;
-    for (i32 token : set.list)
-      if (!is_gone(group, token)) return true;
+    auto stays = [&](i32 token) { return !group.gone || !group.gone->has(token); };
+    for (i32 token : group.tokens->list)
+      if (stays(token)) return true;
+    const std::vector<u32>& bits = group.tokens->bits;
+    for (size_t w = 0; w < bits.size(); ++w)
+      for (u32 word = bits[w]; word; word &= word - 1)
+        if (stays(i32(32 * w + __builtin_ctz(word)))) return true;
     return false;
   }
 
-  static bool is_gone(const Group& group, i32 token) { return group.gone && (*group.gone)[token >> 5] >> (token & 31) & 1; }
-
   size_t bytes() const {
-    size_t found = sizeof(*this) + 4 * words.capacity() + sizeof(Exit) * exits.capacity() + sizeof(Group) * groups.capacity();
-    for (const Group& g : groups) found += g.gone ? 4 * g.gone->capacity() / groups.size() : g.tokens->bytes();
+    size_t found = sizeof(*this) + sizeof(Exit) * exits.capacity() + sizeof(Group) * groups.capacity();
+    for (const Group& g : groups) found += g.gone ? g.gone->bytes() / groups.size() : g.tokens->bytes();
     return found;
   }
 };
@@ -154,7 +181,6 @@ class Lexer {
     const Table& table = tables_[number];
     const Lexed& base = of(table.base, table.in_base[state], position);
     Lexed found;
-    found.words = base.words;
     Lexed::Marks gone;
     Making making;
     std::vector<std::pair<i32, i32>> cut;    // places of nodes in the depth-first order
@@ -198,12 +224,7 @@ class Lexer {
       }
       walk(table, anew, making);
       if (!lost.empty()) {
-        auto marks = std::make_shared<std::vector<u32>>(positions_.trie().words, 0);
-        for (i32 token : lost) {
-          (*marks)[token >> 5] |= 1u << (token & 31);
-          if (!found.words.empty()) found.words[token >> 5] &= ~(1u << (token & 31));
-        }
-        gone = std::move(marks);
+        gone = std::make_shared<const TokenSet>(std::move(lost), positions_.trie().words);
       }
     }
     for (const Lexed::Group& group : base.groups)
@@ -226,9 +247,6 @@ class Lexer {
       }
       if (kept != NONE) found.exits.push_back({same, exit.characters, kept});
     }
-    if (!found.words.empty())
-      for (const auto& tokens : making.tokens)
-        for (i32 token : tokens) found.words[token >> 5] |= 1u << (token & 31);
     finish(making, found);
     return found;
   }
@@ -256,11 +274,6 @@ class Lexer {
     Making making;
     std::vector<At> todo{{position, state, 0}};
     walk(table, todo, making);
-    if (position == Positions::ROOT) {
-      found.words.assign(positions_.trie().words, 0);
-      for (const auto& tokens : making.tokens)
-        for (i32 token : tokens) found.words[token >> 5] |= 1u << (token & 31);
-    }
     finish(making, found);
     return found;
   }

@@ -67,26 +67,14 @@ class Masks {
       const Table& t = stacks_.table_of(f.node, f.reg);
       i32 table = n.kind == BAG ? n.tables[stacks_.bag_read(f.reg).count > 0] : n.tables[0];
       const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), Positions::ROOT);
-      bool whole = left == FAR;
-      if (whole && n.kind != LEX)
-        for (const Lexed::Group& group : found.groups) {
-          u64 reg;
-          whole = whole && goes_on(f, n, t, group.state, group.characters, reg);
-        }
-      if (left == FAR)
-        for (const Lexed::Group& group : found.groups) {
-          u64 reg;
-          if (goes_on(f, n, t, group.state, group.characters, reg)) most_ = std::max(most_, ends_.of_stack(stacks_.push(f.node, reg, f.below)));
-        }
-      if (whole)
-        for (i32 w = 0; w < positions_.trie().words; ++w) out[w] |= found.words[w];
-      else
-        for (const Lexed::Group& group : found.groups) {
-          u64 reg;
-          if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
-          if (left != FAR && crossing_.rest(stacks_.push(f.node, reg, f.below), Positions::ROOT, left) > left) continue;
-          Lexed::add(group, out);
-        }
+      for (const Lexed::Group& group : found.groups) {
+        u64 reg;
+        if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
+        i32 stack = stacks_.push(f.node, reg, f.below);
+        if (left == FAR) most_ = std::max(most_, ends_.of_stack(stack));
+        else if (crossing_.rest(stack, Positions::ROOT, left) > left) continue;
+        Lexed::add(group, out);
+      }
       // what leaves the frame, all places together that go on alike
       std::vector<std::pair<i32, i32>> after;  // configuration, position
       for (const Lexed::Exit& exit : found.exits) {
