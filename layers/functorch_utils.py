@@ -14,7 +14,9 @@ _PLAIN = Tensor, Parameter
 
 def transformed(x: Tensor) -> bool:
     """Return whether x is under a ``torch.func`` transform (vmap, grad, jvp): it wraps another tensor and has no storage."""
-    if torch.compiler.is_compiling():
+    if (
+        torch.compiler.is_compiling() or type(x) not in _PLAIN
+    ):  # another kind of tensor, such as a stand-in without values
         return False
     try:
         x.data_ptr()

@@ -25,6 +25,7 @@ DIFFERENT = {
     "ess_threshold": {None: 0.5},
     "resampling": {None: "systematic"},
     "tolerance": {"em": 1e-6, None: 0.0},
+    "particles": {"denoise": 1, None: 16},
 }
 
 

@@ -5,6 +5,7 @@ import torch
 
 import tractile as tt
 from tractile import distill
+from tractile.distill.em import posteriors
 
 
 def test_what_a_guide_is_worth() -> None:
@@ -38,7 +39,7 @@ def test_posteriors_are_the_engines_marginals() -> None:
     for form in ("dense", "monarch"):
         hmm = tt.HMM.random(6, 4, form, seed=2, dtype=torch.float64)
         tokens = torch.randint(4, (3, 5), generator=torch.Generator().manual_seed(0))
-        found = distill.posteriors(hmm, tokens)
+        found = posteriors(hmm, tokens)
         for t in range(5):  # p(z_t = h, x) with the emissions of all other states struck out at t
             for h in range(6):
                 expected = torch.zeros(3, dtype=torch.float64)

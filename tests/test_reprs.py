@@ -20,7 +20,7 @@ POST = tt.inference.smc.Posterior(
     [
         (VOCAB, "Vocabulary(4 tokens, 2 of them special, end token 0)"),
         (TABLE, "TableLM(1 contexts, 4 tokens)"),
-        (tt.CircuitLM(HMM), "CircuitLM(HMM of 3 hidden states, 4 tokens)"),
+        (tt.CircuitLM(HMM), "CircuitLM(HMM(states=(3,), units=(3,), vocab_size=4))"),
         (tt.gcd(FINITE, 5).start(2), "GCDQuery(2 rows, a horizon of 5 tokens, 4 tokens)"),
         (tt.lcd(FINITE).start(1), "GCDQuery(1 rows, no horizon, 4 tokens)"),
         (tt.pgcd(HMM, FINITE, 5).start(3), "PGCDQuery(3 rows, a horizon of 5 tokens, 4 tokens)"),

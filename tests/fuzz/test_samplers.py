@@ -96,7 +96,7 @@ def _ever(lm, token, vocab):
     """Whether the language model ever gives the token a positive probability."""
     if isinstance(lm, tt.lm.TableLM):
         return any(float(row[token]) > -math.inf for row in lm._table.values())
-    return bool((lm._emission[:, token] > 0).any())
+    return bool((lm._chain.emission_probs[:, token] > 0).any())
 
 
 @st.composite
