@@ -19,7 +19,7 @@ import numpy as np
 
 from ..automata.epsilon import NO_EPSILONS
 from ..automata.machines import DfaMachine
-from ..automata.nfa import Nfa
+from ..automata.nfa import Nfa, trim
 from ..automata.region import Local, LocalBody, Region
 
 DATE, CLOCK, REST, LEAP, OFFSET = range(5)
@@ -107,7 +107,7 @@ class TimeText(Region):
                     found.append(to)
                 edges.append((number[local], low, high, number[to]))
         accept = [i for i, local in enumerate(found) if self.final(local)]
-        return Nfa(len(found), np.array(edges), NO_EPSILONS, np.zeros(1, np.int64), np.array(accept))
+        return trim(Nfa(len(found), np.array(edges), NO_EPSILONS, np.zeros(1, np.int64), np.array(accept)))
 
     def final(self, local: Local) -> bool:
         return bool(self.zone.final(local[1]) if local[0] == REST else local == (OFFSET, b""))

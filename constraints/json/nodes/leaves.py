@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 
 from ...automata.nfa import Nfa
+from ...automata.work import metered
 from ...program import nodes, tables
 from ...program.node import Node
 from ...program.nodes import NOTHING
@@ -32,19 +31,19 @@ def lex(nfa: Nfa) -> Node:
     return nodes.lex(tables.of_nfa(nfa))
 
 
-@lru_cache(maxsize=1)
+@metered(maxsize=1)
 def blanks() -> Node:
     """Return the node of any white space."""
     return nodes.lex(tables.table([(0, byte, byte, 0) for byte in BLANKS], [0]))
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def number(shape: Numbers, notation: Notation) -> Node:
     """Return the node of the numbers of a shape."""
     return lex(number_automaton(shape, notation))
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def string(shape: Strings, spelling: Spelling) -> Node:
     """Return the node of the strings of a shape, with the bytes around them."""
     if machine_format(shape) not in (None, *TIMES):
@@ -57,7 +56,7 @@ def string(shape: Strings, spelling: Spelling) -> Node:
     return nodes.count(text, shape.least, shape.most)
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def characters(shape: Strings, spelling: Spelling) -> Table:
     """Return the table of the strings of a shape but for its bounds, with the bytes around them, and where a character ends."""
     body = any_text(spelling.alphabet)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ...automata.nfa import Nfa
+from ...automata.work import metered
 from ...program import tables
 from ...program.tables import Table
 from .. import strings
@@ -79,7 +79,7 @@ def names_tables(
     return after_text(found, style.lead, style), after_text(found, style.comma, style)
 
 
-@lru_cache(maxsize=1024)
+@metered(maxsize=1024)
 def inside(
     live: tuple[str, ...], declared: tuple[str, ...], classes: tuple[Strings, ...], style: Style
 ) -> Inside | None:
@@ -195,7 +195,7 @@ def chain(text: bytes, first: int, style: Style, blank: bool) -> list[tuple[int,
     return found
 
 
-@lru_cache(maxsize=256)
+@metered(maxsize=256)
 def of_classes(classes: tuple[Strings, ...], style: Style) -> Inside | None:
     """Return the automaton of the names of some classes, each labelled by the first class that has it."""
     spelling = style.spellings[0]
@@ -283,7 +283,7 @@ def trimmed(found: Inside) -> Inside | None:
     return Inside(edges, found.label[useful], int(place[found.root]), found.base, *shared)
 
 
-@lru_cache(maxsize=2048)
+@metered(maxsize=2048)
 def after_text(found: Inside, before: bytes, style: Style) -> Table:
     """Return the table of a text before a name, its opening quote and the rest."""
     size, quote = len(before) + 1, style.spellings[0].opening[0]
