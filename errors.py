@@ -72,8 +72,8 @@ class BudgetTooSmall(TractileError, ValueError):
     """No accepted sequence fits the token budget; raised before the language model is called.
 
     ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
-    look past the query's horizon, other queries do not). Of a few very large schemas it is an upper bound: there the search for
-    the shortest is given up. ``given``: the budget in tokens.
+    look past the query's horizon, other queries do not). It may be an upper bound for
+    objects with many members, whose orders are not all tried, and for a few very large schemas. ``given``: the budget in tokens.
     """
 
     def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from random_programs import random_program, random_tokens
 
+from tractile import constraints, gcd
 from tractile.constraints import Vocabulary
 from tractile.constraints.engine import native
 from tractile.constraints.engine.masks import ProgramTokens
@@ -76,3 +77,40 @@ def test_masks_of_ambiguous_programs_are_those_of_the_definition():
             token = int(rng.choice(allowed))
             a, b = plain.step(a, token), compiled.step(b, token)
     assert compared > 100
+
+
+@pytest.mark.parametrize("needed", [7, 9, 12])
+def test_objects_with_many_members_have_a_way_to_the_end(needed):
+    """Their distances are upper bounds: within the least budget and some tokens more no mask is empty."""
+    names = [f"{letter}{i}" for i in range(6) for letter in "ab"]
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "required": names[:needed],
+    }
+    words = [
+        None,
+        *(bytes([b]) for b in range(256)),
+        b'", "a',
+        b'": "',
+        b'a0": "',
+        b'"}',
+        b'", "',
+        b"b1",
+        b'"a2": "", "b',
+    ]
+    automaton = constraints.json_schema({**schema, "additionalProperties": False}).compile(
+        Vocabulary(words, 0)
+    )
+    assert isinstance(automaton.lazy, native.CompiledTokens)
+    least = automaton.fewest_after([])
+    for seed in range(30):
+        rng, query = random.Random(seed), gcd(automaton, 200).start(budgets=least + seed % 4)
+        while int(query.remaining[0]):
+            allowed = query.mask()[0].nonzero().flatten().tolist()
+            assert allowed, seed
+            token = rng.choice(allowed)
+            query.advance([token])
+            if token == 0:
+                break
+        assert token == 0, seed

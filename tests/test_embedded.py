@@ -153,13 +153,13 @@ def test_hmm_follows_the_model() -> None:
 
 
 def test_states_of_the_model_are_a_good_start(tmp_path: Path) -> None:
-    """Before any EM, states read off the model beat independent tokens by 0.4 nats on sequences that were not used."""
+    """Before any EM, states read off the model beat independent tokens by half a nat on sequences that were not used."""
     model, tokenizer = lm()
     corpus = distill.sample(
-        TransformersLM(model, tokenizer), tmp_path, 400, 24, [[1], "Once upon a time, there was a"]
+        TransformersLM(model, tokenizer), tmp_path, 800, 24, [[1], "Once upon a time, there was a"]
     )
     fit, test = corpus.split(0.25)
     start = distill.initialise(model, tokenizer, fit, 64, iterations=5)
     result = distill.evaluate(start, test)
-    assert result.nats_per_token < result.unigram_nats_per_token - 0.4
+    assert result.nats_per_token < result.unigram_nats_per_token - 0.5
     assert isinstance(start, tt.HMM)

@@ -52,18 +52,15 @@ def tokens_of(words):
     return np.flatnonzero(np.unpackbits(words.view(np.uint8), bitorder="little")).tolist()
 
 
-@needs_core
-@pytest.mark.parametrize("name", GRAMMARS)
-def test_masks_of_the_program_are_those_of_the_machines(name):
-    syntax, text = GRAMMARS[name]
-    constraint = constraints.grammar(text, syntax=syntax, on_narrowed="ignore")
+def check_walks(constraint, walks, length):
+    """The masks of a constraint's program are those of its machines along random texts."""
     node, rng = constraint.program(), random.Random(0)
     assert node is not None
     vocab = vocabulary(constraint.automaton, rng)
     old, new = RecordingTokens(constraint.automaton, vocab, True), native.CompiledTokens(node, vocab)
-    for _ in range(6):
+    for _ in range(walks):
         a, b = old.start_state, new.start_state
-        for _ in range(15):
+        for _ in range(length):
             mask = new.words_from(b)
             assert (old.words_from(a) == mask).all()
             allowed = [token for token in tokens_of(mask) if token]
@@ -71,6 +68,14 @@ def test_masks_of_the_program_are_those_of_the_machines(name):
                 break
             token = rng.choice(allowed)
             a, b = old.step(a, token), new.step(b, token)
+
+
+@needs_core
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_masks_of_the_program_are_those_of_the_machines(name):
+    syntax, text = GRAMMARS[name]
+    constraint = constraints.grammar(text, syntax=syntax, on_narrowed="ignore")
+    check_walks(constraint, walks=6, length=15)
 
 
 @needs_core
@@ -149,20 +154,7 @@ MAYBE = 'root ::= ("(" root ")")?'
 def test_programs_are_composed(make):
     nest, maybe = (constraints.grammar(text, syntax="gbnf", on_narrowed="ignore") for text in (NEST, MAYBE))
     constraint = make(nest, maybe, constraints.regex("(x|a)?b+"))
-    node, rng = constraint.program(), random.Random(0)
-    assert node is not None
-    vocab = vocabulary(constraint.automaton, rng)
-    old, new = RecordingTokens(constraint.automaton, vocab, True), native.CompiledTokens(node, vocab)
-    for _ in range(20):
-        a, b = old.start_state, new.start_state
-        for _ in range(10):
-            mask = new.words_from(b)
-            assert (old.words_from(a) == mask).all()
-            allowed = [token for token in tokens_of(mask) if token]
-            if not allowed:
-                break
-            token = rng.choice(allowed)
-            a, b = old.step(a, token), new.step(b, token)
+    check_walks(constraint, walks=20, length=10)
 
 
 def test_a_budget_of_a_part_has_no_program_yet():

@@ -1,7 +1,11 @@
 """The automaton over tokens of a program, run by the compiled engine (``core/``), where that was built.
 
-Its masks and distances are those of :class:`~.masks.ProgramTokens`. What the engine finds out about a node, it keeps for all
-constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine takes over, and the old one goes with its last row.
+Its masks and distances are those of :class:`~.masks.ProgramTokens`, but for objects with more than five kinds of members. There
+distances are upper bounds: members that may be absent are not read to save tokens, and if more than five required ones are
+missing, not all orders are tried. Masks within a budget are then narrower, never wider, and always leave a way to the end.
+
+What the engine finds out about a node, it keeps for all constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine
+takes over, and the old one goes with its last row.
 """
 
 from __future__ import annotations
@@ -33,7 +37,9 @@ except ImportError:  # it was not built
 T = TypeVar("T")
 logger = getLogger("tractile")
 MOST_BYTES = 1 << 28
+"""What one engine keeps, in bytes, at most, before a new one takes over."""
 MOST_ENGINES = 2
+"""Vocabularies whose engine is kept for later constraints."""
 RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG])
 """The kinds of nodes that the compiled engine runs."""
 
@@ -186,7 +192,10 @@ class CompiledTokens:
     # ------------------------------------------------------------ distances
 
     def fewest(self, state: int) -> int:
-        """Return the fewest tokens from a state to acceptance, ``NEVER`` if there are none."""
+        """Return the fewest tokens from a state to acceptance, ``NEVER`` if there are none.
+
+        For objects with more than five kinds of members this is an upper bound, see above. Raises ``TooManyStates``.
+        """
         return self._fewest(state, MOST)
 
     def _fewest(self, state: int, most: int) -> int:
