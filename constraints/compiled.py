@@ -10,15 +10,27 @@ import torch
 from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import Narrowing
-from .engine.native import CompiledTokens
-from .lifting.token_dfa import WRITTEN
+from ..layers.operator import TensorMap
+from .engine.native import Tokens
 from .masks.recording_tokens import RecordingTokens
+from .narrowing import merged
 from .parts.tokens import LimitedTokens
 
 GUIDE_STATES = 1_000
 """Most byte states of the automaton that guides P-GCD; a larger constraint is approximated."""
 
-WRITTEN_OUT = WRITTEN | {"_transitions_by_class", "_steps"}
+States = Tokens | RecordingTokens | LimitedTokens
+WRITTEN_OUT = {
+    "initial",
+    "left",
+    "inputs",
+    "right",
+    "final",
+    "labels",
+    "transitions",
+    "edge_source",
+    "edge_target",
+} | {"_transitions_by_class", "_steps"}
 """Attributes of :class:`Automaton` that need all transitions and so build the finite automaton."""
 
 
@@ -32,11 +44,11 @@ class ConstraintAutomaton(Automaton):
 
     def __init__(
         self,
-        lazy: RecordingTokens | LimitedTokens | CompiledTokens,
+        lazy: States,
         finite: Callable[[], Automaton],
         guide: Callable[[int], Automaton],
     ) -> None:
-        self._lazy: RecordingTokens | LimitedTokens | CompiledTokens = lazy
+        self._lazy: States = lazy
         self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
@@ -64,7 +76,7 @@ class ConstraintAutomaton(Automaton):
         return getattr(self.finite, name)
 
     @property
-    def lazy(self) -> RecordingTokens | LimitedTokens | CompiledTokens:
+    def lazy(self) -> States:
         """The automaton with states created on demand. A new one takes over when many states have been met: what holds states
         keeps theirs."""
         if self._lazy.full:
@@ -75,7 +87,7 @@ class ConstraintAutomaton(Automaton):
     def narrowed(self) -> tuple[Narrowing, ...]:
         """Where the masks, or :attr:`finite` once it is built, accept fewer texts than were asked for."""
         written = self.__dict__.get("_finite")
-        return self._narrowed if written is None else (*self._narrowed, *written.narrowed)
+        return self._narrowed if written is None else merged(self._narrowed, written.narrowed)
 
     @narrowed.setter
     def narrowed(self, value: tuple[Narrowing, ...]) -> None:
@@ -107,6 +119,9 @@ class ConstraintAutomaton(Automaton):
     def device(self) -> torch.device:
         return torch.device("cpu")
 
+    def map(self, fn: TensorMap) -> Any:
+        return self.finite.map(fn)
+
     def fewest_after(self, tokens: Sequence[int]) -> int:
         lazy, state = self._after(tokens)
         return UNREACHABLE if state == -1 else lazy.fewest(state)
@@ -115,7 +130,7 @@ class ConstraintAutomaton(Automaton):
         lazy, state = self._after(tokens)
         return lazy.accepting(state)
 
-    def _after(self, tokens: Sequence[int]) -> tuple[RecordingTokens | LimitedTokens | CompiledTokens, int]:
+    def _after(self, tokens: Sequence[int]) -> tuple[States, int]:
         lazy = self.lazy
         state = lazy.start_state
         for token in tokens:

@@ -2,64 +2,70 @@
 
     c = regex(r"[a-z]+") & ~literal("no")        c.accepts("yes")        fa = c.compile(vocab)
 
-A constraint is a language of Unicode strings; ``~c`` is every other Unicode string. Internally it is a byte-level automaton
-over UTF-8, and compiling lifts that to tokens (``lifting/lift.py``).
+A constraint is a language of Unicode strings; ``~c`` is every other Unicode string. It is written as a program of nodes
+(``program/``), which the engine reads through a vocabulary (``engine/``). What needs all states, such as ``&`` and ``~``, is done
+on byte automata over UTF-8 (``automata/``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import Any, ClassVar
+import operator
+from collections.abc import Callable
+from functools import cached_property, partial, reduce
+from typing import Any
 
 from ..circuits.automaton import Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import TOKEN
-from ..errors import EmptyLanguage, ShapeError, UnsupportedConstraint, VocabularyMismatch
-from . import limits, validation
+from ..errors import EmptyLanguage, UnsupportedConstraint
+from . import validation
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
 from .automata.subsets import resolved
 from .automata.work import SIMPLIFYING, limited_to
-from .cache import store
-from .cache.stored import from_arrays, to_arrays
-from .canonical.automaton import canonical_automaton
-from .canonical.segmentation import segmentation_of
+from .compiled import ConstraintAutomaton
 from .contradictions import empty_language, named
-from .lifting.lift import TokenTransitions, lift
-from .lifting.token_dfa import TokenDfa, all_reachable
-from .narrowing import Narrowing, from_array, merged, to_array
-from .vocabulary.numbered import number_of
+from .engine.bytes import Bytes
+from .engine.masks import are_tokens
+from .engine.native import tokens_of
+from .engine.regular import bounded, guiding
+from .explicit import written_and_kept, written_out
+from .narrowing import Narrowing, merged, report
+from .program import nodes, tables
+from .program.left_recursion import repeated
+from .program.node import Node
+from .program.prune import without_budgets
+from .vocabulary.numbered import with_named_tokens
 from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
 
-MOST_LIFTED = 50_000
-"""Most states of an NFA that is lifted to tokens as it is; a larger one is determinized first."""
-
 
 class Constraint:
-    """A regular language of texts, composed by operators.
+    """A language of texts, composed by operators.
 
     Made by ``regex``, ``json_schema``, ``keywords``, ``literal``, ``any_of``, and by
     ``a & b``: both; ``a | b``: either; ``~a``: every text not in ``a``; ``a - b``: in ``a`` and not in ``b``;
     ``a + b``: a text of ``a`` followed by one of ``b``;
     ``a.repeat(low, high)``: ``low`` to ``high`` texts of ``a`` in a row (``high=None``: no upper bound).
 
-    Composition and compilation raise ``TooManyStates`` if the automaton would exceed the limits of ``limits.py``.
+    ``&``, ``-`` and ``~`` need a finite automaton. They use :attr:`finite`, whose ``narrowed`` says what it lacks if the
+    language is not regular or its automaton is large; all else uses the whole language. Composition and compilation raise
+    ``TooManyStates`` if an automaton would exceed the limits of ``limits.py``.
     """
 
-    is_finite = True  # whether the byte automaton is written out in full
-    with_budget: ClassVar[
-        staticmethod[[Constraint, int | None, int], Constraint]
-    ]  # set by lazy_constraint.py
     written: str | None = None  # the call that made it, for messages
     both: tuple[Constraint, ...] = ()  # the parts of an intersection
     why_empty: Callable[[], str] | None = None  # the end of a message, for a language without texts
-    source: str | None = None  # digest of what it was made from, if known: see :func:`kept`
 
-    def __init__(self, automaton: Nfa, narrowed: tuple[Narrowing, ...] = ()) -> None:
-        self.nfa, self._narrowed = automaton, narrowed
+    def __init__(
+        self,
+        texts: Nfa | Node,
+        narrowed: tuple[Narrowing, ...] = (),
+        made_by: Callable[[], Constraint] | None = None,
+    ) -> None:
+        """``made_by``: makes it again in another process, which a program needs that is not a regular language."""
+        self._texts, self._narrowed, self._made_by = texts, narrowed, made_by
 
     def __repr__(self) -> str:
         size = f"{self.nfa.num_states} states" if self.is_finite else "states made when they are met"
@@ -68,6 +74,33 @@ class Constraint:
     def _repr_html_(self) -> str:
         rows = [(cut.path or "/", str(cut.asked), str(cut.given)) for cut in self._narrowed]
         return html_table(["narrowed at", "asked", "given"] if rows else [], rows, repr(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.is_finite:
+            return Constraint, (self._texts, self._narrowed)
+        if self._made_by is None:
+            raise TypeError(
+                "a constraint of nodes made by hand cannot be copied to another process: give made_by="
+            )
+        return remade, (self._made_by,)
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it was given as a finite automaton."""
+        return isinstance(self._texts, Nfa)
+
+    @cached_property
+    def program(self) -> Node:
+        """The language as nodes."""
+        texts = self._texts
+        return texts if isinstance(texts, Node) else nodes.lex(tables.of_nfa(self.bytes_automaton))
+
+    @property
+    def nfa(self) -> Nfa:
+        """The language of :attr:`finite` as a byte automaton."""
+        return self._texts if isinstance(self._texts, Nfa) else self.finite.nfa
 
     @property
     def narrowed(self) -> tuple[Narrowing, ...]:
@@ -82,8 +115,35 @@ class Constraint:
 
     @property
     def finite(self) -> Constraint:
-        """The constraint itself, or a finite-state part of it if its automaton is lazy."""
-        return self
+        """The constraint itself, or one with a finite automaton that accepts these texts, or a subset of them."""
+        return self if self.is_finite else self._finite
+
+    @cached_property
+    def _finite(self) -> Constraint:
+        found = self.within()
+        report(tuple(each for each in found.narrowed if each not in self.narrowed), "warn")
+        return found
+
+    def within(self, depth: int | None = None, length: int | None = None) -> Constraint:
+        """Return a constraint with a finite automaton that accepts these texts, or those within bounds; ``narrowed`` has them.
+
+        ``depth``: how often what calls itself is followed within itself; ``length``: the most characters of texts with an
+        upper bound, and ten times the most items. None: as much as fits. Raises ``TooManyStates``.
+        """
+        automaton, cuts = bounded(self.program, depth, length)
+        found = Constraint(automaton, merged(self.narrowed, cuts))
+        found.why_empty = self.why_empty
+        return found
+
+    def regular(self, most_states: int) -> Nfa:
+        """Return a finite automaton that accepts at least all texts of the constraint.
+
+        It accepts only these if ``most_states`` states suffice (but items that must differ may be equal). If no automaton of
+        that size is known, it accepts all texts.
+        """
+        return guiding(self.program, most_states)
+
+    # ------------------------------------------------------------ composition
 
     def __and__(self, other: Constraint) -> Constraint:
         a, b = self.finite, checked(other).finite
@@ -94,10 +154,23 @@ class Constraint:
         return found
 
     def __or__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.union([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
+        return self._with(checked(other), operator.or_, nfa.union, nodes.alt)
 
     def __add__(self, other: Constraint) -> Constraint:
-        return Constraint(nfa.concat([self.nfa, checked(other).nfa]), merged(self.narrowed, other.narrowed))
+        return self._with(checked(other), operator.add, nfa.concat, nodes.seq)
+
+    def _with(
+        self,
+        other: Constraint,
+        operation: Callable[[Constraint, Constraint], Constraint],
+        of_automata: Callable[[list[Nfa]], Nfa],
+        of_nodes: Callable[[Node, Node], Node],
+    ) -> Constraint:
+        narrowed = merged(self.narrowed, other.narrowed)
+        if self.is_finite and other.is_finite:
+            return Constraint(of_automata([self.nfa, other.nfa]), narrowed)
+        program = of_nodes(self.program, other.program)
+        return Constraint(program, narrowed, partial(operation, self, other))
 
     def __sub__(self, other: Constraint) -> Constraint:
         return self & ~checked(other)
@@ -120,10 +193,11 @@ class Constraint:
         """Accept ``low`` to ``high`` of these texts in a row; ``high=None``: no upper bound."""
         low = validation.count(low, "low")
         high = None if high is None else validation.count(high, "high", low)
-        return self._repeated(low, high)
-
-    def _repeated(self, low: int, high: int | None) -> Constraint:
-        return Constraint(repeat(self.nfa, low, high), self.narrowed)
+        if self.is_finite:
+            return Constraint(repeat(self.nfa, low, high), self.narrowed)
+        return Constraint(
+            repeated(self.program, low, high), self.narrowed, partial(Constraint.repeat, self, low, high)
+        )
 
     def tokens(self, at_most: int | None = None, at_least: int = 0) -> Constraint:
         """Limit the number of tokens that a text of this constraint takes, as a part of a longer text.
@@ -148,13 +222,18 @@ class Constraint:
         >>> [fa.accepts_tokens(ids) for ids in ([3, 3, 2, 0], [3, 4, 0], [1, 1, 4, 0])]
         [True, True, False]
         """
-        at_least = validation.count(at_least, "tokens: at_least")
-        at_most = None if at_most is None else validation.count(at_most, "tokens: at_most", at_least)
-        return self.with_budget(self, at_most, at_least)
+        low = validation.count(at_least, "tokens: at_least")
+        high = None if at_most is None else validation.count(at_most, "tokens: at_most", low)
+        program = nodes.tokens(self.program, low, high)
+        if program is self.program:
+            return self
+        return Constraint(program, self.narrowed, partial(Constraint.tokens, self, at_most, at_least))
+
+    # ------------------------------------------------------------ texts
 
     @cached_property
     def bytes_automaton(self) -> Nfa:
-        """The trimmed, epsilon-free byte automaton that is compiled.
+        """The trimmed, epsilon-free byte automaton of :attr:`finite`.
 
         Deterministic if subset construction does not grow it too much (and minimal unless it is large). Otherwise
         nondeterministic, reduced if it is small; it may then be ambiguous.
@@ -168,28 +247,28 @@ class Constraint:
                     return reduction.reduce(small)
         return small if small.is_deterministic else resolved(small)
 
+    @cached_property
+    def _bytes(self) -> Bytes:
+        return Bytes(without_budgets(self.program))
+
     def accepts(self, text: str | bytes) -> bool:
         """Return whether the text (or its UTF-8 bytes) satisfies the constraint."""
         data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-        return self.bytes_automaton.accepts(data)
+        return self.bytes_automaton.accepts(data) if self.is_finite else self._bytes.accepts(data)
 
     def is_empty(self) -> bool:
         """Return whether no text satisfies the constraint."""
-        return self.nfa.is_empty
+        return self.nfa.is_empty if self.is_finite else self._bytes.is_empty
 
     def shortest(self) -> str:
         """Return an accepted text of the fewest UTF-8 bytes. Raise ``EmptyLanguage`` if there is none."""
-        word = self.bytes_automaton.shortest()
-        if word is None:
+        if self.is_empty():
             raise empty_language(self)
+        word = self.bytes_automaton.shortest() if self.is_finite else self._bytes.shortest()
+        assert word is not None
         return word.decode()
 
-    def lift(self, vocab: Vocabulary, require_eos: bool = True) -> TokenTransitions:
-        """Return the token-level transitions of :meth:`compile` as arrays. Raises ``EmptyLanguage``."""
-        vocab = vocabulary_of(vocab)
-        if self.bytes_automaton.is_empty:
-            raise empty_language(self)
-        return lift(self.bytes_automaton, vocab, require_eos)
+    # ------------------------------------------------------------ compilation
 
     def compile(
         self,
@@ -205,43 +284,48 @@ class Constraint:
         ``vocab`` is a :class:`Vocabulary`, or a tokenizer that :meth:`Vocabulary.from_tokenizer` reads. ``eos_token_id`` is
         the end token (EOS) if that is not the vocabulary's own. With ``require_eos=False`` a sequence that ends in an
         accepted text without EOS is accepted too. Special tokens are never allowed; EOS only where the text is complete.
-        Of a lazy constraint, a vocabulary in which some byte of UTF-8 is no token by itself gets the automaton of ``finite``;
-        ``narrowed`` of the result says what that leaves out.
 
-        With ``cache=True`` the result is kept on disk and read from there the next time, by other processes too
-        (``TRACTILE_CACHE`` names the directory); a cached ``json_schema`` is not even built. With ``canonical=True`` each
-        text is accepted only in the tokenizer's own segmentation (Berglund et al. 2024). That needs a vocabulary read from a
-        byte-pair tokenizer and writes out all transitions; ``UnsupportedConstraint`` names a feature of the tokenizer that is
-        not supported.
+        With ``cache=True`` an automaton that is written out is kept on disk and read from there the next time, by other
+        processes too (``TRACTILE_CACHE`` names the directory). With ``canonical=True`` each text is accepted only in the
+        tokenizer's own segmentation (Berglund et al. 2024). That needs a vocabulary read from a byte-pair tokenizer and
+        writes out all transitions; ``UnsupportedConstraint`` names a feature of the tokenizer that is not supported.
 
         Raises ``EmptyLanguage`` if no text is accepted, or no accepted text can be written with this vocabulary;
         ``TooManyStates``; ``FormatError`` for a tokenizer that is not read; ``VocabularyMismatch`` for a vocabulary without a
         token that a grammar names.
         """
-        vocab = with_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
-        automaton = (self._kept if cache else self._compile)(vocab, require_eos, canonical)
-        automaton.narrowed = merged(self.narrowed, automaton.narrowed)
-        return automaton
+        vocab = with_named_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
+        if self.is_empty():
+            raise empty_language(self)
+        if canonical or not are_tokens(self.program, vocab):
+            found = self._written(vocab, require_eos, canonical, cache)
+        else:
+            lazy = tokens_of(self.program, vocab, require_eos)
+            if lazy.start_state < 0:
+                raise empty_language(self)
+            written = partial(self._written, vocab, require_eos, False, cache)
+            found = ConstraintAutomaton(lazy, written, partial(self._guide, vocab, require_eos, written))
+            found.made_by = partial(self.compile, vocab, require_eos, cache=cache)
+        found.narrowed = merged(self.narrowed, found.narrowed)
+        return found
 
-    def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
-        """Read the automaton from the disk cache, or compile it and write it there."""
-        parts: list[Any] = [self.source and self.source.encode()]
-        if self.source is None:
-            parts = [store.code(), self.nfa.edges, self.nfa.epsilons, self.nfa.start, self.nfa.accept]
-        parts += [
-            vocab.cache_name.encode(),
-            b"%d" % require_eos,
-            *([segmentation_of(vocab).name] if canonical else []),
-        ]
-        name = store.digest(parts)
-        arrays = store.read("automaton", name)
-        if arrays is not None:
-            return from_arrays(arrays, vocab, require_eos)
-        automaton = self._compile(vocab, require_eos, canonical)
-        store.write("automaton", name, to_arrays(automaton))
-        if self.source is not None:
-            store.write("source", self.source, {"narrowed": to_array(self.narrowed)})
-        return automaton
+    def _written(self, vocab: Vocabulary, require_eos: bool, canonical: bool, cache: bool) -> Automaton:
+        """Return the token automaton with all its states."""
+        texts = self.finite
+        found = (written_and_kept if cache else written_out)(
+            texts.nfa, texts.bytes_automaton, vocab, require_eos, canonical
+        )
+        found.narrowed = texts.narrowed
+        return found
+
+    def _guide(
+        self, vocab: Vocabulary, require_eos: bool, written: Callable[[], Automaton], most_states: int
+    ) -> Automaton:
+        """Return an automaton over tokens that accepts at least the texts; all of them if it is finite."""
+        if self.is_finite:
+            return written()
+        texts = Constraint(self.regular(most_states))
+        return written_out(texts.nfa, texts.bytes_automaton, vocab, require_eos)
 
     def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
         """Return :meth:`compile`'s result, kept with the constraint for the latest four vocabularies."""
@@ -256,48 +340,10 @@ class Constraint:
     def _compiled(self) -> dict[str, Automaton]:
         return {}
 
-    def _compile(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
-        automaton = self.bytes_automaton
-        if canonical:
-            return canonical_automaton(automaton, vocab, require_eos).for_vocabulary(vocab.fingerprint)
-        if automaton.num_states > MOST_LIFTED and not automaton.is_deterministic:
-            automaton = resolved(automaton, 4 * limits.WORK)  # cheaper than lifting it to tokens as it is
-        if automaton.is_deterministic and automaton.num_states and all_reachable(automaton, vocab):
-            return TokenDfa(automaton, vocab, require_eos)
-        arrays = self.lift(vocab, require_eos)
-        return Automaton.from_transitions(
-            arrays.source,
-            arrays.token_class_of_edge,
-            arrays.target,
-            token_class=arrays.token_class,
-            start=arrays.start.tolist(),
-            accept=arrays.accept.tolist(),
-            num_states=arrays.num_states,
-            eos_token_id=vocab.eos_token_id,
-        ).for_vocabulary(vocab.fingerprint)
 
-
-def with_tokens(narrowed: Iterable[Narrowing], vocab: Vocabulary) -> Vocabulary:
-    """Return the vocabulary with the texts of the tokens that a constraint names by number alone.
-
-    Raises ``VocabularyMismatch`` if it lacks a token that the constraint names.
-    """
-    texts = [each.asked for each in narrowed if each.keyword == TOKEN]
-    for text in texts:
-        if (token := number_of(text)) is None and text.encode() not in vocab.token_bytes:
-            raise VocabularyMismatch(
-                f"the grammar asks for the token {text!r}, and no token of the vocabulary spells it; for a special token: "
-                f"Vocabulary.with_special({{{text!r}: its id}})"
-            )
-        if token is not None:
-            try:
-                vocab = vocab.with_special({text: token})
-            except ShapeError:
-                raise VocabularyMismatch(
-                    f"the token {token} is named by its number, and is no special token without a text in the vocabulary: "
-                    "name it by its text"
-                ) from None
-    return vocab
+def remade(make: Callable[[], Constraint]) -> Constraint:
+    """Make a constraint again, in another process."""
+    return make()
 
 
 NO_EXPONENTS = Narrowing(
@@ -323,42 +369,6 @@ def checked(other: Any) -> Constraint:
             f"a constraint is needed, not {validation.short(other)}; literal(…) makes one of a text"
         )
     return other
-
-
-class Deferred(Constraint):
-    """A constraint that is built when its automaton is first asked for."""
-
-    def __init__(
-        self, source: str, build: Callable[[], Constraint], narrowed: tuple[Narrowing, ...] = ()
-    ) -> None:
-        self.source, self._build, self._narrowed = source, build, narrowed
-
-    def __reduce__(self) -> tuple[type[Constraint], tuple[Nfa, tuple[Narrowing, ...]]]:
-        """Pickle as a built constraint: the builder may hold machines, which cannot be pickled."""
-        return Constraint, (self.nfa, self.narrowed)
-
-    @cached_property
-    def _built(self) -> Constraint:
-        return self._build()
-
-    @cached_property
-    def nfa(self) -> Nfa:  # type: ignore[override]
-        return self._built.nfa
-
-    @cached_property
-    def bytes_automaton(self) -> Nfa:
-        return self._built.bytes_automaton
-
-
-def kept(source: Iterable[bytes], build: Callable[[], Constraint]) -> Constraint:
-    """Build a constraint, or defer that to first use if a compilation of it is in the disk cache."""
-    name = store.digest([store.code(), *source])
-    known = store.read("source", name)
-    if known is not None:
-        return Deferred(name, build, from_array(known["narrowed"]))
-    constraint = build()
-    constraint.source = name
-    return constraint
 
 
 @named
@@ -390,4 +400,6 @@ def any_of(*options: str | Constraint) -> Constraint:
     parts = [option if isinstance(option, Constraint) else literal(option) for option in options]
     if not parts:
         raise EmptyLanguage("any_of was given no options; give at least one text or constraint")
-    return Constraint(nfa.union([part.nfa for part in parts]), merged(*(part.narrowed for part in parts)))
+    if all(part.is_finite for part in parts):
+        return Constraint(nfa.union([part.nfa for part in parts]), merged(*(part.narrowed for part in parts)))
+    return reduce(operator.or_, parts)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..circuits.automaton import Automaton
 from ..errors import TooManyStates, UnsupportedConstraint
+from . import validation
 from .automata import utf8
 from .automata.abstraction import abstraction
 from .automata.comparing_stack import RecordingAutomaton
@@ -29,6 +30,8 @@ from .parts.tokens import LimitedTokens
 from .program import nodes, tables
 from .program.left_recursion import repeated
 from .program.node import Node
+from .vocabulary.numbered import with_named_tokens
+from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
 
 MOST_STATES = 1 << 14  # met by texts that are checked, beyond which they are met anew
@@ -41,7 +44,7 @@ class LazyConstraint(Constraint):
     automaton: their ``narrowed`` says what that lacks.
     """
 
-    is_finite = False
+    is_finite = False  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -91,7 +94,9 @@ class LazyConstraint(Constraint):
     def __radd__(self, other: Constraint) -> Constraint:
         return joined(checked(other), self)
 
-    def _repeated(self, low: int, high: int | None) -> Constraint:
+    def repeat(self, low: int, high: int | None = None) -> Constraint:
+        low = validation.count(low, "low")
+        high = None if high is None else validation.count(high, "high", low)
         if self.automaton.root is None:
             return self.finite.repeat(low, high)
         if self.limited is not None:
@@ -125,12 +130,16 @@ class LazyConstraint(Constraint):
             raise empty_language(self)
         return self.recording.completion(first).decode()
 
-    def _kept(self, vocab: Vocabulary, require_eos: bool, canonical: bool) -> Automaton:
-        return self._compile(vocab, require_eos, canonical, cache=True)
-
-    def _compile(
-        self, vocab: Vocabulary, require_eos: bool, canonical: bool, cache: bool = False
+    def compile(
+        self,
+        vocab: Vocabulary | Any,
+        require_eos: bool = True,
+        *,
+        eos_token_id: int | None = None,
+        cache: bool = False,
+        canonical: bool = False,
     ) -> Automaton:
+        vocab = with_named_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
         if self.limited is None and (canonical or not vocab.trie.spells_all):
             return self.finite.compile(vocab, require_eos, canonical=canonical, cache=cache)
         if self.is_empty():
@@ -155,6 +164,7 @@ class LazyConstraint(Constraint):
 
         found = ConstraintAutomaton(lazy, finite, guide)
         found.made_by = partial(self.compile, vocab, require_eos, cache=cache)
+        found.narrowed = merged(self.narrowed, found.narrowed)
         return found
 
     def regular(self, most_states: int) -> Nfa:
@@ -282,4 +292,11 @@ def machine_of(constraint: Constraint) -> Machine | None:
     return DfaMachine(dfa) if dfa.is_deterministic and not dfa.is_empty else None
 
 
-Constraint.with_budget = staticmethod(with_budget)
+def _tokens(self: Constraint, at_most: int | None = None, at_least: int = 0) -> Constraint:
+    at_least = validation.count(at_least, "tokens: at_least")
+    at_most = None if at_most is None else validation.count(at_most, "tokens: at_most", at_least)
+    return with_budget(self, at_most, at_least)
+
+
+_tokens.__doc__ = Constraint.tokens.__doc__
+Constraint.tokens = _tokens  # type: ignore[method-assign]

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from texts import random_texts
 
 from tractile.circuits.automaton import UNREACHABLE
-from tractile.constraints import Vocabulary, regex
-from tractile.constraints.automata.dfa_table import Dfa
+from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata.epsilon import NO_EPSILONS
 from tractile.constraints.automata.lazy import Letters, Numbered
 from tractile.constraints.automata.machines import Choice, Concatenation, DfaMachine, TextMachine
@@ -18,12 +16,10 @@ from tractile.constraints.automata.nfa import Nfa, trim
 from tractile.constraints.automata.nfa_machine import NfaMachine
 from tractile.constraints.automata.region import LocalBody, Region
 from tractile.constraints.automata.stack import StackAutomaton
-from tractile.constraints.json.constraint import json_schema
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
 from tractile.constraints.lifting.lazy_distances import Distances
 from tractile.constraints.lifting.text_steps import TextTokens
-from tractile.constraints.lifting.token_dfa import TokenDfa
 
 ALPHABET = '()a,"bc'
 
@@ -261,7 +257,7 @@ def test_regular_languages_are_as_far_as_when_written_out(pattern):
     dfa = regex(pattern).bytes_automaton
     for _ in range(5):
         vocab = vocabulary(rng, "abc")
-        expected = TokenDfa(dfa, vocab).distances
+        expected = Constraint(dfa).compile(vocab).finite.distances
         states = Numbered(StackAutomaton(DfaMachine(dfa)))
         distances, state = Distances(states, vocab), states.start()
         while state < len(states.configurations):
@@ -337,28 +333,6 @@ PIECES = [
 def json_vocabulary(rng):
     pieces = [bytes([b]) for b in range(256)] + [p.encode() for p in rng.sample(PIECES, 14)]
     return Vocabulary([*pieces, None], eos_token_id=len(pieces))
-
-
-@pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
-def test_schemas_are_as_far_as_when_written_out(schema):
-    """Members as declared: equal to the distances of the automaton that is written out, along texts of the schema."""
-    rng = random.Random(3)
-    constraint = json_schema(schema, order="declared", max_depth=1, on_narrowed="ignore")
-    options = ("space", "declared", None, None, True, "auto", False, None)
-    automaton, _ = lazy_schema(read_schema(schema), False, options)
-    dfa = constraint.bytes_automaton
-    for text in random_texts(constraint, 4, 3, 20):
-        vocab = json_vocabulary(rng)
-        expected, states = TokenDfa(dfa, vocab).distances, Numbered(automaton)
-        distances = Distances(states, vocab)
-        state, there, table = states.start(), int(dfa.start[0]), Dfa(dfa)
-        for byte in text.encode():
-            fewest = int(expected[there])
-            assert distances.within(state, fewest), text
-            assert not distances.within(state, fewest - 1), text
-            assert distances.lower_bound(state) <= fewest <= distances.bound(state)
-            state, there = states.after(state, byte), table.after(there, byte)
-        assert distances.exact
 
 
 def test_members_of_an_object_in_any_order():

@@ -6,16 +6,14 @@ import random
 import numpy as np
 import pytest
 import torch
-from lazy_machines import ONE, List, Members, String
+from lazy_machines import ONE, Members, String
 from test_token_masks import LETTERS, vocabulary
 
-from tractile.constraints import Constraint, Vocabulary, regex
-from tractile.constraints.automata.lazy import explore
+from tractile.constraints import Vocabulary, regex
 from tractile.constraints.automata.machines import DfaMachine
 from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.json.document import read_schema
 from tractile.constraints.json.lazy.schema import lazy_schema
-from tractile.constraints.lifting.token_dfa import TokenDfa
 from tractile.constraints.masks import lazy_tokens
 from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.constraints.words.keywords import keywords
@@ -61,7 +59,7 @@ def lazy_query(tokens, horizon):
 
 
 def finite_query(automaton, horizon):
-    return GCDQuery(automaton, horizon, FiniteMasks(automaton, horizon))
+    return GCDQuery(automaton.finite, horizon, FiniteMasks(automaton.finite, horizon))
 
 
 def walk_beside(query, other, rng, batch=3):
@@ -77,31 +75,6 @@ def walk_beside(query, other, rng, batch=3):
             chosen.append(rng.choice(some) if some else 0)
         query.advance(chosen)
         other.advance(chosen)
-
-
-@pytest.mark.parametrize("pattern", ["[ab]{2,}", '"(a|b|u|0)*"', "(ab|a)(bu|u)*1?", 'a{3}"?'])
-def test_budgets_are_those_of_the_automaton_written_out(pattern):
-    nfa = regex(pattern).bytes_automaton
-    tokens = LazyTokens(StackAutomaton(DfaMachine(nfa)), VOCAB)
-    other = finite_query(TokenDfa(nfa, VOCAB), 8)
-    query = lazy_query(tokens, 8)
-    assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
-    rng, least = random.Random(0), int(query.feasible_lengths().nonzero()[0])
-    for budgets in ([least, least + 1, 8], [8, 8, least], [least + 2, least, least + 1]):
-        walk_beside(query.start(3, budgets), other.start(3, budgets), rng)
-    local = lazy_query(tokens, None).start(2, [5, 3])
-    walk_beside(local, finite_query(TokenDfa(nfa, VOCAB), None).start(2, [5, 3]), rng)
-
-
-@pytest.mark.parametrize("machine", [String(0, 3), List(ONE, 1, 3)], ids=["string", "list"])
-def test_budgets_of_machines_with_registers(machine):
-    small = Vocabulary([*[bytes([b]) for b in b'"ab0\\n1,[]'], b'a"', b"1,1", b'["', b"ab", None], 14)
-    automaton = StackAutomaton(machine)
-    tokens = LazyTokens(automaton, small)
-    other, query = finite_query(Constraint(explore(automaton, 5000)).compile(small), 9), lazy_query(tokens, 9)
-    assert torch.equal(query.feasible_lengths(), other.feasible_lengths())
-    for seed in range(5):
-        walk_beside(query.start(3, [9, 7, 5]), other.start(3, [9, 7, 5]), random.Random(seed))
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -219,9 +192,8 @@ def test_masks_of_several_keywords_are_exact_where_searches_are_given_up():
         ["throw", "threw"],
     ]
     automaton = keywords(words, ignore_case=True).compile(vocab)
-    assert isinstance(automaton, TokenDfa)
     horizon = automaton.lazy.fewest(automaton.lazy.start_state) + 6
-    exact = GCDQuery(automaton, horizon, FiniteMasks(automaton, horizon)).start()
+    exact = GCDQuery(automaton.finite, horizon, FiniteMasks(automaton.finite, horizon)).start()
     query, rng = gcd(keywords(words, ignore_case=True).compile(vocab), horizon).start(), random.Random(0)
     for _ in range(5):
         exact.start(), query.start()
@@ -230,4 +202,3 @@ def test_masks_of_several_keywords_are_exact_where_searches_are_given_up():
             assert torch.equal(query.mask(), allowed)
             token = rng.choice(allowed[0].nonzero().flatten().tolist())
             exact.advance([token]), query.advance([token])
-    assert query.automaton.lazy.distances.exact

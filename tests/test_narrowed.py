@@ -546,18 +546,6 @@ def test_automata_carry_it(tmp_path, monkeypatch):
     assert small.determinize().narrowed == small.minimize().narrowed == small.narrowed
 
 
-def test_constraints_that_are_read_from_disk_have_it_without_being_built(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("TRACTILE_CACHE", str(tmp_path))
-    schema({"type": "string", "maxLength": 7000}, max_length=20).compile(VOCAB, cache=True)
-    again = schema({"type": "string", "maxLength": 7000}, max_length=20)
-    assert [(each.asked, each.given) for each in again.narrowed] == [(7000, 20)]
-    assert "_built" not in vars(again)
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="complement"):
-        _ = ~again
-    with pytest.raises(tt.errors.UnsupportedConstraint):
-        finite_json({"type": "string", "maxLength": 7000}, max_length=20, on_narrowed="error")
-
-
 def test_saved_automata_keep_it(tmp_path):
     automaton = schema({"enum": ["a", "\ud800"]}).compile(VOCAB)
     tt.save(automaton.partitioned, tmp_path)

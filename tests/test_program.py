@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from random_programs import ALPHABET, INNER, Enumeration, random_program
 
-from tractile.constraints.engine.coarse import coarse
-from tractile.constraints.engine.finite import bounded, finite
+from tractile.constraints.engine.expansion import expanded
+from tractile.constraints.engine.regular import bounded, guiding
 from tractile.constraints.engine.steps import Steps
 from tractile.constraints.program import nodes
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
@@ -20,51 +20,82 @@ WORDS = [bytes(word) for size in range(MOST + 1) for word in product(ALPHABET, r
 KINDS = [kind for kind in INNER if kind not in ("apart", "item")]
 
 
-def random_cases(begin, count):
+def random_cases(begin, count, kinds=KINDS):
     """Yield programs and their texts of at most ``MOST`` bytes."""
     for seed in range(begin, begin + count):
         rng = Random(seed)
-        node = without_budgets(random_program(rng, depth=rng.choice((2, 3)), kinds=KINDS))
+        node = without_budgets(random_program(rng, depth=rng.choice((2, 3)), kinds=kinds))
         yield node, {text.data for text in Enumeration(MOST).texts(node)}
 
 
-@pytest.mark.parametrize("level", range(3))
-@pytest.mark.parametrize("depth", range(3))
-def test_coarse_accepts_all_texts(level, depth):
-    for node, texts in random_cases(50_000 + 100 * level, 12):
-        found = coarse(node, level, depth, 20_000)
-        assert all(found.accepts(text) for text in texts)
+def words_of(automaton):
+    return {word for word in WORDS if automaton.accepts(word)}
 
 
-def test_finite_accepts_the_texts_and_bounded_some_of_them():
+@pytest.mark.parametrize("most_states", [4, 12, 40, 1_000])
+def test_a_guide_accepts_all_texts(most_states):
+    for node, texts in random_cases(50_000 + most_states, 15, INNER):
+        assert texts <= words_of(guiding(node, most_states))
+
+
+@pytest.mark.parametrize("kept", range(3))
+def test_what_forgets_callers_accepts_all_texts(kept):
+    for node, texts in random_cases(51_000 + kept, 15):
+        assert texts <= words_of(expanded(node, 20_000, kept=kept).plain)
+
+
+def test_a_program_that_does_not_call_itself_is_written_out_exactly():
     written = 0
-    for node, texts in random_cases(60_000, 20):
+    for node, texts in random_cases(60_000, 40):
         try:
-            exact = finite(node, 40)
-        except TooManyStates:
-            exact = None
-        if exact is not None:
-            written += 1
-            assert {word for word in WORDS if exact.accepts(word)} == texts
-        try:
-            some = bounded(node, 40, 3)
+            found = words_of(expanded(node, 5_000).plain)
         except TooManyStates:
             continue
-        assert {word for word in WORDS if some.accepts(word)} <= texts
+        written += 1
+        assert found == texts
     assert written > 9
 
 
-def test_recursion_is_cut_or_refused():
+@pytest.mark.parametrize(("depth", "length"), [(None, None), (0, None), (1, 2), (3, 20)])
+def test_bounded_accepts_some_of_the_texts_and_says_where_not_all(depth, length):
+    exact = 0
+    for node, texts in random_cases(61_000, 20, INNER):
+        found, cuts = bounded(node, depth, length)
+        assert words_of(found) <= texts
+        if not cuts:
+            exact += 1
+            assert words_of(found) == texts
+    assert exact > 3
+
+
+def test_recursion_is_cut_and_said():
     nest = nodes.rule()
     nodes.define(nest, nodes.alt(nodes.text(b"b"), nodes.seq(nodes.text(b"a"), nest, nodes.text(b"c"))))
-    with pytest.raises(TooManyStates):
-        finite(nest, 50)
-    some = bounded(nest, 50, 3)
-    assert some.accepts(b"aabcc")
-    assert not some.accepts(b"aaaaaabcccccc")
-    whole = coarse(nest, 0, 1, 50)
+    with pytest.raises(TooManyStates, match="within itself"):
+        expanded(nest, 50)
+    for depth in range(4):
+        some, cuts = bounded(nest, depth)
+        assert [cut.keyword for cut in cuts] == ["max_depth"]
+        assert [size for size in range(6) if some.accepts(b"a" * size + b"b" + b"c" * size)] == [
+            *range(depth + 1)
+        ]
+    whole = guiding(nest, 50)
     assert whole.accepts(b"aaaaaabcccccc")
     assert not whole.accepts(b"c")
+
+
+def test_a_rule_at_the_end_of_itself_is_a_loop():
+    items = nodes.rule()
+    nodes.define(items, nodes.alt(nodes.text(b"b"), nodes.seq(nodes.text(b"a"), items)))
+    found, cuts = bounded(items)
+    assert not cuts
+    assert found.accepts(b"a" * 50 + b"b")
+    assert not found.accepts(b"a")
+
+
+def test_budgets_of_parts_have_no_finite_automaton():
+    with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
+        bounded(nodes.seq(nodes.tokens(nodes.text(b"a"), 0, 3), nodes.text(b"b")))
 
 
 def test_a_rule_that_begins_with_itself_is_refused():

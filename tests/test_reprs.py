@@ -56,4 +56,4 @@ def test_notebooks_show_tables():
     narrowed = tt.constraints.keywords(["dog"], inflections=False)
     assert "<td>word_boundaries</td>" in narrowed._repr_html_()
     assert "<table>" not in tt.constraints.regex("a")._repr_html_()
-    assert "<table>" in FINITE._repr_html_()
+    assert "<table>" in FINITE.finite._repr_html_()

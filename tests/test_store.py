@@ -1,20 +1,15 @@
 """What is kept on disk: equal to what is made afresh, found out when it is broken, safe beside other processes."""
 
 import multiprocessing
-import pickle
 
 import numpy as np
 import pytest
 import torch
 from counting import HANGS
-from finite import finite_json as json_schema
 
 import tractile as tt
-from tractile.constraints import Vocabulary, regex
+from tractile.constraints import Constraint, Vocabulary, explicit, regex
 from tractile.constraints.cache import store
-from tractile.constraints.constraint import Deferred
-from tractile.constraints.json import constraint as json_constraint
-from tractile.constraints.lifting.token_dfa import TokenDfa
 from tractile.constraints.vocabulary import vocabulary as tokenizers
 
 VOCAB = Vocabulary([*(bytes([b]) for b in range(256)), b"ab", b'"a', None], eos_token_id=258)
@@ -31,29 +26,21 @@ def files(folder):
 
 
 def test_a_constraint_is_compiled_once(folder, monkeypatch):
-    first = regex('"[^"]{0,9}"').compile(VOCAB, cache=True)
+    first = regex('"[^"]{0,9}"').compile(VOCAB, cache=True).finite
     assert len(files(folder)) == 1
-    monkeypatch.setattr(tt.constraints.Constraint, "_compile", None)  # not again
-    second = regex('"[^"]{0,9}"').compile(VOCAB, cache=True)
-    assert isinstance(second, TokenDfa)
+    monkeypatch.setattr(explicit, "lift", None)  # not again
+    second = regex('"[^"]{0,9}"').compile(VOCAB, cache=True).finite
     assert np.array_equal(second.distances, first.distances)
     assert second.edges() == first.edges()
     query, again = tt.gcd(first, 12).start(), tt.gcd(second, 12).start()
     assert torch.equal(query.bitmask(), again.bitmask())
 
 
-def test_one_that_is_not_deterministic(folder, monkeypatch):
-    from tractile.constraints import Constraint
-
-    class Raw(Constraint):
-        @property
-        def bytes_automaton(self):
-            return self.nfa.plain
-
-    constraint = Raw(regex("(a|b)*a(a|b)").nfa)
-    first = constraint.compile(VOCAB, cache=True)
-    second = constraint.compile(VOCAB, cache=True)
-    assert not isinstance(second, TokenDfa)
+def test_one_that_is_not_deterministic(folder):
+    constraint = Constraint(regex("(a|b)*a(a|b)").nfa)
+    vars(constraint)["bytes_automaton"] = constraint.nfa.plain
+    first = constraint.compile(VOCAB, cache=True).finite
+    second = constraint.compile(VOCAB, cache=True).finite
     assert len(files(folder)) == 1
     assert second.edges() == first.edges()
     assert second.is_unambiguous == first.is_unambiguous
@@ -65,7 +52,7 @@ def test_what_differs_is_kept_apart(folder):
     for constraint in (regex("a*"), regex("a+")):
         for vocab in (VOCAB, other):
             for require_eos in (True, False):
-                constraint.compile(vocab, require_eos, cache=True)
+                constraint.compile(vocab, require_eos, cache=True).edges()
     assert len(files(folder)) == 8
 
 
@@ -107,7 +94,7 @@ def test_the_trie_of_a_large_vocabulary(folder, monkeypatch):
 
 def compile_over_and_over():
     for _ in range(20):
-        assert regex("[ab]{3}").compile(VOCAB, cache=True).accepts([97, 98, 97, 258])
+        assert regex("[ab]{3}").compile(VOCAB, cache=True).finite.accepts([97, 98, 97, 258])
         for path in store.directory().glob("automaton-*"):
             path.unlink(missing_ok=True)
 
@@ -123,48 +110,3 @@ def test_processes_at_the_same_time(folder):
     assert [process.exitcode for process in running] == [0, 0, 0]
     assert not list(folder.glob(".*"))
     assert store.read("automaton", "0" * 64) is None
-
-
-SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}, "required": ["a"]}
-
-
-def test_a_schema_is_not_built_again(folder, monkeypatch):
-    """The second time the schema alone finds it; other options, or other schemas, do not."""
-    first = json_schema(SCHEMA).compile(VOCAB, cache=True)
-    expected = tt.gcd(first, 40).start().bitmask()
-    monkeypatch.setattr(json_constraint, "finite_automaton", None)
-    again = json_schema(dict(SCHEMA)).compile(VOCAB, cache=True)
-    query = tt.gcd(again, 40).start()
-    assert torch.equal(query.bitmask(), expected)
-    query.advance(list(b"{"))
-    assert query.mask()[0].nonzero()[:, 0].tolist() == sorted([ord('"'), 257])
-    for other, options in ((SCHEMA, {"whitespace": "none"}), ({**SCHEMA, "minProperties": 1}, {})):
-        with pytest.raises(TypeError):
-            json_schema(other, **options)
-    monkeypatch.setattr(store, "code", lambda: b"another version")
-    with pytest.raises(TypeError):
-        json_schema(SCHEMA)
-
-
-def test_a_schema_is_built_where_what_is_kept_is_of_no_use(folder):
-    """Its file is broken; another vocabulary; the constraint itself is asked for."""
-    json_schema(SCHEMA).compile(VOCAB, cache=True)
-    (path,) = folder.glob("automaton-*")
-    path.write_bytes(path.read_bytes()[:-1])
-    other = Vocabulary([*VOCAB.token_bytes[:-1], b"b", None], eos_token_id=259)
-    for vocab in (VOCAB, other):
-        constraint = json_schema(SCHEMA)
-        assert isinstance(constraint, Deferred)
-        assert tt.lcd(constraint.compile(vocab, cache=True)).start().mask()[0, ord("{")]
-        assert constraint.accepts('{"a": "xyz"}')
-        assert not (constraint & regex("[^x]*")).accepts('{"a": "xyz"}')
-    assert pickle.loads(pickle.dumps(json_schema(SCHEMA))).accepts('{"a": ""}')
-
-
-def test_errors_are_raised_at_once(folder):
-    """A schema that cannot be built is never kept, so that it is refused where it is given."""
-    bad = {"$ref": "#/nowhere"}
-    for _ in range(2):
-        with pytest.raises(tt.errors.UnsupportedConstraint):
-            json_schema(bad).compile(VOCAB, cache=True)
-    assert not files(folder)

@@ -45,7 +45,7 @@ class ProgramTokens:
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
         self.steps = Steps(node)
-        self._spells = not self.steps.has_budgets and _are_tokens(self.steps.program, vocab)
+        self._spells = not self.steps.has_budgets and are_tokens(self.steps.program, vocab)
         self._completions: dict[int, Weight | None] = {}
         self._edges: dict[int, dict[int, list[int]]] = {}
         self.start_state = self.steps.start if self.is_live(self.steps.start) else NO_STATE
@@ -166,7 +166,7 @@ def _packed(tokens: Iterable[int], size: int) -> Words:
     return np.packbits(bits, bitorder="little").view(np.int32)
 
 
-def _are_tokens(program: Node, vocab: Vocabulary) -> bool:
+def are_tokens(program: Node, vocab: Vocabulary) -> bool:
     """Return whether each byte that a program reads is a token by itself."""
     used: Int[ndarray, " bytes"] = np.zeros(257, int)
     for node in reachable(program):

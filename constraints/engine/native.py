@@ -26,7 +26,7 @@ from ..program.node import Kind, Node
 from ..program.nodes import reachable
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
-from .masks import NEVER, SINK, Words
+from .masks import NEVER, SINK, ProgramTokens, Words
 from .steps import NO_STATE
 
 try:
@@ -38,7 +38,7 @@ T = TypeVar("T")
 logger = getLogger("tractile")
 MOST_BYTES = 1 << 28
 """What one engine keeps, in bytes, at most, before a new one takes over."""
-MOST_ENGINES = 2
+MOST_ENGINES = 3
 """Vocabularies whose engine is kept for later constraints."""
 RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG])
 """The kinds of nodes that the compiled engine runs."""
@@ -243,6 +243,14 @@ class CompiledTokens:
         if state == SINK or (state >= 0 and self._core.accepting(state)):
             out[self.eos_token_id >> 5] |= np.uint32(1 << (self.eos_token_id & 31))
         return out.view(np.int32)
+
+
+Tokens = CompiledTokens | ProgramTokens
+
+
+def tokens_of(node: Node, vocab: Vocabulary, require_eos: bool = True) -> Tokens:
+    """Return the automaton over tokens of a program, compiled if there is a compiled engine that runs it."""
+    return (CompiledTokens if runs(node) else ProgramTokens)(node, vocab, require_eos)
 
 
 MOST = 1 << 27

@@ -6,7 +6,6 @@ schema → sets of values (``json/keywords.py``, ``json/values.py``) → a lazy 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, Literal
@@ -16,7 +15,7 @@ from .. import limits, validation
 from ..automata.nfa import empty
 from ..automata.region import Machine
 from ..automata.work import limited
-from ..constraint import Constraint, kept
+from ..constraint import Constraint
 from ..contradictions import named
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
@@ -199,22 +198,19 @@ def json_schema(
         escapes,
         indent,
     )
-    source = json.dumps(root).encode(), repr((strict, options)).encode()
     if chosen:
-        constraint = kept(source, partial(build, root, strict, options))
+        constraint = build(root, strict, options)
     else:
-        constraint = made(lazily, source, root, strict, options)
+        constraint = made(lazily, root, strict, options)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
 
-def lazily(
-    source: tuple[bytes, bytes], root: Schema, strict: bool, options: tuple[Any, ...]
-) -> LazyConstraint:
+def lazily(root: Schema, strict: bool, options: tuple[Any, ...]) -> LazyConstraint:
     """Return the constraint of a schema as a lazy automaton."""
     machines, narrowed = schema_machines(root, strict, options)
     machine = root_machine(machines)
-    finite = partial(kept, source, partial(written, machines, machine, narrowed))
+    finite = partial(written, machines, machine, narrowed)
     found = LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
     found.why_empty = partial(conflict, root, options)
     found.program = cache(partial(program, machines))

@@ -1,4 +1,4 @@
-"""Deterministic automata over tokens against brute force: every state, every token; masks made as they are met; distances."""
+"""Byte automata over tokens against brute force and against the automaton written out: masks, distances, queries."""
 
 import itertools
 import pickle
@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Constraint, Vocabulary, regex
-from tractile.constraints.automata import dfa, nfa
+from tractile.constraints.automata import nfa
 from tractile.constraints.lifting.lift import lift
-from tractile.constraints.lifting.token_dfa import TokenDfa, all_reachable
 from tractile.inference import Boolean
 from tractile.inference.next_token.generic import DenseQuery
 
@@ -62,41 +61,39 @@ def brute_force(automaton: nfa.Nfa, vocab: Vocabulary, state: int) -> dict[int, 
     return found
 
 
-def check(automaton: TokenDfa) -> None:
-    """Every view of what follows each state is what the bytes say."""
-    vocab, states = automaton.vocab, list(range(automaton.num_states))
-    random.Random(0).shuffle(states)  # what is found first must not matter
-    edges = {}
-    for state in states[:150]:
-        expected = brute_force(automaton.nfa, vocab, state)
-        found = {}
-        for target, pieces in automaton.edges_from(state):
-            for token in np.concatenate(pieces).tolist():
-                assert token not in found
-                found[token] = target
-        assert found == expected
-        edges[state] = expected
-        for token in random.Random(state).sample(range(len(vocab)), 5):
-            assert automaton.step(state, token) == ((expected[token],) if token in expected else ())
-    if len(states) > 150:
-        return
-    written = {s: {t: d for s2, d, tokens in automaton.edges() if s2 == s for t in tokens} for s in states}
-    assert written == edges
-    distance = dict.fromkeys(automaton.accept_states, 0)
+def compiled(plain: nfa.Nfa, vocab: Vocabulary, require_eos: bool = True) -> tt.Automaton:
+    return Constraint(plain).compile(vocab, require_eos)
+
+
+def check(plain: nfa.Nfa, vocab: Vocabulary, require_eos: bool = True) -> None:
+    """Along random sequences of tokens, masks and distances are what the bytes of each token say."""
+    automaton, rng = compiled(plain, vocab, require_eos), random.Random(0)
+    after = {state: brute_force(plain, vocab, state) for state in range(plain.num_states + 1)}
+    distance = dict.fromkeys([plain.num_states, *([] if require_eos else plain.accept.tolist())], 0)
     for r in itertools.count(1):
-        new = {s for s in states if s not in distance and any(d in distance for d in edges[s].values())}
+        new = {s for s in after if s not in distance and any(d in distance for d in after[s].values())}
         distance.update(dict.fromkeys(new, r))
         if not new:
             break
-    assert automaton.distances.tolist() == [distance.get(s, UNREACHABLE) for s in range(automaton.num_states)]
+    query = tt.lcd(automaton)
+    for _ in range(4):
+        query.start()
+        state, tokens = int(plain.start[0]), list[int]()
+        for _ in range(10):
+            assert query.mask()[0].nonzero()[:, 0].tolist() == sorted(after[state])
+            assert automaton.fewest_after(tokens) == distance.get(state, UNREACHABLE)
+            assert automaton.accepts(tokens) == (distance.get(state) == 0)
+            if not after[state]:
+                break
+            tokens.append(rng.choice(sorted(after[state])))
+            query.advance(tokens[-1:])
+            state = after[state][tokens[-1]]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("require_eos", [True, False])
-def test_every_state_and_token(pattern, require_eos):
-    automaton = regex(pattern).compile(vocabulary(1), require_eos)
-    assert isinstance(automaton, TokenDfa)
-    check(automaton)
+def test_masks_and_distances_are_what_the_bytes_say(pattern, require_eos):
+    check(regex(pattern).bytes_automaton, vocabulary(1), require_eos)
 
 
 @st.composite
@@ -118,36 +115,11 @@ def byte_automata(draw) -> nfa.Nfa:
     return nfa.trim(nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
 
 
-@settings(max_examples=12)
-@given(byte_automata(), st.integers(0, 3))
-def test_random_byte_automata(automaton, seed):
-    vocab = vocabulary(seed, 150)
-    for plain in (automaton, dfa.minimize(automaton)):
-        if plain.num_states:
-            assert all_reachable(plain, vocab)
-            check(TokenDfa(plain, vocab))
-
-
-@settings(max_examples=15)
+@settings(max_examples=20)
 @given(byte_automata(), st.integers(0, 3), st.booleans())
-def test_masks_and_distances_of_random_automata(plain, seed, require_eos):
-    """Along random sequences of tokens: what is made as it is met is what the written-out automaton says."""
-    if not plain.num_states:
-        return
-    rng, vocab = random.Random(seed), vocabulary(seed, 150)
-    automaton = TokenDfa(plain, vocab, require_eos)
-    distances = automaton.distances  # of the automaton written out
-    for _ in range(3):
-        state, tokens, lazy = automaton.start_states[0], list[int](), automaton.lazy.start_state
-        for _ in range(8):
-            allowed = sorted(brute_force(plain, vocab, state))
-            bits = np.unpackbits(automaton.lazy.words_from(lazy).view(np.uint8), bitorder="little")
-            assert np.flatnonzero(bits).tolist() == allowed
-            assert automaton.fewest_after(tokens) == distances[state]
-            if not allowed:
-                break
-            tokens.append(rng.choice(allowed))
-            (state,), lazy = automaton.step(state, tokens[-1]), automaton.lazy.step(lazy, tokens[-1])
+def test_random_byte_automata(automaton, seed, require_eos):
+    if automaton.num_states:
+        check(automaton, vocabulary(seed, 150), require_eos)
 
 
 @settings(max_examples=15)
@@ -164,7 +136,7 @@ def test_masks_equal_the_boolean_query(pattern, extra, seed, require_eos):
     )  # fmt: skip
     if explicit.num_states > 80:
         return
-    fewest = int(automaton.distances[automaton.start_states[0]])
+    fewest = automaton.fewest_after([])
     budgets = torch.tensor([max(1, fewest), max(1, fewest + extra)])
     horizon = int(budgets.max())
     query, oracle = tt.gcd(automaton, horizon), DenseQuery(explicit, horizon, Boolean())
@@ -199,7 +171,7 @@ def test_queries_of_the_written_out_automaton():
         arrays.start.tolist(), arrays.accept.tolist(), arrays.num_states, vocab.eos_token_id,
     )  # fmt: skip
     assert tt.count(automaton, n=6) == tt.count(explicit, n=6) > 1000
-    assert automaton.partitioned.edges() == explicit.edges()
+    assert automaton.finite.partitioned.edges() == explicit.edges()
     assert automaton.minimize().num_states <= explicit.minimize().num_states
     hmm = tt.HMM.random(3, len(vocab), seed=0)
     ours, theirs = tt.pgcd(hmm, automaton, 6).start(), tt.pgcd(hmm, explicit, 6).start()
@@ -217,7 +189,7 @@ def test_a_saved_one_is_an_automaton(tmp_path):
     save(automaton, tmp_path)
     again = load(tmp_path)
     assert type(again) is tt.Automaton
-    assert again.edges() == automaton.edges()
+    assert again.edges() == automaton.finite.edges()
     assert again.eos_token_id == automaton.eos_token_id
     assert again.is_deterministic
 
@@ -229,12 +201,10 @@ def test_pickled_after_use():
     assert again.edges() == automaton.edges()
 
 
-def test_a_byte_that_is_no_token_is_lifted_all_at_once():
+def test_a_byte_that_is_no_token_leaves_no_dead_end():
     vocab = Vocabulary([b"a", b"ab", b"b", None], eos_token_id=3)
-    assert isinstance(regex("[ab]*").compile(vocab), TokenDfa)
-    automaton = regex("[ab]*c|b").compile(vocab)
-    assert not isinstance(automaton, TokenDfa)
-    assert automaton.num_states == 3
+    mask = tt.lcd(regex("[ab]*c|b").compile(vocab)).start().mask()
+    assert mask.tolist() == [[False, False, True, False]]
 
 
 def test_bounded_strings_share_their_sets():
@@ -243,8 +213,7 @@ def test_bounded_strings_share_their_sets():
     words = {bytes(rng.choices(range(97, 123), k=rng.randint(2, 8))) for _ in range(20_000)}
     vocab = Vocabulary([*BYTES, *sorted(words), None], eos_token_id=256 + len(words))
     ten: Constraint = regex("".join(f'"{i}": "[a-z]{{0,128}}"' for i in range(10)))
-    automaton = ten.compile(vocab)
-    assert isinstance(automaton, TokenDfa)
+    automaton = ten.compile(vocab).finite
     assert automaton.num_states > 1300
     rows = automaton.transitions
     assert len(rows) < 1290 * 12
@@ -252,17 +221,10 @@ def test_bounded_strings_share_their_sets():
     assert len(automaton.labels.classes.row) < 60_000
 
 
-def test_letters_known_to_a_vocabulary_do_not_hide_further_ones():
-    """A string without escapes, met first, has the plain letters of one with them."""
-    vocab = vocabulary(7)
-    for pattern in ('"[^"\\\\]*"', '"([^"\\\\]|\\\\["u])*"'):
-        check(TokenDfa(regex(pattern).bytes_automaton, vocab))
-
-
 def test_a_state_that_nothing_leads_to_is_left_out():
     edges = np.array([[0, 97, 97, 2], [1, 98, 98, 2], [2, 99, 99, 3]])  # nothing leads to state 1
     spoilt = nfa.Nfa(4, edges, np.empty((0, 2), np.int64), np.array([0]), np.array([3]))
-    found = TokenDfa(spoilt, vocabulary(0))
+    found = compiled(spoilt, vocabulary(0))
     assert found.distances.tolist() == [3, 2, 1, 0]
     with pytest.raises(tt.errors.BudgetTooSmall) as error:
         tt.gcd(found, 8).start(budgets=1)
@@ -282,13 +244,5 @@ def test_json_schemas_have_the_same_distances_either_way():
         "additionalProperties": False,
     }
     automaton = tt.constraints.json_schema(schema).compile(vocabulary(1))
-    reference = tt.constraints.json_schema(schema).lift(vocabulary(1))
-    fewest = dict.fromkeys(reference.accept.tolist(), 0)
-    for steps in range(1, reference.num_states + 1):
-        before = {
-            s
-            for s, t in zip(reference.source.tolist(), reference.target.tolist(), strict=True)
-            if t in fewest
-        }
-        fewest.update({s: steps for s in before if s not in fewest})
-    assert automaton.distances[automaton.start_states].min() == fewest[int(reference.start[0])]
+    written = automaton.finite
+    assert automaton.fewest_after([]) == written.distances[written.start_states].min()

@@ -1,0 +1,250 @@
+"""Programs as finite automata over bytes: their recursive transition network, written out.
+
+A *place* is a node with a register, and the frames of its callers. Three things can be done with frames:
+
+    all are kept                       exactly the program's texts; refused if a node is called within itself, but at its end
+    a rule within itself is cut        at most the texts: rules nest to a depth
+    only the nearest are kept          at least the texts: a node returns to every caller that it may have had
+
+The last is regular approximation by Nederhof (2000, "Practical experiments with regular approximation of context-free
+languages", section 5). What counts and compares is rewritten before: see ``regular.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ...errors import TooManyStates
+from ..automata import dfa
+from ..automata.nfa import Nfa
+from ..automata.work import spend
+from ..program import tables
+from ..program.counting import alive, allowed, read_label
+from ..program.node import Kind, Node
+from ..program.tables import Table
+from . import kinds
+
+LEAVES = (Kind.LEX, Kind.COUNT, Kind.WITHIN)
+UNITS_A_PLACE = 10.0
+
+
+Frame = tuple[Node, Hashable]  # a caller and its register after the call; a rule that is followed, and None
+
+
+@final
+class Context:
+    """What a node returns to, one object for each.
+
+    ``called``: the node that was called, where frames are forgotten; ``frames``: those of the callers, the nearest first;
+    ``exit``: the state in which what was called has ended.
+    """
+
+    __slots__ = ("called", "exit", "frames")
+
+    def __init__(self, called: Node | None, frames: tuple[Frame, ...], exit: int) -> None:
+        self.called, self.frames, self.exit = called, frames, exit
+
+
+def expanded(program: Node, most_states: int, *, depth: int | None = None, kept: int | None = None) -> Nfa:
+    """Return an automaton with epsilon transitions of a program's texts.
+
+    Parameters
+    ----------
+    program
+        It does not count tokens or compare items (``TOKENS``, ``APART``, ``ITEM``).
+    depth
+        How often a rule is followed within itself; None: such a rule is refused.
+    kept
+        How many frames are told apart; None: all.
+
+    Raises ``TooManyStates`` beyond ``most_states`` states, and for a rule that is refused.
+    """
+    return _Expansion(most_states, depth, kept).run(program)
+
+
+@final
+class _Expansion:
+    def __init__(self, most_states: int, depth: int | None, kept: int | None) -> None:
+        self.most, self.depth, self.kept = most_states, depth, kept
+        self.size = 0
+        self.places: dict[tuple[Node, Hashable, Context], int] = {}
+        self.order: list[tuple[int, Node, Hashable, Context]] = []
+        self.contexts: dict[tuple[Node | None, tuple[Frame, ...]], Context] = {}
+        self.blocks: list[Int[ndarray, "edges 4"]] = []
+        self.skips: list[tuple[int, int]] = []
+        self.ends: list[Int[ndarray, "skips 2"]] = []
+        self.within: dict[Node, Table | None] = {}
+
+    def run(self, program: Node) -> Nfa:
+        top = self.context(None, ())
+        start = self.enter(program, top)
+        for here, node, register, context in self.order:  # grows meanwhile
+            self.follow(here, node, register, context)
+        return Nfa(
+            self.size,
+            np.concatenate([np.empty((0, 4), np.int64), *self.blocks]),
+            np.concatenate([np.array(self.skips, np.int64).reshape(-1, 2), *self.ends]),
+            np.array([] if start is None else [start], np.int64),
+            np.array([top.exit]),
+        )
+
+    def new(self, count: int = 1) -> int:
+        """Return the number of the first of some new states."""
+        first = self.size
+        self.size += count
+        spend(UNITS_A_PLACE)
+        if self.size > self.most:
+            raise TooManyStates(f"the program has more than {self.most:,} states", limit=self.most)
+        return first
+
+    def context(self, called: Node | None, frames: tuple[Frame, ...]) -> Context:
+        found = self.contexts.get((called, frames))
+        if found is None:
+            found = self.contexts[called, frames] = Context(called, frames, self.new())
+        return found
+
+    def enter(self, node: Node, context: Context) -> int | None:
+        """Return the state in which a node begins; None if it is cut."""
+        while node.kind is Kind.RULE:
+            if self.depth is not None:
+                markers = list(takewhile(lambda frame: frame[1] is None, context.frames))
+                if (node, None) in markers:  # at the end of itself: a loop
+                    context = self.context(None, context.frames[markers.index((node, None)) :])
+                elif context.frames.count((node, None)) > self.depth:
+                    return None
+                else:
+                    inside = self.context(None, ((node, None), *context.frames))
+                    self.skips.append((inside.exit, context.exit))
+                    context = inside
+            (node,) = node.parts
+        return self.place(node, kinds.begin(node), context)
+
+    def place(self, node: Node, register: Hashable, context: Context) -> int:
+        """Return the state of a node, its register and its context."""
+        key = node, register, context
+        found = self.places.get(key)
+        if found is None:
+            if node.kind in LEAVES:
+                found = self.block(self.table(node), context)
+            else:
+                found = self.new()
+                self.order.append((found, *key))
+            self.places[key] = found
+        return found
+
+    def table(self, node: Node) -> Table | None:
+        """Return the texts of a leaf."""
+        match node.kind:
+            case Kind.LEX:
+                return node.tables[0]
+            case Kind.COUNT:
+                states = sum(map(np.count_nonzero, alive(node)))
+                if states > self.most:
+                    raise TooManyStates(f"the program has more than {self.most:,} states", limit=self.most)
+                return written_out(node)
+        if node not in self.within:
+            self.within[node] = None  # a part within itself: no texts
+            inside = _Expansion(self.most, self.depth, self.kept).run(node.parts[0])
+            both = dfa.intersect(inside, tables.to_nfa(node.tables[0]))
+            self.within[node] = tables.of_nfa(both)
+        return self.within[node]
+
+    def block(self, found: Table | None, context: Context) -> int:
+        """Add the states of a table; of None, a state from which nothing can be read."""
+        if found is None:
+            return self.new()
+        first = self.new(found.num_states)
+        self.blocks.append(np.add(found.edges, (first, 0, 0, first)))
+        ends = np.flatnonzero(found.label >= 0) + first
+        self.ends.append(np.column_stack([ends, np.full(len(ends), context.exit)]))
+        return first
+
+    def follow(self, here: int, node: Node, register: Any, context: Context) -> None:
+        """Add what leaves a state."""
+        if kinds.ends(node, register):
+            self.skips.append((here, context.exit))
+        if node.kind is Kind.BAG:
+            self.follow_names(here, node, *register, context)
+            return
+        for called, rest in kinds.calls(node, register):
+            self.call(here, node, called, rest, context)
+
+    def call(self, here: int, node: Node, called: Node, rest: Hashable, context: Context) -> None:
+        inside = context
+        if rest is not None:
+            frames = ((node, rest), *context.frames)
+            if self.depth is None and self.kept is None and frames[0] in context.frames:
+                raise TooManyStates("the program calls a node within itself", limit=self.most)
+            inside = self.context(None if self.kept is None else called, frames[: self.kept])
+            self.skips.append((inside.exit, self.place(node, rest, context)))
+        there = self.enter(called, inside)
+        if there is not None:
+            self.skips.append((here, there))
+
+    def follow_names(self, here: int, node: Node, bits: int, count: int, _: int, context: Context) -> None:
+        """Add the names that may come next in a bag, and the values after them."""
+        found, ends = names(node.tables[1 if count else 0], allowed(node, bits, count))
+        first = self.new(found.num_states)
+        self.skips.append((here, first))
+        self.blocks.append(np.add(found.edges, (first, 0, 0, first)))
+        for state, label in ends:
+            after = read_label(node, bits, count, label)
+            rest = (*after, 0) if allowed(node, *after) else None
+            self.call(first + state, node, node.parts[label], rest, context)
+
+
+@lru_cache(maxsize=256)
+def names(found: Table, labels: int) -> tuple[Table, list[tuple[int, int]]]:
+    """Return the part of a table that reads some labels, and its states that accept, with their labels."""
+    live = np.array([bool(ahead & labels) for ahead in found.labels_ahead])
+    live[0] = True
+    edges = found.edges[live[found.edges[:, 0]] & live[found.edges[:, 3]]]
+    number = np.cumsum(live) - 1
+    kept = np.where((found.label >= 0) & live, found.label, -1)[live]
+    part = tables.table(np.column_stack([number[edges[:, 0]], edges[:, 1:3], number[edges[:, 3]]]), kept)
+    ends = [
+        (int(state), int(kept[state]))
+        for state in np.flatnonzero(kept >= 0)
+        if labels >> int(kept[state]) & 1
+    ]
+    return part, ends
+
+
+@lru_cache(maxsize=256)
+def written_out(node: Node) -> Table:
+    """Return a ``COUNT`` node as a table."""
+    table, live = node.tables[0], alive(node)
+    numbers, size = list[Int[ndarray, " states"]](), 0
+    for states in live:
+        numbers.append(np.cumsum(states) - 1 + size)
+        size += int(np.count_nonzero(states))
+    spend(size / 10)
+    edges, label = list[Int[ndarray, "edges 4"]](), list[Int[ndarray, " states"]]()
+    source, low, high, target = table.edges.T
+    ends = table.between[target]
+    for characters, states in enumerate(live):
+        label.append(np.where((table.label >= 0) & (characters >= node.low), 0, -1)[states])
+        for step in (0, 1):
+            after = characters + step
+            if node.high is None:
+                after = min(after, node.low)
+            if after < len(live):
+                kept = (ends == bool(step)) & states[source] & live[after][target]
+                edges.append(
+                    np.column_stack(
+                        [
+                            numbers[characters][source[kept]],
+                            low[kept],
+                            high[kept],
+                            numbers[after][target[kept]],
+                        ]
+                    )
+                )
+    return tables.table(np.concatenate(edges), np.concatenate(label))

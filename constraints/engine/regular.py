@@ -1,0 +1,175 @@
+"""The regular languages next to a program's: the largest known below it that fits, and a small one above it.
+
+    bounded     at most the texts: depth, lengths and free orders are cut until the automaton fits, and each cut is said
+    guiding     at least the texts: counts, members read and callers are forgotten until it fits
+
+The first is what needs all states: ``&``, ``~``, counting, drawing. The second guides P-GCD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from ...errors import TooManyStates, UnsupportedConstraint
+from .. import limits
+from ..automata import dfa, utf8
+from ..automata.nfa import Nfa
+from ..automata.work import attempt
+from ..limits import BOUNDS, GREATEST, LEAST, Bounds
+from ..narrowing import Narrowing, merged
+from ..program import nodes
+from ..program.node import Kind, Node
+from ..program.nodes import reachable
+from ..program.prune import pruned
+from ..program.rewrite import rebuilt, rewritten
+from .expansion import expanded
+
+MOST_PLACES = limits.STATES // 5
+"""States of an expansion, before its automaton is made smaller."""
+FORGOTTEN = ((3, 2), (3, 1), (1, 1), (1, 0))
+"""What a guide keeps: the largest bound on a count, and the frames of callers."""
+SMALLER = 10
+"""How many times larger than asked for an expansion may be before it is made smaller."""
+
+Cuts = dict[str, Narrowing]
+
+
+def bounded(
+    program: Node, depth: int | None = None, length: int | None = None
+) -> tuple[Nfa, tuple[Narrowing, ...]]:
+    """Return an automaton of a program's texts, or of some of them; and what it lacks.
+
+    ``depth``, ``length``: bounds that were asked for. Raises ``TooManyStates``, and ``UnsupportedConstraint`` if parts have
+    budgets of tokens.
+    """
+    program = pruned(program)
+    if any(node.kind is Kind.TOKENS for node in reachable(program)):
+        raise UnsupportedConstraint(
+            "a constraint with budgets of parts (tokens) has no finite automaton: `&`, `-`, `~`, counting and drawing "
+            "need one; compose the parts first, and call tokens(…) on the result"
+        )
+    found, needed = None, _needed(program)
+    with suppress(TooManyStates), attempt(limits.WORK / 4):
+        found = _within(program, _least(GREATEST.wanted(depth, length), needed), MOST_PLACES // 4)
+    if found is not None:
+        return found
+    bounds = LEAST
+    found = _within(program, _least(bounds.wanted(depth, length), needed), MOST_PLACES)
+    for name, value in BOUNDS:
+        wider = bounds._replace(**{name: value})
+        before, after = (_least(each.wanted(depth, length), needed) for each in (bounds, wider))
+        if after == before:
+            bounds = wider
+        else:
+            with suppress(TooManyStates), attempt(limits.WORK / 4):
+                found, bounds = _within(program, after, MOST_PLACES), wider
+    return found
+
+
+def _needed(program: Node) -> Bounds:
+    """Return bounds that cut nothing but rules within themselves."""
+    found = list(reachable(program))
+    longest = [node.high or 0 for node in found if node.kind is Kind.COUNT]
+    most_items = [10 * (node.high or 0) for node in found if node.kind is Kind.REPEAT]
+    rooms = [1 << node.members for node in found if node.kind is Kind.BAG]
+    has_rules = any(node.kind is Kind.RULE for node in found)
+    return Bounds(limits.DEPTH if has_rules else 0, max([0, *longest, *most_items]), max([0, *rooms]))
+
+
+def _least(one: Bounds, other: Bounds) -> Bounds:
+    return Bounds(*map(min, one, other))
+
+
+def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrowing, ...]]:
+    """Return the automaton of the texts within bounds, and what they cut."""
+    cuts: Cuts = {}
+    some = pruned(rewritten(program, partial(_bounded, bounds=bounds, cuts=cuts)))
+    try:
+        return expanded(some, most).plain, merged(cuts.values())
+    except TooManyStates:
+        if all(node.kind is not Kind.RULE for node in reachable(some)):
+            raise
+    found = expanded(some, most, depth=bounds.depth).plain
+    why = "a finite automaton follows what calls itself to a depth only"
+    return found, merged([Narrowing("", "max_depth", "any depth", bounds.depth, why)], cuts.values())
+
+
+def _bounded(node: Node, bounds: Bounds, cuts: Cuts) -> Node:
+    """Return a node of some of the texts, and note what is cut."""
+    why = "a finite automaton of all of them would be too large"
+    match node.kind:
+        case Kind.COUNT if node.high is not None and node.high > (most := max(node.low, bounds.length)):
+            cuts["length"] = Narrowing("", "maxLength", node.high, most, why)
+            return nodes.count(node.tables[0], node.low, most)
+        case Kind.REPEAT if node.high is not None and node.high > (most := max(node.low, bounds.items)):
+            cuts["items"] = Narrowing("", "maxItems", node.high, most, why)
+            return nodes.repeat(node.parts[0], node.low, most, node.parts[1])
+        case Kind.BAG if not node.ordered and 1 << node.members > max(2, bounds.room):
+            cuts["order"] = Narrowing("", "order", "any", "declared", why)
+            required = [label for label in range(node.members) if node.required >> label & 1]
+            found = *node.tables, node.parts, node.members, required, node.low, node.high, True
+            return nodes.bag(*found)
+        case Kind.APART:
+            cuts["apart"] = Narrowing("", "uniqueItems", "any items", "at most one", why)
+            return _items(node.parts[0], 1)
+    return node
+
+
+def _items(node: Node, most: int) -> Node:
+    """Return the texts of a node that read at most one item, or none (``most=0``)."""
+    inside = partial(_items, most=0)
+    match node.kind:
+        case Kind.ITEM:
+            return node.parts[0] if most else nodes.NOTHING
+        case Kind.LEX | Kind.COUNT | Kind.RULE | Kind.APART:
+            return node
+        case Kind.ALT:
+            return nodes.alt(*(_items(part, most) for part in node.parts))
+        case Kind.SEQ if most:
+            without = [inside(part) for part in node.parts]
+            options = [
+                [*without[:i], _items(part, 1), *without[i + 1 :]] for i, part in enumerate(node.parts)
+            ]
+            return nodes.alt(*(nodes.seq(*option) for option in options))
+        case Kind.REPEAT if most and node.low <= 1:
+            return nodes.alt(rebuilt(node, tuple(map(inside, node.parts))), _items(node.parts[0], 1))
+    return rebuilt(node, tuple(map(inside, node.parts)))
+
+
+def guiding(program: Node, most_states: int) -> Nfa:
+    """Return an automaton that accepts at least a program's texts, of at most about ``most_states`` states.
+
+    It accepts exactly these if that suffices, but for what counts tokens or compares items. All texts if nothing fits.
+    """
+    whole = pruned(rewritten(program, _unobserved))
+    attempts: list[Callable[[], Nfa]] = [partial(expanded, whole, SMALLER * most_states)]
+    for cap, kept in FORGOTTEN:
+        some = partial(rewritten, whole, partial(_capped, cap=cap))
+        attempts.append(lambda some=some, kept=kept: expanded(some(), SMALLER * most_states, kept=kept))
+    for each in attempts:
+        with suppress(TooManyStates), attempt(limits.WORK / 8):
+            found = dfa.simplify(each().plain)
+            if found.num_states <= most_states:
+                return found
+    return utf8.text().plain
+
+
+def _unobserved(node: Node) -> Node:
+    """Return a node that counts no tokens and compares no items."""
+    return node.parts[0] if node.kind in (Kind.TOKENS, Kind.APART, Kind.ITEM) else node
+
+
+def _capped(node: Node, cap: int) -> Node:
+    """Return a node with at least the texts of ``node``: bounds are known up to ``cap``, members read are forgotten."""
+    low, high = min(node.low, cap), node.high if node.high is None or node.high <= cap else None
+    match node.kind:
+        case Kind.COUNT:
+            return nodes.count(node.tables[0], low, high)
+        case Kind.REPEAT:
+            return nodes.repeat(node.parts[0], low, high, node.parts[1])
+        case Kind.BAG:
+            first, later = node.tables
+            return nodes.bag(first, later, node.parts, 0, (), low, high)
+    return node

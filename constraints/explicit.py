@@ -1,0 +1,86 @@
+"""Automata over tokens with all their states: written out from byte automata, and kept on disk."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+from numpy import ndarray
+
+from ..circuits.automaton import Automaton
+from . import limits
+from .automata.nfa import Nfa
+from .automata.subsets import resolved
+from .cache import store
+from .canonical.automaton import canonical_automaton
+from .canonical.segmentation import segmentation_of
+from .lifting.lift import lift
+from .vocabulary.vocabulary import Vocabulary
+
+MOST_LIFTED = 50_000
+"""Most states of an NFA that is lifted to tokens as it is; a larger one is determinized first."""
+
+
+def written_out(
+    given: Nfa, texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False
+) -> Automaton:
+    """Return the automaton over tokens of some texts. Raises ``EmptyLanguage`` and ``TooManyStates``.
+
+    ``given``: the automaton that was made; ``texts``: the same without epsilon transitions, trimmed. ``canonical``: each text
+    only in the tokenizer's own segmentation.
+    """
+    if canonical:
+        return canonical_automaton(texts, vocab, require_eos).for_vocabulary(vocab.fingerprint)
+    if texts.num_states > MOST_LIFTED and not texts.is_deterministic:
+        texts = resolved(texts, 4 * limits.WORK)  # cheaper than lifting it to tokens as it is
+    arrays = lift(texts, vocab, require_eos)
+    return Automaton.from_transitions(
+        arrays.source,
+        arrays.token_class_of_edge,
+        arrays.target,
+        token_class=arrays.token_class,
+        start=arrays.start.tolist(),
+        accept=arrays.accept.tolist(),
+        num_states=arrays.num_states,
+        eos_token_id=vocab.eos_token_id,
+    ).for_vocabulary(vocab.fingerprint)
+
+
+def written_and_kept(
+    given: Nfa, texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False
+) -> Automaton:
+    """Return :func:`written_out`'s result, read from the disk cache, or written to it."""
+    parts = [store.code(), given.edges, given.epsilons, given.start, given.accept]
+    parts += [vocab.cache_name.encode(), b"%d" % require_eos]
+    parts += [segmentation_of(vocab).name] if canonical else []
+    name = store.digest(parts)
+    arrays = store.read("automaton", name)
+    if arrays is not None:
+        return _from_arrays(arrays, vocab)
+    found = written_out(given, texts, vocab, require_eos, canonical)
+    store.write("automaton", name, _to_arrays(found))
+    return found
+
+
+def _to_arrays(automaton: Automaton) -> dict[str, Int[ndarray, "..."]]:
+    whole = automaton.partitioned  # with one class for each token
+    return {
+        "states": np.array([automaton.num_states]),
+        "transitions": whole.transitions.numpy(),
+        "token_class": whole.labels.tokens.numpy(),  # type: ignore[union-attr]
+        "start": np.array(automaton.start_states),
+        "accept": np.array(automaton.accept_states),
+        "distances": automaton.distances,
+    }
+
+
+def _from_arrays(arrays: dict[str, Int[ndarray, "..."]], vocab: Vocabulary) -> Automaton:
+    automaton = Automaton(
+        arrays["transitions"],
+        arrays["token_class"],
+        arrays["start"].tolist(),
+        arrays["accept"].tolist(),
+        int(arrays["states"][0]),
+        vocab.eos_token_id,
+    )
+    automaton.__dict__["distances"] = arrays["distances"]
+    return automaton.for_vocabulary(vocab.fingerprint)
