@@ -85,6 +85,10 @@ class GrammarRow:
         """The tokens left of the budget."""
         return self._budget - len(self._tokens)
 
+    def fewest_after(self, tokens: Sequence[int]) -> int:
+        """Return the fewest tokens that end a text that begins with these, end-of-sequence included; many, if none does."""
+        return self._query.automaton.fewest_after(list(tokens))
+
     def accept(self, tokens: Sequence[int]) -> bool:
         """Append all tokens, or none if one is not allowed; return whether they were appended."""
         for n, token in enumerate(tokens):

@@ -92,16 +92,12 @@ def read_request(params: Any) -> ConstraintRequest | None:
 
 
 def build_constraint(kind: str, description: Any, options: dict[str, Any]) -> Constraint:
-    """Build a constraint of a kind; raises :class:`UnsupportedConstraint` for an invalid description or options.
-
-    The option ``thinking`` (arguments of :func:`thought`) puts reasoning before the constrained text.
-    """
+    """Build a constraint of a kind; raises :class:`UnsupportedConstraint` for an invalid description or options."""
     if not isinstance(description, TYPES[kind]) or not isinstance(options, dict):
         raise UnsupportedConstraint(f"{description!r} with {options!r} describes no {kind}", path=kind)
-    own = {name: value for name, value in options.items() if name != "thinking"}
     try:
-        built: Constraint = KINDS[kind](description, **own)
-        return thought(**options["thinking"]) + built if "thinking" in options else built
+        built: Constraint = KINDS[kind](description, **options)
+        return built
     except TractileError:
         raise
     except TypeError as error:
@@ -124,9 +120,3 @@ def within(limits: Limits, make: Callable[[], T]) -> T:
         return limits.run(make)
     except (TooManyStates, ConstructionStopped) as error:
         raise UnsupportedConstraint(str(error)) from error
-
-
-def thought(until: str | list[str], at_most: int | None = None) -> Constraint:
-    """Return the constraint of reasoning before an answer: free text up to the first ``until``, of ``at_most`` tokens."""
-    text = constraints.free(until=until)
-    return text if at_most is None else text.tokens(at_most=at_most)

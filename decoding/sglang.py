@@ -3,8 +3,8 @@
     python -m sglang.launch_server --model-path MODEL --grammar-backend tractile
 
 The entry point ``sglang.srt.plugins`` calls :func:`register`. Requests stay as they are: ``json_schema``, ``regex``, ``ebnf``,
-``structural_tag``, ``response_format``. For a model that reasons first, reasoning and answer are one constraint, so that the
-budget of the request suffices for both. Constraints are compiled in a thread beside the engine's steps. Follows
+``structural_tag``, ``response_format``. A model that reasons first ends its reasoning while the tokens left suffice for the
+answer (:mod:`.reasoned_rows`). Constraints are compiled in a thread beside the engine's steps. Follows
 ``sglang.srt.constrained.base_grammar_backend`` of SGLang 0.5.23.
 """
 
@@ -21,6 +21,7 @@ from torch import Tensor
 from ..constraints import Vocabulary
 from ..errors import TractileError, UnsupportedConstraint
 from .grammar_rows import GrammarRow, Grammars
+from .reasoned_rows import ReasonedRow
 
 try:
     from sglang.srt.constrained.base_grammar_backend import BaseGrammarBackend as _Backend
@@ -43,7 +44,7 @@ THINKING = ":thinking="  # in a key, before the number of tokens for the reasoni
 class SGLangGrammar(_Grammar):  # type: ignore[misc]
     """The text of one request under its constraint; implements SGLang's ``BaseGrammarObject``."""
 
-    def __init__(self, row: GrammarRow) -> None:
+    def __init__(self, row: GrammarRow | ReasonedRow) -> None:
         super().__init__()
         self._row = row
 
@@ -122,7 +123,7 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
     Args:
         tokenizer: the model's tokenizer.
         stops: tokens that end a text, beside the tokenizer's end-of-sequence token.
-        think_end: the text that ends the reasoning of a model that reasons first; ``None``: the model does not.
+        think_end: the tokens that end the reasoning of a model that reasons first; none: the model does not.
         options: options of ``json_schema``; ``None``: flexible white space.
     """
 
@@ -130,16 +131,12 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
         self,
         tokenizer: Any,
         stops: Collection[int] = (),
-        think_end: str | None = None,
+        think_end: Sequence[int] = (),
         options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         vocabulary = Vocabulary.from_tokenizer(tokenizer)
         ends = {stop for stop in stops if 0 <= stop < len(vocabulary)} - {vocabulary.eos_token_id}
-        if think_end is not None:
-            token = tokenizer.get_vocab().get(think_end)
-            if token is not None and vocabulary.token_bytes[token] is None:  # a special token
-                vocabulary = vocabulary.with_special({think_end: token})
         self.grammars, self.think_end = Grammars(vocabulary, ends), think_end
         self.options = {"whitespace": "flexible"} if options is None else options
         self.budget: int | None = None  # tokens of the request being read; set by follow_budget
@@ -154,26 +151,35 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
         """Return (grammar, True), or (future of the grammar, False) if its constraint is not compiled yet."""
         budget = self.budget
         try:
-            constraint = self.constraint(key, require_reasoning)
+            constraint = self.constraint(key)
         except TractileError as error:
             return invalid(error), True
+        (kind, _, tokens), thinking = key[0].partition(THINKING), None
+        if require_reasoning and self.think_end and kind != "full_assistant_ebnf":
+            thinking = int(tokens) if tokens else -1
         if self.grammars.ready(constraint):
-            return self.grammar(constraint, budget), True
-        return self.executor.submit(self.grammar, constraint, budget), False
+            return self.grammar(constraint, budget, thinking), True
+        return self.executor.submit(self.grammar, constraint, budget, thinking), False
 
     def set_cache(self, key: tuple[str, str], value: Any) -> None:
         """Do nothing: compiled constraints are cached in ``grammars``, for any budget."""
 
-    def grammar(self, constraint: str, budget: int | None) -> Any:
-        """Return a grammar for a budget of tokens, or SGLang's invalid grammar with the error message."""
+    def grammar(self, constraint: str, budget: int | None, thinking: int | None) -> Any:
+        """Return a grammar for a budget of tokens, or SGLang's invalid grammar with the error message.
+
+        ``thinking``: the most tokens of the reasoning before it, negative: what the answer leaves; ``None``: there is none.
+        """
         try:
-            return SGLangGrammar(self.grammars.row(constraint, budget))
+            if thinking is None:
+                return SGLangGrammar(self.grammars.row(constraint, budget))
+            at_most = None if thinking < 0 else thinking
+            return SGLangGrammar(ReasonedRow(self.grammars, constraint, self.think_end, budget, at_most))
         except TractileError as error:
             return invalid(error)
 
-    def constraint(self, key: tuple[str, str], reasoning: bool) -> str:
+    def constraint(self, key: tuple[str, str]) -> str:
         """Convert a key to the JSON text of a constraint, as in :mod:`.request`. Raises :class:`UnsupportedConstraint`."""
-        (kind, _, tokens), text = key[0].partition(THINKING), key[1]
+        kind, text = key[0].partition(THINKING)[0], key[1]
         if kind not in KINDS:
             raise UnsupportedConstraint(f"{kind!r} is not supported", path="")
         description: Any = text
@@ -182,13 +188,7 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
                 description = {"type": "object"} if text == ANY_OBJECT else json.loads(text)
             except ValueError as error:
                 raise UnsupportedConstraint(f"{text!r:.60} is not JSON: {error}", path=kind) from None
-        options = dict(self.options) if kind == "json" else {}
-        if reasoning and self.think_end is not None and kind != "full_assistant_ebnf":
-            options["thinking"] = {
-                "until": self.think_end,
-                "at_most": int(tokens) if tokens and int(tokens) >= 0 else None,
-            }
-        return json.dumps([KINDS[kind], description, options])
+        return json.dumps([KINDS[kind], description, self.options if kind == "json" else {}])
 
 
 def invalid(error: TractileError) -> Any:
@@ -203,12 +203,13 @@ def make_backend(
 ) -> SGLangBackend:
     """Make the back end of an engine, with the arguments that ``register_grammar_backend`` specifies."""
     ends = {eos_token_ids} if isinstance(eos_token_ids, int) else set(eos_token_ids or ())
-    think_end, parser = None, getattr(server_args, "reasoning_parser", None)
+    think_end: tuple[int, ...] = ()
+    parser = getattr(server_args, "reasoning_parser", None)
     if parser:
         from sglang.srt.parser.reasoning_parser import ReasoningParser
 
         found = ReasoningParser(model_type=parser, stream_reasoning=False, tokenizer=tokenizer)
-        think_end = found.detector.think_end_token
+        think_end = tuple(found.detector.get_think_end_token_ids(tokenizer) or ())
     tight = getattr(server_args, "constrained_json_disable_any_whitespace", False)
     return SGLangBackend(tokenizer, ends, think_end, {"whitespace": "none" if tight else "flexible"})
 

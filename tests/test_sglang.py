@@ -125,15 +125,16 @@ def test_every_text_is_valid_within_the_tokens_of_its_request(budget):
 
 
 def test_reasoning_and_answer_share_the_tokens_of_a_request():
-    backend = Backend(TOKENIZER, think_end="</t>")
+    end = TOKENIZER.encode("</t>", add_special_tokens=False)
+    backend = Backend(TOKENIZER, think_end=end)
     for seed in range(3):
-        tokens = write(ask(backend, "regex", "[0-9]{3}", 24, reasoning=True, thinking=10), seed)
-        thought, answer = text_of(tokens).split("</t>", 1)
-        assert len(tokens) <= 24
-        assert answer.isdigit()
-        assert len(thought.encode()) <= 10 * max(
-            len(w or b"") for w in backend.grammars.vocabulary.token_bytes
-        )
+        for thinking, most in ((4, 4), (None, 24 - 4 - len(end)), (-1, 24 - 4 - len(end))):
+            grammar = ask(backend, "regex", "[0-9]{3}", 24, reasoning=True, thinking=thinking)
+            assert grammar.try_jump_forward(None) is None
+            tokens = write(grammar, seed)
+            begun = next(n for n in range(len(tokens)) if tokens[n : n + len(end)] == end)
+            assert begun <= most
+            assert text_of(tokens[begun + len(end) :]).isdigit()
         assert text_of(write(ask(backend, "regex", "[0-9]{3}", 24), seed)).isdigit()
 
 
@@ -182,4 +183,4 @@ def test_the_entry_point_registers_the_back_end(imitation, monkeypatch):
     settings = SimpleNamespace(reasoning_parser=None, constrained_json_disable_any_whitespace=True)
     made = imitation.registered["tractile"](settings, TOKENIZER, V, {EOS})
     assert made.options == {"whitespace": "none"}
-    assert made.think_end is None
+    assert not made.think_end

@@ -184,7 +184,7 @@ def vllm(monkeypatch):
             return request_id, priority
 
     class StructuredOutputManager:
-        _use_async_grammar_compilation = True
+        _use_async_grammar_compilation, enable_in_reasoning, reasoner = True, False, None
 
         def __init__(self, vllm_config):
             self.vllm_config, self.tokenizer, self.backend = vllm_config, TOKENIZER, None
@@ -192,6 +192,9 @@ def vllm(monkeypatch):
 
         def grammar_init(self, request):
             request.structured_output_request.grammar = "xgrammar"
+
+        def _get_reasoner(self, request):
+            return self.reasoner
 
     class EngineCore:
         def __init__(self, vllm_config):
@@ -249,6 +252,7 @@ def admitted(vllm, engine, params):
 def begun(vllm, engine, params, prompt=10, written=0):
     asked = SimpleNamespace(
         grammar=None,
+        reasoning_ended=None,
         params=params.structured_outputs,
         structured_output_key=(
             SimpleNamespace(name=params.structured_outputs.kind),
@@ -257,9 +261,10 @@ def begun(vllm, engine, params, prompt=10, written=0):
     )
     request = SimpleNamespace(
         structured_output_request=asked, sampling_params=params, max_tokens=params.max_tokens,
-        num_prompt_tokens=prompt, num_output_tokens=written,
+        num_prompt_tokens=prompt, prompt_token_ids=[1] * prompt, num_output_tokens=written,
     )  # fmt: skip
     vllm.Manager(engine).grammar_init(request)
+    assert vllm.Manager.reasoner is None or asked.reasoning_ended
     return asked.grammar
 
 
@@ -275,6 +280,25 @@ def test_an_engine_that_names_it_gets_grammars_with_budgets(vllm):
         begun(vllm, engine, params, prompt=62).result()  # two tokens are left of the context
     with pytest.raises(tt.errors.BudgetTooSmall):
         begun(vllm, engine, params, written=6).result()  # the reasoning has left two of eight
+
+
+def test_reasoning_ends_while_the_tokens_left_suffice_for_the_text(vllm):
+    end, opens, dot = TOKENIZER.get_vocab()["!"], letter("a"), letter(".")
+    vllm.Manager.reasoner = SimpleNamespace(
+        is_reasoning_end=lambda prompt: end in prompt,
+        reasoning_end_str="!",
+        reasoning_end_token_ids={end, opens},
+    )
+    grammar = begun(vllm, config(True), vllm.SamplingParams(7, kind="REGEX", text="a?bc")).result()
+    assert {dot, end, opens} <= allowed(grammar)
+    assert grammar.accept_tokens("r", [dot, dot, dot])
+    assert allowed(grammar) == {end}
+    assert grammar.validate_tokens([dot, end]) == []
+    assert grammar.accept_tokens("r", [end])
+    assert spelled(allowed(grammar)) == {b"b"}
+    grammar.rollback(2)
+    assert grammar.accept_tokens("r", [opens])  # the answer has begun
+    assert spelled(allowed(grammar)) == {b"b"}
 
 
 def test_an_engine_that_does_not_is_left_alone(vllm):

@@ -12,6 +12,9 @@ Once the first text of a new constraint nears the end of its tokens, the masks t
 thread (:mod:`..rehearsal`), for at most ``rehearsal_seconds`` of CPU time; 0 turns that off. It is the default where the model
 itself runs on the CPU: then the step does not wait for a device, and would share processor and interpreter with the thread.
 
+Where a reasoning parser names the text that ends the reasoning, the grammar of a request is asked from the first token, and lets
+the reasoning go on as long as the tokens left suffice for the answer.
+
 The front end of a server compiles a constraint to check its request. ``AsyncLLM.add_request`` is wrapped so that it does so in a
 thread, and the texts of other requests go on.
 
@@ -28,12 +31,11 @@ from typing import Any, NamedTuple
 
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import TractileError, UnsupportedConstraint
-from ..grammar_rows import GrammarRow
 from ..rehearsal import SECONDS, Rehearsals
 from ..request import ARGUMENT
 from .batch import budget_of
 from .preparation import hold, release
-from .structured_output import Asked, TractileBackend, grammars_of
+from .structured_output import Asked, Row, TractileBackend, grammars_of
 
 NAME = "tractile"
 OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # options of json_schema
@@ -201,19 +203,22 @@ def begin(original: Callable[..., None], self: Any, request: Any) -> None:
         return original(self, request)
     options, seconds = wanted
     backend, most = self.backend, self.vllm_config.model_config.max_model_len
+    end, opening = end_of_reasoning(self, request)
+    if end:
+        asked.reasoning_ended = True  # for vLLM, which then asks the grammar from the first token
 
     def left() -> int:
         budget = budget_of(request.max_tokens, request.num_prompt_tokens, most)
         return budget - int(request.num_output_tokens)
 
-    def rehearse(row: GrammarRow) -> None:
+    def rehearse(row: Row) -> None:
         REHEARSALS.add(row.rehearse(seconds), of=row)
 
     def make() -> Any:
         key, text = asked.structured_output_key
         stops = request.sampling_params.all_stop_token_ids
         asked_for = asked_by(asked.params, key.name, text, options)
-        return backend.grammar(asked_for, stops, left, rehearse if seconds else None)
+        return backend.grammar(asked_for, stops, left, rehearse if seconds else None, end, opening)
 
     # With the executor "external_launcher" all ranks must see the grammar ready in the same step: they wait for it.
     REHEARSALS.hold()
@@ -221,3 +226,20 @@ def begin(original: Callable[..., None], self: Any, request: Any) -> None:
     future.add_done_callback(lambda _: REHEARSALS.release())
     if not self._use_async_grammar_compilation:
         future.exception()
+
+
+def end_of_reasoning(manager: Any, request: Any) -> tuple[list[int], set[int]]:
+    """Return the tokens that end the reasoning of a request, and those that do so by opening the answer (as a call).
+
+    None of either if it does not reason, or if no text is known to end that.
+    """
+    asked = request.structured_output_request
+    reasoner = None if manager.enable_in_reasoning else manager._get_reasoner(request)
+    if reasoner is None or asked.reasoning_ended or reasoner.is_reasoning_end(request.prompt_token_ids or []):
+        return [], set()
+    text, tokenizer = reasoner.reasoning_end_str, manager.tokenizer
+    if not text:
+        return [], set()
+    token = tokenizer.get_vocab().get(text)
+    end = list(tokenizer.encode(text, add_special_tokens=False)) if token is None else [token]
+    return end, set(getattr(reasoner, "reasoning_end_token_ids", ())) - set(end)

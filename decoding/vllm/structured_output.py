@@ -5,15 +5,16 @@ vLLM asks the back end for a grammar for each request, and the grammar for a row
     grammar = backend.grammar(Asked("JSON", schema), stop_token_ids, left=lambda: 64)      in a thread beside the step
     grammar.fill_bitmask(bitmask, 3); grammar.accept_tokens("id", [17]); grammar.validate_tokens([4, 5]); grammar.rollback(1)
 
-``left()`` returns the number of tokens that the request may still have. It is called when the constrained text begins, which
-is after the reasoning of a model that reasons first. Follows ``vllm.v1.structured_output.backend_types`` of vLLM 0.32.
+``left()`` returns the number of tokens that the request may still have. Given the tokens that end the reasoning of a model that
+reasons first, ``grammar(…, end=[42])`` reads the reasoning too and ends it in time (:mod:`..reasoned_rows`); else ``left()`` is
+called again when the constrained text begins. Follows ``vllm.v1.structured_output.backend_types`` of vLLM 0.32.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from ...constraints import Vocabulary
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import BudgetTooSmall, UnsupportedConstraint
 from ..grammar_rows import GrammarRow, Grammars
+from ..reasoned_rows import ReasonedRow
 from ..rehearsal import TOKENS
 
 try:
@@ -34,6 +36,7 @@ except ImportError:  # not installed: adapters can be imported and tested withou
     _Backend = _Grammar = object
 
 logger = logging.getLogger(__name__)
+Row = GrammarRow | ReasonedRow
 
 KINDS = {
     "JSON": "json_schema",
@@ -87,9 +90,9 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
 
     def __init__(
         self,
-        begin: Callable[[int], GrammarRow],
+        begin: Callable[[int], Row],
         left: Callable[[], int],
-        rehearse: Callable[[GrammarRow], None] | None = None,
+        rehearse: Callable[[Row], None] | None = None,
     ) -> None:
         self._begin, self._left, self._budget, self._rehearse = begin, left, left(), rehearse
         self._row, self._begun = begin(self._budget), False
@@ -123,7 +126,7 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
         """Take back all tokens."""
         self._row.reset()
 
-    def _text(self, coming: int = 0) -> GrammarRow:
+    def _text(self, coming: int = 0) -> Row:
         """Return the row, made for the tokens left when the text begins.
 
         ``coming``: the number of tokens that are not in the row yet but already subtracted from ``left()``.
@@ -134,7 +137,7 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
                 self._row = self._within(left)
         return self._row
 
-    def _within(self, left: int) -> GrammarRow:
+    def _within(self, left: int) -> Row:
         try:
             return self._begin(left)
         except BudgetTooSmall as error:
@@ -162,18 +165,24 @@ class TractileBackend(_Backend):  # type: ignore[misc]
         asked: Asked,
         stop_token_ids: Iterable[int] | None,
         left: Callable[[], int],
-        rehearse: Callable[[GrammarRow], None] | None = None,
+        rehearse: Callable[[Row], None] | None = None,
+        end: Sequence[int] = (),
+        opening: Collection[int] = (),
     ) -> TractileGrammar:
         """Compile the structured output of a request; any thread may call it.
 
-        ``stop_token_ids`` end a text and occur nowhere else in it. ``rehearse``: as for :class:`TractileGrammar`. Raises what
-        compiling a constraint raises, and :class:`BudgetTooSmall` if no text fits into the tokens left.
+        ``stop_token_ids`` end a text and occur nowhere else in it. ``rehearse``: as for :class:`TractileGrammar`. ``end``: the
+        tokens that end the reasoning before the text, which the grammar then reads as well; ``opening``: tokens that end it and
+        begin the text. Raises what compiling a constraint raises, and :class:`BudgetTooSmall` if no text fits into the tokens
+        left.
         """
         constraint = asked.constraint()
         grammars = grammars_of(self.vocabulary, frozenset(stop_token_ids or ()))
 
-        def begin(budget: int) -> GrammarRow:
-            return grammars.row(constraint, budget)
+        def begin(budget: int) -> Row:
+            if not end:
+                return grammars.row(constraint, budget)
+            return ReasonedRow(grammars, constraint, end, budget, opening=opening)
 
         return TractileGrammar(begin, left, rehearse)
 
