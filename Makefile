@@ -15,7 +15,7 @@ CORE := $(wildcard core/*.h core/*.cpp)
 INPUTS ?= 3000
 SEED ?= 0
 
-.PHONY: demo test test-vllm docs lint format types examples smoke bench wheel sanitize clean $(SMOKE)
+.PHONY: demo test test-vllm test-others docs lint format types examples smoke bench wheel sanitize clean $(SMOKE)
 
 demo: $(VENV)/.demo  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
@@ -25,6 +25,9 @@ test: $(VENV)/.test
 
 test-vllm: .venv-vllm/.installed  ## the adapters for vLLM inside vLLM, on a CPU, in an environment of its own
 	.venv-vllm/bin/python -m pytest tests/in_vllm $(PYTEST_ARGS)
+
+test-others: .venv-others/.installed  ## llama-cpp-python, MLX-LM and Outlines with our processors, on a CPU, in an environment of its own
+	.venv-others/bin/python -m pytest tests/in_others $(PYTEST_ARGS)
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
@@ -102,6 +105,14 @@ $(VENV)/.%: $(VENV)/.package
 	.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	.venv-vllm/bin/python -m pip install --quiet scipy opt_einsum jaxtyping matplotlib pytest hypothesis jsonschema
 	.venv-vllm/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
+
+# pip compiles llama.cpp, which takes a quarter of an hour.
+.venv-others/.installed: pyproject.toml setup.py $(CORE)
+	test -x .venv-others/bin/python || $(PYTHON) -m venv .venv-others
+	.venv-others/bin/python -m pip install --quiet "$(TORCH)"
+	.venv-others/bin/python -m pip install --quiet -e ".[pydantic]" pytest
+	.venv-others/bin/python -m pip install --quiet outlines==1.3.3 llama-cpp-python==0.3.36 gguf "mlx[cpu]" mlx-lm==0.32.2
 	touch $@
 
 # The checkout under its import name, for the type checker.
