@@ -42,7 +42,7 @@ TRANSITIONS = 20_000_000
 """Transitions of an automaton over tokens, where all of them are made at once."""
 
 ALTERNATIVES = 2_000
-"""Alternatives at one place: shapes of a value, texts of a group with back-references, parses of an ambiguous prefix."""
+"""Alternatives at one place: shapes of a value, parses of an ambiguous prefix."""
 
 LENGTH = 1_000_000
 """Bytes, characters or items of the shortest text of a constraint; values in a schema; bytes of an SQL database's schema."""

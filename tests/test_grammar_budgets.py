@@ -59,10 +59,6 @@ CASES = {
         'start: x /b+/\nx[max_tokens=2, suffix="b"]: /a*/',
         Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b+"))),
     ),
-    "with a parameter": (
-        'start: x::0\nx[max_tokens=2]::_: "a" x::incr(_) %if lt(_, 3) | "b" %if gt(_, 1)',
-        Tokens(Leaf("aab|aaab"), 2, 0),
-    ),
     "of a nested grammar": (
         'start: x /b+/\nx[max_tokens=3]: %lark { start: "b" y\ny[max_tokens=1, lazy]: /a*b/ }',
         Series((Tokens(Series((Leaf("b"), Tokens(Leaf("a*b"), 1, 0))), 3, 0), Leaf("b+"))),
@@ -86,18 +82,6 @@ TOKENS = {
     "others in a repeat": (
         'root ::= (!<[3]> "a")+',
         Repeated(Series((Tokens(Leaf(OTHERS), 1, 1), Leaf("a"))), 1, None),
-    ),
-    "xgrammar's macros": (
-        'root ::= ExcludeToken(3, 1){2} Token(3,) "b"',
-        Series((Tokens(Leaf("b*"), 2, 2), Leaf("abb"))),
-    ),
-    "dispatch by tokens": (
-        'root ::= TokenTagDispatch((3, x), loop_after_dispatch=true)\nx ::= "b"',
-        Leaf("(?:b|a(?!b)|abb)*"),
-    ),
-    "attributes": (
-        'root ::= x y\nx[max_tokens=2, capture="x", temperature=0.5] ::= "a"*\ny[lazy, max_chars=3] ::= [ab]* "b"',
-        Series((Tokens(Leaf("a*"), 2, 0), Leaf("a{0,2}b"))),
     ),
     "llguidance's others": ('start: <[^3]> "a"', Series((Tokens(Leaf(OTHERS), 1, 1), Leaf("a")))),
     "llguidance's wildcard": (
@@ -159,7 +143,7 @@ def test_masks_of_tokens_are_what_enumeration_says(name):
     syntax = "gbnf" if text.startswith("root") else "lark"
     constraint = tt.constraints.grammar(text, syntax=syntax, tokens=TEXTS, on_narrowed="ignore")
     assert {each.keyword for each in constraint.narrowed} <= {"token", "excluded token"}
-    assert constraint.narrowed or name == "attributes"
+    assert constraint.narrowed
     sequences = accepted(node, VOCAB, 4)
     assert check_masks(tt.gcd(constraint.compile(VOCAB), 5), sequences, 0, 5)
 
@@ -183,7 +167,6 @@ def test_masks_are_what_enumeration_says(name):
         ("start: x\nx[max_tokens=b]: /b+/", r"a number of tokens, not 'b' \(at line 2\)"),
         ("start: x\nx[max_tokens]: /b+/", "a number of tokens"),
         ("start: X\nX[max_tokens=2]: /b+/", "give them to a rule"),
-        ("start: x /\\ba/\nx[max_tokens=2]: /b+/", "look beside them"),
         ('start: x | "a" start "b"\nx[max_tokens=2]: /b+/', r"'start' calls itself.*\(at line 1\)"),
         ('start: (x | y) "b"\nx[lazy]: /a*b/\ny[max_tokens=2]: /[ab]*/', "nothing else could go on"),
     ],
@@ -198,11 +181,6 @@ def test_what_cannot_be_counted_is_named(text, message):
     [
         ("root ::= !<[9]>", r"tokens=\{9: …\}.*line 1"),
         ('root ::= "(" root ")" | !<[1]>', r"'root' calls itself with text on both sides.*line 1"),
-        ('root ::= TokenTagDispatch((9, x))\nx ::= "b"', "text of the token 9"),
-        ('root[foo] ::= "a"', "attribute 'foo' of 'root' is not supported.*line 1"),
-        ('root[max_chars=x] ::= "a"', "max_chars of 'root' is a number"),
-        ('root[lazy] ::= "(" root ")" | "a"', "'root' nests"),
-        ('root[lazy] ::= x\nx[max_tokens=2] ::= "a"', "calls a rule with attributes.*line 1"),
     ],
 )
 def test_what_cannot_be_read_of_tokens_is_named(text, message):

@@ -119,7 +119,6 @@ def test_a_text_with_exponentially_many_readings_has_few_stacks():
 @pytest.mark.parametrize(
     "text",
     [
-        r'start: "(" start ")" | A' "\n" r"A: /a\b/",
         'start: "(" start ")" | a "x"\na[lazy]: /[a-z]*!/',
         'start[max_tokens=9]: "(" start ")" | "a"',
     ],

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Literal
 
-from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, narrowing, validation
 from ..automata.lazy import explore
 from ..automata.work import attempt, limited
@@ -23,7 +23,6 @@ from .lazy import grammar_abstraction, lazy_rules
 from .nodes import program
 from .rules import GrammarCompiler, compile_rules
 from .source import read_rules
-from .terminals import Places
 from .tree import Rules
 
 
@@ -74,7 +73,7 @@ def grammar(
     if max_depth is not None:
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     tokens = validation.token_texts(tokens)
-    rules, first, places = read_rules(text, syntax, start, tokens)
+    rules, first = read_rules(text, syntax, start, tokens)
     if rules.budgets:
         parts = made(budgeted, text, syntax, start, tokens, max_depth)
         narrowing.report(parts.narrowed, on_narrowed, chosen)
@@ -83,12 +82,12 @@ def grammar(
         lazy = made(unbounded, text, syntax, start, tokens)
         narrowing.report(lazy.narrowed, on_narrowed)
         return lazy
-    found = bounded(rules, first, places, max_depth)
+    found = bounded(rules, first, max_depth)
     narrowing.report(found.narrowed, on_narrowed, chosen)
     return found
 
 
-def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> Constraint:
+def bounded(rules: Rules, first: str, max_depth: int | None) -> Constraint:
     """Return the constraint of a grammar with rules nested at most ``max_depth`` deep.
 
     ``max_depth=None``: the largest depth up to 3 that fits the limits.
@@ -96,9 +95,6 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
     try:
         with limited():
             compiled = compile_rules(rules, first, max_depth)
-            found = places.resolve(compiled.automaton)
-            if found.is_empty:
-                raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     why = "an automaton follows rules that call themselves with text on both sides to a depth only"
@@ -106,7 +102,7 @@ def bounded(rules: Rules, first: str, places: Places, max_depth: int | None) -> 
         Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
         for rule in compiled.cut
     )
-    return Constraint(found, narrowing.merged(rules.narrowed, cut))
+    return Constraint(compiled.automaton, narrowing.merged(rules.narrowed, cut))
 
 
 def budgeted(
@@ -117,18 +113,13 @@ def budgeted(
     max_depth: int | None,
 ) -> LazyConstraint:
     """Return the constraint of a grammar in which the tokens of some rules are counted."""
-    rules, first, places = read_rules(text, syntax, start, tokens)
-    if places.groups:
-        raise UnsupportedConstraint(
-            "parts whose tokens are counted (max_tokens, <[^1]>) do not go with terminals that look beside them "
-            "(\\b, ^, $, look-arounds)"
-        )
+    rules, first = read_rules(text, syntax, start, tokens)
 
     def plain(rules: Rules, first: str) -> Constraint:
         if max_depth is not None or not GrammarCompiler(rules).cut:
-            return bounded(rules, first, places, max_depth)
-        automaton, narrowed = lazy_rules(rules, first, places)
-        return LazyConstraint(automaton, narrowed, lambda: bounded(rules, first, places, None))
+            return bounded(rules, first, max_depth)
+        automaton, narrowed = lazy_rules(rules, first)
+        return LazyConstraint(automaton, narrowed, lambda: bounded(rules, first, None))
 
     try:
         with limited():

@@ -1,9 +1,10 @@
 """Rewrite llguidance's dialect of Lark grammars to Lark's own format.
 
 An extension that Lark lacks becomes a declared terminal without a pattern; :class:`Extensions` says what the terminal stands
-for. These are ``%json {…}``, ``%lark {…}``, ``%regex {…}``, tokens other than some, terminals with ``&`` and ``~``, rules with
-``[lazy]``, ``[suffix=…]`` or ``[stop=…]``, and rules with a parameter (``parameters.py``). ``x{n,m}`` becomes ``x~n..m``, and
-``-`` in names is encoded. ``[max_tokens=…]`` is left out of the text. Lines keep their numbers.
+for. These are ``%json {…}``, ``%lark {…}``, ``%regex {…}``, tokens other than some, terminals with ``&`` and ``~``, and rules
+with ``[lazy]``, ``[suffix=…]`` or ``[stop=…]``. ``x{n,m}`` becomes ``x~n..m``, and
+``-`` in names is encoded. ``[max_tokens=…]`` is left out of the text.
+Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..narrowing import Narrowing
-from .parameters import Condition, Step, condition, step
 from .statements import (
     PLAIN,
     Head,
@@ -43,6 +43,9 @@ CODE = re.compile(r"((?<!\\)(?:\\\\)*)\\u\{([0-9a-fA-F]{1,6})\}")
 INLINE = 20  # most repetitions that stay a repeat of Lark's own
 HARMLESS = {"capture", "stop_capture", "temperature"}
 SAMPLING_OPTIONS = {"no_forcing"}
+PARAMETERS = (
+    "rules with a parameter (rule::_, %if) are not read: write a rule for each value of the parameter"
+)
 
 
 @dataclass
@@ -64,9 +67,6 @@ class Extensions:
     terminals: dict[str, list[Token]] = field(default_factory=dict)
     lazy: dict[str, Lazy] = field(default_factory=dict)
     repeats: dict[str, tuple[str, int, int | None]] = field(default_factory=dict)
-    conditions: dict[str, Condition] = field(default_factory=dict)
-    steps: dict[str, tuple[str, Step]] = field(default_factory=dict)
-    parametric: set[str] = field(default_factory=set)
     budgets: dict[str, Budget] = field(default_factory=dict)
     others: dict[str, tuple[Text, Budget]] = field(default_factory=dict)  # tokens other than those named
     kept: list[str] = field(default_factory=list)  # rules that only declared terminals call
@@ -94,7 +94,6 @@ class Rewriter:
         self.special = special_terminals(
             [(h.name, body[h.length :]) for h, body in zip(heads, self.statements, strict=True) if h]
         )
-        self.extensions.parametric = {h.name for h in heads if h and h.parametric}
         self.inline = 0 if any(h and "max_tokens" in h.attributes for h in heads) else INLINE
         lines: dict[int, str] = {}
         for head, body in zip(heads, self.statements, strict=True):
@@ -103,12 +102,11 @@ class Rewriter:
         last = max(lines, default=0)
         shown = [lines.get(i, "") for i in range(1, last + 1)]
         declared = [*self.extensions.schemas, *self.extensions.regexes, *self.extensions.terminals]
-        declared += [*self.extensions.lazy, *self.extensions.repeats, *self.extensions.conditions]
-        declared += [*self.extensions.steps, *self.extensions.others, *self.extensions.grammars]
+        declared += [*self.extensions.lazy, *self.extensions.repeats]
+        declared += [*self.extensions.others, *self.extensions.grammars]
         if declared:
             self.added.append("%declare " + " ".join(declared))
         self.extensions.text = "\n".join([*shown, *self.added]) + "\n"
-        self.extensions.kept += sorted(self.extensions.parametric)
 
     def fresh(self, kind: str) -> str:
         """Return a new name that the grammar does not use."""
@@ -141,7 +139,9 @@ class Rewriter:
             self.changed = True
             self.extensions.terminals[name_of(head.name)] = rest
             return ""
-        self.changed |= bool(head.attributes or head.parametric)
+        self.changed |= bool(head.attributes)
+        if "::" in head.more:
+            raise refused(PARAMETERS, first)
         if head.attributes and is_terminal(head.name):
             raise refused(f"the terminal {head.name!r} has attributes: give them to a rule", first)
         lazy = {"lazy", "suffix", "stop"} & head.attributes.keys()
@@ -175,8 +175,9 @@ class Rewriter:
             token = body[i]
             i += 1
             kind, text = token.kind, token.text
-            called = kind == "NAME" and i < len(body) and body[i].text == "::"
-            if not rule and (text in ("%json", "%if", "%lark") or called or kind in ("TOKEN", "GRAMMAR")):
+            if text in ("::", "%if"):
+                raise refused(PARAMETERS, token)
+            if not rule and (text in ("%json", "%lark") or kind in ("TOKEN", "GRAMMAR")):
                 raise refused(f"{text} cannot stand in a terminal", token)
             if kind == "DIRECTIVE" and text == "%json":
                 name = self.fresh("JSON")
@@ -190,21 +191,7 @@ class Rewriter:
                 name = self.fresh("REGEX")
                 self.extensions.regexes[name] = (token.value, token.line)
                 found.append(name)
-            elif kind == "DIRECTIVE" and text == "%if":
-                test, i = argument(body, i)
-                name = self.fresh("IF")
-                self.extensions.conditions[name] = condition(test, token.line)
-                found.insert(last_alternative(found), name)
-            elif called:
-                if text not in self.extensions.parametric:
-                    raise refused(f"the rule {text!r} has no parameter", token)
-                value, i = argument(body, i + 1)
-                name = self.fresh("STEP")
-                self.extensions.steps[name] = name_of(text), step(value, token.line)
-                found.append(name)
             elif kind == "NAME":
-                if text in self.extensions.parametric and found[:1] != ["%declare"]:
-                    raise refused(f"the rule {text!r} needs a parameter", token)
                 found.append(self.named(text))
             elif kind == "REGEXP" and "\\u{" in text:
                 self.changed = True
@@ -262,24 +249,3 @@ class Rewriter:
 def quoted(text: str) -> str:
     """Return a text as a string literal of Lark."""
     return json.dumps(text, ensure_ascii=False)
-
-
-def last_alternative(pieces: Sequence[str]) -> int:
-    """Return the position at which the last alternative begins."""
-    depth = begin = 0
-    for i, piece in enumerate(pieces):
-        depth += (piece in ("(", "[")) - (piece in (")", "]"))
-        if piece == "|" and depth == 0:
-            begin = i + 1
-    return begin
-
-
-def argument(body: Sequence[Token], at: int) -> tuple[str, int]:
-    """Return the text of the parameter or condition at ``at``, and the position after it."""
-    found = body[at].text if at < len(body) else ""
-    depth, end = found.count("[") + found.count("(") - found.count(")"), at + 1
-    while end < len(body) and (depth or body[end].text == "("):
-        depth += (body[end].text in ("(", "[")) - (body[end].text in (")", "]"))
-        found += body[end].text
-        end += 1
-    return found, end

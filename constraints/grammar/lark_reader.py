@@ -17,13 +17,13 @@ from ..automata.work import spend
 from ..json.constraint import inner_texts
 from ..narrowing import Narrowing, merged
 from .dialect import Extensions, extended
+from .ignored import Ignored
 from .operations import TerminalReader, structured
 from .operations import written as written_json
-from .parameters import instantiated
 from .readers import lark_package, short
 from .sizes import count_rules, count_terminals
 from .statements import Token
-from .terminals import Places, Terminal, never_beside, read_terminal
+from .terminals import Terminal, read_terminal
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, mapped
 
 IMPORTED = ("common", "lark", "python", "unicode")  # grammars that come with the package
@@ -38,8 +38,8 @@ def import_own(do_import: Callable[..., None], path: Sequence[str], base: Any, *
     do_import(path, base, *others)
 
 
-def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, Places]:
-    """Return the rules of a Lark grammar, and the marks of terminals that depend on adjacent text.
+def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> Rules:
+    """Return the rules of a Lark grammar.
 
     Ignored terminals may stand before each terminal and at the end.
     """
@@ -82,17 +82,12 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
     terminals |= {
         t.name: terminal(t.pattern, t.name, text) for t in definitions if t.name in named & passed.keys()
     }
-    known = list({id(found): found for found in [*terminals.values(), *passed.values()]}.values())
-    free = [one for one in passed.values() if never_beside(one, (o for o in known if o is not one))]
-    places = Places(one for one in known if one not in free)
-    words = {name: places.words(found) for name, found in terminals.items()}
-    between = nfa.star(
-        nfa.union([one.texts if one in free else places.words(one) for one in passed.values()])
-    )
+    between = Ignored(passed.values(), list(terminals.values()))
     words_of = {
-        name: Text(nfa.concat([between, found]), name, name in extensions.lazy)
-        for name, found in words.items()
+        name: Text(between.before(found.texts, name), name, name in extensions.lazy)
+        for name, found in terminals.items()
     }
+    at_end = Text(between.at_the_end())
     rules: dict[str, list[Expression]] = {}
     lines: dict[str, int] = {}
     for rule in expansions:
@@ -108,12 +103,12 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
                 once, low, high = extensions.repeats[symbol.name]
                 parts.append(Repeat(Call(once), low, high))
             elif symbol.name in extensions.grammars:
-                before = [Text(between)] if ignore else []
-                parts += [*before, Call(f"{symbol.name}.")]
+                if between.greedy:
+                    why = "what is ignored before a grammar within the grammar (%lark) ends by itself, as in /#[^\\n]*\\n/"
+                    raise UnsupportedConstraint(why, path=f"line {lines[name]}")
+                parts += [*([at_end] if ignore else []), Call(f"{symbol.name}.")]
             elif symbol.name in extensions.others:
                 parts.append(Call(str(symbol.name)))
-            elif symbol.name in extensions.steps or symbol.name in extensions.conditions:
-                parts.append(Text(nfa.empty(), str(symbol.name)))
             else:
                 raise UnsupportedConstraint(
                     f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"
@@ -121,34 +116,25 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> tuple[Rules, 
         rules.setdefault(name, []).append(Series(parts))
     choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
     if ignore and start in choices:
-        choices[""] = Series([Call(start), Text(between)])
-    if extensions.parametric:
-        first = "" if "" in choices else start
-        made = instantiated(
-            Rules(choices, lines), first, extensions.parametric, extensions.steps, extensions.conditions
-        )
-        choices = dict(made.rules)
+        choices[""] = Series([Call(start), at_end])
     budgets = {name: budget for name, (_, budget) in extensions.others.items()}
     for name in choices:
-        if (rule := re.split("::|{", name)[0]) in extensions.budgets:
+        if (rule := name.partition("{")[0]) in extensions.budgets:
             budgets[name] = extensions.budgets[rule]
     choices |= {name: text for name, (text, _) in extensions.others.items()}
     found = Rules(choices, lines, narrowed, bool(extensions.lazy), budgets)
     for name, text in extensions.grammars.items():
         found = with_nested(found, name, text, tokens)
-    return found, places
+    return found
 
 
 def with_nested(outer: Rules, name: str, text: str, tokens: Mapping[int, str]) -> Rules:
     """Add the rules of a nested grammar to those around it; the rule ``NAME.`` begins it."""
     spend(2 * len(text))
     line = f"line {1 + len(text) - len(text.lstrip(chr(10)))}"
-    inner, places = read_lark(text, "start", tokens)
+    inner = read_lark(text, "start", tokens)
     if "start" not in inner.rules:
         raise UnsupportedConstraint("the grammar within the grammar (%lark) has no rule 'start'", path=line)
-    if places.groups:
-        why = "terminals of a grammar within a grammar (%lark) may not look beside them: \\b, ^, $, look-arounds"
-        raise UnsupportedConstraint(why, path=line)
 
     def renamed(part: Expression) -> Expression:
         return Call(f"{name}.{part.rule}", part.line) if isinstance(part, Call) else part

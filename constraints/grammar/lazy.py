@@ -9,7 +9,6 @@ from itertools import pairwise
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
 from .. import limits, narrowing
-from ..automata import dfa
 from ..automata.abstraction import abstraction
 from ..automata.lazy import Body, Configuration, Moves
 from ..automata.machines import LazyMachine
@@ -17,15 +16,12 @@ from ..automata.nfa import Nfa
 from ..automata.stack import Stack, StackAutomaton, merged
 from ..automata.work import limited
 from ..narrowing import Narrowing
-from ..regex.lookaround import erase
 from .graph_stack import GrammarAutomaton
 from .machine import GrammarMachines
 from .productions import Productions
 from .rule_machine import RuleMachine
 from .rules import compile_rules
 from .source import read_rules
-from .terminal_context import MARKS, MarkedAutomaton
-from .terminals import Places
 from .tree import Choice, Expression, Rules, Text, Without, mapped, reachable_rules
 
 
@@ -46,7 +42,7 @@ def lazy_grammar(
     return lazy_rules(*read_rules(text, syntax, start, tokens))
 
 
-def lazy_rules(rules: Rules, first: str, places: Places) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
+def lazy_rules(rules: Rules, first: str) -> tuple[StackAutomaton, tuple[Narrowing, ...]]:
     """Return :func:`lazy_grammar` of rules that are read already."""
     try:
         with limited():
@@ -55,19 +51,9 @@ def lazy_rules(rules: Rules, first: str, places: Places) -> tuple[StackAutomaton
             automaton: StackAutomaton
             if machines.productions.lengths[first].least == float("inf"):
                 raise EmptyLanguage("the grammar has no text")
-            allowed = places.allowed()
             automaton = GrammarAutomaton(machines.root())
             if rules.commits:
-                if allowed is not None:
-                    raise UnsupportedConstraint(
-                        "rules that end at their first match (lazy, suffix, stop) do not go with terminals that look beside them"
-                    )
                 automaton = StackAutomaton(LazyMachine(CommittingAutomaton(machines.root())))
-            if allowed is not None:
-                marked = MarkedAutomaton(automaton, allowed, limits.ALTERNATIVES)
-                automaton = StackAutomaton(LazyMachine(marked))
-                if marked.start() is None:
-                    raise EmptyLanguage("the grammar has no text: its terminals never stand where they may")
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     return automaton, narrowed
@@ -134,19 +120,13 @@ class CommittingAutomaton(GrammarAutomaton):
 def grammar_abstraction(automaton: StackAutomaton, most_states: int) -> Nfa:
     """Return a finite automaton of about ``most_states`` states that accepts all texts of a lazy grammar.
 
-    If terminals depend on adjacent text, the abstraction is intersected with the marks allowed. Raises ``TooManyStates``.
+    Raises ``TooManyStates``.
     """
     root = automaton.root
     assert root is not None
     if not isinstance(root, LazyMachine):
         return abstraction(root, most_states)
     inner = root.automaton
-    if isinstance(inner, MarkedAutomaton):
-        assert inner.words.root is not None
-        found = dfa.intersect(abstraction(inner.words.root, most_states), inner.allowed.nfa)
-        for mark in MARKS:
-            found = erase(found, mark)
-        return dfa.minimize(found)
     assert isinstance(inner, StackAutomaton)
     assert inner.root is not None
     return abstraction(inner.root, most_states)

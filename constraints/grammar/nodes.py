@@ -22,7 +22,6 @@ from ..program.nodes import EMPTY, NOTHING, reachable
 from ..program.prune import pruned
 from ..program.rewrite import rewritten
 from .lazy import regular_differences
-from .terminals import Places
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text
 
 MOST_JOINED = 32  # states of a table that is made of several
@@ -30,13 +29,13 @@ MOST_EMPTY = 8  # items that may be empty and are counted
 MOST_PARTS = 40  # parts of a rule that is written wherever it is called
 
 
-def program(rules: Rules, first: str, places: Places) -> Node | None:
+def program(rules: Rules, first: str) -> Node | None:
     """Return the node of a grammar's texts.
 
-    None if nodes do not write some of it: terminals whose texts depend on what stands beside them, rules that end at their first
-    match, budgets of tokens, many repeats of what may be empty; or if that takes too much work.
+    None if nodes do not write some of it: rules that end at their first match, budgets of tokens, many repeats of what may be
+    empty; or if that takes too much work.
     """
-    if places.groups or rules.commits or rules.budgets:
+    if rules.commits or rules.budgets:
         return None
     try:
         with limited():

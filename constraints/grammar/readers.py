@@ -11,8 +11,6 @@ from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
-from .macros import Macro
-from .rule_attributes import Attributes, head_of, with_attributes
 from .token_references import excludes, lost, narrowings, other_tokens, referred
 from .tree import Budget, Call, Choice, Expression, Repeat, Rules, Series, Text, Without
 
@@ -23,17 +21,13 @@ GBNF = r"""
     series: item*
     item: atom TIMES?
     ?atom: STRING -> string | CLASS -> char_class | "." -> any_char | NAME -> call | "(" choice ")" | TOKEN -> token
-         | "(=" choice ")" -> lookahead | MACRO _values? ")" -> macro
-    _values: argument ("," argument)* ","?
-    ?argument: value | NAME "=" value -> option
-    ?value: STRING -> text | NAME -> call | "(" _values? ")" -> values
-    HEAD.2: /[\w-]+(\[[^\]\n]*\])?\s*::=/
-    MACRO.3: /(Regex|Substring|(Token)?TagDispatch)\(/
+         | "(=" choice ")" -> lookahead
+    HEAD.2: /[\w-]+\s*::=/
     NAME: /[\w-]+/
     STRING: /"(\\.|[^"\\])*"/
     CLASS: /\[(\\.|[^\]\\])*\]/
     TIMES: /[*+?]|\{\s*\d*\s*(,\s*(\d*|-1)\s*)?\}/
-    TOKEN.3: /!?<[^>\n]*>|(Exclude)?Token\([\d,\s]*\)/
+    TOKEN.3: /!?<[^>\n]*>/
     %ignore /\s+|#[^\n]*/
 """
 EBNF = r"""
@@ -53,6 +47,24 @@ EBNF = r"""
     TIMES: /[*+?]/
     %ignore /\s+|#[^\n]*|\(\*([^*]|\*(?!\)))*\*\)/
 """
+MACROS = {
+    "Regex": 'syntax="ebnf" has /…/, and Lark too',
+    "Substring": 'write %regex {"substring_chunks": […]} in Lark',
+    "TagDispatch": "tt.constraints.structural_tag with triggered_tags reads free text with tags",
+    "TokenTagDispatch": "tt.constraints.structural_tag with triggered_tags reads free text with tags",
+    "Token": "write <[7]> for the token 7",
+    "ExcludeToken": "write !<[7]> for any token but 7",
+}
+"""The macros of xgrammar's EBNF, and what to write instead."""
+ATTRIBUTES = (
+    "an attribute of a rule (rule[max_tokens=5] ::= …)",
+    "Lark has rule[max_tokens=5]: …, rule[lazy]: …",
+)
+EXTENSION = re.compile(
+    r"""#[^\n]*|"(?:\\.|[^"\\])*"|(?P<attribute>^[ \t]*[\w-]+\[[^\]\n]*\]\s*::=)|\[(?:\\.|[^\]\\])*\]"""
+    rf"""|\b(?P<macro>{"|".join(MACROS)})\(""",
+    re.MULTILINE,
+)
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))|([^\\])", re.DOTALL)
 SHORT = dict(zip("nrt0abfve", "\n\r\t\0\a\b\f\v\x1b", strict=True))
 PLAIN = "\\\"'[]^-/?"
@@ -76,6 +88,8 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
     Raises ``UnsupportedConstraint`` with the line.
     """
     lark = lark_package()
+    if syntax == "gbnf":
+        refuse_extensions(text)
     try:
         tree = bnf_parser(syntax).parse(text)
     except lark.exceptions.UnexpectedInput as error:
@@ -86,17 +100,24 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
     budgets: dict[str, Budget] = {}
     narrowed = list(read_tokens(tree, tokens or {}, rules, budgets))
     lines: dict[str, int] = {}
-    attributes: dict[str, Attributes] = {}
     for rule in tree.children:
         head, body = rule.children
-        name, given = head_of(re.sub(r"\s*(::=|:=|=|:)$", "", head), head.line)
+        name = re.sub(r"\s*(::=|:=|=|:)$", "", head)
         if name in rules:
             raise UnsupportedConstraint(
                 f"the rule {name!r} is defined on line {lines[name]} already", path=f"line {head.line}"
             )
         rules[name], lines[name] = expression(body), head.line
-        attributes[name] = given
-    return with_attributes(Rules(rules, lines, merged(narrowed), budgets=budgets), attributes)
+    return Rules(rules, lines, merged(narrowed), budgets=budgets)
+
+
+def refuse_extensions(text: str) -> None:
+    """Raise ``UnsupportedConstraint`` for what xgrammar adds to GBNF: macros, and attributes of rules."""
+    for found in EXTENSION.finditer(text):
+        if found["macro"] or found["attribute"]:
+            line = f"line {text.count(chr(10), 0, found.start()) + 1}"
+            what, instead = (found["macro"], MACROS[found["macro"]]) if found["macro"] else ATTRIBUTES
+            raise UnsupportedConstraint(f"{what} is not read: {instead}", path=line)
 
 
 def read_tokens(
@@ -121,12 +142,6 @@ def read_tokens(
         (reference,) = node.children
         node.data, node.children = "texts", referred(reference, tokens, reference.line)
         yield from narrowings(node.children, reference.line)
-    for macro in tree.find_data("macro"):
-        for node in macro.find_data("call") if macro.children[0].startswith("Token") else ():
-            (number,) = node.children
-            if number.isdecimal():
-                node.data, node.children = "texts", referred(f"<[{number}]>", tokens, number.line)
-                yield from narrowings(node.children, number.line)
 
 
 @lru_cache(maxsize=2)
@@ -162,10 +177,6 @@ def expression(node: Any) -> Expression:
     if kind == "lookahead":  # a hint of what follows the rule, which reads nothing
         return Series([])
     token: Any = parts[0] if parts else None
-    if kind == "macro":
-        options = {str(p.children[0]): value(p.children[1]) for p in parts[1:] if p.data == "option"}
-        values = tuple(value(p) for p in parts[1:] if p.data != "option")
-        return Macro(token[:-1], values, options, token.line).expression()
     if kind == "call":
         return Call(str(token), token.line)
     if kind == "string":
@@ -186,18 +197,6 @@ def expression(node: Any) -> Expression:
         return Text(utf8.utf8(char_class(token)))
     assert kind == "any_char"
     return Text(utf8.utf8(utf8.EVERY))
-
-
-def value(node: Any) -> Any:
-    """Return an argument of a macro: a text, a ``Call``, or a tuple of them."""
-    if node.data == "values":
-        return tuple(map(value, node.children))
-    [token] = node.children
-    if node.data == "texts":
-        return str(token)
-    return (
-        Call(str(token), token.line) if node.data == "call" else "".join(unescaped(token[1:-1], token.line))
-    )
 
 
 def bounds(times: str) -> tuple[int, int | None]:

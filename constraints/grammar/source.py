@@ -13,7 +13,6 @@ from .. import validation
 from ..automata.work import limited, spend
 from .lark_reader import read_lark
 from .readers import read_bnf
-from .terminals import Places
 from .tree import Rules, check, reachable_rules
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
@@ -23,11 +22,11 @@ WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 def read_rules(
     text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str] | None = None
-) -> tuple[Rules, str, Places]:
+) -> tuple[Rules, str]:
     """Call :func:`read_grammar`, and check that all rules are defined and end."""
     try:
         with limited():
-            rules, first, places = read_grammar(text, syntax, start, tokens or {})
+            rules, first = read_grammar(text, syntax, start, tokens or {})
             if first not in rules.rules:
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)
@@ -36,13 +35,13 @@ def read_rules(
             rules = replace(rules, budgets=some)
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    return rules, first, places
+    return rules, first
 
 
 def read_grammar(
     text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str]
-) -> tuple[Rules, str, Places]:
-    """Return the rules of a grammar, its start rule, and the marks of its terminals.
+) -> tuple[Rules, str]:
+    """Return the rules of a grammar and its start rule.
 
     The arguments are those of :func:`~.constraint.grammar`.
     """
@@ -66,7 +65,7 @@ def read_grammar(
                 'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',
                 path="syntax",
             )
-        rules, places = read_lark(text, start or "start", tokens)
-        return rules, "" if "" in rules.rules else start or "start", places
+        rules = read_lark(text, start or "start", tokens)
+        return rules, "" if "" in rules.rules else start or "start"
     rules = read_bnf(text, syntax, tokens)
-    return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules))), Places()
+    return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))

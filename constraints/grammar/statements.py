@@ -14,7 +14,7 @@ TOKENS = re.compile(
     | (?P<STRING>"(?:\\.|[^"\\\n])*"i?) | (?P<REGEXP>/(?!/)(?:\\.|[^/\\])+/[imslux]*)
     | (?P<DIRECTIVE>%[a-z]+) | (?P<TOKEN><[^<>\n]*>) | (?P<GRAMMAR>@[\w-]+)
     | (?P<NAME>[A-Za-z_]\w*(?:-\w+)*) | (?P<COUNT>\{\s*(?:-?\d+\s*(?:,\s*(?:-?\d+)?\s*)?|,\s*-?\d+\s*)\})
-    | (?P<NUMBER>[+-]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?!\.\d|\w))|\d+) | (?P<OP>::|->|\.\.|.)""",
+    | (?P<NUMBER>[+-]?\d+(?:\.\d+)?(?!\.\d|\w)|\d+) | (?P<OP>::|->|\.\.|.)""",
     re.VERBOSE,
 )
 PLAIN = re.compile(r"_?[a-z][_a-z0-9]*|_*[A-Z][_A-Z0-9]*|_\w*")  # names that Lark reads
@@ -129,7 +129,6 @@ class Head(NamedTuple):
     modifiers: str
     more: str
     attributes: dict[str, list[Token]]
-    parametric: bool
 
 
 def statements(text: str) -> Iterator[list[Token]]:
@@ -142,7 +141,7 @@ def statements(text: str) -> Iterator[list[Token]]:
             found.append(token)
             continue
         following = next((t for t in every[i:] if t.kind != "NL"), None)
-        if depth <= 0 and found and (following is None or following.text not in ("|", ":", "%if")):
+        if depth <= 0 and found and (following is None or following.text not in ("|", ":")):
             yield found
             found, depth = [], 0
     if found:
@@ -151,7 +150,7 @@ def statements(text: str) -> Iterator[list[Token]]:
 
 def head_of(body: Sequence[Token]) -> Head | None:
     """Parse the left side of a rule or terminal; return None for directives."""
-    at, modifiers, more, parametric = 0, "", "", False
+    at, modifiers, more = 0, "", ""
     while at < len(body) and body[at].text in ("?", "!"):
         modifiers += body[at].text
         at += 1
@@ -168,12 +167,10 @@ def head_of(body: Sequence[Token]) -> Head | None:
             if part:
                 attributes[part[0].text] = part[2:]
         at = end + 1
-    if [t.text for t in body[at : at + 2]] == ["::", "_"]:
-        parametric, at = True, at + 2
     while at < len(body) and body[at].text != ":":
         more += body[at].text
         at += 1
-    return None if at == len(body) else Head(name, at + 1, modifiers, more, attributes, parametric)
+    return None if at == len(body) else Head(name, at + 1, modifiers, more, attributes)
 
 
 def split(body: Sequence[Token], sign: str) -> list[list[Token]]:

@@ -1,16 +1,15 @@
-"""Token references in grammars: ``<|call|>``, ``<[128]>`` and ``Token(128)`` stand for the text of a token.
+"""Token references in grammars: ``<|call|>`` and ``<[128]>`` stand for the text of a token.
 
 A constraint is a language of texts, so a token that is referred to must spell one: an added token does, a special token where
 the vocabulary is given its text (:meth:`~tractile.Vocabulary.with_special`). Compiling for a vocabulary without such a token is
 refused. Other tokens that spell the same text are allowed beside it, which ``narrowed`` says.
 
-``!<think>``, ``<[^128]>`` and ``ExcludeToken(128)`` stand for one token in which those texts do not occur. Several in a row
-are as many tokens, and do not spell these texts together either.
+``!<think>`` and ``<[^128]>`` stand for one token in which those texts do not occur. Several in a row are as many tokens, and do
+not spell these texts together either.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from itertools import chain
 
@@ -21,7 +20,6 @@ from ..narrowing import Narrowing
 from ..words.free_text import without_any
 from .tree import Budget, Text
 
-MACRO = re.compile(r"(Exclude)?Token\((.*)\)", re.DOTALL)
 MOST = 1_000  # tokens that one reference names
 
 
@@ -30,8 +28,6 @@ def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
 
     Raises ``UnsupportedConstraint`` for what is no list of numbers, and for numbers without a text.
     """
-    if macro := MACRO.fullmatch(reference):
-        reference = f"<[{macro[2].strip().rstrip(',')}]>"
     reference = reference.removeprefix("!").replace("<[^", "<[")
     inner = reference[1:-1]
     if inner == "[*]":
@@ -67,7 +63,7 @@ def narrowings(texts: Iterable[str], line: int) -> list[Narrowing]:
 
 def excludes(reference: str) -> bool:
     """Return whether a reference stands for any token but those that it names."""
-    return reference.startswith(("!", "<[^", "<[*]>", "ExcludeToken"))
+    return reference.startswith(("!", "<[^", "<[*]>"))
 
 
 def other_tokens(texts: Iterable[str], low: int, high: int | None) -> tuple[Text, Budget]:

@@ -87,16 +87,6 @@ def cases() -> dict[int, int]:
     return {c: lower.get(c, c) for c in sorted(some)}
 
 
-def same_in_lower_case(point: int, flags: int) -> CodePoints:
-    """Return the code points that a back-reference accepts for this one."""
-    if not flags & re.IGNORECASE:
-        return utf8.normalize([(point, point)])
-    small = cases().get(point, point)
-    limit = 127 if flags & re.ASCII else 0x10FFFF
-    alike = [c for c, lower in cases().items() if lower == small and max(c, point) <= limit]
-    return utf8.normalize((c, c) for c in [point, *alike])
-
-
 @lru_cache(maxsize=1)
 def all_characters() -> str:
     """Return a text of every code point in order, so that a position is a code point."""

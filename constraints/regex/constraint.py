@@ -18,17 +18,12 @@ FLAGS = int(re.ASCII | re.IGNORECASE | re.MULTILINE | re.DOTALL | re.UNICODE | r
 def regex(pattern: str | re.Pattern[str], flags: int = 0) -> Constraint:
     """Accept the texts that ``re.fullmatch(pattern, text, flags)`` matches.
 
-    A compiled pattern brings its own flags. Beyond ``re``, as the ``regex`` package reads them: properties ``\\p{…}``; set
-    operations in classes that use properties or that ``re`` refuses (``[\\w--[\\d_]]``); ``(?<name>…)``; calls of groups that
-    are recursive at their end only; ``(?(?=…)…|…)``, ``(?(DEFINE)…)``, ``(?|…)``. Also the escapes ``\\u{1F600}``,
-    ``\\x{41}``, ``\\cJ`` and ``\\e``.
+    A compiled pattern brings its own flags. Beyond ``re``: properties ``\\p{…}`` and set operations in classes that use
+    properties or that ``re`` refuses (``[\\w--[\\d_]]``), as the ``regex`` package reads them; ``(?<name>…)``, ``\\u{1F600}``,
+    ``\\x{41}`` and ``\\z``.
 
-    Raises ``UnsupportedConstraint`` with the position for what is no pattern, and for
-
-    - back-references to groups of more than 2,000 texts,
-    - references within look-arounds and atomic groups to groups outside,
-    - look-arounds within atomic groups, and repeats there of what may be empty.
-
+    Raises ``UnsupportedConstraint`` with the position for what is no pattern, and for atomic groups, possessive repeats,
+    back-references, conditional groups and calls of groups.
     Raises ``TooManyStates`` if the automaton would take too much work or too many states.
 
     Examples

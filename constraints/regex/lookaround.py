@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..automata import dfa, nfa, utf8
-from ..automata.arrays import reachable
 from ..automata.nfa import Nfa
 from ..automata.utf8 import Alphabet
 from . import anchors
@@ -49,7 +48,7 @@ class Look:
     ahead: bool
     negative: bool
     level: int
-    within: list[Look | Commit] = field(default_factory=list)
+    within: list[Look] = field(default_factory=list)
 
     def kept(self, words: Nfa, alphabet: Alphabet) -> Nfa:
         """Return the words in which the look-around holds wherever its mark stands."""
@@ -67,24 +66,6 @@ class Look:
         return dfa.intersect(words, nfa.union([dfa.complement(containing(self.mark)), one]))
 
 
-@dataclass
-class Commit:
-    """An atomic group under a repeat: its two marks, and its first matches (``atomic.py``)."""
-
-    begin: bytes
-    end: bytes
-    first: Nfa
-    mark: int
-
-    def kept(self, words: Nfa, alphabet: Alphabet) -> Nfa:
-        """Drop the words in which the marks enclose anything but the first match."""
-        every, middle = nfa.star(alphabet(utf8.EVERY)), nfa.literal(bytes([self.mark]))
-        wrong = dfa.difference(nfa.concat([every, middle, every]), self.first)
-        tail = among_marks(wrong, self.mark, self.end, before=False)
-        bad = nfa.concat([anchors.transparent(every), nfa.literal(self.begin), tail])
-        return dfa.difference(words, bad)
-
-
 def containing(mark: bytes, times: int = 1) -> Nfa:
     """Return the words over all bytes that contain the mark at least ``times`` times."""
     every = nfa.star(nfa.byte_ranges([(0, 255)]))
@@ -96,21 +77,20 @@ def occurs(words: Nfa, mark: bytes, times: int) -> bool:
     return not dfa.intersect(words, containing(mark, times)).is_empty
 
 
-def among_marks(automaton: Nfa, byte: int, mark: bytes, before: bool = True) -> Nfa:
-    """Write out the one mark, given as a byte, and let in any marks after it, or also before it."""
+def among_marks(automaton: Nfa, byte: int, mark: bytes) -> Nfa:
+    """Write out the one mark, given as a byte, and let in any marks before and after it."""
     plain = automaton.plain
     hit = (plain.edges[:, 1] <= byte) & (byte <= plain.edges[:, 2])
-    pairs, marked = plain.edges[~hit][:, [0, 3]], plain.edges[hit][:, [0, 3]]
-    after = reachable(pairs, marked[:, 1], plain.num_states)
-    free = anchors.loops(np.arange(plain.num_states) if before else np.flatnonzero(after))
+    marked = plain.edges[hit][:, [0, 3]]
+    free = anchors.loops(np.arange(plain.num_states))
     word = nfa.literal(mark)
     codes = nfa.network(plain.num_states, [(s, word, t) for s, t in marked.tolist()], 0, 0)
     edges = np.concatenate([plain.edges[~hit], free, codes.edges])
     return Nfa(codes.num_states, edges, codes.epsilons, plain.start, plain.accept)
 
 
-def resolve(automaton: Nfa, marks: list[Look | Commit], alphabet: Alphabet, level: int = 0) -> Nfa:
-    """Keep the words in which every look-around and atomic group holds, and erase their marks."""
+def resolve(automaton: Nfa, marks: list[Look], alphabet: Alphabet, level: int = 0) -> Nfa:
+    """Keep the words in which every look-around holds, and erase their marks."""
     for one in marks:
         automaton = one.kept(automaton, alphabet)
     for byte in LEVELS[level % 2] if marks else ():

@@ -2,13 +2,11 @@
 
 The standard library's own parser reads the pattern, and its own matcher says which characters a class stands for
 (``characters.py``), so both agree with ``re`` by construction. Regular constructs that ``re`` does not read are rewritten
-first (``dialects.py``, ``properties.py``); calls of groups are inlined in the tree (``exotic/subroutines.py``).
+first (``dialects.py``, ``properties.py``).
 
 Zero-width assertions are *marks*, bytes that never occur in UTF-8. The pattern becomes an automaton over characters and
-marks; ``anchors.py`` keeps the words in which the assertions hold, and erases the marks. A look-ahead or atomic group outside
-repeats is intersected with what follows it; look-behinds, and both under a repeat, leave marks too (``lookaround.py``). If
-the
-pattern refers to groups, ``exotic/captures.py`` keeps what they have matched.
+marks; ``anchors.py`` keeps the words in which the assertions hold, and erases the marks. A look-ahead outside repeats is
+intersected with what follows it; look-behinds and look-aheads under a repeat leave marks too (``lookaround.py``).
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import functools
 import itertools
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -30,14 +28,28 @@ from ..automata.work import limited, spend
 from . import anchors, lookaround, syntax
 from .characters import characters
 from .dialects import rewritten
-from .exotic import atomic, captures
-from .exotic import subroutines as calls
-from .lookaround import Commit, Look
-from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, atomic_items, constants, parser, scoped
+from .lookaround import Look
+from .syntax import ATOMIC, CHARACTER, LOOK, REPEAT, Item, constants, parser, scoped
 
 BEGINNINGS = (constants.AT, constants.AT_BEGINNING), (constants.AT, constants.AT_BEGINNING_STRING)
 ENDS = (constants.AT, constants.AT_END), (constants.AT, constants.AT_END_STRING)
 """Anchors that hold by themselves at the end of a whole match, as ``BEGINNINGS`` do at its beginning."""
+_BACK_REFERENCE = (
+    "a back-reference: write the texts of the group out, each with its repetition",
+    r"\\[1-9]|\(\?P=",
+)
+REFUSED = {
+    **dict.fromkeys(
+        ATOMIC,
+        (
+            "an atomic group or possessive repeat: write (?:…), *, + or ?, and let what follows not begin alike",
+            r"\(\?>|[*+?}]\+",
+        ),
+    ),
+    constants.GROUPREF: _BACK_REFERENCE,
+    constants.GROUPREF_EXISTS: ("a conditional group: write its two cases as alternatives", r"\(\?\("),
+}
+"""Constructs of ``re`` that are not compiled: what they are and what to write instead, and their sign in a pattern."""
 SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
 
 
@@ -50,7 +62,7 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     """
     spend(3 * len(pattern))
     items, flags = parse(pattern, flags)
-    builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0, {})
+    builder = Builder(pattern, alphabet, ecma_search, [], itertools.count(1), 0)
     before = after = nfa.star(alphabet(utf8.EVERY)) if ecma_search else nfa.literal(b"")
     lines = ecma_search and bool(
         flags & re.MULTILINE
@@ -60,10 +72,7 @@ def compile_pattern(pattern: str, flags: int, alphabet: Alphabet, ecma_search: b
     if items and items[-1] in ENDS[lines:]:
         items, after = items[:-1], nfa.literal(b"")
     try:
-        if captures.references(items):
-            body = nfa.concat([captures.with_memory(builder, items, flags), after])
-        else:
-            body = builder.sequence(items, flags, after)
+        body = builder.sequence(items, flags, after)
     except RecursionError:
         raise too_deep(pattern) from None
     body = nfa.concat([before, body]) if ecma_search else body
@@ -86,7 +95,7 @@ def parse(pattern: str, flags: int) -> tuple[list[Item], int]:
             text = rewritten(pattern, flags)
             with suppress(re.error):
                 tree = parser.parse(text, flags)
-                return calls.expanded(list(tree), pattern), tree.state.flags
+                return list(tree), tree.state.flags
         except UnsupportedConstraint:
             raise
         except RecursionError:
@@ -108,18 +117,15 @@ def too_deep(pattern: str) -> UnsupportedConstraint:
 class Builder(NamedTuple):
     """A translator from the parser's tree to automata.
 
-    ``marked`` collects the look-arounds and atomic groups that left marks. ``memory`` holds the texts of the groups that are
-    referred to. The ``flags`` of each method are those in force at its items.
+    ``marked`` collects the look-arounds that left marks. The ``flags`` of each method are those in force at its items.
     """
 
     pattern: str
     alphabet: Alphabet
     dollar_is_end: bool
-    marked: list[Look | Commit]
+    marked: list[Look]
     numbers: Iterator[int]
     level: int
-    memory: Mapping[int, str | None]
-    committed: bool = False  # within an atomic group
 
     def sequence(self, items: Sequence[Item], flags: int, rest: Nfa) -> Nfa:
         """Return the concatenation of items with ``rest``, the automaton of all that follows in the pattern."""
@@ -133,11 +139,6 @@ class Builder(NamedTuple):
             while later and items[later - 1][0] in LOOK and meets_the_rest(items[later - 1]):
                 later -= 1
             rest = self.look_ahead(items[later:end], flags, rest)
-        elif operation in ATOMIC:
-            every, mark = nfa.star(self.alphabet(utf8.EVERY)), lookaround.LEVELS[0][0]
-            rest = atomic.meeting(
-                atomic.first(self, atomic_items(items[later]), flags, mark), rest, every, mark
-            )
         elif operation is constants.SUBPATTERN:
             _, added, removed, inner = argument
             rest = self.sequence(list(inner), scoped(flags, added, removed), rest)
@@ -172,13 +173,6 @@ class Builder(NamedTuple):
         self.marked.append(Look(mark, inside, direction > 0, negative, self.level, within.marked))
         return nfa.literal(mark)
 
-    def commit(self, items: Sequence[Item], flags: int) -> Nfa:
-        """Record an atomic group and return its automaton between two marks."""
-        begin, end, mark = self.mark(), self.mark(), lookaround.LEVELS[self.level % 2][0]
-        self.marked.append(Commit(begin, end, atomic.first(self, items, flags, mark), mark))
-        within = self._replace(committed=True).plain(items, flags)
-        return nfa.concat([nfa.literal(begin), *within, nfa.literal(end)])
-
     def mark(self) -> bytes:
         """Return a new mark."""
         return lookaround.mark(next(self.numbers), self.level)
@@ -188,7 +182,7 @@ class Builder(NamedTuple):
         return self.alphabet(characters(item, flags & SET_FLAGS))
 
     def plain(self, items: Sequence[Item], flags: int) -> list[Nfa]:
-        """Return the automata of items; look-arounds and atomic groups leave marks."""
+        """Return the automata of items; look-arounds leave marks."""
         parts = []
         for operation, argument in items:
             if operation in CHARACTER:
@@ -206,43 +200,23 @@ class Builder(NamedTuple):
                 parts.append(anchors.mark(argument, flags, self.dollar_is_end))
             elif operation in LOOK:
                 parts.append(self.look(operation, argument, flags))
-            elif operation in ATOMIC:
-                inner = atomic_items((operation, argument))
-                if self.committed:  # the enclosing atomic group already fixes the match
-                    parts.extend(self.plain(inner, flags))
-                else:
-                    parts.append(self.commit(inner, flags))
             elif operation is constants.FAILURE:
                 parts.append(nfa.empty())
-            elif operation is constants.GROUPREF:
-                text = self.memory.get(argument)
-                if text is None and self.dollar_is_end:  # fails in Python, matches the empty text in ECMA-262
-                    raise self.refused(
-                        "back-references to a group that may not take part", captures.BACK_REFERENCE
-                    )
-                parts.append(nfa.empty() if text is None else captures.referred(text, flags, self))
-            elif operation is constants.GROUPREF_EXISTS:
-                number, yes, no = argument
-                parts.extend(self.plain(list((yes if number in self.memory else no) or []), flags))
+            elif operation in REFUSED:
+                raise syntax.refused(*REFUSED[operation], self.pattern)
             else:
-                raise self.refused(str(operation), "")
+                raise syntax.refused(str(operation), "", self.pattern)
         return parts
-
-    def refused(self, what: str, sign: str) -> UnsupportedConstraint:
-        """Return the error for a construct, at the first place in the pattern that looks like it."""
-        return syntax.refused(what, self.pattern, sign)
 
 
 def meets_the_rest(item: Item) -> bool:
-    """Return whether the item holds a look-ahead or atomic group to intersect with what follows.
+    """Return whether the item holds a look-ahead to intersect with what follows.
 
     It must be under no repeat, and a look-ahead may contain only what looks ahead.
     """
     operation, argument = item
     if operation in LOOK:
         return bool(argument[0] > 0) and all(map(looks_ahead_only, argument[1]))
-    if operation in ATOMIC:
-        return True
     if operation in REPEAT:
         return bool(argument[1] == 1) and any(map(meets_the_rest, argument[2]))
     if operation is constants.SUBPATTERN:
@@ -259,10 +233,6 @@ def looks_ahead_only(item: Item) -> bool:
         return argument in (constants.AT_END, constants.AT_END_STRING)
     if operation in LOOK:
         return meets_the_rest(item)
-    if (
-        operation in REPEAT
-        and argument[1] != 1
-        and any(o in (*LOOK, *ATOMIC) for o, _ in syntax.walk(argument[2]))
-    ):
+    if operation in REPEAT and argument[1] != 1 and any(o in LOOK for o, _ in syntax.walk(argument[2])):
         return False
     return all(looks_ahead_only(deeper) for part in syntax.inner(item) for deeper in part)

@@ -21,7 +21,7 @@ from .characters import all_characters
 
 PROPERTY = r"\\[pP](?:\{[^{}]*\}|[A-Za-z])"
 PLAIN_CLASS = re.compile(rf"\[\^?\]?(?:{PROPERTY}|\\.|[^\]\\])*\]", re.DOTALL)
-CODE = re.compile(r"\\(?:[xu]\{(?P<hex>[0-9a-fA-F]{1,6})\}|c(?P<control>[A-Za-z])|(?P<escape>e))")
+CODE = re.compile(r"\\[xu]\{(?P<hex>[0-9a-fA-F]{1,6})\}")
 OPERATION = re.compile(r"\](?:&&|--|\|\||~~)")
 SET_SYNTAX = re.compile(rf"{PROPERTY}|&&|--|\|\||~~", re.DOTALL)
 
@@ -48,11 +48,7 @@ def class_at(pattern: str, start: int, flags: int) -> tuple[str, int]:
 
 def code_point(found: re.Match[str]) -> str:
     """Return an escape that names a code point as ``re`` reads it, any other escape unchanged."""
-    if found["hex"]:
-        return f"\\U{int(found['hex'], 16):08x}"
-    if found["control"]:
-        return f"\\x{ord(found['control']) % 32:02x}"
-    return r"\x1b" if found["escape"] else found[0]
+    return f"\\U{int(found['hex'], 16):08x}" if found["hex"] else found[0]
 
 
 def nested_class(pattern: str, start: int) -> str:

@@ -35,12 +35,6 @@ def inner(item: Item) -> list[Sequence[Item]]:
     return []
 
 
-def atomic_items(item: Item) -> list[Item]:
-    """Return the items inside an atomic group or possessive repeat."""
-    operation, argument = item
-    return list(argument) if operation is constants.ATOMIC_GROUP else [(constants.MAX_REPEAT, argument)]
-
-
 def scoped(flags: int, added: int, removed: int) -> int:
     """Return the flags within ``(?flags:…)``; the one set of ``a``, ``u`` and ``L`` replaces the others."""
     return (flags & ~(parser.TYPE_FLAGS if added & parser.TYPE_FLAGS else 0) | added) & ~removed
@@ -60,8 +54,8 @@ def place(pattern: str, sign: str) -> re.Match[str] | None:
     return next((m for m in token.finditer(pattern) if m[1] is not None), None)
 
 
-def refused(what: str, pattern: str, sign: str = "") -> UnsupportedConstraint:
+def refused(what: str, sign: str, pattern: str) -> UnsupportedConstraint:
     """Return the error for a construct, at the first place in the pattern that looks like it."""
     found = place(pattern, sign) if sign else None
     position = found.start() if found else 0
-    return UnsupportedConstraint(f"{what} in {pattern!r} cannot be compiled", path=f"position {position}")
+    return UnsupportedConstraint(f"{pattern!r} has {what}", path=f"position {position}")

@@ -1,1 +1,0 @@
-"""Rare constructs of patterns: atomic groups, back-references, subroutine calls, preferred matches."""
