@@ -38,7 +38,7 @@ def manager():
     """A ``GrammarManager`` with the back end, without the scheduler."""
     ours.register()
     HookRegistry.apply_hooks()
-    settings = SimpleNamespace(reasoning_parser=None, constrained_json_disable_any_whitespace=False)
+    settings = SimpleNamespace(reasoning_parser="deepseek-r1", constrained_json_disable_any_whitespace=False)
     made = object.__new__(grammar_manager.GrammarManager)
     made.grammar_backend = GRAMMAR_BACKEND_REGISTRY["tractile"](
         settings, TOKENIZER, len(TOKENIZER), {TOKENIZER.eos_token_id}
@@ -93,6 +93,23 @@ def test_a_request_goes_through_the_manager_with_its_budget(manager):
         assert tokens <= budget
         grammar.rollback(2)
         assert not grammar.is_terminated()
+
+
+def test_reasoning_leaves_room_for_the_answer(manager):
+    """DeepSeek R1's parser, whose end of the reasoning is several tokens here."""
+    end = TOKENIZER.encode("</think>", add_special_tokens=False)
+    for thinking, most in ((None, 30 - 8 - len(end)), (3, 3)):
+        req = request(30, json_schema=SCHEMA)
+        req.require_reasoning, req.sampling_params.custom_params = True, {"thinking_budget": thinking}
+        grammar, tokens = serve(manager, req), []
+        mask = grammar.allocate_vocab_mask(len(TOKENIZER), 1, "cpu")
+        while not grammar.is_terminated():
+            grammar.fill_vocab_mask(mask, 0)
+            allowed = ((mask[0][:, None] >> torch.arange(32)) & 1).flatten().nonzero()[:, 0]
+            tokens.append(int(allowed[(7 * len(tokens) + 3) % len(allowed)]))
+            grammar.accept_token(tokens[-1])
+        assert len(tokens) <= 30
+        assert next(n for n in range(30) if tokens[n : n + len(end)] == end) <= most
 
 
 def test_a_budget_that_is_too_small_aborts_the_request(manager):

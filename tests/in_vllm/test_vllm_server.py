@@ -1,4 +1,4 @@
-"""Constraints through vLLM's OpenAI-compatible server: its own fields for structured output, and ours."""
+"""Constraints through vLLM's OpenAI-compatible server: its own fields for structured output and tools, and ours."""
 
 import json
 import os
@@ -10,13 +10,28 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Annotated, Literal
 
 import pytest
+from pydantic import BaseModel, Field
 from test_vllm_engine import PROMPT, SCHEMA, SENTENCE, answers
 
 from tractile.embedded import LM_PATH
 
 HERE = Path(__file__).resolve().parent
+CHAT = "{% for message in messages %}{{ message['content'] }} {% endfor %}"
+ASKED = [{"role": "user", "content": "Tom has a new pet."}]
+
+
+class Pet(BaseModel):
+    name: str
+    kind: Literal["cat", "dog"]
+    age: Annotated[int, Field(ge=0, le=20)]
+
+
+def tool(name):
+    parameters = Pet.model_json_schema() | {"additionalProperties": False}
+    return {"type": "function", "function": {"name": name, "parameters": parameters, "strict": True}}
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +43,7 @@ def url(tmp_path_factory):
         "from tractile.decoding.vllm import VLLMLogitsProcessor\nfrom tractile.embedded import HMM_PATH, LM_PATH\n\n\n"
         "class Constrained(VLLMLogitsProcessor):\n    tokenizer, hmm = str(LM_PATH), str(HMM_PATH)\n"
     )
+    folder.joinpath("chat.jinja").write_text(CHAT)
     log = (folder / "log").open("w")
     environment = {
         **os.environ,
@@ -37,7 +53,8 @@ def url(tmp_path_factory):
     server = subprocess.Popen(
         [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(LM_PATH), "--served-model-name", "small",
          "--host", "127.0.0.1", "--port", str(port), "--enforce-eager", "--max-model-len", "512",
-         "--additional-config", '{"tractile": true}', "--logits-processors", "mine:Constrained"],
+         "--additional-config", '{"tractile": true}', "--logits-processors", "mine:Constrained",
+         "--chat-template", str(folder / "chat.jinja"), "--enable-auto-tool-choice", "--tool-call-parser", "hermes"],
         env=environment, stdout=log, stderr=log,
     )  # fmt: skip
     address = f"http://127.0.0.1:{port}"
@@ -74,6 +91,39 @@ def test_the_servers_own_fields(url):
     assert all(map(answers, texts(url, response_format=schema, n=3)))
     assert all(map(answers, texts(url, structured_outputs={"json": SCHEMA})))
     assert re.fullmatch(SENTENCE, texts(url, structured_outputs={"regex": SENTENCE})[0])
+
+
+@pytest.fixture(scope="module")
+def chat(url):
+    """Chat completions by OpenAI's own client."""
+    import openai
+
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none").chat.completions
+
+
+def test_a_type_by_openais_client(chat):
+    found = chat.parse(
+        model="small", messages=ASKED, response_format=Pet, max_completion_tokens=32, n=3, temperature=1
+    )
+    for choice in found.choices:
+        assert isinstance(choice.message.parsed, Pet)
+        assert choice.finish_reason == "stop"
+    with chat.stream(model="small", messages=ASKED, response_format=Pet, max_completion_tokens=32) as stream:
+        assert isinstance(stream.get_final_completion().choices[0].message.parsed, Pet)
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", {"type": "function", "function": {"name": "walk"}}])
+def test_tools_by_openais_client(chat, choice):
+    found = chat.create(
+        model="small", messages=ASKED, tools=[tool("feed"), tool("walk")], tool_choice=choice,
+        max_completion_tokens=64, temperature=1,
+    )  # fmt: skip
+    calls = found.choices[0].message.tool_calls
+    assert found.choices[0].finish_reason in ("stop", "tool_calls")
+    assert calls or choice == "auto"
+    for call in calls or ():
+        assert call.function.name in (("feed", "walk") if isinstance(choice, str) else ("walk",))
+        Pet.model_validate_json(call.function.arguments)
 
 
 def test_our_argument(url):
