@@ -167,7 +167,7 @@ def test_stop_tokens_end_a_text():
 def test_what_cannot_be_served_is_answered_with_the_reason(imitation):
     backend = Backend(TOKENIZER)
     for kind, text, budget, reason in (
-        ("json", SCHEMA, 2, "2"), ("json", "{", 9, "JSON"), ("regex", "(", 9, "group"), ("lark", "x", 9, "lark"),
+        ("json", SCHEMA, 2, "2"), ("json", "{", 9, "JSON"), ("regex", "(", 9, "at position"), ("lark", "x", 9, "lark"),
     ):  # fmt: skip
         for _ in range(2):
             assert reason in ask(backend, kind, text, budget).error_message
