@@ -111,7 +111,7 @@ $(VENV)/.%: $(VENV)/.package
 .venv-others/.installed: pyproject.toml setup.py $(CORE)
 	test -x .venv-others/bin/python || $(PYTHON) -m venv .venv-others
 	.venv-others/bin/python -m pip install --quiet "$(TORCH)"
-	.venv-others/bin/python -m pip install --quiet -e ".[pydantic]" pytest
+	.venv-others/bin/python -m pip install --quiet -e ".[pydantic]" pytest hypothesis
 	.venv-others/bin/python -m pip install --quiet outlines==1.3.3 llama-cpp-python==0.3.36 gguf "mlx[cpu]" mlx-lm==0.32.2
 	touch $@
 

@@ -5,9 +5,11 @@ import json
 import pytest
 from test_vllm_engine import PROMPT, SCHEMA, answers, params, structured
 
+DRAFTS = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 
-@pytest.fixture(scope="module")
-def llm(start):
+
+@pytest.fixture(scope="module", params=[None, DRAFTS], ids=["", "drafts"])
+def llm(request, start):
     """An engine whose model reasons up to an exclamation mark."""
     from vllm.reasoning import ReasoningParserManager
     from vllm.reasoning.basic_parsers import BaseThinkingReasoningParser
@@ -16,7 +18,7 @@ def llm(start):
         start_token, end_token = "?", "!"
 
     ReasoningParserManager.register_module("bang", module=Bang)
-    return start(reasoning_parser="bang")
+    return start(reasoning_parser="bang", speculative_config=request.param)
 
 
 @pytest.mark.parametrize("budget", [28, 40, 64])
