@@ -1,29 +1,22 @@
-"""Values of a JSON Schema as nodes, against the automata of the schema: equal masks along random texts."""
+"""Values of a JSON Schema as nodes: the texts of small values are read exactly if ``jsonschema`` says that they are valid."""
 
 from __future__ import annotations
 
-import random
+import itertools
+import json
+from functools import cache
 
-import numpy as np
+import jsonschema
 import pytest
 
 import tractile as tt
+from tractile.constraints.calls.python_syntax import ARGUMENTS, LITERALS
 from tractile.constraints.engine import native
-from tractile.constraints.engine.masks import ProgramTokens
-from tractile.constraints.masks.recording_tokens import RecordingTokens
+from tractile.constraints.engine.steps import Steps
+from tractile.constraints.json.nodes import Writer, object_node, value_node
+from tractile.constraints.json.text import STYLES
+from tractile.constraints.program import nodes
 
-PIECES = (
-    '": ', '", "', '"a": ', '"b', 'c"', ", ", "10", "1.0", ".0", "00", ", 1", "é", "\\u00", '{"', "[1", "ab", '"]',
-    "\n", "\n  ", ",\n", "{\n", "\n}", "23:59", ":60", "2016-12-31T", '5Z"', " ,", ": 1",
-)  # fmt: skip
-VOCAB = tt.Vocabulary(
-    [
-        None,
-        *(bytes([b]) for b in range(256)),
-        *dict.fromkeys(p.encode() for p in PIECES if len(p.encode()) > 1),
-    ],
-    eos_token_id=0,
-)
 VALUE = {"enum": [1, 10, 1.5, 100, "a", "ab", "é", '"', None, True]}
 OPEN = {
     "properties": {"b": {"type": "integer"}, "a": {"type": "null"}, "ac": {"type": "boolean"}},
@@ -65,8 +58,37 @@ SCHEMAS = {
         {"type": "array", "items": {"enum": [1, "a", 10]}, "uniqueItems": True},
         {"indent": 2},
     ),
-    "times": ({"type": "string", "format": "time"}, {}),
-    "date and time": ({"type": "string", "format": "date-time"}, {}),
+    "not listed": ({"type": "array", "items": {"type": ["integer", "string"]}, "uniqueItems": True}, {}),
+    "not listed, some": ({"type": "array", "uniqueItems": True, "minItems": 2, "contains": {"const": 1}}, {}),
+    "listed by position": (
+        {"type": "array", "prefixItems": [VALUE, {"enum": [1, "a"]}], "items": VALUE, "uniqueItems": True},
+        {},
+    ),
+    "equal items": ({"type": "array", "items": VALUE, "not": {"uniqueItems": True}}, {}),
+    "equal items, counted": (
+        {"type": "array", "items": VALUE, "not": {"uniqueItems": True}, "maxItems": 3},
+        {"whitespace": "flexible"},
+    ),
+    "positions": ({"type": "array", "prefixItems": [VALUE, {"type": "null"}], "minItems": 2}, {}),
+    "some member": ({"type": "object", "not": {"propertyNames": {"enum": ["a", "b"]}}}, {}),
+    "some members": (
+        OPEN
+        | {
+            "type": "object",
+            "allOf": [
+                {"not": {"additionalProperties": {"type": "null"}}},
+                {"not": {"propertyNames": {"maxLength": 1}}},
+            ],
+        },
+        {},
+    ),
+    "some member, in order": (
+        OPEN | {"type": "object", "required": ["b"], "not": {"propertyNames": {"enum": ["a", "b", "ac"]}}},
+        {"order": "declared"},
+    ),
+    "one of two": ({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {}),
+    "many members": ({"type": "object", "minProperties": 2}, {}),
+    "many members, some required": (OPEN | {"type": "object", "required": ["b"], "minProperties": 3}, {}),
     "in order": (CLOSED | {"minProperties": 2}, {"order": "declared"}),
     "in order, open": (OPEN | {"required": ["b", "ac"], "maxProperties": 4}, {"order": "declared"}),
     "in two orders": (CLOSED | {"required": ["a", "b"]}, {"order": "declared"}),
@@ -113,40 +135,128 @@ SCHEMAS = {
 }
 
 
+
+
+BYTES = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
+
+
+def reader(node):
+    """Whether a node reads a text, by the compiled engine where it can."""
+    if not native.runs(node):
+        steps = Steps(node)
+        return lambda text: steps.accepts(text.encode())
+    tokens = native.CompiledTokens(node, BYTES, require_eos=False)
+
+    def accepts(text):
+        state = tokens.start_state
+        for byte in text.encode():
+            state = tokens.step(state, byte + 1)
+        return tokens.accepting(state)
+
+    return accepts
+
+
+@cache
+def some_values():
+    """Small values."""
+    leaves = [None, True, 0, 1, 1.0, 10, 100, 1.5, "a", "x", "é", '"']
+    found = [*leaves, [], {}]
+    for size, few in ((1, leaves), (2, [1, 1.0, 10, "a", "é", None]), (3, [1, 10, 100])):
+        found += [list(items) for items in itertools.product(few, repeat=size)]
+    few = [None, 1, 2, 0, "x", False]
+    for names in [[name] for name in ("a", "b", "ac", "abc", "é", "long")]:
+        found += [dict(zip(names, values, strict=True)) for values in itertools.product(few, repeat=1)]
+    for names in (("a", "b"), ("b", "a"), ("ac", "b"), ("x", "a"), ("x", "y")):
+        found += [dict(zip(names, values, strict=True)) for values in itertools.product(few[:4], repeat=2)]
+    for names in (("b", "a", "ac"), ("a", "b", "x"), ("b", "x", "y"), ("x", "y", "ac")):
+        found += [dict(zip(names, values, strict=True)) for values in itertools.product(few[:2], repeat=3)]
+    return found
+
+
+def is_in_order(value, schema):
+    """Whether the members of an object stand in the order of ``properties``, or of ``required`` and then the others."""
+    if not isinstance(value, dict):
+        return True
+    declared = [*schema["properties"]]
+    required = [name for name in schema.get("required", ()) if name in declared]
+    orders = [declared, [*required, *(name for name in declared if name not in required)]]
+    names = [name for name in value if name in declared]
+    return any(names == sorted(names, key=order.index) for order in orders)
+
+
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_masks_are_those_of_the_automaton(name):
+def test_texts_of_small_values(name):
     schema, options = SCHEMAS[name]
-    constraint = tt.constraints.json_schema(schema, on_narrowed="ignore", **options)
-    node = constraint.program()
-    assert node is not None
-    compiled = native.CompiledTokens if native.Core is not None else ProgramTokens
-    automata = RecordingTokens(constraint.automaton, VOCAB), compiled(node, VOCAB)
-    rng, complete = random.Random(0), 0
-    for _ in range(25):
-        states = [each.start_state for each in automata]
-        text = b""
-        for _ in range(40):
-            mask, other = (each.words_from(state) for each, state in zip(automata, states, strict=True))
-            allowed = np.flatnonzero(np.unpackbits(np.asarray(mask).view(np.uint8), bitorder="little"))
-            assert (np.asarray(mask) == np.asarray(other)).all(), text
-            complete += 0 in allowed
-            likely = [t for t in allowed if t and (t > 256 or rng.random() < 0.3)] or [
-                t for t in allowed if t
-            ]
-            if not likely:
-                break
-            token = int(rng.choice(likely))
-            text += VOCAB.token_bytes[token]
-            states = [each.step(state, token) for each, state in zip(automata, states, strict=True)]
-    assert complete
+    accepts = reader(tt.constraints.json_schema(schema, on_narrowed="ignore", **options).program())
+    judge, read = jsonschema.Draft202012Validator(schema), 0
+    separators = (",", ":") if options.get("whitespace") == "none" else None
+    for value in some_values():
+        text = json.dumps(value, ensure_ascii=False, indent=options.get("indent"), separators=separators)
+        valid = judge.is_valid(value)
+        if options.get("order") == "declared":
+            valid &= is_in_order(value, schema)
+        elif options.get("numbers") == "plain":
+            valid &= ".0" not in text
+        assert accepts(text) == valid, text
+        read += valid
+    assert read
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"type": "array", "uniqueItems": True},
-        {"type": "object", "minProperties": 2},
-    ],
-)
-def test_what_differs_without_a_list_is_not_written(schema):
-    assert tt.constraints.json_schema(schema, on_narrowed="ignore").program() is None
+def accepted(node, *texts):
+    """The texts that a node reads."""
+    return list(filter(reader(node), texts))
+
+
+def test_items_are_compared_by_their_values():
+    node = tt.constraints.json_schema({"type": "array", "uniqueItems": True}, on_narrowed="ignore").program()
+    right = ["[1, 10]", '["a", "b"]', '[{"a": 1}, {"a": 2}]', "[1, true]"]
+    wrong = ["[1, 1.0]", '["é", "\\u00e9"]', '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', "[[1], [1e0]]"]
+    assert accepted(node, *right, *wrong) == right
+
+
+def test_names_that_are_counted_differ():
+    schema = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "null"}}
+    node = tt.constraints.json_schema(schema).program()
+    right = ['{"a": null, "b": null}', '{"é": null, "e": null}']
+    wrong = ['{"a": null, "a": null}', '{"é": null, "\\u00e9": null}', '{"a": null}', '{"a": null, "b": 1}']
+    assert accepted(node, *right, *wrong) == right
+
+
+def test_values_as_python_literals():
+    schema = {"type": ["array", "string", "null", "boolean"], "items": {"$ref": "#"}}
+    node, narrowed = value_node(schema, LITERALS["space"])
+    right = ["[]", "()", "(None,)", "('a', \"b\")", "[True, ('\\x41',)]", "'\\''"]
+    wrong = ["(None)", "(,)", "null", "[true]", "'a\"", "(None,None)"]
+    assert not narrowed and accepted(node, *right, *wrong) == right
+
+
+def test_arguments_of_a_call_have_bare_names():
+    schema = {
+        "properties": {"a": {"type": "integer"}, "b": {"type": "object"}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    writer = Writer.of(schema | {"type": "object"}, LITERALS["space"])
+    node = writer.objects(writer.needs.keywords.root(), ARGUMENTS["space"])
+    right = ["(a=1)", "(b={'x': None}, a=1)"]
+    assert accepted(node, *right, "()", "(a=1.0)", "('a'=1)", '{"a": 1}', "(a=1, c=2)") == right
+    writer = Writer.of({"type": "object"}, LITERALS["space"])
+    with pytest.raises(tt.UnsupportedConstraint, match="not declared"):
+        writer.objects(writer.needs.keywords.root(), ARGUMENTS["space"])
+
+
+def test_objects_of_given_members():
+    values = {"a": nodes.text(b"1"), "b": nodes.text(b"2"), "c": nodes.NOTHING}
+    right = ['{"a": 1, "b": 2}', '{"b": 2}']
+    node = object_node(values, ["b"], STYLES["space"], ordered=True)
+    assert accepted(node, *right, '{"b": 2, "a": 1}', "{}", '{"a": 1}') == right
+    assert object_node(values, ["c"], STYLES["space"], ordered=True) is nodes.NOTHING
+
+
+def test_an_indent_has_a_last_level():
+    tree = {"type": "array", "items": {"$ref": "#"}}
+    constraint = tt.constraints.json_schema(tree, indent=1, on_narrowed="ignore")
+    value = []
+    for _ in range(20):
+        value = [value, []]
+    assert accepted(constraint.program(), json.dumps(value, indent=1))

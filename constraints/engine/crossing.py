@@ -67,8 +67,10 @@ class PerByte:
 
     def read(self, state: State, low: int, high: int) -> Iterator[tuple[int, int, State]]:
         """Yield the moves of a range of bytes; those that lead nowhere else than a smaller byte are left out."""
-        seen = set[Environment]()
+        seen, most = set[Environment](), observers.most_beginnings(state.environment, SPARE[0])
         for byte in range(low, high + 1 if state.environment else low + 1):
+            if most is not None and len(seen) > most:
+                break  # the rest would be needless
             after = observers.read(state.environment, byte)
             if after is not None and after not in seen:
                 seen.add(after)
@@ -98,9 +100,11 @@ class GivenUp(Exception):
 
 @dataclass(eq=False)
 class Activation:
-    """A frame that was entered in a state of the automaton: its exits, and who waits for them."""
+    """A frame that was entered in a state of the automaton: its exits, and who waits for them.
+    ``before``: the weight of the cheapest text that leads there."""
 
     node: Node | None  # None: a stack is read to its bottom
+    before: Weight
     exits: dict[State, Weight] = field(default_factory=dict)
     callers: list[tuple[Activation, Hashable, Weight]] = field(default_factory=list)  # register after it
     settled: dict[Hashable, list[Memory]] = field(default_factory=dict)
@@ -115,17 +119,18 @@ class Search:
 
     def __init__(self, automaton: Weighted, limit: int, spare: int) -> None:
         self.automaton, self.limit, self.spare = automaton, limit, spare
-        self._queue: list[tuple[Weight, int, Activation, Hashable, State]] = []
+        # the weight of the whole text so far, and that of the activation's part of it
+        self._queue: list[tuple[Weight, int, Weight, Activation, Hashable, State]] = []
         self._number = itertools.count()
         self._activations: dict[tuple[Node, Hashable, State], Activation] = {}
 
     def cheapest(self, configuration: frozenset[tuple[Stack | None, Environment]]) -> Weight | None:
         """Return the weight of the cheapest text to acceptance, None if there is none. Raises ``GivenUp``."""
-        root, left = Activation(None), self.limit
+        root, left = Activation(None, NO_TEXT), self.limit
         for stack, environment in configuration:
             self._push(NO_TEXT, root, stack, State(0, environment))
         while self._queue:
-            weight, _, activation, register, state = heapq.heappop(self._queue)
+            _, _, weight, activation, register, state = heapq.heappop(self._queue)
             found = observers.memory(state.environment)
             settled = activation.settled.setdefault((register, state.place, found.rest), [])
             if observers.is_needless(found, settled, self.spare):
@@ -143,7 +148,8 @@ class Search:
         return None
 
     def _push(self, weight: Weight, activation: Activation, register: Hashable, state: State) -> None:
-        heapq.heappush(self._queue, (weight, next(self._number), activation, register, state))
+        whole = activation.before.then(weight)
+        heapq.heappush(self._queue, (whole, next(self._number), weight, activation, register, state))
 
     def _settle(self, weight: Weight, activation: Activation, register: Hashable, state: State) -> None:
         """Follow an item whose least weight is known; register None: nothing is left but the end."""
@@ -175,7 +181,7 @@ class Search:
         key = node, register, state
         called = self._activations.get(key)
         if called is None:
-            called = self._activations[key] = Activation(node)
+            called = self._activations[key] = Activation(node, caller.before.then(weight))
             self._push(NO_TEXT, called, register, state)
         called.callers.append((caller, after, weight))
         for target, found in called.exits.items():

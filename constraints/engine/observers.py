@@ -3,8 +3,8 @@
     kind     value                                                            may be left
     WITHIN   state of the table                                               if it accepts
     TOKENS   (tokens that wrote a byte of the part, whether this one has)     between its bounds
-    APART    texts of the items read                                          always
-    ITEM     bytes read                                                       if its ``APART`` has no such text
+    APART    the items read: their texts, or their values as JSON             always
+    ITEM     bytes read                                                       if its ``APART`` has no such item
 
 An *environment* is a tuple of pairs (node, value), one for each observer that is open, the outermost first. A token in
 progress counts for a part when it has written a byte of it, before the part began or ends somewhere in the token as well.
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+from ..program.json_value import beginning, meaning
 from ..program.node import Kind, Node
 from .kinds import OBSERVERS
 
@@ -48,7 +49,7 @@ def leave(node: Node, environment: Environment) -> Environment | None:
         case Kind.TOKENS:
             return outer if _counted(node, *value) >= node.low else None
         case Kind.ITEM:
-            return _with_item(outer, value)
+            return _with_item(outer, meaning(value) if node.low else value)
     return outer
 
 
@@ -88,7 +89,7 @@ def _counted(node: Node, tokens: int, has_written: bool) -> int:
     return found if node.high is not None else min(found, node.low)
 
 
-def _with_item(environment: Environment, text: bytes) -> Environment | None:
+def _with_item(environment: Environment, text: Hashable) -> Environment | None:
     for place in range(len(environment) - 1, -1, -1):
         node, texts = environment[place]
         if node.kind is Kind.APART:
@@ -102,19 +103,19 @@ class Memory(NamedTuple):
     """What an environment remembers of texts, and the rest of it."""
 
     rest: tuple[Hashable, ...]
-    read: frozenset[tuple[int, bytes]]  # (place of its APART, text of an item)
+    read: frozenset[tuple[int, Hashable]]  # (place of its APART, an item)
     open: tuple[bytes, ...]  # what has been read of each item that is open
 
 
 def memory(environment: Environment) -> Memory:
     """Return an environment with the texts of items apart."""
-    rest, read, opened = list[Hashable](), set[tuple[int, bytes]](), list[bytes]()
+    rest, read, opened = list[Hashable](), set[tuple[int, Hashable]](), list[bytes]()
     for place, (node, value) in enumerate(environment):
         rest.append((node, None if node.kind in (Kind.APART, Kind.ITEM) else value))
         if node.kind is Kind.APART:
             read.update((place, text) for text in value)  # type: ignore[attr-defined]
         elif node.kind is Kind.ITEM:
-            opened.append(value)  # type: ignore[arg-type]
+            opened.append(beginning(value) if node.low else value)  # type: ignore[arg-type]
     return Memory(tuple(rest), frozenset(read), tuple(opened))
 
 
@@ -126,7 +127,7 @@ def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
     read no other items, each item read or to come spoils one beginning.
     """
     if not found.open:
-        more, count = set[tuple[int, bytes]](), 0
+        more, count = set[tuple[int, Hashable]](), 0
         for other in cheaper:
             apart = other.read - found.read
             if more.isdisjoint(apart):
@@ -143,3 +144,16 @@ def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
             if not any(a == b for some in begun for a, b in zip(some, other.open, strict=True)):
                 begun.append(other.open)
     return len(begun) > (spare + len(found.read)) * len(found.open)
+
+
+def most_beginnings(environment: Environment, spare: int) -> int | None:
+    """Return how many beginnings of the open items are enough, see :func:`is_needless`; None if bytes matter otherwise."""
+    read = opened = 0
+    for node, value in environment:
+        if node.kind is Kind.APART:
+            read += len(value)  # type: ignore[arg-type]
+        elif node.kind is Kind.ITEM:
+            opened += 1
+        else:
+            return None
+    return (spare + read) * opened

@@ -9,7 +9,7 @@ left out, so a byte may come exactly if a pair is left after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from ..program.left_recursion import check_left_recursion
 from ..program.node import Kind, Node
@@ -52,6 +52,22 @@ def closure(pairs: Iterable[Pair]) -> set[Pair]:
     return found
 
 
+def _moved(pairs: Iterable[Pair], byte: int) -> list[Pair]:
+    """Return some pairs after a byte, before their closure."""
+    found: list[Pair] = []
+    for stack, environment in pairs:
+        if stack is None:
+            continue
+        inside: Environment | None = None
+        for low, high, after in kinds.reads(stack.node, stack.register):
+            if low <= byte <= high:
+                inside = observers.read(environment, byte) if inside is None else inside
+                if inside is None:
+                    break
+                found.append((push(stack.node, after, stack.below), inside))
+    return found
+
+
 class Steps:
     """The configurations of a program, numbered from 0 as they are met; -1 is none.
 
@@ -75,6 +91,7 @@ class Steps:
         self.configurations: list[Configuration] = []
         self._number: dict[Configuration, int] = {}
         self._live: dict[Pair, bool] = {}
+        self._ends: dict[tuple[Stack | None, tuple[Hashable, ...]], list[bytes]] = {}
         first = push(self.program, kinds.begin(self.program), None)
         self.start = self._after([(first, ())])
 
@@ -96,8 +113,25 @@ class Steps:
             return True
         found = self._live.get(pair)
         if found is None:
-            found = self._live[pair] = self.search(frozenset([pair])) is not None
+            found = self._live[pair] = self._can_end(pair)
         return found
+
+    def _can_end(self, pair: Pair) -> bool:
+        """Return whether a pair can be completed: by a text that completes a similar one, else by searching for one."""
+        known = self._ends.setdefault((pair[0], observers.memory(pair[1]).rest), [])
+        if any(self._is_read(pair, text) for text in known):
+            return True
+        found = self.search(frozenset([pair]))
+        if found is not None:
+            known.append(found.text)
+        return found is not None
+
+    def _is_read(self, pair: Pair, text: bytes) -> bool:
+        """Return whether a text completes a pair."""
+        pairs = closure([pair])
+        for byte in text:
+            pairs = closure(_moved(pairs, byte))
+        return (None, ()) in pairs
 
     def search(self, configuration: Configuration) -> Weight | None:
         """Return the weight of a shortest text to acceptance; None if there is none."""
@@ -105,18 +139,7 @@ class Steps:
 
     def step(self, state: int, byte: int) -> int:
         """Return the state after a byte, -1 if it may not come."""
-        pairs: list[Pair] = []
-        for stack, environment in () if state < 0 else self.configurations[state]:
-            if stack is None:
-                continue
-            inside: Environment | None = None
-            for low, high, after in kinds.reads(stack.node, stack.register):
-                if low <= byte <= high:
-                    inside = observers.read(environment, byte) if inside is None else inside
-                    if inside is None:
-                        break
-                    pairs.append((push(stack.node, after, stack.below), inside))
-        return self._after(pairs)
+        return self._after(_moved(() if state < 0 else self.configurations[state], byte))
 
     def token_end(self, state: int) -> int:
         """Return the state after the end of a token."""

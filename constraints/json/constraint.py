@@ -19,6 +19,9 @@ from ..constraint import Constraint
 from ..contradictions import named
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
+from ..program import nodes
+from ..program.node import Node
+from ..program.nodes import NOTHING
 from .bundle import bundle
 from .closed_objects import close_types
 from .conflicts import conflict
@@ -26,9 +29,10 @@ from .document import Schema, read_schema
 from .finite import Asked, finite_automaton, of_automaton
 from .lazy.schema import root_machine, schema_machines, stack_automaton
 from .lazy.values import Machines
-from .nodes import program
+from .nodes import Reading, value_node
+from .nodes.leaves import blanks
 from .python_types import is_type
-from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators
+from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators, style_of
 
 
 @named
@@ -213,8 +217,19 @@ def lazily(root: Schema, strict: bool, options: tuple[Any, ...]) -> LazyConstrai
     finite = partial(written, machines, machine, narrowed)
     found = LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
     found.why_empty = partial(conflict, root, options)
-    found.program = cache(partial(program, machines))
+    found.program = cache(partial(program, root, strict, options))
     return found
+
+
+def program(root: Schema, strict: bool, options: tuple[Any, ...]) -> Node | None:
+    """Return the node of the texts of a schema, None if it has none."""
+    whitespace, order, _, _, open_objects, formats, plain, digits, *writing = options
+    style = style_of(whitespace, *writing)
+    reading = Reading(order, open_objects, formats, plain, digits, strict=strict)
+    node, _ = value_node(root, style, reading)
+    if style.blank:
+        node = nodes.seq(blanks(), node, blanks())
+    return None if node is NOTHING else node
 
 
 def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:

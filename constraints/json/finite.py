@@ -20,10 +20,9 @@ from ..constraint import Constraint
 from ..limits import BOUNDS, GREATEST, LEAST, PART_STATES, STATES, WORK, Bounds
 from ..narrowing import Cut, Narrowing, merged
 from . import strings
-from .formats import LEFT_OUT
 from .lazy.members import Form, bits
 from .lazy.objects import ObjectMachine
-from .lazy.texts import shortened, strings_of, with_times
+from .lazy.texts import shortened, strings_of
 from .lazy.values import Machines
 from .schema_paths import bound, place, said
 from .shapes import ANY, Need
@@ -132,12 +131,6 @@ class Lacking:
             if cut != string and written:
                 path, keyword = bound(machines, need, "Length", string.most)
                 yield Narrowing(path, keyword, string.most, cut.most, LENGTH)
-            few = with_times(string, up=False)
-            for _, which, _ in sorted(string.atoms - few.atoms) if written else ():
-                given = "strings that have the format beyond doubt"
-                yield Narrowing(
-                    place(machines, need, "format", which), "format", which, given, LEFT_OUT[which]
-                )
         objects = machines.objects(need)
         for machine in (*machines.arrays(need), *([] if objects is None else [objects])):
             if machine not in reached:

@@ -1,25 +1,22 @@
 """The formats of JSON Schema as patterns, each a full match, by the RFC that the specification names for it.
 
 No format accepts what its RFC rejects: dates have the days that their month has, a hostname has at most 253 characters. The
-labels of a ``hostname`` are those of RFC 1123; after ``xn--`` no Punycode is decoded. Nor
-does any accept what the ``jsonschema`` package (with all its optional checkers) rejects, but for the year 0000, leap seconds,
+labels of a ``hostname`` are those of RFC 1123; after ``xn--`` no Punycode is decoded. Times have no leap seconds. Nor
+does any accept what the ``jsonschema`` package (with all its optional checkers) rejects, but for the year 0000,
 the reserved operators of URI templates and characters beyond the plane 3 in IRIs, which the RFCs have and that package has not.
+The formats ``regex`` and ``idn-hostname`` are annotations, as formats that no draft defines.
 """
 
 from __future__ import annotations
 
 from ..automata import dfa
 from ..automata.nfa import Nfa
-from ..automata.region import Machine
 from ..automata.repeats import repeat
 from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
-from . import idn
 from .patterns import any_text
-from .regexes import DEEPEST, FEW, PatternsText, patterns
 from .text import spelled
-from .times import TimeText
 
 # RFC 3339. Days by month, then 29 February of leap years.
 _DAYS = (
@@ -29,7 +26,6 @@ _LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])0
 DATE = rf"(?:\d\d\d\d-(?:{_DAYS})|{_LEAP}-02-29)"
 _CLOCK = r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d"
 ZONE = r"(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
-_SOME = rf"(?:{_CLOCK}{ZONE}|23:59:60(?:\.\d+)?(?:[Zz]|[+-]00:00))"
 _MORE = rf"(?:[01]\d|2[0-3]):[0-5]\d:(?:[0-5]\d|60){ZONE}"
 _T = r"(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
 _D = rf"(?:\d+D|\d+M(?:\d+D)?|\d+Y(?:\d+M(?:\d+D)?)?)(?:T{_T})?"
@@ -104,6 +100,8 @@ _LITERAL = rf"[!#$&-;=?-\[\]_a-z~{_U}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
 
 PATTERNS: dict[str, str] = {
     "date": DATE,
+    "time": f"{_CLOCK}{ZONE}",
+    "date-time": f"{DATE}[Tt]{_CLOCK}{ZONE}",
     "duration": rf"P(?:{_D}|T{_T}|\d+W)",
     "email": rf"(?:{_ATOM}+(?:\.{_ATOM}+)*|{_QUOTED})@{_AT}",
     "idn-email": rf"(?:{_WIDE}+(?:\.{_WIDE}+)*|{_WIDE_QUOTED})@(?:{_WIDE_LABEL}(?:\.{_WIDE_LABEL})*|{_AT})",
@@ -119,57 +117,12 @@ PATTERNS: dict[str, str] = {
     "json-pointer": _POINTER,
     "relative-json-pointer": rf"(?:0|[1-9]\d*)(?:#|{_POINTER})",
 }
-TIMES: dict[str, str | None] = {"time": None, "date-time": rf"{DATE}[Tt]"}
-"""The formats with leap seconds, with the pattern of what precedes the time: see ``times.py``."""
-IN_UTC, ANYWHERE = ", leap seconds in UTC", ", leap seconds anywhere"
-for _name, _before in TIMES.items():
-    PATTERNS[_name + IN_UTC], PATTERNS[_name + ANYWHERE] = (_before or "") + _SOME, (_before or "") + _MORE
-SHALLOW, BEGUN = f"regex, groups nested {FEW} levels", "regex, perhaps"
-PATTERNS[BEGUN] = r"(?:[^*+?)](?:.|\n)*)?"
-SOME_HOSTS, MORE_HOSTS = "idn-hostname, four short labels", "idn-hostname, perhaps"
-PATTERNS[MORE_HOSTS] = r"[A-Za-z0-9.\-\x80-\U0010FFFF]+"
-FEWER_AND_MORE = {name: (name + IN_UTC, name + ANYWHERE) for name in TIMES} | {"regex": (SHALLOW, BEGUN)}
-"""For each format with a machine: formats of few states that have fewer strings, and more."""
-LEFT_OUT = dict.fromkeys(TIMES, "left out is the second 60 but at 23:59:60 in UTC") | {
-    "regex": f"left out are back-references, and groups within groups within {FEW} others"
-}
-"""What the first of them lacks, for messages."""
-PARTIAL = {
-    "regex": (
-        SHALLOW,
-        BEGUN,
-        "what ECMA-262 (with the flag u or without) and Python read alike, without named groups",
-        f"groups nest at most {DEEPEST} levels ({FEW} beside other conditions, without references); ranges of letters or digits",
-    ),
-    "idn-hostname": (
-        SOME_HOSTS,
-        MORE_HOSTS,
-        f"at most {idn.LABELS} labels of letters, digits and single hyphens, without marks, written from left to right",
-        f"others depend on tables; a label beyond ASCII has at most {idn.UNITS} characters, where {idn.RUN} of ASCII are one",
-    ),
-}
-"""For each format of which strings are left out: formats of fewer and of more strings; which are accepted; why."""
-KNOWN = frozenset([*TIMES, *PARTIAL, *(name for name in PATTERNS if ", " not in name)])
+WITH_SIXTY = {"time": _MORE, "date-time": f"{DATE}[Tt]{_MORE}"}
+"""Of formats of which some strings are left out, a pattern of these strings and all others of the format."""
+LEFT_OUT = "times without leap seconds", "a second 60 is right at some minutes only: write 59 or the next minute"
+"""What is accepted of these formats instead, and why."""
+KNOWN = frozenset(PATTERNS)
 """The formats of the specification; others are annotations."""
-
-
-def rounded(name: str, up: bool) -> str:
-    """Return a format of few states that has more strings (``up``) or fewer.
-    Other formats are returned unchanged."""
-    return FEWER_AND_MORE.get(name, (name, name))[up]
-
-
-@metered(maxsize=8)
-def machine(name: str, alphabet: Alphabet) -> Machine:
-    """Return the machine of the string contents that have a format with many states (see ``FEWER_AND_MORE``)."""
-    return PatternsText(alphabet) if name == "regex" else times(name)
-
-
-@metered(maxsize=2)
-def times(name: str) -> TimeText:
-    """Return the machine of a format with leap seconds."""
-    before = TIMES[name]
-    return TimeText(None if before is None else compiled(before), compiled(ZONE))
 
 
 def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
@@ -181,18 +134,12 @@ def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
 def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
     """Return the automaton of the string contents that have (or have not) the format.
 
-    Of a format in ``PARTIAL`` it lacks the strings of which neither is known. The alphabet encodes their characters.
+    A time with the second 60 is among neither. The alphabet encodes their characters.
     """
-    if name in PARTIAL:
-        return formatted(PARTIAL[name][not sign], sign, alphabet)
     if not sign:
-        return dfa.minimize(dfa.difference(any_text(alphabet), formatted(name, True, alphabet)))
-    if name in TIMES:
-        return times(name).automaton()
-    if name == SHALLOW:
-        return patterns(alphabet, FEW)
-    if name == SOME_HOSTS:
-        return idn.hostnames(alphabet)
+        has_sixty = name in WITH_SIXTY
+        had = compiled(WITH_SIXTY[name], alphabet) if has_sixty else formatted(name, True, alphabet)
+        return dfa.minimize(dfa.difference(any_text(alphabet), had))
     found = compiled(PATTERNS[name], alphabet)
     if name == "hostname":
         found = dfa.minimize(dfa.intersect(found, repeat(alphabet(((33, 126),)), 1, 253)))

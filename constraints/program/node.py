@@ -27,7 +27,7 @@ class Node:
     tables
         Its tables: of ``BAG`` the names of the first member and those of later ones, which begin with the separator.
     low, high
-        The least and the most that it counts, ``high=None`` for no limit.
+        The least and the most that it counts, ``high=None`` for no limit. Of ``ITEM``: ``low=1`` if it compares JSON values.
     required
         Of ``BAG``: the labels of members that must be there, as the bits of a number.
     members

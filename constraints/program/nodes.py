@@ -171,13 +171,16 @@ def tokens(part: Node, low: int = 0, high: int | None = None) -> Node:
 
 
 def apart(part: Node) -> Node:
-    """Return the node of the texts of ``part`` in which no two texts of its items (see :func:`item`) are equal."""
+    """Return the node of the texts of ``part`` in which no two of its items (see :func:`item`) are equal."""
     return NOTHING if part is NOTHING else _node(Kind.APART, (part,))
 
 
-def item(part: Node) -> Node:
-    """Return the texts of ``part``, as an item of the nearest :func:`apart` around it."""
-    return NOTHING if part is NOTHING else _node(Kind.ITEM, (part,))
+def item(part: Node, json: bool = False) -> Node:
+    """Return the texts of ``part``, as an item of the nearest :func:`apart` around it.
+
+    ``json``: the texts are JSON, and items are equal if their values are: 1 and 1.0, members in another order.
+    """
+    return NOTHING if part is NOTHING else _node(Kind.ITEM, (part,), (), int(json))
 
 
 def reachable(*roots: Node) -> Iterator[Node]:

@@ -59,7 +59,7 @@ def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:
         case Kind.APART:
             return nodes.apart(parts[0])
         case Kind.ITEM:
-            return nodes.item(parts[0])
+            return nodes.item(parts[0], bool(node.low))
     raise AssertionError(node.kind)
 
 

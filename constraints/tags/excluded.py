@@ -11,7 +11,7 @@ from ..constraint import Constraint
 from ..json.constraint import written
 from ..json.document import Schema, read_schema
 from ..json.lazy.schema import root_machine, schema_machines, stack_automaton
-from ..json.lazy.survey import Survey
+from ..json.survey import Survey
 from ..json.lazy.values import Machines
 from ..json.shapes import NEVER, Need, Strings
 from ..json.values import Value

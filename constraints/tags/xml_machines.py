@@ -21,7 +21,7 @@ from ..json import objects as members_of
 from ..json import strings
 from ..json.finite import DEPTH
 from ..json.lazy.settle import names_of
-from ..json.lazy.texts import inside, time_format
+from ..json.lazy.texts import inside
 from ..json.lazy.values import Machines
 from ..json.numbers import number_automaton
 from ..json.shapes import Arrays, Need, Numbers, Objects, Strings
@@ -181,8 +181,7 @@ class XmlMachines:
 
     def string(self, shape: Strings) -> Form | None:
         """Return the form of the strings of a shape; ``None`` if there are none."""
-        is_time = time_format(shape) is not None  # no mark occurs in a time
-        met = shape if is_time else shape.meet(self.marks)
+        met = shape.meet(self.marks)
         if met is None or strings.empty(met):
             return None
         listed = met.among is not None

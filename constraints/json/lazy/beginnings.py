@@ -12,8 +12,8 @@ from typing import Any
 
 from ..exact import Number, number
 from ..text import JSON
-from .flat import WORDS, Open, after
-from .flat import read_string as whole_string
+from ...program.json_value import WORDS, Open, after
+from ...program.json_value import read_string as whole_string
 
 BLANKS = b" \t\n\r"
 DIGITS = b"0123456789.eE+-"
@@ -32,7 +32,7 @@ class Differs(Exception):
 @lru_cache(MOST_KEPT)
 def onward(text: bytes, value: Hashable) -> bytes | None:
     """Return a superset of the bytes with which a text goes on towards a value.
-    Return ``None`` if it cannot become the value, which is one of :func:`~.flat.meaning`."""
+    Return ``None`` if it cannot become the value, which is one of :func:`~...program.json_value.meaning`."""
     try:
         return following(text, value) + BLANKS
     except Differs:

@@ -13,7 +13,7 @@ from .. import numbers
 from ..exact import number
 from ..shapes import NEVER, Need, Numbers, Strings
 from ..text import STYLES, Spelling
-from .flat import meaning
+from ...program.json_value import meaning
 from .keys import accepted
 from .texts import shortest_string
 

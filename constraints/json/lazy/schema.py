@@ -15,7 +15,7 @@ from ..shapes import NEVER, Need
 from ..text import Style, style_of
 from .blanks import Surrounded
 from .indented import IndentedMachines
-from .survey import Survey
+from ..survey import Survey
 from .texts import strings_of
 from .values import Machines, number_machine
 

@@ -27,7 +27,7 @@ from ...automata.nfa import Nfa, check_limit
 from ...automata.region import Local, LocalBody, Machine, Region
 from ...automata.work import metered
 from ...limits import Bounds
-from .. import formats, strings
+from .. import strings
 from ..shapes import Strings
 from ..text import JSON, Spelling, Style
 from .counted import CountedPattern
@@ -104,7 +104,7 @@ def free_text(spelling: Spelling) -> FreeText:
 
 class Quoted(Region):
     """A machine of string contents, between quotes.
-    ``shape``: the strings, if known. ``rounded``: the larger set of strings that abstractions read instead."""
+    ``shape``: the strings, if known."""
 
     ends_with: bytes
 
@@ -113,9 +113,8 @@ class Quoted(Region):
         inside: Machine,
         spelling: Spelling,
         shape: Strings | None = None,
-        rounded: Strings | None = None,
     ) -> None:
-        self.inside, self.spelling, self.shape, self.rounded = inside, spelling, shape, rounded
+        self.inside, self.spelling, self.shape = inside, spelling, shape
         self.quote, self.ends_with = spelling.closing, bytes((spelling.closing,))
         self.longest = None if inside.longest is None else inside.longest + 2
 
@@ -164,8 +163,6 @@ class Quoted(Region):
         return bool(local == 1)
 
     def coarse(self, level: int) -> Machine:
-        if self.rounded is not None:
-            return quoted(self.rounded, self.spelling).coarse(level)
         inside = self.inside.coarse(level)
         if inside is self.inside:
             return self
@@ -174,7 +171,7 @@ class Quoted(Region):
         return _quoted[inside]
 
     def bounded(self, bounds: Bounds) -> Machine:
-        cut = self.shape and with_times(shortened(self.shape, bounds.length), up=False)
+        cut = self.shape and shortened(self.shape, bounds.length)
         return self if cut is None or cut is self.shape else quoted(cut, self.spelling)
 
     def graph(self, most: int) -> Graph:
@@ -224,39 +221,15 @@ def inside(shape: Strings, spelling: Spelling) -> Machine:
         return DfaMachine(strings.body(shape, spelling))
     if not shape.atoms and not shape.but:
         return FreeText(shape.least, shape.most, spelling)
-    if (name := machine_format(shape)) is not None:
-        return formats.machine(name, spelling.alphabet)
     if not shape.least and shape.most is None:
         return PatternText(strings.body(shape, spelling), spelling)
     return CountedPattern(shape, spelling)
 
 
-def machine_format(shape: Strings) -> str | None:
-    """Return the format with a machine that is the shape's only condition, else ``None``."""
-    if len(shape.atoms) != 1 or shape != Strings(atoms=shape.atoms):
-        return None
-    ((kind, which, sign),) = shape.atoms
-    return which if sign and kind == "format" and which in formats.FEWER_AND_MORE else None
-
-
-def time_format(shape: Strings) -> str | None:
-    """Return the format with leap seconds that is the shape's only condition, else ``None``."""
-    found = machine_format(shape)
-    return found if found in formats.TIMES else None
-
-
 @metered(maxsize=1024)
 def quoted(shape: Strings, spelling: Spelling) -> Machine:
     """Return the machine of the quoted texts of a shape's strings, of which there is at least one."""
-    wider = with_times(shape, up=True)
-    return Quoted(inside(shape, spelling), spelling, shape, None if wider == shape else wider)
-
-
-def with_times(shape: Strings, up: bool) -> Strings:
-    """Return the shape with formats of few states in place of those with leap seconds.
-    It has more strings (``up``) or fewer."""
-    atoms = frozenset((kind, formats.rounded(which, sign == up), sign) for kind, which, sign in shape.atoms)
-    return shape if atoms == shape.atoms else replace(shape, atoms=atoms)
+    return Quoted(inside(shape, spelling), spelling, shape)
 
 
 @metered(maxsize=1024)
@@ -295,7 +268,7 @@ def shortest_string(shape: Strings, spelling: Spelling) -> bytes | None:
                 text = "a" * size
             if text not in shape.but:
                 return spelling.around(text.encode())
-    if machine_format(shape) is None and not is_possible(shape):
+    if not is_possible(shape):
         return None
     machine = quoted(shape, spelling)
     return machine.completion(machine.start())

@@ -13,7 +13,7 @@ from ..shapes import Need
 from . import beginnings
 from .array_items import Counts
 from .arrays import COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine
-from .flat import meaning
+from ...program.json_value import meaning
 
 if TYPE_CHECKING:
     from .values import Look

@@ -4,9 +4,12 @@ a number, a word, a string        a table, or a table with so many characters
 an array                          its items one after another; with a count of some, a rule for each state
 an array of listed items          a bag of their texts, if no two of its items are equal
 an object                         a bag of members; with several orders, a bag for each
+
+The surface syntax is a parameter of the writer: :class:`~..text.Style`.
 """
 
-from .leaves import NotWritten
-from .values import Writer, program
+from .objects import object_node
+from .schema import value_node
+from .values import Reading, Writer
 
-__all__ = ["NotWritten", "Writer", "program"]
+__all__ = ["Reading", "Writer", "object_node", "value_node"]

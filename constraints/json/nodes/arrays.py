@@ -1,165 +1,210 @@
-"""Arrays as nodes."""
+"""Arrays as nodes: their items one after another, with a rule for each state where some are counted or told apart.
+
+    []  [x]  [x, y]          lists
+    ()  (x,) (x, y)          tuples, where a syntax has them
+
+Items that must differ and are listed are a bag of their texts; others are compared as they are read (``Apart``).
+"""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, TypeVar
 
-import numpy as np
-
-from ...automata.nfa import Nfa, literal
-from ...program import nodes, tables
+from ....errors import TooManyStates, UnsupportedConstraint
+from ... import limits
+from ...automata.nfa import Nfa
+from ...automata.work import spend
+from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from ...program.tables import Table
-from .. import strings
-from ..exact import Number
-from ..lazy.array_items import Items
-from ..lazy.arrays import ArrayMachine
-from ..lazy.listed import ListedArrayMachine
-from ..lazy.texts import in_quotes
-from ..numbers import number_automaton
-from ..shapes import Need, Numbers
-from .leaves import BLANKS, NotWritten
-from .names import chain, rows_of
+from .. import arrays as settling
+from ..items import Items
+from ..shapes import Arrays, Need, both
+from .leaves import lex
+from .listed import listed, text_table
 
 if TYPE_CHECKING:
     from .values import Writer
 
-MOST_ITEMS = 2000
+MOST_STATES = 2000
 """The most states of an array whose items are told apart."""
+MOST_APART = 4
+"""The most positions that are compared to see that their items differ anyway."""
 Inner = Callable[[Need], Node]
+S = TypeVar("S", bound=Hashable)
 
 
-def array(writer: Writer, machine: Any) -> Node:
-    """Return the node of the arrays of a machine. Raises ``NotWritten``."""
-    if type(machine) is ListedArrayMachine:
-        return in_brackets(writer, machine.shape.least, apart(writer, machine))
-    if type(machine) is not ArrayMachine:
-        raise NotWritten("items that must differ")
-    shape = machine.items.shape
-    if writer.style.indent is None:
-        return in_brackets(writer, shape.least, items(writer, machine.items, shape.least))
-    return in_brackets(writer, shape.least, items(writer, machine.items, max(1, shape.least)))
+def arrays(writer: Writer, need: Need) -> list[Node]:
+    """Return the nodes of the arrays of a need. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
+    found = []
+    for each in writer.value(need).array:
+        shape = settling.settle(each, lambda _: False)
+        if shape is not None:
+            if shape.least > limits.LENGTH:
+                why = f"arrays of at least {shape.least} items are too long"
+                raise TooManyStates(why, limit=limits.LENGTH)
+            kinds = ("list", "tuple") if writer.style.tuples and shape.kind is None else (shape.kind,)
+            found += [array(writer, need, replace(shape, kind=kind)) for kind in kinds]
+    return found
 
 
-def in_brackets(writer: Writer, least: int, some: Node) -> Node:
-    """Return the node of an array of these items; with an indent there is at least one of them, or ``least`` is 0."""
+def array(writer: Writer, need: Need, shape: Arrays) -> Node:
+    """Return the node of a shape of arrays of one kind."""
+    inner = writer.below.node
+    if shape.unique is None or (shape.unique and are_apart(shape, inner)):
+        return items(writer, shape, inner)
+    place = f"{writer.needs.where(need)}/uniqueItems"
+    if shape.kind == "tuple":
+        raise UnsupportedConstraint("uniqueItems of tuples is not supported", path=place)
+    size = len(shape.prefix) + 1 if shape.most is None else min(len(shape.prefix) + 1, shape.most)
+    values = [None if shape.contains else listed(writer, shape.at(n)) for n in range(size)]
+    known = [each for each in values if each is not None]
+    if known and len(known) == size:
+        if not shape.unique:
+            return repeating(writer, shape, known)
+        if all(each.keys() == known[0].keys() for each in known):
+            return distinct(writer, shape, [*known[0].values()])
+    if not shape.unique or writer.style.tuples:
+        what = "uniqueItems" + " that must not hold" * (not shape.unique) + " of items that are not listed"
+        raise UnsupportedConstraint(what + " in Python syntax" * writer.style.tuples, path=place)
+    return nodes.apart(items(writer, shape, lambda each: nodes.item(inner(each), json=True)))
+
+
+def are_apart(shape: Arrays, inner: Inner) -> bool:
+    """Return whether no two of a few positions have a value in common."""
+    if shape.most is None or shape.most > MOST_APART:
+        return False
+    needs = [shape.at(i) for i in range(shape.most)]
+    return all(inner(both(a, b)) is NOTHING for a, b in combinations(needs, 2))
+
+
+# ---------------------------------------------------------------- items one after another
+
+
+def items(writer: Writer, shape: Arrays, inner: Inner) -> Node:
+    """Return the node of the arrays of a shape, whether or not their items differ."""
+
+    def some(least: int) -> Node:
+        return sequence(writer, replace(shape, least=least), inner)
+
+    if shape.kind != "tuple":
+        return in_brackets(writer, shape.least, some)
+    options = []
+    if shape.least <= 1 and shape.most != 0:  # a comma after the only item
+        one = sequence(writer, replace(shape, least=1, most=1), inner)
+        options.append(nodes.seq(one, nodes.text(writer.style.comma[:1]), writer.blank))
+    if shape.least == 0:
+        options.append(sequence(writer, replace(shape, most=0), inner))
+    options.append(some(max(shape.least, 2)))
+    return nodes.seq(nodes.text(b"("), writer.blank, nodes.alt(*options), nodes.text(b")"))
+
+
+def in_brackets(writer: Writer, least: int, some: Callable[[int], Node]) -> Node:
+    """Return the node of an array. ``some``: at least so many of its items, with what is between them."""
     style, left, right = writer.style, nodes.text(b"["), nodes.text(b"]")
     if style.indent is None:
-        return nodes.seq(left, writer.blank, some, right)
-    some = nodes.seq(nodes.text(style.lead), some, nodes.text(style.trail))
-    return nodes.seq(left, nodes.alt(*([EMPTY] if not least else []), some), right)
+        return nodes.seq(left, writer.blank, some(least), right)
+    full = nodes.seq(nodes.text(style.lead), some(max(1, least)), nodes.text(style.trail))
+    return nodes.seq(left, nodes.alt(*([EMPTY] if not least else []), full), right)
 
 
-def items(writer: Writer, found: Items, least: int) -> Node:
-    """Return the node of at least ``least`` items with what is between them."""
-    shape, comma, inner = found.shape, writer.comma, writer.below.node
-    if not shape.prefix and not shape.contains:
-        item = nodes.seq(inner(shape.rest), writer.blank)
-        return nodes.repeat(item, least, shape.most, comma)
+def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:
+    """Return the node of the items of a shape with what is between them."""
+    least, most = shape.least, shape.most
+    if most is not None and least > most:
+        return NOTHING
     if shape.contains:
-        return states(writer, found, least > shape.least)
-    # the first positions one by one, the rest as many
+        found = Items(shape)
+        return states(
+            writer,
+            found.start,
+            lambda state: [(inner(need), after) for need, after in found.ways(*state)],
+            lambda state: found.done(*state),
+        )
     size = len(shape.prefix)
-    if size > MOST_ITEMS:
-        raise NotWritten("many positions")
-    rest = nodes.seq(comma, inner(shape.rest), writer.blank)
-    most = None if shape.most is None else max(0, shape.most - size)
-    tail = nodes.repeat(rest, max(0, least - size), most)
+    if size > MOST_STATES:
+        raise TooManyStates(f"{size} positions of an array are too many", limit=MOST_STATES)
+    if not size:
+        return nodes.repeat(nodes.seq(inner(shape.rest), writer.blank), least, most, writer.comma)
+    # the first positions one by one, the rest as many
+    rest = nodes.seq(writer.comma, inner(shape.rest), writer.blank)
+    tail = nodes.repeat(rest, max(0, least - size), None if most is None else max(0, most - size))
     for n in range(size - 1, -1, -1):
-        before = EMPTY if n == 0 else comma
-        one = nodes.seq(before, inner(shape.prefix[n]), writer.blank, tail)
-        if shape.most is not None and n >= shape.most:
-            one = NOTHING
+        before = EMPTY if n == 0 else writer.comma
+        one = NOTHING
+        if most is None or n < most:
+            one = nodes.seq(before, inner(shape.prefix[n]), writer.blank, tail)
         tail = nodes.alt(*([EMPTY] if n >= least else []), one)
     return tail
 
 
-def states(writer: Writer, found: Items, some: bool) -> Node:
-    """Return the node of an array that counts some of its items: a rule for each state, and the first item before.
-    ``some``: whether there is a first item."""
-    rules: dict[tuple[int, tuple[int, ...]], Node] = {}
-    todo: list[tuple[int, tuple[int, ...]]] = []
+def states(
+    writer: Writer, start: S, ways: Callable[[S], Iterable[tuple[Node, S]]], done: Callable[[S], bool]
+) -> Node:
+    """Return the node of items of which some are counted: a rule for each state, and the first item before.
 
-    def items_from(n: int, counts: tuple[int, ...], before: Node) -> list[Node]:
-        options = []
-        for need, after in found.live(n, counts):
-            there = (found.after(n), after)
-            if there not in rules:
-                rules[there] = nodes.rule()
-                todo.append(there)
-            options.append(nodes.seq(before, writer.below.node(need), writer.blank, rules[there]))
-        return options
-
-    first = items_from(0, found.start, EMPTY)
-    for n, counts in todo:
-        end = [EMPTY] if found.done(n, counts) else []
-        nodes.define(rules[n, counts], nodes.alt(*end, *items_from(n, counts, writer.comma)))
-        if len(rules) > MOST_ITEMS:
-            raise NotWritten("many counts")
-    return nodes.alt(*([EMPTY] if not some and found.done(0, found.start) else []), *first)
-
-
-# ---------------------------------------------------------------- items that are listed and differ
-
-
-def apart(writer: Writer, machine: ListedArrayMachine) -> Node:
-    """Return the node of the items of an array whose items are listed and must differ: a bag of their texts."""
-    shape, values = machine.shape, machine.values
-    if len(set(machine.allowed)) != 1:
-        raise NotWritten("items that must differ, listed otherwise by position")
-    some = [i for i in range(len(values.texts)) if machine.allowed[0] >> i & 1]
-    value_of = {number: value for value, number in values.number.items()}
-    found = [text_of(writer, value_of[i], values.texts[i]) for i in some]
-    first, later = listed(writer, found, b""), listed(writer, found, writer.style.comma)
-    least = max(shape.least, writer.style.indent is not None)
-    return nodes.bag(first, later, [writer.blank] * len(found), len(found), (), least, shape.most)
-
-
-def text_of(writer: Writer, value: Any, text: bytes) -> Nfa:
-    """Return the automaton of the texts of one value."""
-    if isinstance(value, str):
-        spelling = writer.style.spellings[0]
-        return in_quotes(strings.words([value], spelling), spelling)
-    if isinstance(value, Number):
-        among = frozenset([Decimal(text.decode())])
-        return number_automaton(Numbers(among=among), writer.machines.notation)
-    return literal(text)
-
-
-def listed(writer: Writer, values: list[Nfa], before: bytes) -> Table:
-    """Return the table of the texts of some values behind a text, by their number.
-
-    A state in which a value ends has no moves: where a longer text goes on, the last byte leads to two states.
+    ``ways``: the items that may come next, each with the state after it. ``done``: whether there need not be another item.
     """
-    size = len(before) + 1
-    edges = chain(before, 0, writer.style, False)
-    if writer.style.blank and before:
-        edges += [(size - 1, byte, byte, size - 1) for byte in BLANKS]
-    rows = [rows_of(value) for value in values]
-    ends = [frozenset(value.accept.tolist()) for value in values]
-    label = [-1] * size
-    leaves: dict[int, int] = {}
-    start = frozenset((i, int(value.start[0])) for i, value in enumerate(values))
-    place, todo = {start: size - 1}, [start]
-    for at in todo:
-        moves = [(low, high, (i, to)) for i, q in at for low, high, to in rows[i][q]]
-        cuts = sorted({low for low, _, _ in moves} | {high + 1 for _, high, _ in moves})
-        for low, past in itertools.pairwise(cuts):
-            target = frozenset(to for a, b, to in moves if a <= low <= b)
-            for i, q in target:
-                if q in ends[i]:
-                    if i not in leaves:
-                        leaves[i] = len(label)
-                        label.append(i)
-                    edges.append((place[at], low, past - 1, leaves[i]))
-            if any(rows[i][q] for i, q in target):
-                if target not in place:
-                    place[target] = len(label)
-                    label.append(-1)
-                    todo.append(target)
-                edges.append((place[at], low, past - 1, place[target]))
-    return tables.table(np.array(edges), label)
+    onward = dict[S, list[tuple[Node, S]]]()
+    todo = [start]
+    for state in todo:
+        if state not in onward:
+            onward[state] = [(item, after) for item, after in ways(state) if item is not NOTHING]
+            todo += [after for _, after in onward[state]]
+            spend(20 * len(onward[state]))
+        if len(onward) > MOST_STATES:
+            raise TooManyStates("an array counts items in too many ways", limit=MOST_STATES)
+    live = {state for state in onward if done(state)}
+    size = 0
+    while size != (size := len(live)):
+        live |= {state for state, some in onward.items() if any(after in live for _, after in some)}
+    rules = {state: nodes.rule() for state in live}
+
+    def options(state: S, before: Node) -> Node:
+        end = [EMPTY] if done(state) else []
+        some = [(item, after) for item, after in onward[state] if after in live]
+        return nodes.alt(*end, *(nodes.seq(before, item, writer.blank, rules[after]) for item, after in some))
+
+    for state, rule in rules.items():
+        nodes.define(rule, options(state, writer.comma))
+    return options(start, EMPTY)
+
+
+# ---------------------------------------------------------------- items that are listed
+
+
+def distinct(writer: Writer, shape: Arrays, values: list[Nfa]) -> Node:
+    """Return the node of arrays of distinct items among some values: a bag of their texts."""
+    if not values:
+        return items(writer, shape, lambda need: NOTHING)
+    first, later = text_table(values, b"", writer.style), text_table(values, writer.style.comma, writer.style)
+
+    def some(least: int) -> Node:
+        return nodes.bag(first, later, [writer.blank] * len(values), len(values), (), least, shape.most)
+
+    return in_brackets(writer, shape.least, some)
+
+
+def repeating(writer: Writer, shape: Arrays, known: list[dict[Hashable, Nfa]]) -> Node:
+    """Return the node of arrays of listed items of which two are equal.
+    ``known``: by position, the values that an item may have; the last for all later ones."""
+    steady = max(shape.least, len(known) - 1)
+
+    def twice(value: Hashable) -> Node:
+        def ways(state: tuple[int, int]) -> Iterable[tuple[Node, tuple[int, int]]]:
+            n, count = state
+            if shape.most is not None and n >= shape.most:
+                return
+            after = n + 1 if shape.most is not None else min(n + 1, steady)
+            here = known[min(n, len(known) - 1)]
+            yield writer.below.node(shape.at(n)), (after, count)
+            if count < 2 and value in here:
+                yield lex(here[value]), (after, count + 1)
+
+        found = states(writer, (0, 0), ways, lambda state: state[0] >= shape.least and state[1] == 2)
+        return in_brackets(writer, 2, lambda least: found)
+
+    return nodes.alt(*map(twice, dict.fromkeys(value for each in known for value in each)))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....errors import TooManyStates
+from ... import limits
+from ...automata.epsilon import NO_EPSILONS
 from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import nodes, tables
@@ -11,19 +14,11 @@ from ...program.node import Node
 from ...program.nodes import NOTHING
 from ...program.tables import Table
 from .. import strings
-from ..formats import TIMES
-from ..lazy.counted import CountedPattern
-from ..lazy.texts import in_quotes, inside, machine_format, shortest_string
 from ..numbers import Notation, number_automaton
-from ..patterns import any_text
 from ..shapes import Numbers, Strings
 from ..text import Spelling
 
 BLANKS = tuple(b" \t\n\r")
-
-
-class NotWritten(Exception):
-    """A part of a schema that nodes do not write."""
 
 
 def lex(nfa: Nfa) -> Node:
@@ -45,41 +40,55 @@ def number(shape: Numbers, notation: Notation) -> Node:
 
 @metered(maxsize=1024)
 def string(shape: Strings, spelling: Spelling) -> Node:
-    """Return the node of the strings of a shape, with the bytes around them."""
-    if machine_format(shape) not in (None, *TIMES):
-        raise NotWritten("the format regex")
-    if shortest_string(shape, spelling) is None:
-        return NOTHING
-    if shape.among is not None or (not shape.least and shape.most is None) or machine_format(shape):
-        return lex(in_quotes(strings.body(shape, spelling), spelling))
+    """Return the node of the strings of a shape, with the bytes around them. Raises ``TooManyStates``."""
+    if shape.least > limits.LENGTH:
+        raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
+    if shape.among is not None or (not shape.least and shape.most is None):
+        return lex(around(strings.body(shape, spelling), spelling))
     text = characters(shape if shape.atoms or shape.but else Strings(), spelling)
-    return nodes.count(text, shape.least, shape.most)
+    return NOTHING if text is None else nodes.count(text, shape.least, shape.most)
+
+
+def around(inside: Nfa, spelling: Spelling) -> Nfa:
+    """Return the automaton of the texts of a deterministic automaton with the bytes around a string."""
+    if inside.is_empty:
+        return inside
+    n, ends, quote = inside.num_states, inside.accept, spelling.closing
+    begin, first = int(inside.start[0]), np.empty((0, 4), np.int64)
+    if spelling.opening:
+        first = np.array([[n, spelling.opening[0], spelling.opening[0], begin]])
+    last = np.column_stack([ends, np.full((len(ends), 2), quote), np.full(len(ends), n + 1)])
+    edges = np.concatenate([inside.edges, last, first])
+    start = np.array([n if spelling.opening else begin])
+    return Nfa(n + 2, edges, NO_EPSILONS, start, np.array([n + 1]))
 
 
 @metered(maxsize=1024)
-def characters(shape: Strings, spelling: Spelling) -> Table:
-    """Return the table of the strings of a shape but for its bounds, with the bytes around them, and where a character ends."""
-    body = any_text(spelling.alphabet)
-    start = int(body.start[0])
-    between = frozenset([start])
-    if shape.atoms or shape.but:
-        found = inside(shape, spelling)
-        assert isinstance(found, CountedPattern)
-        body, between = found.text.nfa, found.text.between
-        start = int(body.start[0])
-    size, quote = body.num_states, spelling.closing
-    # the opening quote leads to a copy of the first state, which it does not end a character by
+def characters(shape: Strings, spelling: Spelling) -> Table | None:
+    """Return the table of the strings of a shape but for its bounds, with the bytes around them, and where a character ends.
+    None if there are none."""
+    found = strings.letters(shape.atoms, shape.but, spelling)
+    body, size = found.nfa, found.nfa.num_states
+    if body.is_empty:
+        return None
+    begin, quote, opening = int(body.start[0]), spelling.closing, spelling.opening
+    # what opens a string leads to a copy of the first state, which it does not end a character by
     edges = body.edges.tolist()
-    edges += [[size, low, high, target] for source, low, high, target in edges if source == start]
+    edges += [[size, low, high, target] for source, low, high, target in edges if source == begin]
     edges += [[state, quote, quote, size + 1] for state in body.accept.tolist()]
-    if start in body.accept:
+    if begin in body.accept:
         edges.append([size, quote, quote, size + 1])
-    edges.append([size + 2, quote, quote, size])
-    place = np.array([*range(1, size + 3), 0])  # the start first
+    first = size
+    if opening:
+        edges.append([first := size + 2, opening[0], opening[0], size])
+    states = size + 2 + bool(opening)
+    order = [first, *(state for state in range(states) if state != first)]  # the start first
+    place = np.empty(states, np.int64)
+    place[order] = np.arange(states)
     rows = np.array(edges, np.int64)
     rows[:, 0], rows[:, 3] = place[rows[:, 0]], place[rows[:, 3]]
-    label = np.full(size + 3, -1)
+    label = np.full(states, -1)
     label[place[size + 1]] = 0
-    marks = np.zeros(size + 3, bool)
-    marks[place[list(between)]] = True
+    marks = np.zeros(states, bool)
+    marks[place[np.flatnonzero(found.between)]] = True
     return tables.table(rows, label, marks)

@@ -10,16 +10,15 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
+from ....errors import TooManyStates
 from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import tables
 from ...program.tables import Table
 from .. import strings
-from ..formats import TIMES
-from ..lazy.texts import machine_format
 from ..shapes import Strings
 from ..text import Spelling, Style
-from .leaves import BLANKS, NotWritten
+from .leaves import BLANKS
 
 MOST_STATES = 1 << 16
 """The most states of the names of an object."""
@@ -72,22 +71,26 @@ def names_tables(
     """Return the tables of the names of a first member and of later ones, which begin with the comma; None if there is no name.
 
     Labels are those of the ``live`` names, then of the ``classes`` of others, to which no name of ``declared`` belongs.
+    Raises ``TooManyStates``.
     """
-    found = inside(live, declared, classes, style)
-    if found is None:
+    parts = tuple(inside(live, declared, classes, spelling, style) for spelling in style.spellings)
+    if all(part is None for part in parts):
         return None
-    return after_text(found, style.lead, style), after_text(found, style.comma, style)
+    return after_text(parts, style.lead, style), after_text(parts, style.comma, style)
 
 
 @metered(maxsize=1024)
 def inside(
-    live: tuple[str, ...], declared: tuple[str, ...], classes: tuple[Strings, ...], style: Style
+    live: tuple[str, ...],
+    declared: tuple[str, ...],
+    classes: tuple[Strings, ...],
+    spelling: Spelling,
+    style: Style,
 ) -> Inside | None:
     """Return the automaton of the names, as :func:`names_tables`: a trie of those declared, on that of the classes."""
-    base = of_classes(classes, style) if classes else None
+    base = of_classes(classes, spelling, style) if classes else None
     if base is None:
         declared = live
-    spelling = style.spellings[0]
     number = {name: i for i, name in enumerate(live)}
     children, ends = trie([name for name in declared if all(map(spelling.ways, name))], spelling)
     if base is None and not ends:
@@ -129,7 +132,7 @@ def inside(
         bare |= not len(rest)
     size = first + len(states)
     if size > MOST_STATES:
-        raise NotWritten("many names")
+        raise too_many()
     for label, before in last.items():
         chains[label] = size
         edges += [(source, quote, quote, size) for source in before]
@@ -196,13 +199,10 @@ def chain(text: bytes, first: int, style: Style, blank: bool) -> list[tuple[int,
 
 
 @metered(maxsize=256)
-def of_classes(classes: tuple[Strings, ...], style: Style) -> Inside | None:
+def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -> Inside | None:
     """Return the automaton of the names of some classes, each labelled by the first class that has it."""
-    spelling = style.spellings[0]
-    if any(which not in TIMES for kind in classes if (which := machine_format(kind))):
-        raise NotWritten("names with the format regex")
     if sum(strings.size(kind, spelling) for kind in classes) > MOST_STATES:
-        raise NotWritten("names of great length")
+        raise too_many()
     parts = [strings.body(kind, spelling) for kind in classes]
     size, root, edges, last = product(parts) if len(parts) > 1 else alone(parts[0])
     labels = sorted({label for _, label in last})
@@ -226,7 +226,7 @@ def alone(part: Nfa) -> Parts:
 
 
 def product(parts: Sequence[Nfa]) -> Parts:
-    """Return deterministic automata read together. Raises ``NotWritten``."""
+    """Return deterministic automata read together. Raises ``TooManyStates``."""
     rows = [rows_of(part) for part in parts]
     ends = [frozenset(part.accept.tolist()) for part in parts]
     states = [tuple(int(part.start[0]) if part.num_states else -1 for part in parts)]
@@ -247,7 +247,7 @@ def product(parts: Sequence[Nfa]) -> Parts:
         if label is not None:
             last.append((source, label))
         if len(states) > MOST_STATES:
-            raise NotWritten("many names")
+            raise too_many()
     return len(states), 0, np.array(edges, np.int64).reshape(-1, 4), last
 
 
@@ -284,17 +284,59 @@ def trimmed(found: Inside) -> Inside | None:
 
 
 @metered(maxsize=2048)
-def after_text(found: Inside, before: bytes, style: Style) -> Table:
-    """Return the table of a text before a name, its opening quote and the rest."""
-    size, quote = len(before) + 1, style.spellings[0].opening[0]
+def after_text(
+    parts: tuple[Inside | None, ...],
+    before: bytes,
+    style: Style,
+    labels: tuple[int, ...] | None = None,
+    others: tuple[int, ...] = (),
+) -> Table:
+    """Return the table of a text before a name, its opening quote and the rest, in each of the spellings.
+
+    Parameters
+    ----------
+    parts
+        By spelling, the automaton of the names, None if there is none.
+    labels
+        The label to write in place of each label of ``parts``, if not the same.
+    others
+        Labels of members whose name is no part of the table: they are read where a name begins.
+    """
+    size = len(before) + 1
     start = chain(before, 0, style, False)
     if style.blank and before:
         start += [(size - 1, byte, byte, size - 1) for byte in BLANKS]
-    start.append((size - 1, quote, quote, size + found.root))
-    edges = np.concatenate([np.array(start, np.int64), np.add(found.edges, (size, 0, 0, size))])
-    label = np.concatenate([np.full(size, -1), found.label])
-    if found.base is None or found.in_base is None or found.apart is None:
-        return tables.table(edges, label)
-    there = np.concatenate([np.arange(size), np.where(found.in_base < 0, -1, found.in_base + size)])
-    apart = np.concatenate([np.ones(size, bool), found.apart])
-    return tables.table(edges, label, None, (after_text(found.base, before, style), there, apart))
+    label = [-1] * size + list(others)
+    start += [
+        (source, low, high, size + i)
+        for i in range(len(others))
+        for source, low, high, target in start
+        if target == size - 1
+    ]
+    rows, marks = [], [np.array(label)]
+    size += len(others)
+    for part, spelling in zip(parts, style.spellings, strict=True):
+        if part is None:
+            continue
+        if spelling.opening:
+            start.append((len(before), *spelling.opening * 2, size + part.root))
+        else:  # the name begins at once
+            first = part.edges[part.edges[:, 0] == part.root].tolist()
+            start += [(len(before), low, high, size + target) for _, low, high, target in first]
+        rows.append(np.add(part.edges, (size, 0, 0, size)))
+        marks.append(part.label if labels is None else np.append(labels, -1)[part.label])
+        size += len(part.label)
+    edges = np.concatenate([np.array(start, np.int64).reshape(-1, 4), *rows])
+    (only, *more) = parts
+    if more or others or only is None or only.base is None or only.in_base is None or only.apart is None:
+        return tables.table(edges, np.concatenate(marks))
+    size = len(before) + 1
+    there = np.concatenate([np.arange(size), np.where(only.in_base < 0, -1, only.in_base + size)])
+    apart = np.concatenate([np.ones(size, bool), only.apart])
+    base = after_text((only.base,), before, style)
+    return tables.table(edges, np.concatenate(marks), None, (base, there, apart))
+
+
+def too_many() -> TooManyStates:
+    """Return the error of an object whose names take too many states."""
+    return TooManyStates("the names of an object take too many states", limit=MOST_STATES)

@@ -1,57 +1,225 @@
-"""Objects as nodes: a bag of members for each form, and for each order of its members."""
+"""Objects as nodes: a bag of members for each form, and for each order of its members.
+
+Where names that are not declared must differ, because they are counted or one of them must be there, the bag ends where such
+a name begins: it is an item of its own, and the object's items differ (``Apart``). Such a name has then no equal.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import permutations
 from typing import TYPE_CHECKING
 
+from ....errors import TooManyStates, UnsupportedConstraint
 from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from ..lazy.members import Form
-from ..lazy.objects import ObjectMachine
-from ..shapes import Strings
-from .leaves import NotWritten
-from .names import names_tables
+from ...program.tables import Table
+from .. import objects as members_of
+from ..members import Form, forms
+from ..objects import Kinds
+from ..shapes import Need, Strings
+from ..text import Style
+from .leaves import blanks, string
+from .names import after_text, inside, names_tables
 
 if TYPE_CHECKING:
     from .values import Writer
 
+MOST_PLACES = 64
+"""The most ways in which members that must be there may stand among those in order."""
+ALL_SETS = 4
+"""The most members that must be there for which one member may stand for any of them."""
+Inner = Callable[[Need], Node]
 
-def objects(writer: Writer, machine: ObjectMachine) -> list[Node]:
-    """Return the nodes of the objects of a machine. Raises ``NotWritten``."""
-    found = []
-    for form in machine.forms:
-        for order in form.orders or [range(len(machine.names))]:
-            found.append(in_braces(writer, form, [*order], machine.names, machine.classes))
-    return found
+
+def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
+    """Return the nodes of the objects of a need, in a style. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
+    shapes = writer.value(need).object
+    if not shapes:
+        return []
+    names, found = forms(writer.needs, shapes, style.spellings[0])
+    # an object in the style of its values is at their depth
+    inner = writer.below.node if style is writer.style else writer.node
+    return [
+        in_braces(writer, need, form, [*order], names, style, inner)
+        for form in found
+        for order in form.orders or [range(len(names))]
+    ]
 
 
 def in_braces(
-    writer: Writer, form: Form, order: Sequence[int], names: tuple[str, ...], kinds: Sequence[Strings]
+    writer: Writer,
+    need: Need,
+    form: Form,
+    order: Sequence[int],
+    names: tuple[str, ...],
+    style: Style,
+    inner: Inner,
 ) -> Node:
     """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
-    if form.start(0) is None:
+    if any(inner(form.needs[i]) is NOTHING for i in form.required):
         return NOTHING
-    if form.must:
-        raise NotWritten("members of which one must be there")
-    if form.possible and form.least > max(1, form.required.bit_count()):
-        raise NotWritten("names that must differ")
-    live = [i for i in order if form.live >> i & 1]
-    style, inner = writer.style, writer.below.node
-    needs = [form.needs[i] for i in live] + [each.need for each in form.possible]
-    values = [nodes.seq(writer.blank, inner(need), writer.blank) for need in needs]
-    classes = tuple(kinds[each.bit - len(names)] for each in form.possible)
-    tables = names_tables(tuple(names[i] for i in live), names, classes, style)
+    value = {i: inner(form.needs[i]) for i in order}
+    live = [i for i in order if value[i] is not NOTHING]
+    others = [(kind, found) for kind, each in form.others if (found := inner(each)) is not NOTHING]
+    if form.some or (others and form.least > max(1, len(form.required))):
+        if len(style.spellings) > 1 or not style.spellings[0].opening:
+            what = "members of which one must be there, or names that are counted, need names of one spelling"
+            raise UnsupportedConstraint(what, path=writer.needs.where(need))
+        return told_apart(writer, form, live, names, style, inner)
+    values = [value[i] for i in live] + [each for _, each in others]
+    # declared names are in no class, whatever else it leaves out
+    classes = tuple(Strings(kind.least, kind.most, kind.atoms) for kind, _ in others)
+    if classes and not all(spelling.opening for spelling in style.spellings):
+        what = "arguments that are not declared have no name in Python"
+        raise UnsupportedConstraint(what, path=writer.needs.where(need))
+    found = names_tables(tuple(names[i] for i in live), names, classes, style)
+    required = [k for k, i in enumerate(live) if i in form.required]
+    return with_members(found, values, len(live), required, form.least, form.most, bool(form.orders), style)
+
+
+def with_members(
+    found: tuple[Table, Table] | None,
+    values: Sequence[Node],
+    members: int,
+    required: Collection[int],
+    least: int,
+    most: int | None,
+    ordered: bool,
+    style: Style,
+) -> Node:
+    """Return the node of an object: a bag of members (see :func:`~...program.nodes.bag`) in braces."""
     left, right = (nodes.text(brace) for brace in style.braces)
-    least = form.least if form.counts else 0
-    may_be_empty = not (least or form.required)
-    if tables is None:  # no name can be read
-        return nodes.seq(left, writer.blank, right) if may_be_empty else NOTHING
-    required = [k for k, i in enumerate(live) if form.required >> i & 1]
+    blank = blanks() if style.blank else EMPTY
+    may_be_empty = not (least or required)
+    if found is None:  # no name can be read
+        return nodes.seq(left, blank, right) if may_be_empty else NOTHING
     low = max(least, style.indent is not None)
-    some = nodes.bag(*tables, values, len(live), required, low, form.most, bool(form.orders))
+    parts = [nodes.seq(blank, value, blank) for value in values]
+    some = nodes.bag(*found, parts, members, required, low, most, ordered)
     if style.indent is None:
-        return nodes.seq(left, writer.blank, some, right)
+        return nodes.seq(left, blank, some, right)
     some = nodes.seq(some, nodes.text(style.trail))
     return nodes.seq(left, nodes.alt(*([EMPTY] if may_be_empty else []), some), right)
+
+
+def object_node(values: Mapping[str, Node], required: Collection[str], style: Style, ordered: bool) -> Node:
+    """Return the node of objects with these members, each with its values, and no others.
+
+    Parameters
+    ----------
+    values
+        By name, the node of the values.
+    required
+        The names that must be there.
+    ordered
+        Whether members come in the order of ``values``.
+    """
+    live = tuple(name for name, value in values.items() if value is not NOTHING)
+    if not live and not required:
+        return with_members(None, [], 0, [], 0, None, ordered, style)
+    if not set(required) <= set(live):
+        return NOTHING
+    parts = [values[name] for name in live]
+    needed = [i for i, name in enumerate(live) if name in required]
+    return with_members(names_tables(live, live, (), style), parts, len(live), needed, 0, None, ordered, style)
+
+
+# ---------------------------------------------------------------- other names told apart
+
+
+def told_apart(
+    writer: Writer,
+    form: Form,
+    live: list[int],
+    names: tuple[str, ...],
+    style: Style,
+    inner: Inner,
+) -> Node:
+    """Return the node of the objects of a form in which no two names are equal.
+    A member that must be there is one of a label of its own; it may provide several of ``form.some``."""
+    blank = blanks() if style.blank else EMPTY
+    colon = nodes.seq(blank, nodes.text(style.colon))
+
+    def member(kinds: Kinds) -> Node:
+        found = []
+        for kind, each in kinds:
+            name = nodes.item(string(kind, style.spellings[0]), json=True)
+            found.append(nodes.seq(name, colon, blank, inner(each), blank))
+        return nodes.alt(*found)
+
+    free, options = member(form.others), []
+    for parts in partitions(range(len(form.some))):
+        needed = [
+            member(members_of.witnesses(form.others, [form.some[i] for i in part], writer.needs.names))
+            for part in parts
+        ]
+        if NOTHING in needed:
+            continue
+        for order in placed(len(live), len(needed), bool(form.orders)):
+            options.append(told_apart_in(form, live, names, [*needed, free], order, style, inner))
+    return nodes.apart(nodes.seq(nodes.alt(*options), nodes.text(style.trail + style.braces[1])))
+
+
+def told_apart_in(
+    form: Form,
+    live: list[int],
+    names: tuple[str, ...],
+    others: list[Node],
+    order: Sequence[int],
+    style: Style,
+    inner: Inner,
+) -> Node:
+    """Return the bag of an object's members with the brace before them.
+
+    ``others``: the members whose names are items: those that must be there, and the last all others. ``order``: the label of
+    each live name and of each member that must be there.
+    """
+    blank = blanks() if style.blank else EMPTY
+    spelling = style.spellings[0]
+    part = (inside(tuple(names[i] for i in live), (), (), spelling, style),)
+    labels, rest = tuple(order[: len(live)]), (*order[len(live) :], len(order))
+    first = after_text(part, style.braces[0] + style.lead, style, labels, rest)
+    later = after_text(part, style.comma, style, labels, rest)
+    values = [EMPTY] * (len(order) + 1)
+    for i, label in zip(live, labels, strict=True):
+        values[label] = nodes.seq(blank, inner(form.needs[i]), blank)
+    for node, label in zip(others, rest, strict=True):
+        values[label] = node
+    required = [label for i, label in zip(live, labels, strict=True) if i in form.required]
+    required += rest[:-1]
+    return nodes.bag(
+        first, later, values, len(order), required, max(1, form.least), form.most, bool(form.orders)
+    )
+
+
+def partitions(some: Sequence[int]) -> Iterator[list[list[int]]]:
+    """Yield the partitions of members that must be there: each part is what one member provides.
+    Of many, only the coarsest and the finest."""
+    if len(some) > ALL_SETS:
+        yield from ([[*some]], [[i] for i in some])
+        return
+    if not some:
+        yield []
+        return
+    first, *others = some
+    for parts in partitions(others):
+        yield [[first], *parts]
+        for i, part in enumerate(parts):
+            yield [*parts[:i], [first, *part], *parts[i + 1 :]]
+
+
+def placed(live: int, needed: int, ordered: bool) -> list[Sequence[int]]:
+    """Return the labels of the live names, then of the members that must be there.
+    If labels are in order: each way in which these may stand among those. Raises ``TooManyStates``."""
+    every = range(live + needed)
+    if not ordered or not needed:
+        return [every]
+    found: list[Sequence[int]] = []
+    for places in permutations(every, needed):
+        found.append([*(label for label in every if label not in places), *places])
+        if len(found) > MOST_PLACES:
+            why = "members of which one must be there may stand in too many places; use order='any'"
+            raise TooManyStates(why, limit=MOST_PLACES)
+    return found

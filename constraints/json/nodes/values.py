@@ -1,38 +1,79 @@
-"""The nodes of the needs of a document."""
+"""The nodes of the needs of a document, in a surface syntax."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
+from ....errors import UnsupportedConstraint
+from ... import limits
+from ...automata.work import at, limited, uncollected
+from ...narrowing import Narrowing
 from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from ..lazy.values import Machines
+from ..document import Document, Schema
+from ..needs import Needs
+from ..numbers import Notation
 from ..shapes import NEVER, Need
-from .arrays import array
-from .leaves import NotWritten, blanks, number, string
+from ..survey import Survey
+from ..text import Style
+from ..values import Value
+from .arrays import arrays
+from .leaves import blanks, number, string
 from .objects import objects
 
 
-def program(machines: Machines) -> Node | None:
-    """Return the node of a document's texts, None if nodes do not write some part of it."""
-    try:
-        found = Writer(machines).root(machines.keywords.root())
-    except NotWritten:
-        return None
-    return None if found is NOTHING else found
+@dataclass(frozen=True)
+class Reading:
+    """How a schema is read.
+
+    Attributes
+    ----------
+    order
+        Whether members come in ``"any"`` order (or ``"auto"``), or in the ``"declared"`` one.
+    open_objects
+        Whether objects may have members that no schema declares.
+    formats
+        Whether formats ``"assert"`` something, only ``"annotate"``, or ``"auto"``: by the draft.
+    plain, digits, whole
+        How numbers are written: see :class:`~..numbers.Notation`.
+    strict
+        Whether keywords and formats that no draft defines are refused.
+    """
+
+    order: str = "any"
+    open_objects: bool = True
+    formats: str = "auto"
+    plain: bool = False
+    digits: int | None = None
+    whole: bool = False
+    strict: bool = False
 
 
 class Writer:
-    """The nodes of the needs of a document at one depth. ``above``: the needs of which these are parts, where depths differ."""
+    """The nodes of the needs of a document in a style, at one depth of its values."""
 
-    def __init__(self, machines: Machines, above: frozenset[Need] = frozenset()) -> None:
-        self.machines, self.style, self.above = machines, machines.style, above
+    def __init__(
+        self, needs: Needs, style: Style, notation: Notation, narrowed: tuple[Narrowing, ...] = ()
+    ) -> None:
+        self.needs, self.style, self.notation, self.narrowed = needs, style, notation, narrowed
+        self.blank = blanks() if style.blank else EMPTY
+        self.parts: dict[Need, dict[Need, None]] = {}  # the needs within the values of each need
         self._known: dict[Need, Node] = {}
         self._open: dict[Need, Node | None] = {}
-        if self.style.tuples or self.style.opened or len(self.style.spellings) > 1:
-            raise NotWritten("a style")
-        self.blank = blanks() if self.style.blank else EMPTY
+
+    @classmethod
+    def of(cls, schema: Schema, style: Style, reading: Reading = Reading()) -> Writer:  # noqa: B008
+        """Return the writer of a schema's values. Raises ``UnsupportedConstraint``."""
+        document = Document(schema, reading.strict)
+        asserts = reading.formats == "assert" or (reading.formats == "auto" and document.draft < 2019)
+        needs = Needs(document, reading.order, reading.open_objects, asserts, style.tuples)
+        whole = reading.whole or document.draft == 4 or style.tuples
+        notation = Notation(whole, reading.plain, reading.digits)
+        narrowed = Survey(document, asserts, notation).narrowings()
+        return cls(needs, style, notation, narrowed)
 
     @cached_property
     def comma(self) -> Node:
@@ -42,46 +83,67 @@ class Writer:
     @property
     def below(self) -> Writer:
         """The writer of the values in arrays and objects."""
-        if self.style.indent is None:
-            return self
-        return Writer(self.machines.below, self.above | self._open.keys())
+        return self
 
-    def root(self, need: Need) -> Node:
-        """Return the node of a whole text."""
-        return nodes.seq(self.blank, self.node(need), self.blank)
+    def value(self, need: Need) -> Value:
+        """Return the set of values that satisfy a need."""
+        with limited(limits.WORK), at(self.needs.where(need)):
+            return self.needs.value(need)
+
+    def words(self, value: Value) -> list[bytes]:
+        """Return the texts of the null and the booleans of a value."""
+        null, *booleans = self.style.words
+        return [null] * value.null + [booleans[each] for each in sorted(value.boolean)]
+
+    # ------------------------------------------------------------ nodes
+
+    def root(self) -> Node:
+        """Return the node of the values of the whole document."""
+        return self.written(lambda: self.node(self.needs.keywords.root()))
+
+    def objects(self, need: Need, style: Style | None = None) -> Node:
+        """Return the node of the objects of a need. ``style``: how these are written, if not as the values in them."""
+        return self.written(lambda: nodes.alt(*objects(self, need, style or self.style)))
+
+    def written(self, write: Callable[[], Node]) -> Node:
+        """Return what is written, with an error if the schema nests too deep."""
+        try:
+            with uncollected():
+                return write()
+        except RecursionError:
+            raise UnsupportedConstraint("the schema nests too deep", path="/") from None
 
     def node(self, need: Need) -> Node:
-        """Return the node of a need's texts; a need within itself becomes a rule. Raises ``NotWritten``."""
+        """Return the node of a need's texts; a need within itself becomes a rule."""
+        if need == NEVER:
+            return NOTHING
+        if self._open:
+            self.parts.setdefault(next(reversed(self._open)), {})[need] = None
         found = self._known.get(need)
         if found is not None:
             return found
-        if need == NEVER or self.machines.is_empty(need):
-            return NOTHING
-        if need in self.above:
-            raise NotWritten("an indent of values within themselves")
         if need in self._open:
             rule = self._open[need]
             if rule is None:
                 rule = self._open[need] = nodes.rule(self.key(need))
             return rule
         self._open[need] = None
-        body = self.body(need)
-        rule = self._open.pop(need)
+        try:
+            body = self.body(need)
+        finally:
+            rule = self._open.pop(need)
         found = self._known[need] = body if rule is None else nodes.define(rule, body)
         return found
 
     def key(self, need: Need) -> object:
         """Return what is read by the rule of any value at all; None for another rule, which only this document has."""
-        return None if need else ("json", id(self.style), self.machines.notation, self.machines.open_objects)
+        return None if need else ("json", id(self.style), self.notation, self.needs.open_objects)
 
     def body(self, need: Need) -> Node:
         """Return the node of a need's texts, by the types of its values."""
-        machines, value = self.machines, self.machines.value(need)
-        options = [nodes.text(word) for word in machines.words(value)]
-        options += [number(shape, machines.notation) for shape in value.number]
-        options += [string(shape, self.style.spellings[0]) for shape in value.string]
-        options += [array(self, machine) for machine in machines.arrays(need)]
-        found = machines.objects(need)
-        if found is not None:
-            options += objects(self, found)
-        return nodes.alt(*options)
+        value = self.value(need)
+        with at(self.needs.where(need)):
+            options = [nodes.text(word) for word in self.words(value)]
+            options += [number(shape, self.notation) for shape in value.number]
+            options += [string(shape, each) for shape in value.string for each in self.style.spellings]
+            return nodes.alt(*options, *arrays(self, need), *objects(self, need, self.style))

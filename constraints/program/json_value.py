@@ -20,9 +20,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from ..exact import number
+from ..json.exact import number
 
 TOKEN = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|([-+0-9.eE]+)|(true|false|null)|([\[{])|([\]}])', re.DOTALL)
+SPACE = re.compile(rb'("(?:[^"\\]|\\.)*"?)|[ \t\n\r]+', re.DOTALL)
 WORDS: dict[bytes, Hashable] = {b"null": None, b"true": (True,), b"false": (False,)}
 
 
@@ -56,6 +57,12 @@ def meaning(text: bytes) -> Hashable:
                 sort_members(found, start + 1)
             found[start] = Open("{" if closing == b"}" else "[", len(found) - start)
     return tuple(found) if isinstance(found[0], Open) else found[0]
+
+
+@lru_cache(maxsize=4096)
+def beginning(text: bytes) -> bytes:
+    """Return the beginning of a JSON text without white space between its tokens: what may follow gives it the same value."""
+    return SPACE.sub(rb"\1", text)
 
 
 def sort_members(found: list[Any], start: int) -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ....errors import UnsupportedConstraint
-from ...narrowing import Narrowing, merged
-from ..document import Document, Node, Resource
-from ..formats import PARTIAL
-from ..numbers import Notation
-from ..text import ways
-from ..vocabulary import KEYWORDS, subschemas
+from ...errors import UnsupportedConstraint
+from ..narrowing import Narrowing, merged
+from .document import Document, Node, Resource
+from .formats import LEFT_OUT, WITH_SIXTY
+from .numbers import Notation
+from .text import ways
+from .vocabulary import KEYWORDS, subschemas
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 EXPONENTS = Narrowing(
@@ -65,8 +65,8 @@ class Survey:
     def lacks(self, schema: dict[str, Any], path: str) -> Iterator[Narrowing]:
         """Yield the narrowings of one schema."""
         kind = schema.get("format")
-        if self.asserts_format and kind in [*PARTIAL]:
-            yield Narrowing(f"{path}/format", "format", kind, *PARTIAL[kind][2:])
+        if self.asserts_format and kind in [*WITH_SIXTY]:
+            yield Narrowing(f"{path}/format", "format", kind, *LEFT_OUT)
         if self.has_conditions(schema):
             yield EXPONENTS
         listed = schema.get("enum", [schema["const"]] if "const" in schema else [])
