@@ -95,8 +95,8 @@ def test_formats_are_asserted_as_the_draft_says(draft, asserted):
     ("name", "good", "bad"),
     [
         ("date", ["0000-01-01", "0000-02-29", "2000-02-29"], ["1900-02-29", "0100-02-29"]),
-        ("time", ["23:59:60Z", "23:59:60.5+00:00"], ["22:59:60Z", "23:58:60Z", "23:59:61Z"]),
-        ("date-time", ["1998-12-31T23:59:60Z", "0000-01-01t00:00:00z"], ["1998-12-31T23:59:60"]),
+        ("time", ["23:59:59Z", "23:59:59.5+00:00"], ["22:59:60Z", "24:00:00Z", "23:59:61Z"]),
+        ("date-time", ["1998-12-31T23:59:59Z", "0000-01-01t00:00:00z"], ["1998-12-31T23:59:59"]),
         ("uri-template", ["{=x}{,y}{!a}{@b}{|c}", "/{+p}", "a'{x}'"], ["{x", "{^x}", "a`b", "a|b"]),
     ],
 )
@@ -106,6 +106,21 @@ def test_formats_are_what_their_rfcs_say(name, good, bad):
     assert all(constraint.accepts(json.dumps(text)) for text in good)
     assert not any(constraint.accepts(json.dumps(text)) for text in bad)
     assert not any(negated.accepts(json.dumps(text)) for text in good)
+
+
+@pytest.mark.parametrize(("name", "text"), [("time", "23:59:60Z"), ("date-time", "1998-12-31T23:59:60Z")])
+def test_a_second_60_is_left_out_and_said(name, text):
+    for schema in ({"format": name}, {"not": {"format": name}}):
+        constraint = json_schema(schema | {"type": "string"}, on_narrowed="ignore")
+        assert not constraint.accepts(json.dumps(text))
+        assert [each.keyword for each in constraint.narrowed] == ["format"]
+
+
+@pytest.mark.parametrize("name", ["regex", "idn-hostname", "colour"])
+def test_formats_that_are_not_known_are_annotations_or_refused(name):
+    assert json_schema({"type": "string", "format": name}).accepts('"("')
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=f"the format '{name}' is not known"):
+        json_schema({"type": "string", "format": name}, strict=True)
 
 
 @pytest.mark.parametrize("kind", ["object", "number", "null", "string"])

@@ -3,7 +3,6 @@
 import itertools
 import json
 import random
-import re
 
 import pytest
 from counting import at_most
@@ -179,104 +178,6 @@ def test_what_is_lacking_is_said():
         {"properties": {"a": {"pattern": "^\\d+$", "maxLength": 9_999}}}, False, options
     )
     assert not narrowed
-
-
-def is_time(word):
-    """Whether this is a time of RFC 3339: the second 60 is that which is 23:59:60 in UTC."""
-    found = re.fullmatch(r"(\d\d):([0-5]\d):(\d\d)(?:\.\d+)?(?:[Zz]|([+-])(\d\d):([0-5]\d))", word, re.ASCII)
-    if found is None:
-        return False
-    hour, minute, second, sign, hours, minutes = found.groups()
-    if int(hour) > 23 or int(second) > 60 or int(hours or 0) > 23:
-        return False
-    ahead = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
-    return int(second) < 60 or (int(hour) * 60 + int(minute) - ahead) % 1440 == 1439
-
-
-def random_time(rng):
-    """A time with a second 60 more often than not, nearly half of them right; or some text that is nearly one."""
-    hour, minute, second = rng.randint(0, 24), rng.randint(0, 60), rng.choice([60, 60, 60, 0, 59, 61])
-    sign = rng.choice("+-Zz")
-    ahead = (hour * 60 + minute - 1439 + rng.choice([0, 0, 0, 1, -60])) % 1440
-    hours, minutes = divmod(-ahead % 1440 if sign == "-" else ahead, 60)
-    zone = sign if sign in "Zz" else f"{sign}{hours:02}:{minutes:02}"
-    word = f"{hour:02}:{minute:02}:{second:02}{rng.choice(['', '.5', '.', '.125'])}{zone}"
-    at = rng.randrange(len(word))
-    return (
-        word
-        if rng.random() < 0.8
-        else word[:at] + rng.choice("0123456789:+-Z.") + word[at + rng.randint(0, 1) :]
-    )
-
-
-@pytest.mark.parametrize("more", [{}, {"maxLength": 100}, {"pattern": "[Zz+-]"}], ids=str)
-def test_leap_seconds_are_those_of_utc(more):
-    """Alone, counted, and as a finite automaton; the complement, too."""
-    rng = random.Random(0)
-    has = made({"type": "string", "format": "time", **more})
-    lacks = made({"type": "string", "not": {"type": "string", "format": "time", **more}})
-    dated = made({"type": "string", "format": "date-time", **more})
-    cases = [random_time(rng) for _ in range(2_000)]
-    assert 100 < sum(":60" in word and is_time(word) for word in cases)
-    for word in cases:
-        assert has.accepts(text(word)) == is_time(word), word
-        assert lacks.accepts(text(word)) != is_time(word), word
-        assert dated.accepts(text(f"2016-02-29T{word}")) == is_time(word), word
-        assert not dated.accepts(text(f"2015-02-29T{word}")), word
-
-
-def test_times_can_be_ended_from_everywhere():
-    rng = random.Random(1)
-    for schema, words in (("time", ""), ("date-time", "2016-12-31T")):
-        states = made({"type": "string", "format": schema})
-        for _ in range(200):
-            word = words + random_time(rng)
-            state = states.run(states.start(), text(word)[: rng.randint(0, len(word))])
-            if state >= 0:
-                rest = states.automaton.completion(states.configurations[state])
-                assert states.accepting(states.run(state, rest)), word
-
-
-def test_masks_of_times():
-    """Tokens that hold a leap second with its offset."""
-    pieces = [
-        "23",
-        "59",
-        ":59",
-        ":60",
-        ":60Z",
-        "59:60+",
-        ":60+00",
-        ":60+01:",
-        "60-08:00",
-        "15:59",
-        ":29:60",
-        "+01:30",
-        "T00",
-        '"',
-    ]
-    vocab = tt.Vocabulary(
-        [None, *(bytes([b]) for b in range(256)), *(p.encode() for p in pieces)], eos_token_id=0
-    )
-    rng = random.Random(2)
-    for schema, before in (("time", '"'), ("date-time", '"2016-12-31T')):
-        lazy = tt.constraints.json_schema({"type": "string", "format": schema}).compile(vocab).lazy
-
-        def read(state, data, lazy=lazy):
-            for byte in data:
-                state = lazy.step(state, vocab.token_bytes.index(bytes([byte])))
-            return state
-
-        met = set()
-        for _ in range(60):
-            word = before.encode() + random_time(rng).encode()
-            state = read(lazy.start_state, word[: rng.randint(len(before), len(word))])
-            if state < 0 or state in met:
-                continue
-            met.add(state)
-            masked = {t for t in range(1, len(vocab)) if lazy.words_from(state)[t // 32] >> (t % 32) & 1}
-            assert masked == {t for t in range(1, len(vocab)) if read(state, vocab.token_bytes[t]) >= 0}
-        assert len(met) > 30
 
 
 def frames(configuration):

@@ -58,37 +58,13 @@ SCHEMAS = {
         {"type": "array", "items": {"enum": [1, "a", 10]}, "uniqueItems": True},
         {"indent": 2},
     ),
-    "not listed": ({"type": "array", "items": {"type": ["integer", "string"]}, "uniqueItems": True}, {}),
-    "not listed, some": ({"type": "array", "uniqueItems": True, "minItems": 2, "contains": {"const": 1}}, {}),
-    "listed by position": (
-        {"type": "array", "prefixItems": [VALUE, {"enum": [1, "a"]}], "items": VALUE, "uniqueItems": True},
-        {},
-    ),
     "equal items": ({"type": "array", "items": VALUE, "not": {"uniqueItems": True}}, {}),
     "equal items, counted": (
         {"type": "array", "items": VALUE, "not": {"uniqueItems": True}, "maxItems": 3},
         {"whitespace": "flexible"},
     ),
     "positions": ({"type": "array", "prefixItems": [VALUE, {"type": "null"}], "minItems": 2}, {}),
-    "some member": ({"type": "object", "not": {"propertyNames": {"enum": ["a", "b"]}}}, {}),
-    "some members": (
-        OPEN
-        | {
-            "type": "object",
-            "allOf": [
-                {"not": {"additionalProperties": {"type": "null"}}},
-                {"not": {"propertyNames": {"maxLength": 1}}},
-            ],
-        },
-        {},
-    ),
-    "some member, in order": (
-        OPEN | {"type": "object", "required": ["b"], "not": {"propertyNames": {"enum": ["a", "b", "ac"]}}},
-        {"order": "declared"},
-    ),
     "one of two": ({"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {}),
-    "many members": ({"type": "object", "minProperties": 2}, {}),
-    "many members, some required": (OPEN | {"type": "object", "required": ["b"], "minProperties": 3}, {}),
     "in order": (CLOSED | {"minProperties": 2}, {"order": "declared"}),
     "in order, open": (OPEN | {"required": ["b", "ac"], "maxProperties": 4}, {"order": "declared"}),
     "in two orders": (CLOSED | {"required": ["a", "b"]}, {"order": "declared"}),
@@ -135,9 +111,11 @@ SCHEMAS = {
 }
 
 
-
-
 BYTES = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
+
+
+APART = nodes.apart(nodes.item(nodes.text(b"a"), json=True))
+compares = pytest.mark.skipif(not native.runs(APART), reason="Python takes minutes to compare items")
 
 
 def reader(node):
@@ -179,7 +157,9 @@ def is_in_order(value, schema):
         return True
     declared = [*schema["properties"]]
     required = [name for name in schema.get("required", ()) if name in declared]
-    orders = [declared, [*required, *(name for name in declared if name not in required)]]
+    orders = [declared]
+    if required != sorted(required, key=declared.index):
+        orders.append([*required, *(name for name in declared if name not in required)])
     names = [name for name in value if name in declared]
     return any(names == sorted(names, key=order.index) for order in orders)
 
@@ -214,6 +194,22 @@ def test_items_are_compared_by_their_values():
     assert accepted(node, *right, *wrong) == right
 
 
+@compares
+def test_a_member_that_must_be_there_has_no_equal():
+    schema = {
+        "type": "object",
+        "required": ["b"],
+        "properties": {"b": {"const": "b"}},
+        "additionalProperties": {"enum": ["c", None]},
+        "not": {"additionalProperties": {"type": "null"}},
+    }
+    node = tt.constraints.json_schema(schema, order="declared").program()
+    right = ['{"b": "b", "x": "c"}', '{"y": null, "x": "c", "b": "b"}']
+    wrong = ['{"b": "b"}', '{"b": "b", "x": null}', '{"x": "c", "x": null, "b": "b"}']
+    assert accepted(node, *right, *wrong) == right
+
+
+@compares
 def test_names_that_are_counted_differ():
     schema = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "null"}}
     node = tt.constraints.json_schema(schema).program()
@@ -223,11 +219,11 @@ def test_names_that_are_counted_differ():
 
 
 def test_values_as_python_literals():
-    schema = {"type": ["array", "string", "null", "boolean"], "items": {"$ref": "#"}}
-    node, narrowed = value_node(schema, LITERALS["space"])
-    right = ["[]", "()", "(None,)", "('a', \"b\")", "[True, ('\\x41',)]", "'\\''"]
+    node, narrowed = value_node({}, LITERALS["space"])
+    right = ["[]", "()", "(None,)", "('a', \"b\")", "[True, ('\\xe9',)]", "'\\''"]
     wrong = ["(None)", "(,)", "null", "[true]", "'a\"", "(None,None)"]
-    assert not narrowed and accepted(node, *right, *wrong) == right
+    assert not narrowed
+    assert accepted(node, *right, *wrong) == right
 
 
 def test_arguments_of_a_call_have_bare_names():
@@ -241,7 +237,7 @@ def test_arguments_of_a_call_have_bare_names():
     right = ["(a=1)", "(b={'x': None}, a=1)"]
     assert accepted(node, *right, "()", "(a=1.0)", "('a'=1)", '{"a": 1}', "(a=1, c=2)") == right
     writer = Writer.of({"type": "object"}, LITERALS["space"])
-    with pytest.raises(tt.UnsupportedConstraint, match="not declared"):
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="not declared"):
         writer.objects(writer.needs.keywords.root(), ARGUMENTS["space"])
 
 

@@ -89,8 +89,8 @@ CUT = [
     (TREE, "", "max_depth", None),
     ({"type": "object", "additionalProperties": STRING, "not": {"additionalProperties": {"maxLength": 1}}}, "",
      "additionalProperties", {"a": "long", "b": "x"}),
-    ({"type": "string", "format": "time"}, "", "format", None),
-    ({"not": {"format": "date-time"}}, "/not", "format", None),
+    ({"type": "string", "format": "time"}, "/format", "format", "23:59:60Z"),
+    ({"not": {"format": "date-time"}}, "/not/format", "format", None),
     ({"enum": ["\ud800", "a"]}, "/enum", "enum", None),
     ({"multipleOf": 0.1}, "", "numbers", None), ({"type": "integer", "minimum": 3, "multipleOf": 2}, "", "numbers", 1e22),
     ({"allOf": [{"type": "number"}, {"not": {"multipleOf": 3}}]}, "", "numbers", 1e-7), (INTEGER, "", "numbers", 1e22),
@@ -98,7 +98,6 @@ CUT = [
     ({"type": "object", "propertyNames": {"pattern": "x"}}, "/additionalProperties", "max_depth", {"x": nested(1, 40)}),
     ({"allOf": [{"patternProperties": {"^x": {}}}, closed({}, patternProperties={"^x": {}})]}, "/allOf/0/patternProperties/^x",
      "max_depth", {"x": nested(1, 40)}),
-    ({"type": "string", "format": "date-time"}, "", "format", None),
     ({"type": "array", "items": INTEGER, "uniqueItems": True}, "", "uniqueItems", [1, 2]),
     (closed({f"m{i}": {"type": "string", "maxLength": 300} for i in range(9)}), "", "properties", {"m1": "", "m0": ""}),
 ]  # fmt: skip
@@ -587,17 +586,6 @@ def test_too_many_states_says_what_can_be_done():
         tt.Automaton.from_edges(
             [(0, [0, 1], 0), (0, 0, 1), *((i, [0, 1], i + 1) for i in range(1, 8))], 0, [8], 2
         ).determinize(9)
-
-
-@pytest.mark.parametrize("name", ["time", "date-time"])
-def test_finite_automata_of_times_accept_no_text_too_many(name):
-    """Leap seconds are rounded towards fewer texts, also where a format must not hold."""
-    before = "" if name == "time" else "2016-12-31T"
-    some = [f"23:59:60{zone}" for zone in ("Z", "+01:00")] + ["00:59:60+01:00", "12:00:60Z", "12:00:00Z", "x"]
-    for document in ({"type": "string", "format": name}, {"type": "string", "not": {"format": name}}):
-        whole = tt.constraints.json_schema(document, formats="assert", on_narrowed="ignore")
-        for text in [f'"{before}{time}"' for time in some]:
-            assert whole.accepts(text) or not whole.finite.accepts(text), text
 
 
 def test_numbers_that_are_no_integers_of_draft_4():

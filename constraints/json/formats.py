@@ -119,7 +119,10 @@ PATTERNS: dict[str, str] = {
 }
 WITH_SIXTY = {"time": _MORE, "date-time": f"{DATE}[Tt]{_MORE}"}
 """Of formats of which some strings are left out, a pattern of these strings and all others of the format."""
-LEFT_OUT = "times without leap seconds", "a second 60 is right at some minutes only: write 59 or the next minute"
+LEFT_OUT = (
+    "times without leap seconds",
+    "a second 60 is right at some minutes only: write 59 or the next minute",
+)
 """What is accepted of these formats instead, and why."""
 KNOWN = frozenset(PATTERNS)
 """The formats of the specification; others are annotations."""

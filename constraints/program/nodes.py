@@ -148,6 +148,7 @@ def bag(
     if needed >> members:
         raise ValueError(f"bag: a required label is not below {members}, the number of members")
     names = with_fresh_start(first), with_fresh_start(later)
+    ordered = ordered and members > 1
     found = _node(Kind.BAG, parts, names, max(low, needed.bit_count()), high, needed, members, ordered)
     if may_begin(found):
         return found

@@ -11,9 +11,9 @@ from ..constraint import Constraint
 from ..json.constraint import written
 from ..json.document import Schema, read_schema
 from ..json.lazy.schema import root_machine, schema_machines, stack_automaton
-from ..json.survey import Survey
 from ..json.lazy.values import Machines
 from ..json.shapes import NEVER, Need, Strings
+from ..json.survey import Survey
 from ..json.values import Value
 from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, report

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from ..exact import Number, number
-from ..text import JSON
 from ...program.json_value import WORDS, Open, after
 from ...program.json_value import read_string as whole_string
+from ..exact import Number, number
+from ..text import JSON
 
 BLANKS = b" \t\n\r"
 DIGITS = b"0123456789.eE+-"

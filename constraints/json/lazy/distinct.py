@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ...automata.comparing_stack import RecordingAutomaton
 from ...automata.lazy import Configuration, LazyAutomaton
 from ...automata.stack import StackAutomaton
+from ...program.json_value import meaning
 from .. import numbers
 from ..exact import number
 from ..shapes import NEVER, Need, Numbers, Strings
 from ..text import STYLES, Spelling
-from ...program.json_value import meaning
 from .keys import accepted
 from .texts import shortest_string
 

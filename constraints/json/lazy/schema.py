@@ -12,10 +12,10 @@ from ...narrowing import Narrowing
 from ..document import Document, Schema
 from ..numbers import Notation
 from ..shapes import NEVER, Need
+from ..survey import Survey
 from ..text import Style, style_of
 from .blanks import Surrounded
 from .indented import IndentedMachines
-from ..survey import Survey
 from .texts import strings_of
 from .values import Machines, number_machine
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from ...automata.comparing_stack import Values
 from ...automata.region import Local, Machine
 from ...limits import Bounds
+from ...program.json_value import meaning
 from ..shapes import Need
 from . import beginnings
 from .array_items import Counts
 from .arrays import COMMA, END, ITEM, OPEN, START, TRAIL, ArrayMachine
-from ...program.json_value import meaning
 
 if TYPE_CHECKING:
     from .values import Look

@@ -123,7 +123,9 @@ def object_node(values: Mapping[str, Node], required: Collection[str], style: St
         return NOTHING
     parts = [values[name] for name in live]
     needed = [i for i, name in enumerate(live) if name in required]
-    return with_members(names_tables(live, live, (), style), parts, len(live), needed, 0, None, ordered, style)
+    return with_members(
+        names_tables(live, live, (), style), parts, len(live), needed, 0, None, ordered, style
+    )
 
 
 # ---------------------------------------------------------------- other names told apart

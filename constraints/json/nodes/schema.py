@@ -12,7 +12,9 @@ from .values import Reading, Writer
 
 
 def value_node(
-    schema: Schema, style: Style, reading: Reading = Reading()  # noqa: B008
+    schema: Schema,
+    style: Style,
+    reading: Reading = Reading(),  # noqa: B008
 ) -> tuple[Node, tuple[Narrowing, ...]]:
     """Return the node of the values of a schema, without white space around them, and what it lacks of the schema.
 

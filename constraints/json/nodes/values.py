@@ -65,7 +65,7 @@ class Writer:
         self._open: dict[Need, Node | None] = {}
 
     @classmethod
-    def of(cls, schema: Schema, style: Style, reading: Reading = Reading()) -> Writer:  # noqa: B008
+    def of(cls, schema: Schema, style: Style, reading: Reading = Reading()) -> Writer:
         """Return the writer of a schema's values. Raises ``UnsupportedConstraint``."""
         document = Document(schema, reading.strict)
         asserts = reading.formats == "assert" or (reading.formats == "auto" and document.draft < 2019)
@@ -132,12 +132,14 @@ class Writer:
             body = self.body(need)
         finally:
             rule = self._open.pop(need)
-        found = self._known[need] = body if rule is None else nodes.define(rule, body)
+        if rule is not None and not rule.parts:  # else another document has defined it
+            nodes.define(rule, body)
+        found = self._known[need] = rule or body
         return found
 
     def key(self, need: Need) -> object:
         """Return what is read by the rule of any value at all; None for another rule, which only this document has."""
-        return None if need else ("json", id(self.style), self.notation, self.needs.open_objects)
+        return None if need else ("json", self.style, self.notation, self.needs.open_objects)
 
     def body(self, need: Need) -> Node:
         """Return the node of a need's texts, by the types of its values."""
