@@ -204,7 +204,8 @@ def repeating(writer: Writer, shape: Arrays, known: list[dict[Hashable, Nfa]]) -
             if count < 2 and value in here:
                 yield lex(here[value]), (after, count + 1)
 
-        found = states(writer, (0, 0), ways, lambda state: state[0] >= shape.least and state[1] == 2)
+        start: tuple[int, int] = (0, 0)
+        found = states(writer, start, ways, lambda state: state[0] >= shape.least and state[1] == 2)
         return in_brackets(writer, 2, lambda least: found)
 
     return nodes.alt(*map(twice, dict.fromkeys(value for each in known for value in each)))

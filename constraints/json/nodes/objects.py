@@ -74,9 +74,9 @@ def in_braces(
     if classes and not all(spelling.opening for spelling in style.spellings):
         what = "arguments that are not declared have no name in Python"
         raise UnsupportedConstraint(what, path=writer.needs.where(need))
-    found = names_tables(tuple(names[i] for i in live), names, classes, style)
+    tables = names_tables(tuple(names[i] for i in live), names, classes, style)
     required = [k for k, i in enumerate(live) if i in form.required]
-    return with_members(found, values, len(live), required, form.least, form.most, bool(form.orders), style)
+    return with_members(tables, values, len(live), required, form.least, form.most, bool(form.orders), style)
 
 
 def with_members(
