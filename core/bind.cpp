@@ -75,18 +75,19 @@ class Core {
     stacks_.nodes[rule].parts = {body};
   }
 
-  i32 start(i32 node) { return locked([&] { return stacks_.start(node); }); }
-
-  i32 read(i32 configuration, const std::string& text) {
-    return locked([&] {
-      for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks_.step(configuration, u8(text[i]));
-      return configuration;
-    });
+  // `spelled`, here and below: whether the tokens write all that the program reads, so that what may be read has an end.
+  i32 start(i32 node, bool spelled) {
+    return locked([&] { return masks_.after_token(stacks_.start(node), spelled); });
   }
 
-  i32 step(i32 configuration, i32 token) {
+  i32 read(i32 configuration, const std::string& text) {
+    return locked([&] { return after(configuration, text); });
+  }
+
+  i32 step(i32 configuration, i32 token, bool spelled) {
     const std::string& text = trie_.text.at(token);
-    return text.empty() ? NONE : read(configuration, text);
+    if (text.empty()) return NONE;
+    return locked([&] { return masks_.after_token(after(configuration, text), spelled); });
   }
 
   bool accepting(i32 configuration) {
@@ -97,9 +98,9 @@ class Core {
     return locked([&] { return masks_.fewest(configuration, most); });
   }
 
-  void words(i32 configuration, Array<u32> out) {
+  void words(i32 configuration, bool spelled, Array<u32> out) {
     u32* data = out.mutable_data();
-    locked([&] { return masks_.words(configuration, data), 0; });
+    locked([&] { return masks_.words(configuration, spelled, data), 0; });
   }
 
   void words_within(i32 configuration, i32 left, Array<u32> out) {
@@ -107,9 +108,9 @@ class Core {
     locked([&] { return masks_.words_within(configuration, left, data), 0; });
   }
 
-  // The most bytes that complete a text after any token that may follow.
-  i64 enough(i32 configuration) {
-    return locked([&] { return masks_.enough(configuration); });
+  // An upper bound of the tokens that complete a text after any token that may follow.
+  i64 enough(i32 configuration, bool spelled) {
+    return locked([&] { return masks_.enough(configuration, spelled); });
   }
 
   size_t bytes() const { return table_bytes_ + stacks_.bytes() + positions_.bytes() + lexer_.bytes() + crossing_.bytes() + masks_.bytes(); }
@@ -129,6 +130,11 @@ class Core {
   }
 
  private:
+  i32 after(i32 configuration, const std::string& text) {
+    for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks_.step(configuration, u8(text[i]));
+    return configuration;
+  }
+
   static Trie trie_of(Array<u8>& byte, Array<i32>& first, Array<i32>& low, Array<i32>& own, Array<i32>& order,
                       std::vector<std::string> text) {
     Trie t;
@@ -161,6 +167,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
+  m.attr("INTERFACE") = 2;  // that of `constraints/engine/native.py`
   m.def("allow", [](u64 steps) { allowed = steps; });
   m.def("used", [] { return used; });
   py::class_<Core>(m, "Core")

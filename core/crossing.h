@@ -4,9 +4,14 @@
 // positions the frame may end, by the number of tokens that end inside it. What a call costs is the answer of another activation,
 // so the whole is a shortest path in a pushdown system, found in the order of costs (Knuth 1977). Costs are whole numbers, and all
 // positions of one cost are one set: each answer is a list of sets, by cost.
+//
+// Budgets of parts (TOKENS) need no registers of their own: a token that ends inside a part has written a byte of it, so the cost of
+// an exit says how many have, but for the one in progress. Of exits at one position the cheapest is enough, unless a part still
+// lacks tokens: `need` is the number of costs that are told apart.
 #pragma once
 
 #include <queue>
+#include <unordered_map>
 
 #include "lexed.h"
 #include "stacks.h"
@@ -14,6 +19,7 @@
 namespace tractile {
 
 constexpr i32 FAR = 1 << 28;
+constexpr i32 SOME = FAR - 1;  // a budget that is never used up
 constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended
 constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
@@ -22,12 +28,13 @@ class Crossing {
  public:
   Crossing(Stacks& stacks, Positions& positions, Lexer& lexer) : stacks_(stacks), positions_(positions), lexer_(lexer) {}
 
-  // The fewest tokens from a stack at a position to the end of the text, if they are at most `most`; otherwise more than that.
-  i32 rest(i32 stack, i32 position, i32 most) {
+  // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
+  // `budgets`: those of the parts that are open.
+  i32 rest(i32 stack, i32 budgets, i32 most) {
     i32 answer;
     Turn next;
     last_ = std::min(taken + MOST_TAKEN, stop_);
-    if (answered(stack, position, most, answer, next)) return answer;
+    if (answered(stack, Positions::ROOT, budgets, most, answer, next)) return answer;
     std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
     for (;;) {
       Turn& turn = open.back();
@@ -35,11 +42,11 @@ class Crossing {
       if (turn.act == NONE) {  // a join: the least of its stacks
         std::vector<i32> stacks = stacks_.joined(turn.below);
         for (; !below && turn.cost < i32(stacks.size()); ++turn.cost) {
-          below = !answered(stacks[turn.cost], turn.position, turn.best - 1, answer, next);
+          below = !answered(stacks[turn.cost], turn.position, turn.budgets, turn.best - 1, answer, next);
           if (!below) turn.best = std::min(turn.best, answer);
         }
       }
-      for (; turn.act != NONE && !below && turn.cost < turn.best; ++turn.cost) {
+      for (; turn.act != NONE && !below && turn.cost < turn.best && turn.cost <= turn.room; ++turn.cost) {
         i32 wanted = acts_[turn.act].wanted;
         if (!queue_.empty()) {  // a search that was stopped
           want(turn.act, turn.cost);
@@ -49,7 +56,8 @@ class Crossing {
         }
         const std::vector<i32>& exits = acts_[turn.act].exits;
         if (turn.cost < i32(exits.size()) && exits[turn.cost] != NONE) {
-          below = !answered(turn.below, exits[turn.cost], turn.best - 1 - turn.cost, answer, next);
+          i32 budgets = stacks_.observers.after(turn.budgets, turn.cost);
+          below = !answered(turn.below, exits[turn.cost], budgets, turn.best - 1 - turn.cost, answer, next);
           if (!below) turn.best = std::min(turn.best, turn.cost + answer);
         }
       }
@@ -88,6 +96,7 @@ class Crossing {
   struct Act {
     i32 node;  // or, of the names of a bag, −2 − its table
     u64 reg;   // of names the state and, above it, the set of labels
+    i32 need;  // the costs from which on the cheapest exit of a position is enough
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 queued = 0;                  // places not taken yet
     std::vector<std::vector<Place>> places;  // by cost
@@ -98,19 +107,30 @@ class Crossing {
   };
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
-    i32 below, at, act, most, cost, best, position;
+    i32 below, at, act, most, cost, best, position, budgets, room;
   };
 
   // Whether the rest of a stack is known; otherwise how it is sought.
-  bool answered(i32 stack, i32 position, i32 most, i32& answer, Turn& turn) {
+  bool answered(i32 stack, i32 position, i32 budgets, i32 most, i32& answer, Turn& turn) {
     answer = FAR;
     if (most < 0) return true;
+    while (stack != NONE && observes(stacks_.frame(stack))) {
+      Frame f = stacks_.frame(stack);
+      if (stacks_.nodes[f.node].kind == TOKENS) {
+        // the part was open at the start, so the token in progress has written a byte of it
+        i64 tokens = stacks_.observers.top(budgets).value >> 1;
+        position = counted(stacks_.nodes[f.node], position, tokens, tokens + 1);
+        if (position == NONE) return true;
+        budgets = stacks_.observers.top(budgets).outer;
+      }
+      stack = f.below;
+    }
     if (stack == NONE) {
       if (positions_.has_root(position)) answer = 0;
       else if (positions_.ends_token(position) && most >= 1) answer = 1;
       return true;
     }
-    Index::Key key{u64(u32(stack)), u64(u32(position)), 7};
+    Index::Key key{u64(u32(stack)), u64(u32(position)), u64(u32(budgets))};
     i32 at = rest_index_.find(key);
     if (at == NONE) {
       rest_index_.put(key, at = i32(rests_.size()));
@@ -119,13 +139,31 @@ class Crossing {
     answer = rests_[at].least;
     if (rests_[at].exact || answer > most) return true;
     Frame f = stacks_.frame(stack);
-    if (f.node == JOIN) turn = {stack, at, NONE, most, 0, most + 1, position};
-    else turn = {f.below, at, activation(f.node, f.reg, position), most, 0, most + 1, position};
+    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, i32(stacks_.observers.room(budgets, FAR))};
+    if (f.node == JOIN) turn.below = stack;
+    else turn.act = activation(f.node, f.reg, position, told_apart(stacks_.observers.lacking(budgets)));
     return false;
   }
 
-  i32 activation(i32 node, u64 reg, i32 position) {
-    Index::Key key{u64(u32(node)), reg, u64(u32(position))};
+  // Whether a frame is that of an observer whose part has been read.
+  bool observes(const Frame& f) const { return f.node != JOIN && stacks_.nodes[f.node].kind >= WITHIN && f.reg == 1; }
+
+  // The nodes of a position at which a part with a budget may end: after so many tokens at the root, so many elsewhere.
+  i32 counted(const Node& part, i32 position, i64 at_root, i64 elsewhere) {
+    auto fits = [&](i64 tokens) { return tokens >= part.low && (part.high < 0 || tokens <= part.high); };
+    if (position == NONE || fits(at_root) == fits(elsewhere)) return fits(elsewhere) ? position : NONE;
+    if (fits(elsewhere)) return positions_.without(position, Positions::ROOT);
+    return positions_.has_root(position) ? Positions::ROOT : NONE;
+  }
+
+  static i32 told_apart(i64 need) {
+    if (need >= FAR) throw LimitPassed("a part needs more than " + std::to_string(FAR) + " tokens");
+    return i32(std::max<i64>(0, need));
+  }
+
+  i32 activation(i32 node, u64 reg, i32 position, i32 need) {
+    need = std::max(0, need);
+    Index::Key key{u64(u32(node)), reg, u64(u32(position)) | u64(need) << 32};
     i32 known = index_.find(key);
     if (known != NONE) return known;
     i32 number = i32(acts_.size());
@@ -133,6 +171,7 @@ class Crossing {
     acts_.emplace_back();
     acts_[number].node = node;
     acts_[number].reg = reg;
+    acts_[number].need = need;
     reach(number, 0, node < NONE ? u64(u32(reg)) : reg, position);
     return number;
   }
@@ -157,6 +196,7 @@ class Crossing {
       for (i32 c = act.wanted + 1; c <= most && c < i32(act.places.size()); ++c)
         if (!act.places[c].empty()) queue_.push({c, number});
       act.wanted = most;
+      most = std::min(most, room(number));
       for (auto [other, at] : act.called)
         if (most - at >= 0) todo.push_back({other, most - at});
     }
@@ -172,31 +212,42 @@ class Crossing {
     if (cost <= act.wanted) queue_.push({cost, number});
   }
 
-  // Whether neither an activation nor those that it calls have places left.
+  // The tokens that the text of an activation may take at most.
+  i32 room(i32 number) const {
+    i32 node = acts_[number].node;
+    if (node < 0 || stacks_.nodes[node].kind != TOKENS || stacks_.nodes[node].high < 0) return FAR;
+    return i32(std::min<i64>(FAR, stacks_.nodes[node].high));
+  }
+
+  // Whether neither an activation nor those that it calls have places left, within the room of parts.
   bool idle(i32 first) {
-    std::vector<i32> todo{first};
-    Index seen;
+    std::vector<std::pair<i32, i32>> todo{{first, FAR}};
+    std::unordered_map<i32, i32> seen;  // the most cost up to which an activation was looked at
     while (!todo.empty()) {
-      i32 number = todo.back();
+      auto [number, most] = todo.back();
       todo.pop_back();
-      if (acts_[number].queued) return false;
-      for (auto& each : acts_[number].called) {
-        if (seen.find({u64(u32(each.first)), 0, 0}) != NONE) continue;
-        seen.put({u64(u32(each.first)), 0, 0}, 0);
-        todo.push_back(each.first);
-      }
+      auto [at, is_new] = seen.insert({number, most});
+      if (!is_new && at->second >= most) continue;
+      at->second = most;
+      const Act& act = acts_[number];
+      if (act.queued && most == FAR) return false;
+      for (i32 c = 0; act.queued && c <= most && c < i32(act.places.size()); ++c)
+        if (!act.places[c].empty()) return false;
+      i32 inside = std::min(most, room(number));
+      for (auto [other, cost] : act.called)
+        if (inside == FAR || inside >= cost) todo.push_back({other, inside == FAR ? FAR : inside - cost});
     }
     return true;
   }
 
   // Whether a text that counts its characters came here no dearer with fewer of them, and has enough: then it can end wherever
   // this one can.
-  bool outdone(i32 number, Place place) {
+  bool outdone(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     if (node < 0 || stacks_.nodes[node].kind != COUNT) return false;
     i32 count = i32(Stacks::high(place.reg));
     if (count < stacks_.nodes[node].low) return false;
-    Index::Key key{u64(u32(number)), Stacks::low(place.reg), u64(u32(place.position)) << 1 | 1};
+    Index::Key key{u64(u32(number)) | level(number, cost), Stacks::low(place.reg), u64(u32(place.position)) << 1 | 1};
     i32 known = fewest_index_.find(key);
     if (known == NONE) {
       fewest_index_.put(key, i32(fewest_.size()));
@@ -208,9 +259,12 @@ class Crossing {
     return false;
   }
 
+  // The costs of an activation that are not told apart have one level, which is above 32 bits.
+  u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
+
   // The part of a position that was not met before under a key of an activation, which is met from now on.
-  i32 fresh(i32 number, u64 key, i32 position) {
-    Index::Key at{u64(u32(number)), key, 9};
+  i32 fresh(i32 number, i32 cost, u64 key, i32 position) {
+    Index::Key at{u64(u32(number)) | level(number, cost), key, 9};
     i32 known = met_index_.find(at);
     if (known == NONE) {
       met_index_.put(at, i32(met_.size()));
@@ -233,11 +287,12 @@ class Crossing {
       acts_[number].places[cost].pop_back();
       --acts_[number].queued;
       ++taken;
-      if (outdone(number, place)) continue;
-      place.position = fresh(number, place.reg, place.position);  // costs come in their order, so what was met was no dearer
+      if (outdone(number, cost, place)) continue;
+      place.position = fresh(number, cost, place.reg, place.position);  // costs come in their order, so what was met was no dearer
       if (place.position == NONE) continue;
       i32 node = acts_[number].node;
-      if (node < NONE) read(number, cost, place, -2 - node);
+      if (place.reg == ENDED) exit(number, cost, 0, place.position);
+      else if (node < NONE) read(number, cost, place, -2 - node);
       else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
       else follow(number, cost, place);
     }
@@ -246,20 +301,36 @@ class Crossing {
   // A frame that calls others.
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
-    if (place.reg == ENDED) return exit(number, cost, 0, place.position);
+    i32 need = acts_[number].need - cost;
+    if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
     if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
-      return call(number, cost, activation(node, place.reg, place.position), ENDED);  // what is left is shared by all ways to it
+      return call(number, cost, activation(node, place.reg, place.position, need), ENDED);  // what is left is shared by all ways to it
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
     std::vector<std::pair<i32, u64>> calls;
     if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
       // the name is read by an activation that is shared by bags with the same names that may come
       i32 table = stacks_.nodes[node].tables[stacks_.bag_read(place.reg).count > 0];
       u64 state = Stacks::low(place.reg), labels = sought(number, place.reg);
-      if (labels) call(number, cost, activation(-2 - table, labels << 32 | state, place.position), place.reg, true);
+      if (labels) call(number, cost, activation(-2 - table, labels << 32 | state, place.position, need), place.reg, true);
       return;
     }
     stacks_.calls(node, place.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
-    for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), place.position), after);
+    for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), place.position, need), after);
+  }
+
+  // A part with a budget, entered at a position; by layers, so that a node at which the part ends on the way of the token in
+  // progress is one of the entry only if the text of the part is empty.
+  void follow_budget(i32 number, i32 cost, i32 position) {
+    const Node& part = stacks_.nodes[acts_[number].node];
+    i32 inside = part.parts[0], need = std::max(acts_[number].need - cost, told_apart(part.low));
+    for (i32 entry : positions_.layered(position)) call(number, cost, activation(inside, stacks_.first(inside), entry, need), u64(u32(entry)));
+  }
+
+  // The nodes of a position at which a part may end that was entered at `entry` and in which so many tokens have ended since.
+  i32 within_budget(const Node& part, i32 tokens, i32 entry, i32 position) {
+    if (tokens > 0) return counted(part, position, tokens, tokens + 1);
+    i32 begun = counted(part, positions_.without(position, entry), 1, 1);
+    return part.low > 0 ? begun : positions_.both(begun, positions_.shared(position, entry));
   }
 
   void call(i32 number, i32 cost, i32 called, u64 after, bool name = false) {
@@ -267,7 +338,7 @@ class Crossing {
     acts_[called].callers.push_back(caller);
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
-    if (acts_[number].wanted >= cost) raise(called, acts_[number].wanted - cost);
+    if (i32 most = std::min(acts_[number].wanted, room(number)); most >= cost) raise(called, most - cost);
     for (i32 c = 0; c < i32(acts_[called].exits.size()); ++c) {
       if (acts_[called].node < NONE) {
         if (c < i32(acts_[called].ends.size()))
@@ -285,6 +356,10 @@ class Crossing {
     u64 after = caller.after;
     if (caller.name) {
       after = Stacks::pair(Stacks::high(after), u32(reg));
+    } else if (i32 node = acts_[caller.act].node; node >= 0 && stacks_.nodes[node].kind == TOKENS) {
+      position = within_budget(stacks_.nodes[node], cost, i32(after), position);
+      if (position == NONE) return;
+      after = ENDED;
     }
     reach(caller.act, caller.cost + cost, after, position);
   }
@@ -293,7 +368,7 @@ class Crossing {
   void exit(i32 number, i32 cost, u64 reg, i32 position) {
     Act& act = acts_[number];
     bool names = act.node < NONE;
-    i32 fresh = this->fresh(number, 1ull << 63 | (names ? reg : 0), position);
+    i32 fresh = this->fresh(number, cost, 1ull << 63 | (names ? reg : 0), position);
     if (fresh == NONE) return;
     if (cost >= i32(act.exits.size())) act.exits.resize(cost + 1, NONE);
     if (names) {
@@ -348,7 +423,10 @@ class Crossing {
     }
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
-    for (u64 reg : regs) reach(number, cost + 1, reg, Positions::ROOT);
+    i32 need = acts_[number].need;
+    for (u64 reg : regs)
+      if (need == 0 || node < NONE) reach(number, cost + 1, reg, Positions::ROOT);
+      else call(number, cost + 1, activation(node, reg, Positions::ROOT, need - cost - 1), ENDED);  // shared by all who lack as many
   }
 
   // The labels that a bag's next name is sought among, as the number of a set; 0: none.

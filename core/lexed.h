@@ -165,11 +165,11 @@ class Lexer {
 
   // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
   Lexed by_layers(i32 table, i32 state, i32 position) {
-    std::vector<std::vector<i32>> layers = positions_.layers(position);
+    std::vector<i32> layers = positions_.layered(position);
     if (layers.size() == 1) return corrected(table, state, position);
     Lexed found;
-    for (auto& nodes : layers) {
-      const Lexed& part = of(table, state, positions_.of(nodes));
+    for (i32 layer : layers) {
+      const Lexed& part = of(table, state, layer);
       found.groups.insert(found.groups.end(), part.groups.begin(), part.groups.end());
       found.exits.insert(found.exits.end(), part.exits.begin(), part.exits.end());
     }

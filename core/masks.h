@@ -11,23 +11,30 @@ class Masks {
   Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
       : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), ends_(stacks) {}
 
-  // The fewest tokens from a configuration to the end of the text, if at most `most`; otherwise more.
-  i32 fewest(i32 configuration, i32 most = FAR) {
+  // The fewest tokens from a configuration, at the end of a token, to the end of the text, if at most `most`; otherwise more.
+  i32 fewest(i32 configuration, i32 most = SOME) {
     const Configuration& c = stacks_.configurations[configuration];
     if (c.accepting) return 0;
     i32 best = FAR;
-    for (Item item : c.reading) best = std::min(best, crossing_.rest(item.stack, Positions::ROOT, std::min(most, best - 1)));
+    for (Item item : c.reading)
+      best = std::min(best, crossing_.rest(item.stack, stacks_.observers.budgets(item.env), std::min(most, best - 1)));
     return best;
   }
 
+  // The configuration after the end of a token, NONE if there is none; `spelled`: the tokens write all that the program reads.
+  i32 after_token(i32 configuration, bool spelled) {
+    i32 found = stacks_.token_end(configuration);
+    return found == NONE || spelled || fewest(found) < FAR ? found : NONE;
+  }
+
   // The tokens that may follow, into `out`.
-  void words(i32 configuration, u32* out) {
-    const Known& known = filled(configuration);
+  void words(i32 configuration, bool spelled, u32* out) {
+    const Known& known = filled(configuration, spelled);
     std::memcpy(out, known.words.data(), 4 * known.words.size());
   }
 
-  // The most bytes that complete a text after any token that may follow.
-  i64 enough(i32 configuration) { return filled(configuration).most; }
+  // An upper bound of the tokens that complete a text after any token that may follow.
+  i64 enough(i32 configuration, bool spelled) { return filled(configuration, spelled).most; }
 
   // Those of them after which `left` tokens suffice.
   void words_within(i32 configuration, i32 left, u32* out) {
@@ -44,13 +51,13 @@ class Masks {
     i64 most = 0;
   };
 
-  const Known& filled(i32 configuration) {
+  const Known& filled(i32 configuration, bool spelled) {
     while (i32(known_.size()) <= configuration) known_.emplace_back();
     Known& known = known_[configuration];
     if (known.words.empty()) {
       std::vector<u32> words(positions_.trie().words, 0);  // kept only if nothing stops this
       most_ = 0;
-      fill(configuration, FAR, words.data());
+      fill(configuration, spelled ? FAR : SOME, words.data());
       known.words.swap(words);
       known.most = most_;
       bytes_ += 4 * known.words.size();
@@ -58,10 +65,16 @@ class Masks {
     return known;
   }
 
-  // `left` of FAR: no budget.
+  // `left` of FAR: no budget, and no token leads nowhere. Of FAR and SOME, `most_` is as in `enough`.
   void fill(i32 configuration, i32 left, u32* out) {
     std::vector<Item> reading = stacks_.configurations[configuration].reading;
     for (Item item : reading) {
+      i32 inside = item.env, after = item.env;  // in a token that has written a byte; after it
+      if (item.env) {
+        inside = stacks_.observers.read(item.env, 0);
+        if (inside == NONE) continue;
+        after = stacks_.observers.token_end(inside);
+      }
       Frame f = stacks_.frame(item.stack);
       const Node& n = stacks_.nodes[f.node];
       const Table& t = stacks_.table_of(f.node, f.reg);
@@ -71,26 +84,31 @@ class Masks {
         u64 reg;
         if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
         i32 stack = stacks_.push(f.node, reg, f.below);
-        if (left == FAR) most_ = std::max(most_, ends_.of_stack(stack));
-        else if (crossing_.rest(stack, Positions::ROOT, left) > left) continue;
+        if (left == FAR) {
+          most_ = std::max(most_, ends_.of_stack(stack));
+        } else {
+          i32 rest = crossing_.rest(stack, after, left);
+          if (rest > left) continue;
+          most_ = std::max(most_, i64(rest));
+        }
         Lexed::add(group, out);
       }
       // what leaves the frame, all places together that go on alike
-      std::vector<std::pair<i32, i32>> after;  // configuration, position
+      std::vector<std::pair<i32, i32>> left_at;  // configuration, position
       for (const Lexed::Exit& exit : found.exits) {
         u64 reg;
         if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
-        i32 next = left_for(f, reg);
+        i32 next = left_for(f, reg, inside);
         if (next == NONE) continue;
         bool joined = false;
-        for (auto& each : after)
+        for (auto& each : left_at)
           if (each.first == next) {
             each.second = positions_.both(each.second, exit.position);
             joined = true;
           }
-        if (!joined) after.push_back({next, exit.position});
+        if (!joined) left_at.push_back({next, exit.position});
       }
-      for (auto [next, position] : after) walk(next, position, left, out);
+      for (auto [next, position] : left_at) walk(next, position, left, out);
     }
   }
 
@@ -110,15 +128,15 @@ class Masks {
   }
 
   // The configuration after a frame that may end, or whose name has been read, without what it might read on itself.
-  i32 left_for(const Frame& f, u64 reg) {
-    Index::Key key{u64(u32(f.node)), reg, u64(u32(f.below))};
+  i32 left_for(const Frame& f, u64 reg, i32 env) {
+    Index::Key key{u64(u32(f.node)), reg, u64(u32(f.below)) | u64(env) << 32};
     i32 known = rest_index_.find(key);
     if (known != NONE) return known - 1;
     std::vector<Item> items;
     if (stacks_.nodes[f.node].kind == BAG) {
-      stacks_.calls(f.node, reg, [&](i32 node, u64 after) { items.push_back({stacks_.called(node, f.node, after, f.below), 0}); });
+      stacks_.calls(f.node, reg, [&](i32 node, u64 after) { items.push_back({stacks_.called(node, f.node, after, f.below), env}); });
     } else if (stacks_.ends(f.node, reg) && f.below != NONE) {
-      items.push_back({f.below, 0});
+      items.push_back({f.below, env});
     }
     i32 found = items.empty() ? NONE : stacks_.closed(items);
     rest_index_.put(key, found + 1);
@@ -128,7 +146,7 @@ class Masks {
   // The tokens in progress at a position that go on from a configuration.
   void walk(i32 configuration, i32 position, i32 left, u32* out) {
     Index::Key key{u64(u32(configuration)), u64(u32(position)), 3};
-    i32 known = left == FAR ? walk_index_.find(key) : NONE;
+    i32 known = left >= SOME ? walk_index_.find(key) : NONE;
     if (known == NONE) {
       std::vector<i32> found;
       i64 most = 0;
@@ -140,13 +158,15 @@ class Masks {
           ++visited;
           i32 next = stacks_.step(at, byte);
           if (next == NONE) return;
-          if (positions_.ends_token(child) && (left == FAR || fewest(next, left) <= left))
-            positions_.tokens(child, [&](i32 token) { found.push_back(token); });
-          if (left == FAR && positions_.ends_token(child)) most = std::max(most, ends_.of(next));
           todo.push_back({next, child});
+          if (!positions_.ends_token(child)) return;
+          i64 rest = left == FAR ? ends_.of(next) : fewest(stacks_.token_end(next), left);
+          if (left != FAR && rest > left) return;
+          most = std::max(most, rest);
+          positions_.tokens(child, [&](i32 token) { found.push_back(token); });
         });
       }
-      if (left != FAR) {
+      if (left < SOME) {
         for (i32 token : found) out[token >> 5] |= 1u << (token & 31);
         return;
       }

@@ -121,21 +121,21 @@ class Positions {
   i32 both(i32 a, i32 b) {
     if (a == NONE || a == b) return b;
     if (b == NONE) return a;
-    std::vector<i32> nodes;
-    this->nodes(a, [&](i32 n) { nodes.push_back(n); });
-    this->nodes(b, [&](i32 n) { nodes.push_back(n); });
-    return of(nodes);
+    return known(std::min(a, b), std::max(a, b), 0, [](auto... given) { std::set_union(given...); });
   }
 
   // The nodes of `a` that `b` has not; NONE if there are none.
   i32 without(i32 a, i32 b) {
     if (a == NONE || b == NONE) return a;
     if (a == b) return NONE;
-    std::vector<i32> left, gone, nodes;
-    this->nodes(a, [&](i32 n) { left.push_back(n); });
-    this->nodes(b, [&](i32 n) { gone.push_back(n); });
-    std::set_difference(left.begin(), left.end(), gone.begin(), gone.end(), std::back_inserter(nodes));
-    return nodes.size() == left.size() ? a : of(nodes);
+    return known(a, b, 1, [](auto... given) { std::set_difference(given...); });
+  }
+
+  // The nodes that two positions have; NONE if there are none.
+  i32 shared(i32 a, i32 b) {
+    if (a == NONE || b == NONE) return NONE;
+    if (a == b) return a;
+    return known(std::min(a, b), std::max(a, b), 2, [](auto... given) { std::set_intersection(given...); });
   }
 
   // The nodes of a position, by the number of others of them that they are below.
@@ -154,15 +154,42 @@ class Positions {
     return found;
   }
 
+  // The positions of those layers.
+  std::vector<i32> layered(i32 position) {
+    if (position < singles_) return {position};
+    if (made_[position - singles_].layers.empty()) {
+      std::vector<i32> found;
+      for (auto& nodes : layers(position)) found.push_back(of(nodes));
+      made_[position - singles_].layers = std::move(found);
+    }
+    return made_[position - singles_].layers;
+  }
+
   const Trie& trie() const { return trie_; }
   i32 singles() const { return singles_; }
-  size_t bytes() const { return sets_.bytes() + made_.size() * sizeof(Made) + child_bytes_; }
+  size_t bytes() const { return sets_.bytes() + index_.bytes() + made_.size() * sizeof(Made) + child_bytes_; }
 
  private:
   struct Made {
     bool expanded = false;
     std::vector<std::pair<u8, i32>> children;
+    std::vector<i32> layers;  // positions; empty: not yet
   };
+
+  // The position of what an operation makes of the nodes of two others.
+  template <class F>
+  i32 known(i32 a, i32 b, u64 what, F&& operation) {
+    Index::Key key{u64(u32(a)), u64(u32(b)), what};
+    i32 found = index_.find(key);
+    if (found != NONE) return found - 1;
+    std::vector<i32> of_a, of_b, nodes;
+    this->nodes(a, [&](i32 n) { of_a.push_back(n); });
+    this->nodes(b, [&](i32 n) { of_b.push_back(n); });
+    operation(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(), std::back_inserter(nodes));
+    found = of(nodes);
+    index_.put(key, found + 1);
+    return found;
+  }
 
   void expand(i32 position) {
     i32 number = position - singles_;
@@ -182,6 +209,7 @@ class Positions {
   i32 singles_;
   Lists sets_;
   std::vector<Made> made_;
+  Index index_;  // of operations
   size_t child_bytes_ = 0;
 };
 

@@ -6,7 +6,7 @@
 
 #include <deque>
 
-#include "program.h"
+#include "observers.h"
 
 namespace tractile {
 
@@ -44,6 +44,7 @@ class Stacks {
   std::deque<Table> tables;
   std::deque<Node> nodes;
   std::deque<Configuration> configurations;
+  Observers observers{tables, nodes};
 
   const Frame& frame(i32 stack) const { return frames_[stack]; }
 
@@ -301,11 +302,11 @@ class Stacks {
       const Node& n = nodes[f.node];
       if (reads(f.node) && may_read(f.node, f.reg)) reading.push_back(item);
       if (ends(f.node, f.reg)) {
-        i32 env = leave(n, item.env);
+        i32 env = n.kind >= WITHIN ? observers.leave(item.env) : item.env;
         if (env != NONE) meet({f.below, env}, list);
       }
       calls(f.node, f.reg, [&](i32 node, u64 after) {
-        i32 env = n.kind >= WITHIN ? enter(item.env) : item.env;
+        i32 env = n.kind >= WITHIN ? observers.enter(f.node, item.env) : item.env;
         i32 under = over(f.node, after) ? f.below : push(f.node, after, f.below);
         Index::Key key{u64(u32(node)), u64(u32(under)), 1 + u64(u32(env))};
         if (seen.find(key) != NONE) return;
@@ -318,8 +319,14 @@ class Stacks {
         pending.push_back(Called{rank(node), node, env, std::vector<i32>{under}});
       });
     }
+    return numbered(std::move(reading), accepting);
+  }
+
+  // The configuration of stacks that may read a byte; NONE if there are none and the text may not end.
+  i32 numbered(std::vector<Item> reading, bool accepting) {
     if (reading.empty() && !accepting) return NONE;
     std::sort(reading.begin(), reading.end());
+    reading.erase(std::unique(reading.begin(), reading.end()), reading.end());
     std::vector<i32> key;
     key.reserve(2 * reading.size() + 1);
     for (Item item : reading) {
@@ -360,22 +367,26 @@ class Stacks {
     std::vector<Item> after;
     for (Item item : reading) {
       Frame f = frames_[item.stack];
-      i32 env = item.env ? seen_byte(item.env, byte) : 0;
+      i32 env = observers.read(item.env, byte);
       if (env == NONE) continue;
       read(f.node, f.reg, byte, [&](u64 reg) { after.push_back({push(f.node, reg, f.below), env}); });
     }
     return after.empty() ? NONE : closed(after);
   }
 
-  // The configuration of one stack alone, after the calls and ends that read nothing.
-  i32 alone(Item item) {
-    std::vector<Item> items{item};
-    return closed(items);
+  // The configuration after the end of a token.
+  i32 token_end(i32 configuration) {
+    if (configuration == NONE) return NONE;
+    const Configuration& before = configurations[configuration];
+    if (std::none_of(before.reading.begin(), before.reading.end(), [](Item item) { return item.env; })) return configuration;
+    std::vector<Item> reading = before.reading;
+    for (Item& item : reading) item.env = observers.token_end(item.env);
+    return numbered(std::move(reading), configurations[configuration].accepting);
   }
 
   size_t bytes() const {
     return frames_.capacity() * sizeof(Frame) + stack_index_.bytes() + joined_.bytes() + config_lists_.bytes() + steps_.bytes() +
-           configurations.size() * 80 + bag_states_.size() * 120;
+           observers.bytes() + configurations.size() * 80 + bag_states_.size() * 120;
   }
 
  private:
@@ -406,11 +417,6 @@ class Stacks {
     }
     return u64(number);
   }
-
-  // Observers are added here: their registers, innermost last, are numbered lists.
-  i32 enter(i32 env) { return env; }
-  i32 leave(const Node&, i32 env) { return env; }
-  i32 seen_byte(i32 env, u8) { return env; }
 
   std::vector<Frame> frames_;
   Index stack_index_, steps_;

@@ -14,7 +14,6 @@ from tractile.constraints.engine import native
 from tractile.constraints.engine.masks import ProgramTokens
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.nodes import NOTHING
-from tractile.constraints.program.prune import pruned
 
 pytestmark = pytest.mark.skipif(native.Core is None, reason="the core is not built")
 KINDS = ("seq", "alt", "repeat", "bag", "rule")
@@ -24,27 +23,42 @@ KINDS = ("seq", "alt", "repeat", "bag", "rule")
 def test_masks_and_distances_are_those_of_the_definition(block):
     for seed in range(40 * block, 40 * (block + 1)):
         rng = random.Random(seed)
-        node = pruned(random_program(rng, kinds=KINDS))
-        if node is NOTHING:
-            continue
-        words = [None, *(bytes([b]) for b in range(256)), *random_tokens(rng)]
-        vocab = Vocabulary(list(dict.fromkeys(words)), eos_token_id=0)
-        plain, compiled = ProgramTokens(node, vocab), native.CompiledTokens(node, vocab)
-        for _ in range(3):
-            a, b = plain.start_state, compiled.start_state
-            for _ in range(8):
-                assert plain.fewest(a) == compiled.fewest(b), seed
-                mask = plain.words_from(a)
-                assert (mask == compiled.words_from(b)).all(), seed
-                assert compiled.enough(b) >= plain.ample(a), seed
-                for left in range(5):
-                    assert (plain.words_within(a, left) == compiled.words_within(b, left)).all(), (seed, left)
-                allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
-                allowed = allowed[allowed != 0]
-                if not len(allowed):
-                    break
-                token = int(rng.choice(allowed))
-                a, b = plain.step(a, token), compiled.step(b, token)
+        node = random_program(rng, kinds=KINDS)
+        compare(node, [bytes([b]) for b in range(256)] + random_tokens(rng), rng, seed)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_parts_with_budgets_and_bytes_that_are_no_tokens(block):
+    for seed in range(1000 + 60 * block, 1000 + 60 * (block + 1)):
+        rng = random.Random(seed)
+        kinds = (*KINDS, "tokens", "tokens") if seed % 4 else KINDS
+        compare(random_program(rng, rng.choice((2, 3)), kinds), random_tokens(rng), rng, seed)
+
+
+def compare(node, words, rng, seed, walks=3):
+    """Masks and distances along random walks, of the compiled engine and of the definition."""
+    if node is NOTHING:
+        return
+    vocab = Vocabulary([None, *dict.fromkeys(words)], eos_token_id=0)
+    plain, compiled = ProgramTokens(node, vocab), native.CompiledTokens(node, vocab)
+    for _ in range(walks):
+        a, b = plain.start_state, compiled.start_state
+        for _ in range(8):
+            assert (a < 0) == (b < 0), seed
+            if a < 0:
+                break
+            assert plain.fewest(a) == compiled.fewest(b), seed
+            mask = plain.words_from(a)
+            assert (mask == compiled.words_from(b)).all(), seed
+            assert compiled.enough(b) >= plain.ample(a), seed
+            for left in range(6):
+                assert (plain.words_within(a, left) == compiled.words_within(b, left)).all(), (seed, left)
+            allowed = np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+            allowed = allowed[allowed != 0]
+            if not len(allowed):
+                break
+            token = int(rng.choice(allowed))
+            a, b = plain.step(a, token), compiled.step(b, token)
 
 
 def test_masks_of_ambiguous_programs_are_those_of_the_definition():

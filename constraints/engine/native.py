@@ -2,7 +2,8 @@
 
 Its masks and distances are those of :class:`~.masks.ProgramTokens`, but for objects with more than five kinds of members. There
 distances are upper bounds: members that may be absent are not read to save tokens, and if more than five required ones are
-missing, not all orders are tried. Masks within a budget are then narrower, never wider, and always leave a way to the end.
+missing, not all orders are tried. Masks within a budget, and of a vocabulary in which a byte of the program is no token, are then
+narrower, never wider, and always leave a way to the end.
 
 What the engine finds out about a node, it keeps for all constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine
 takes over, and the old one goes with its last row.
@@ -24,12 +25,19 @@ from ..automata import request_limits
 from ..program.counting import alive
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
+from ..program.prune import pruned
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
-from .masks import NEVER, SINK, ProgramTokens, Words
+from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
 from .steps import NO_STATE
 
+INTERFACE = 2
+"""What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
+    from ... import _core
+
+    if getattr(_core, "INTERFACE", 1) != INTERFACE:
+        raise ImportError("tractile._core was built from other sources")
     from ..._core import Core, Exhausted, LimitPassed, allow, used
 except ImportError:  # it was not built
     Core = Exhausted = LimitPassed = allow = used = None
@@ -40,7 +48,7 @@ MOST_BYTES = 1 << 28
 """What one engine keeps, in bytes, at most, before a new one takes over."""
 MOST_ENGINES = 3
 """Vocabularies whose engine is kept for later constraints."""
-RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG])
+RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG, Kind.TOKENS])
 """The kinds of nodes that the compiled engine runs."""
 
 
@@ -156,7 +164,8 @@ class CompiledTokens:
     """The automaton over tokens of a program; see ``TokenStates`` of the masks.
 
     States are the engine's configurations, :data:`~.steps.NO_STATE` and :data:`~.masks.SINK`. ``require_eos``: whether a text is
-    finished only by the end token. Each byte that the program reads must be a token by itself.
+    finished only by the end token. Any program and any vocabulary will do: where a byte that the program reads is no token by
+    itself, or parts have budgets of tokens, a token is allowed only if a search finds that some tokens lead on to acceptance.
     """
 
     def __init__(self, node: Node, vocab: Vocabulary, require_eos: bool = True) -> None:
@@ -165,7 +174,10 @@ class CompiledTokens:
         self.vocab_size = len(vocab)
         self.engine = engine_of(vocab)
         self._core = self.engine.core
-        self.start_state: int = asked(self._core.start, self.engine.node(node))
+        program = pruned(node)
+        kinds = {each.kind for each in reachable(program)}
+        self._spelled = Kind.TOKENS not in kinds and are_tokens(program, vocab)
+        self.start_state: int = asked(self._core.start, self.engine.node(program), self._spelled)
 
     @property
     def full(self) -> bool:
@@ -182,7 +194,7 @@ class CompiledTokens:
             return SINK if state == SINK or (state >= 0 and self._core.accepting(state)) else NO_STATE
         if state < 0:
             return NO_STATE
-        after: int = asked(self._core.step, state, token)
+        after: int = asked(self._core.step, state, token, self._spelled)
         return after
 
     def accepting(self, state: int) -> bool:
@@ -216,7 +228,7 @@ class CompiledTokens:
         """Return an upper bound of the tokens to acceptance after any token that may follow a state."""
         if state < 0:
             return 0
-        most: int = asked(self._core.enough, state)
+        most: int = asked(self._core.enough, state, self._spelled)
         return min(NEVER, most + self.require_eos)
 
     def ample(self, state: int) -> int:
@@ -237,7 +249,7 @@ class CompiledTokens:
         out = np.zeros(-(-self.vocab_size // 32), np.uint32)
         if state >= 0:
             if left is None:
-                asked(self._core.words, state, out)
+                asked(self._core.words, state, self._spelled, out)
             else:
                 asked(self._core.words_within, state, min(MOST, left - self.require_eos), out)
         if state == SINK or (state >= 0 and self._core.accepting(state)):

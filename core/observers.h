@@ -1,0 +1,164 @@
+// Observers: nodes that keep something of the bytes read inside them, as `constraints/engine/observers.py` says.
+//
+//     kind     value                                                            may be left
+//     WITHIN   state of the table                                               if it accepts
+//     TOKENS   tokens that wrote a byte of the part, twice; +1: this one has    between its bounds
+//     APART    the number of a set of texts: those of the items read            always
+//     ITEM     the number of a text: what was read of it                        if its APART has no such text
+//
+// An environment is the list of those that are open, the innermost first, hash-consed; 0 is the empty one.
+#pragma once
+
+#include <deque>
+
+#include "program.h"
+
+namespace tractile {
+
+class Observers {
+ public:
+  struct Open {
+    i32 node;
+    u64 value;
+    i32 outer;
+  };
+
+  Observers(const std::deque<Table>& tables, const std::deque<Node>& nodes) : tables_(tables), nodes_(nodes) { sets_.number({}); }
+
+  const Open& top(i32 env) const { return all_[env]; }
+  Kind kind(i32 env) const { return nodes_[all_[env].node].kind; }
+  const Node& node(i32 env) const { return nodes_[all_[env].node]; }
+
+  // The environment inside a node, which is an observer.
+  i32 enter(i32 node, i32 env) { return put(node, 0, env); }
+
+  // The environment after the innermost observer, NONE if it may not be left.
+  i32 leave(i32 env) {
+    Open open = all_[env];
+    const Node& n = nodes_[open.node];
+    switch (n.kind) {
+      case WITHIN: return tables_[n.tables[0]].label[open.value] >= 0 ? open.outer : NONE;
+      case TOKENS: return counted(n, open.value) >= n.low ? open.outer : NONE;
+      case ITEM: return with_item(open.outer, i32(open.value));
+      default: return open.outer;
+    }
+  }
+
+  // The environment after a byte, NONE if an observer does not take it.
+  i32 read(i32 env, u8 byte) {
+    return changed(env, byte, [&](const Node& n, u64 value) -> i64 {
+      switch (n.kind) {
+        case WITHIN: return tables_[n.tables[0]].step(i32(value), byte);
+        case TOKENS: return (value & 1) || n.high < 0 || i64(value >> 1) < n.high ? i64(value | 1) : NONE;
+        case ITEM: return longer(i32(value), byte);
+        default: return i64(value);
+      }
+    });
+  }
+
+  // The environment after the end of a token.
+  i32 token_end(i32 env) {
+    return changed(env, 256, [&](const Node& n, u64 value) { return n.kind == TOKENS ? 2 * counted(n, value) : i64(value); });
+  }
+
+  // The budgets of parts that are open, with nothing else; between tokens.
+  i32 budgets(i32 env) {
+    if (env == 0) return 0;
+    i32 outer = budgets(all_[env].outer);
+    return kind(env) == TOKENS ? put(all_[env].node, all_[env].value, outer) : outer;
+  }
+
+  // Budgets after some tokens more.
+  i32 after(i32 env, i64 tokens) {
+    if (env == 0 || tokens == 0) return env;
+    Open open = all_[env];
+    const Node& n = nodes_[open.node];
+    i64 count = i64(open.value >> 1) + tokens;
+    if (n.high < 0) count = std::min(count, n.low);
+    return put(open.node, u64(2 * count), after(open.outer, tokens));
+  }
+
+  // How many tokens are still told apart: those that some part lacks.
+  i64 lacking(i32 env) const {
+    i64 found = 0;
+    for (; env; env = all_[env].outer)
+      if (kind(env) == TOKENS) found = std::max(found, node(env).low - i64(all_[env].value >> 1));
+    return found;
+  }
+
+  // The most tokens that all parts still take; `most` if there is no bound below it.
+  i64 room(i32 env, i64 most) const {
+    for (; env; env = all_[env].outer)
+      if (kind(env) == TOKENS && node(env).high >= 0) most = std::min(most, node(env).high - i64(all_[env].value >> 1));
+    return most;
+  }
+
+  size_t bytes() const { return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + 4 * lengths_.capacity(); }
+
+ private:
+  i32 put(i32 node, u64 value, i32 outer) {
+    Index::Key key{u64(u32(node)), value, u64(u32(outer))};
+    i32 known = index_.find(key);
+    if (known != NONE) return known;
+    index_.put(key, i32(all_.size()));
+    all_.push_back({node, value, outer});
+    return i32(all_.size() - 1);
+  }
+
+  // f(node, value) of each observer, the outermost first; NONE if one of them is.
+  template <class F>
+  i32 changed(i32 env, u64 what, F&& f) {
+    if (env == 0) return 0;
+    Index::Key key{u64(u32(env)), what, 0};
+    i32 known = moves_.find(key);
+    if (known != NONE) return known - 1;
+    std::vector<i32> open;
+    for (i32 e = env; e; e = all_[e].outer) open.push_back(e);
+    i32 found = 0;
+    for (size_t i = open.size(); i-- > 0 && found != NONE;) {
+      i64 value = f(node(open[i]), all_[open[i]].value);
+      found = value == NONE ? NONE : put(all_[open[i]].node, u64(value), found);
+    }
+    moves_.put(key, found + 1);
+    return found;
+  }
+
+  static i64 counted(const Node& n, u64 value) {
+    i64 found = i64(value >> 1) + i64(value & 1);
+    return n.high >= 0 ? found : std::min(found, n.low);
+  }
+
+  i64 longer(i32 text, u8 byte) {
+    Index::Key key{u64(u32(text)), byte, 0};
+    i32 known = texts_.find(key);
+    if (known == NONE) {
+      texts_.put(key, known = i32(lengths_.size()));
+      lengths_.push_back(lengths_[text] + 1);
+    }
+    return known;
+  }
+
+  // The environment with a text more in the nearest APART, NONE if it has that text.
+  i32 with_item(i32 env, i32 text) {
+    if (env == 0) return 0;
+    Open open = all_[env];
+    if (kind(env) != APART) {
+      i32 outer = with_item(open.outer, text);
+      return outer == NONE ? NONE : put(open.node, open.value, outer);
+    }
+    std::vector<i32> set(sets_.begin(i32(open.value)), sets_.end(i32(open.value)));
+    auto at = std::lower_bound(set.begin(), set.end(), text);
+    if (at != set.end() && *at == text) return NONE;
+    set.insert(at, text);
+    return put(open.node, u64(sets_.number(set)), open.outer);
+  }
+
+  const std::deque<Table>& tables_;
+  const std::deque<Node>& nodes_;
+  std::vector<Open> all_{{NONE, 0, NONE}};
+  Index index_, moves_, texts_;
+  Lists sets_;                    // of texts, in ascending order
+  std::vector<i32> lengths_{0};  // by text
+};
+
+}  // namespace tractile
