@@ -94,8 +94,8 @@ class Core {
     return locked([&] { return stacks_.configurations.at(configuration).accepting; });
   }
 
-  i32 fewest(i32 configuration, i32 most) {
-    return locked([&] { return masks_.fewest(configuration, most); });
+  i32 fewest(i32 configuration, i32 most, bool spelled) {
+    return locked([&] { return masks_.fewest(configuration, most, spelled); });
   }
 
   void words(i32 configuration, bool spelled, Array<u32> out) {
@@ -103,9 +103,9 @@ class Core {
     locked([&] { return masks_.words(configuration, spelled, data), 0; });
   }
 
-  void words_within(i32 configuration, i32 left, Array<u32> out) {
+  void words_within(i32 configuration, i32 left, bool spelled, Array<u32> out) {
     u32* data = out.mutable_data();
-    locked([&] { return masks_.words_within(configuration, left, data), 0; });
+    locked([&] { return masks_.words_within(configuration, left, spelled, data), 0; });
   }
 
   // An upper bound of the tokens that complete a text after any token that may follow.
@@ -167,7 +167,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 2;  // that of `constraints/engine/native.py`
+  m.attr("INTERFACE") = 3;  // that of `constraints/engine/native.py`
   m.def("allow", [](u64 steps) { allowed = steps; });
   m.def("used", [] { return used; });
   py::class_<Core>(m, "Core")

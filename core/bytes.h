@@ -1,6 +1,8 @@
 // How many bytes complete a text: an upper bound of the tokens that do, where each byte is a token.
 #pragma once
 
+#include <functional>
+
 #include "stacks.h"
 
 namespace tractile {
@@ -11,7 +13,8 @@ inline i64 times(i64 count, i64 bytes) { return count && bytes > ENDLESS / count
 
 class Bytes {
  public:
-  explicit Bytes(Stacks& stacks) : stacks_(stacks) {}
+  // `observed`: the bytes of a text of a node that looks at bytes.
+  Bytes(Stacks& stacks, std::function<i64(i32)> observed) : stacks_(stacks), observed_(std::move(observed)) {}
 
   // The bytes of some text that completes a configuration.
   i64 of(i32 configuration) {
@@ -64,6 +67,8 @@ class Bytes {
         return std::min(ENDLESS, times(missing, of_node(n.parts[0])) + times(std::max<i64>(0, separators), of_node(n.parts[1])));
       }
       case BAG: return bag(node, reg);
+      case WITHIN:
+      case APART: return reg ? 0 : observer(node);
       default: {
         if (reg) return 0;
         i64 best = ENDLESS;
@@ -81,13 +86,21 @@ class Bytes {
     if (nodes_.size() < stacks_.nodes.size()) nodes_.resize(stacks_.nodes.size(), {ENDLESS, false});
     if (nodes_[node].second) return nodes_[node].first;
     std::vector<i32> below{node};
-    nodes_[node].second = true;
-    for (size_t at = 0; at < below.size(); ++at)
-      for (i32 part : stacks_.nodes[below[at]].parts)
-        if (!nodes_[part].second) {
-          nodes_[part].second = true;
+    std::vector<u8> seen(nodes_.size(), 0);
+    seen[node] = 1;
+    for (size_t at = 0; at < below.size(); ++at) {
+      const Node& n = stacks_.nodes[below[at]];
+      if (n.kind == WITHIN || n.kind == APART) {
+        observer(below[at]);  // this may stop: nothing is marked yet
+        continue;
+      }
+      for (i32 part : n.parts)
+        if (!nodes_[part].second && !seen[part]) {
+          seen[part] = 1;
           below.push_back(part);
         }
+    }
+    for (i32 each : below) nodes_[each].second = true;
     for (bool changed = true; changed;) {
       changed = false;
       for (size_t i = below.size(); i-- > 0;) {
@@ -99,6 +112,12 @@ class Bytes {
       }
     }
     return nodes_[node].first;
+  }
+
+  i64 observer(i32 node) {
+    if (node >= i32(observers_.size())) observers_.resize(stacks_.nodes.size(), -1);
+    if (observers_[node] < 0) observers_[node] = observed_(node);
+    return observers_[node];
   }
 
   // Breadth first over states and characters.
@@ -202,6 +221,8 @@ class Bytes {
   }
 
   Stacks& stacks_;
+  std::function<i64(i32)> observed_;
+  std::vector<i64> observers_;  // by node, −1: not yet
   std::vector<i64> known_;  // by stack, −1: not yet
   std::vector<std::pair<i64, bool>> nodes_;
   Index counted_index_, labels_index_;

@@ -79,6 +79,11 @@ class Crossing {
   size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + fewest_index_.bytes() + sought_index_.bytes() + 8 * rests_.capacity(); }
   u64 taken = 0;  // places taken from the queue
 
+  // Stop if the places that were allowed are used up.
+  void check() const {
+    if (taken >= stop_) throw Exhausted("the steps that were allowed are used up");
+  }
+
   // Allow this many places more; beyond them a search stops with Exhausted, and goes on where it is asked again.
   void allow(u64 places) { stop_ = places > ~taken ? ~0ull : taken + places; }
 

@@ -3,7 +3,7 @@
 //     fuzz INPUTS SEED    the inputs SEED, SEED + 1, …; `fuzz 1 S` repeats one
 //
 // Texts are compared with the languages of nodes as sets, masks and distances with a breadth-first search over tokens. Of programs
-// with budgets of parts only the latter: what they mean is tested beside the definition. WITHIN, APART and ITEM are left out.
+// with budgets of parts, or items that differ, only the latter: what they mean is tested beside the definition.
 #include <array>
 #include <bitset>
 #include <cstdio>
@@ -134,6 +134,7 @@ struct Program {
   bool exact = true;  // no bag is so large that some orders of members are left out
   bool long_texts = false;  // some bound is large
   bool budgets = false;     // some part has one
+  bool apart = false;       // some items differ
 
   int add(SomeNode n) {
     nodes.push_back(std::move(n));
@@ -268,14 +269,7 @@ struct Program {
     SomeNode n;
     for (int i = rng.between(1, 3); i > 0; --i) n.parts.push_back(node(depth - 1, rules));
     if (rng.chance(0.1)) n.parts.push_back(rng.below(int(nodes.size())));
-    if (rng.chance(0.12)) {
-      SomeNode part;
-      part.kind = TOKENS;
-      part.parts = {add(n)};
-      bounds(part);
-      budgets = true;
-      return add(part);
-    }
+    if (rng.chance(0.2)) return observed(add(n));
     switch (rng.below(5)) {
       case 0: break;
       case 1: n.kind = ALT; break;
@@ -289,6 +283,29 @@ struct Program {
         if (!rules.empty()) return rules[rng.below(int(rules.size()))];
         n.kind = ALT;
     }
+    return add(n);
+  }
+
+  int observed(int part) {
+    SomeNode n;
+    n.parts = {part};
+    n.kind = Kind(rng.between(WITHIN, ITEM));
+    if (n.kind == WITHIN) {
+      n.tables = {table(true, false)};
+      if (n.tables[0] == NONE) return part;
+    } else if (n.kind == TOKENS) {
+      bounds(n);
+      budgets = true;
+    } else if (n.kind == APART && rng.chance(0.7)) {  // a list of items
+      SomeNode item, list;
+      item.kind = ITEM;
+      item.parts = {part};
+      list.kind = REPEAT;
+      list.parts = {add(item), text(rng.chance(0.6) ? std::string(1, letter()) : "")};
+      bounds(list);
+      n.parts = {add(list)};
+    }
+    apart |= n.kind == APART;
     return add(n);
   }
 
@@ -449,7 +466,7 @@ struct Program {
     Language found;
     for (int i = 0; i < TEXTS; ++i)
       for (auto [label, count] : accepted(tables[n.tables[0]], texts[i]))
-        if (n.kind == LEX || (count >= n.low && (n.high < 0 || count <= n.high))) found[i] = true;
+        if (n.kind != COUNT || (count >= n.low && (n.high < 0 || count <= n.high))) found[i] = true;
     return found;
   }
 
@@ -469,6 +486,7 @@ struct Program {
         return found;
       }
       case BAG: return members(n, of);
+      case WITHIN: return of[n.parts[0]] & of_leaf(n);
       default:
         for (int part : n.parts) found |= of[part];
         return found;
@@ -516,7 +534,7 @@ struct Program {
         if (all.insert(part).second) todo.push_back(part);
       for (int t : nodes[at].tables) tables_seen.insert(t), tables_seen.insert(tables[t].base);
     }
-    const char* kinds[] = {"LEX", "SEQ", "ALT", "RULE", "REPEAT", "COUNT", "BAG", "WITHIN", "TOKENS"};
+    const char* kinds[] = {"LEX", "SEQ", "ALT", "RULE", "REPEAT", "COUNT", "BAG", "WITHIN", "TOKENS", "APART", "ITEM"};
     for (int i : all) {
       const SomeNode& n = nodes[i];
       found += "node " + std::to_string(i) + ": " + kinds[n.kind] + " parts";
@@ -701,6 +719,7 @@ struct Checked {
   Random& rng;
   bool exact, every_byte;  // every_byte: all texts can be written, in few tokens
   bool spelled;            // masks take that for granted
+  bool all_end;            // what may be read has an end
 
   void texts_of(i32 start, const Language& wanted) {
     for (int i = 0; i < TEXTS; ++i) {
@@ -722,7 +741,7 @@ struct Checked {
       if (next == NONE && has(words, t)) fail(at(text, t) + "in the mask, but it cannot be read");
       if (next == NONE) continue;
       int most = int(std::min<i64>(enough, 12)), truth = core.steps(next, most, spelled);
-      if (!has(words, t) && (spelled || (truth >= 0 && exact))) fail(at(text, t) + "not in the mask");
+      if (!has(words, t) && (all_end || (truth >= 0 && exact))) fail(at(text, t) + "not in the mask");
       if (!has(words, t)) continue;
       if (truth == -3) fail(at(text, t) + "in the mask, a dead end");
       if (truth == -1 && enough <= 12) fail(at(text, t) + "more steps are needed than " + std::to_string(enough));
@@ -734,18 +753,18 @@ struct Checked {
 
   void fewest(i32 c, const std::string& text) {
     int most = rng.below(7), truth = core.steps(c, most, false);
-    i32 found = core.masks.fewest(c, most);
+    i32 found = core.masks.fewest(c, most, spelled);
     std::string told = "after " + quoted(text) + ": fewest " + std::to_string(found) + " of at most " + std::to_string(most) + ", truly " + std::to_string(truth);
     if (truth >= 0 && exact && found != truth) fail(told);
     if (truth >= 0 && !exact && found < truth) fail(told);
     if ((truth == -1 || truth == -3) && found <= most) fail(told);
-    if (every_byte && core.masks.fewest(c) >= FAR) fail("after " + quoted(text) + ": no end within any number of tokens");
+    if (every_byte && core.masks.fewest(c, SOME, spelled) >= FAR) fail("after " + quoted(text) + ": no end within any number of tokens");
   }
 
   void within(i32 c, const std::string& text) {
     int left = rng.below(6);
     std::vector<u32> words(core.trie.words, ~0u);
-    core.masks.words_within(c, left, words.data());
+    core.masks.words_within(c, left, spelled, words.data());
     for (i32 t = 0; t < core.trie.vocab; ++t) {
       i32 next = core.token(c, t);
       std::string told = at(text, t) + "with " + std::to_string(left) + " left ";
@@ -755,18 +774,18 @@ struct Checked {
       }
       int truth = core.steps(next, left, false);
       if (has(words, t) && (truth == -1 || truth == -3)) fail(told + "in the mask, a dead end");
-      if (has(words, t) && core.masks.fewest(next, left) > left) fail(told + "in the mask, but fewest is more");
+      if (has(words, t) && core.masks.fewest(next, left, spelled) > left) fail(told + "in the mask, but fewest is more");
       if (!has(words, t) && truth >= 0 && exact)
-        fail(told + "not in the mask; " + std::to_string(truth) + " truly, fewest " + std::to_string(core.masks.fewest(next, left)));
+        fail(told + "not in the mask; " + std::to_string(truth) + " truly, fewest " + std::to_string(core.masks.fewest(next, left, spelled)));
     }
   }
 
   // With the fewest tokens left there is a token.
   void kept(i32 c, const std::string& text) {
-    i32 fewest = core.masks.fewest(c, 12);
+    i32 fewest = core.masks.fewest(c, 12, spelled);
     if (fewest == 0 || fewest > 12) return;
     std::vector<u32> words(core.trie.words);
-    core.masks.words_within(c, fewest - 1, words.data());
+    core.masks.words_within(c, fewest - 1, spelled, words.data());
     for (u32 word : words)
       if (word) return;
     fail("after " + quoted(text) + ": " + std::to_string(fewest) + " tokens are enough, and no token is in the mask");
@@ -835,11 +854,14 @@ void one_input() {
     if (node == NONE) continue;
     try {
       i32 start = core.stacks.start(node);
-      if (start == NONE && p.budgets) continue;
+      bool looks = false;  // at bytes
+      for (const SomeNode& n : p.nodes) looks |= n.kind == WITHIN || n.kind == APART;
+      if (start == NONE && (p.budgets || looks)) continue;
       if (start == NONE) fail("a program with texts has no beginning");
-      Checked checked{core, rng, p.exact, every_byte && !p.long_texts && !p.budgets, !p.budgets && rng.chance(0.7)};
+      bool spelled = !p.budgets && (!looks || every_byte) && rng.chance(0.7);
+      Checked checked{core, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
       if (rng.chance(0.5)) checked.walk(start);
-      if (!p.budgets) checked.texts_of(start, p.languages()[root]);
+      if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
       checked.walk(start);
     } catch (const LimitPassed&) {
     }
@@ -874,9 +896,9 @@ void nested() {
     fail("no limit of the depth");
   } catch (const LimitPassed&) {
   }
-  if (i32 found = core.masks.fewest(c); found != depth + 1) fail("from the depth " + std::to_string(depth) + ": fewest " + std::to_string(found));
+  if (i32 found = core.masks.fewest(c, SOME, true); found != depth + 1) fail("from the depth " + std::to_string(depth) + ": fewest " + std::to_string(found));
   std::vector<u32> words(1);
-  core.masks.words_within(c, depth, words.data());
+  core.masks.words_within(c, depth, true, words.data());
   std::printf("depth %d\n", depth);
 }
 

@@ -1,30 +1,32 @@
 // Masks: the Boolean next-token query, by frames; within a budget with the distances of `crossing.h`.
 #pragma once
 
-#include "bytes.h"
-#include "crossing.h"
+#include "observed.h"
 
 namespace tractile {
+
+constexpr int MOST_ALONE = 256;  // tokens of one group that are looked at alone
 
 class Masks {
  public:
   Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
-      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), ends_(stacks) {}
+      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), observed_(stacks, positions, crossing) {}
 
   // The fewest tokens from a configuration, at the end of a token, to the end of the text, if at most `most`; otherwise more.
-  i32 fewest(i32 configuration, i32 most = SOME) {
+  // `spelled`, here and below: whether the tokens write all that the program reads, and no part has a budget.
+  i32 fewest(i32 configuration, i32 most, bool spelled, bool exactly = true) {
     const Configuration& c = stacks_.configurations[configuration];
     if (c.accepting) return 0;
     i32 best = FAR;
-    for (Item item : c.reading)
-      best = std::min(best, crossing_.rest(item.stack, stacks_.observers.budgets(item.env), std::min(most, best - 1)));
+    std::vector<Item> reading = c.reading;
+    for (Item item : reading) best = std::min(best, observed_.fewest(item, std::min(most, best - 1), spelled, exactly));
     return best;
   }
 
-  // The configuration after the end of a token, NONE if there is none; `spelled`: the tokens write all that the program reads.
+  // The configuration after the end of a token, NONE if there is none that leads to the end.
   i32 after_token(i32 configuration, bool spelled) {
     i32 found = stacks_.token_end(configuration);
-    return found == NONE || spelled || fewest(found) < FAR ? found : NONE;
+    return found == NONE || rest(found, spelled ? FAR : SOME, spelled) < ENDLESS ? found : NONE;
   }
 
   // The tokens that may follow, into `out`.
@@ -37,12 +39,12 @@ class Masks {
   i64 enough(i32 configuration, bool spelled) { return filled(configuration, spelled).most; }
 
   // Those of them after which `left` tokens suffice.
-  void words_within(i32 configuration, i32 left, u32* out) {
+  void words_within(i32 configuration, i32 left, bool spelled, u32* out) {
     std::memset(out, 0, 4 * positions_.trie().words);
-    if (left >= 0) fill(configuration, left, out);
+    if (left >= 0) fill(configuration, left, spelled, out);
   }
 
-  size_t bytes() const { return bytes_ + ends_.bytes() + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
+  size_t bytes() const { return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
   u64 visited = 0;  // positions
 
  private:
@@ -57,7 +59,7 @@ class Masks {
     if (known.words.empty()) {
       std::vector<u32> words(positions_.trie().words, 0);  // kept only if nothing stops this
       most_ = 0;
-      fill(configuration, spelled ? FAR : SOME, words.data());
+      fill(configuration, spelled ? FAR : SOME, spelled, words.data());
       known.words.swap(words);
       known.most = most_;
       bytes_ += 4 * known.words.size();
@@ -65,16 +67,37 @@ class Masks {
     return known;
   }
 
-  // `left` of FAR: no budget, and no token leads nowhere. Of FAR and SOME, `most_` is as in `enough`.
-  void fill(i32 configuration, i32 left, u32* out) {
+  // How far it is from an item, at the end of a token, to the end: the bytes of a text if `left` is FAR, else the tokens, or a bound
+  // that is at most `left`. ENDLESS if there is no end, or none within `left`.
+  i64 rest(Item item, i32 left, bool spelled) {
+    if (left == FAR) {
+      i64 bytes = observed_.bytes(item);
+      return bytes < ENDLESS || observed_.looks(item) ? bytes : ENDLESS - 1;
+    }
+    i32 found = observed_.fewest(item, left, spelled, false);
+    return found <= left ? found : ENDLESS;
+  }
+
+  i64 rest(i32 configuration, i32 left, bool spelled) {
+    if (stacks_.configurations[configuration].accepting) return 0;
     std::vector<Item> reading = stacks_.configurations[configuration].reading;
+    i64 best = ENDLESS;
+    for (Item item : reading) best = std::min(best, rest(item, left == FAR || best > left ? left : i32(best) - 1, spelled));
+    return best;
+  }
+
+  // `left` of FAR: no budget, and the tokens write all that is read. Of FAR and SOME, `most_` is as in `enough`.
+  void fill(i32 configuration, i32 left, bool spelled, u32* out) {
+    std::vector<Item> reading = stacks_.configurations[configuration].reading;
+    Observers& observers = stacks_.observers;
     for (Item item : reading) {
-      i32 inside = item.env, after = item.env;  // in a token that has written a byte; after it
-      if (item.env) {
-        inside = stacks_.observers.read(item.env, 0);
-        if (inside == NONE) continue;
-        after = stacks_.observers.token_end(inside);
+      if (observers.filters(item.env)) {
+        walk(stacks_.numbered({item}, false), Positions::ROOT, left, spelled, out);
+        continue;
       }
+      bool texts = observers.keeps_texts(item.env);
+      i32 inside = observers.read(item.env, 0);  // in a token that has written a byte
+      if (inside == NONE) continue;
       Frame f = stacks_.frame(item.stack);
       const Node& n = stacks_.nodes[f.node];
       const Table& t = stacks_.table_of(f.node, f.reg);
@@ -84,31 +107,98 @@ class Masks {
         u64 reg;
         if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
         i32 stack = stacks_.push(f.node, reg, f.below);
-        if (left == FAR) {
-          most_ = std::max(most_, ends_.of_stack(stack));
-        } else {
-          i32 rest = crossing_.rest(stack, after, left);
-          if (rest > left) continue;
-          most_ = std::max(most_, i64(rest));
+        if (texts) {
+          each_text(group, stack, item.env, left, spelled, out);
+          continue;
         }
+        i64 rest = this->rest({stack, observers.token_end(inside)}, left, spelled);
+        if (rest >= ENDLESS) continue;
+        most_ = std::max(most_, rest);
         Lexed::add(group, out);
       }
       // what leaves the frame, all places together that go on alike
       std::vector<std::pair<i32, i32>> left_at;  // configuration, position
+      auto leave = [&](u64 reg, i32 env, i32 position) {
+        i32 next = left_for(f, reg, env);
+        if (next == NONE) return;
+        for (auto& each : left_at)
+          if (each.first == next) {
+            each.second = positions_.both(each.second, position);
+            return;
+          }
+        left_at.push_back({next, position});
+      };
       for (const Lexed::Exit& exit : found.exits) {
         u64 reg;
         if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
-        i32 next = left_for(f, reg, inside);
-        if (next == NONE) continue;
-        bool joined = false;
-        for (auto& each : left_at)
-          if (each.first == next) {
-            each.second = positions_.both(each.second, exit.position);
-            joined = true;
-          }
-        if (!joined) left_at.push_back({next, exit.position});
+        if (!texts) leave(reg, inside, exit.position);
+        else positions_.nodes(exit.position, [&](i32 node) {
+          i32 next = left_for(f, reg, after(item.env, node));
+          if (next != NONE) walk(next, node, left, spelled, out);
+        });
       }
-      for (auto [next, position] : left_at) walk(next, position, left, out);
+      for (auto [next, position] : left_at) walk(next, position, left, spelled, out);
+    }
+  }
+
+  // The environment after the bytes to a node of the trie.
+  i32 after(i32 env, i32 node) {
+    std::string text;
+    for (; node != Positions::ROOT; node = positions_.trie().parent[node]) text += char(positions_.trie().byte[node]);
+    for (size_t i = text.size(); i-- > 0 && env != NONE;) env = stacks_.observers.read(env, u8(text[i]));
+    return env;
+  }
+
+  // The tokens of a group where items are open: what is found for one of them holds for all but those that would make a text of an
+  // item equal to one that the rest of the text has.
+  void each_text(const Lexed::Group& group, i32 stack, i32 env, i32 left, bool spelled, u32* out) {
+    std::vector<i32> tokens;
+    group.tokens->each([&](i32 token) {
+      if (!group.gone || !group.gone->has(token)) tokens.push_back(token);
+    });
+    const Trie& trie = positions_.trie();
+    for (int tries = 0; !tokens.empty() && tries < MOST_ALONE; ++tries) {
+      i32 token = tokens.back();
+      i32 after = env;
+      for (char c : trie.text[token]) after = after == NONE ? NONE : stacks_.observers.read(after, u8(c));
+      Item item{stack, after == NONE ? NONE : stacks_.observers.token_end(after)};
+      i64 rest = after == NONE ? ENDLESS : this->rest(item, left, spelled);
+      if (rest >= ENDLESS) {
+        tokens.pop_back();
+        if (left != FAR && crossing_.rest(stack, stacks_.observers.budgets(item.env), left) > left) return;  // whatever the text
+        continue;
+      }
+      most_ = std::max(most_, rest);
+      std::vector<i32> others;  // tokens for which this does not hold
+      auto equal = [&](i32 text) {
+        for (i32 open : stacks_.observers.memory(env).open) {
+          std::string word;
+          i32 at = text;
+          for (; at != open && at > 0; at = stacks_.observers.before(at).first) word += char(stacks_.observers.before(at).second);
+          if (at != open) continue;
+          std::reverse(word.begin(), word.end());
+          if (i32 node = trie.find(word); node > 0) others.insert(others.end(), trie.own.begin() + trie.own_begin[node], trie.own.begin() + trie.own_begin[node + 1]);
+        }
+      };
+      const Text& way = observed_.witness(item, left, spelled);
+      for (i32 text : observed_.met(item, way)) {
+        std::string end;  // the text from its last bytes on, as far as the way is long
+        equal(text);
+        for (i32 at = text; at > 0 && end.size() < way.bytes.size();) {
+          auto [shorter, byte] = stacks_.observers.before(at);
+          end.insert(end.begin(), char(byte));
+          at = shorter;
+          if (way.bytes.compare(0, end.size(), end) == 0) equal(at);
+        }
+      }
+      std::sort(others.begin(), others.end());
+      std::vector<i32> undecided;
+      tokens.pop_back();
+      out[token >> 5] |= 1u << (token & 31);
+      for (i32 each : tokens)
+        if (std::binary_search(others.begin(), others.end(), each)) undecided.push_back(each);
+        else out[each >> 5] |= 1u << (each & 31);
+      tokens.swap(undecided);
     }
   }
 
@@ -144,7 +234,7 @@ class Masks {
   }
 
   // The tokens in progress at a position that go on from a configuration.
-  void walk(i32 configuration, i32 position, i32 left, u32* out) {
+  void walk(i32 configuration, i32 position, i32 left, bool spelled, u32* out) {
     Index::Key key{u64(u32(configuration)), u64(u32(position)), 3};
     i32 known = left >= SOME ? walk_index_.find(key) : NONE;
     if (known == NONE) {
@@ -160,8 +250,8 @@ class Masks {
           if (next == NONE) return;
           todo.push_back({next, child});
           if (!positions_.ends_token(child)) return;
-          i64 rest = left == FAR ? ends_.of(next) : fewest(stacks_.token_end(next), left);
-          if (left != FAR && rest > left) return;
+          i64 rest = this->rest(stacks_.token_end(next), left, spelled);
+          if (rest >= ENDLESS) return;
           most = std::max(most, rest);
           positions_.tokens(child, [&](i32 token) { found.push_back(token); });
         });
@@ -185,7 +275,7 @@ class Masks {
   std::deque<Known> known_;
   Index index_, rest_index_, walk_index_;
   std::vector<std::pair<std::vector<i32>, i64>> walks_;
-  Bytes ends_;
+  Observed observed_;
   i64 most_ = 0;
   size_t bytes_ = 0;
 };

@@ -93,7 +93,97 @@ class Observers {
     return most;
   }
 
-  size_t bytes() const { return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + 4 * lengths_.capacity(); }
+  // Whether an observer is open that looks at bytes.
+  bool looks(i32 env) const {
+    for (; env; env = all_[env].outer)
+      if (kind(env) != TOKENS) return true;
+    return false;
+  }
+
+  // Whether a table is open: then what may come is not seen from the frames.
+  bool filters(i32 env) const {
+    for (; env; env = all_[env].outer)
+      if (kind(env) == WITHIN) return true;
+    return false;
+  }
+
+  // Whether an item is open: then environments differ by what is read.
+  bool keeps_texts(i32 env) const {
+    for (; env; env = all_[env].outer)
+      if (kind(env) == ITEM) return true;
+    return false;
+  }
+
+  // The environment with all texts taken for empty.
+  i32 without_texts(i32 env) {
+    return changed(env, 257, [](const Node& n, u64 value) { return n.kind == APART || n.kind == ITEM ? 0 : i64(value); });
+  }
+
+  // The text without its last byte, and this byte.
+  std::pair<i32, u8> before(i32 text) const { return before_[text]; }
+
+  // What an environment remembers of texts.
+  struct Memory {
+    std::vector<u64> read;  // (place of its APART, text of an item), in ascending order
+    std::vector<i32> open;  // what was read of each item that is open
+  };
+
+  const Memory& memory(i32 env) {
+    Index::Key key{u64(u32(env)), 0, 1};
+    i32 known = memory_index_.find(key);
+    if (known != NONE) return memories_[known];
+    Memory found;
+    for (i32 e = env, place = 0; e; e = all_[e].outer, ++place) {
+      i32 value = i32(all_[e].value);
+      if (kind(e) == ITEM) found.open.push_back(value);
+      if (kind(e) != APART) continue;
+      for (const i32* text = sets_.begin(value); text != sets_.end(value); ++text) found.read.push_back(u64(place) << 32 | u64(u32(*text)));
+    }
+    std::sort(found.read.begin(), found.read.end());
+    memory_index_.put(key, i32(memories_.size()));
+    memories_.push_back(std::move(found));
+    return memories_.back();
+  }
+
+  // Whether one of the cheaper environments, which differ in nothing but texts, serves as well, whatever `spare` items or fewer are
+  // still to come; see `constraints/engine/observers.py`.
+  bool is_needless(i32 env, const std::vector<i32>& cheaper, i32 spare) {
+    if (cheaper.empty()) return false;
+    const Memory& found = memory(env);
+    if (found.open.empty()) {
+      std::vector<u64> more;
+      i32 count = 0;
+      for (i32 each : cheaper) {
+        const Memory& other = memory(each);
+        std::vector<u64> apart, both;
+        std::set_difference(other.read.begin(), other.read.end(), found.read.begin(), found.read.end(), std::back_inserter(apart));
+        std::set_intersection(more.begin(), more.end(), apart.begin(), apart.end(), std::back_inserter(both));
+        if (both.empty()) {
+          std::set_union(more.begin(), more.end(), apart.begin(), apart.end(), std::back_inserter(both));
+          more.swap(both);
+          ++count;
+        }
+        if (apart.empty() || count > spare) return true;
+      }
+      return false;
+    }
+    std::vector<const Memory*> begun;
+    for (i32 each : cheaper) {
+      const Memory& other = memory(each);
+      if (!std::includes(found.read.begin(), found.read.end(), other.read.begin(), other.read.end())) continue;
+      if (other.open == found.open) return true;
+      bool alike = false;
+      for (const Memory* some : begun)
+        for (size_t i = 0; i < other.open.size(); ++i) alike |= some->open[i] == other.open[i];
+      if (!alike) begun.push_back(&other);
+    }
+    return begun.size() > (spare + found.read.size()) * found.open.size();
+  }
+
+  size_t bytes() const {
+    return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + 8 * before_.capacity() +
+           memory_index_.bytes() + memories_.size() * 100;
+  }
 
  private:
   i32 put(i32 node, u64 value, i32 outer) {
@@ -132,8 +222,8 @@ class Observers {
     Index::Key key{u64(u32(text)), byte, 0};
     i32 known = texts_.find(key);
     if (known == NONE) {
-      texts_.put(key, known = i32(lengths_.size()));
-      lengths_.push_back(lengths_[text] + 1);
+      texts_.put(key, known = i32(before_.size()));
+      before_.push_back({text, byte});
     }
     return known;
   }
@@ -158,7 +248,9 @@ class Observers {
   std::vector<Open> all_{{NONE, 0, NONE}};
   Index index_, moves_, texts_;
   Lists sets_;                    // of texts, in ascending order
-  std::vector<i32> lengths_{0};  // by text
+  std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this
+  Index memory_index_;
+  std::deque<Memory> memories_;
 };
 
 }  // namespace tractile

@@ -15,10 +15,29 @@ struct Trie {
   std::vector<i32> own_begin;  // the tokens that end at a node: own[own_begin[n]] .. own[own_begin[n + 1]]
   std::vector<i32> own;
   std::vector<std::string> text;  // by token; empty if it writes nothing
+  std::vector<i32> parent;
   std::vector<i32> order, last;   // by node its place in the depth-first order, and the last place below it
   i32 vocab = 0, words = 0;
 
+  // The child of a node for a byte, NONE if there is none.
+  i32 child(i32 node, u8 by) const {
+    const u8* all = byte.data();
+    const u8* end = all + first[node + 1];
+    const u8* at = std::lower_bound(all + first[node], end, by);
+    return at != end && *at == by ? i32(at - all) : NONE;
+  }
+
+  // The node of a text, NONE if no token begins with it.
+  i32 find(const std::string& word) const {
+    i32 node = 0;
+    for (size_t i = 0; i < word.size() && node != NONE; ++i) node = child(node, u8(word[i]));
+    return node;
+  }
+
   void put_in_order() {
+    parent.assign(byte.size(), NONE);
+    for (size_t n = 0; n < byte.size(); ++n)
+      for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n);
     order.assign(byte.size(), 0);
     last.assign(byte.size(), 0);
     i32 place = 0;
@@ -71,12 +90,7 @@ class Positions {
 
   // The position after a byte, NONE if no token goes on with it.
   i32 after(i32 position, u8 byte) {
-    if (position < singles_) {
-      const u8* bytes = trie_.byte.data();
-      const u8* end = bytes + trie_.first[position + 1];
-      const u8* at = std::lower_bound(bytes + trie_.first[position], end, byte);
-      return at != end && *at == byte ? i32(at - bytes) : NONE;
-    }
+    if (position < singles_) return trie_.child(position, byte);
     expand(position);
     for (auto& child : made_[position - singles_].children)
       if (child.first == byte) return child.second;

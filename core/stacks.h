@@ -184,6 +184,24 @@ class Stacks {
     });
   }
 
+  // f(lowest byte, highest byte, register after) for each move of a frame.
+  template <class F>
+  void rows(i32 node, u64 reg, F&& f) {
+    const Node& n = nodes[node];
+    const Table& t = table_of(node, reg);
+    for (size_t i = t.begin[low(reg)]; i < t.begin[low(reg) + 1]; ++i) {
+      const Table::Move& move = t.moves[i];
+      if (n.kind == LEX) {
+        f(move.low, move.high, u64(u32(move.to)));
+      } else if (n.kind == COUNT) {
+        i64 read = high(reg) + t.between[move.to];
+        if (alive(n, move.to, read)) f(move.low, move.high, pair(std::min(read, n.cap()), u32(move.to)));
+      } else if (leads_on(t, move.to, labels(node, reg))) {
+        f(move.low, move.high, pair(high(reg), u32(move.to)));
+      }
+    }
+  }
+
   // ---------------------------------------------------------------- calls and ends
 
   // Whether a frame may end here.

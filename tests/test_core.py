@@ -12,6 +12,7 @@ from tractile import constraints, gcd
 from tractile.constraints import Vocabulary
 from tractile.constraints.engine import native
 from tractile.constraints.engine.masks import ProgramTokens
+from tractile.constraints.program import nodes, tables
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
 from tractile.constraints.program.nodes import NOTHING
 
@@ -33,6 +34,60 @@ def test_parts_with_budgets_and_bytes_that_are_no_tokens(block):
         rng = random.Random(seed)
         kinds = (*KINDS, "tokens", "tokens") if seed % 4 else KINDS
         compare(random_program(rng, rng.choice((2, 3)), kinds), random_tokens(rng), rng, seed)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_parts_that_a_table_accepts_as_well(block):
+    for seed in range(3000 + 30 * block, 3000 + 30 * (block + 1)):
+        rng = random.Random(seed)
+        kinds = (*KINDS, "within", "within", *(["tokens"] if seed % 3 == 0 else []))
+        words = [bytes([b]) for b in range(256)] if seed % 2 else []
+        compare(random_program(rng, rng.choice((2, 3)), kinds), words + random_tokens(rng), rng, seed)
+
+
+def lists(rng):
+    """Return a program of lists whose items differ: of strings, of lists, of objects, of numbers, beside budgets of parts."""
+    word = nodes.lex(
+        tables.of_nfa(constraints.regex(rng.choice(('"[ab]*"', "[ab]{0,2}", "a|b|ab"))).bytes_automaton)
+    )
+    a, comma = nodes.text(b"a"), nodes.text(b",")
+    low = rng.randint(0, 2)
+    high = rng.choice((None, low + 1, low + 2))
+
+    def unique(item):
+        return nodes.seq(
+            nodes.text(b"["), nodes.apart(nodes.repeat(nodes.item(item), low, high, comma)), nodes.text(b"]")
+        )
+
+    match rng.randrange(5):
+        case 0:
+            found = unique(word)
+        case 1:
+            found = unique(nodes.seq(nodes.text(b"["), nodes.repeat(word, 0, 2, comma), nodes.text(b"]")))
+        case 2:
+            found = unique(nodes.alt(unique(word), a))
+        case 3:
+            found = nodes.seq(nodes.tokens(unique(word), 0, rng.randint(3, 6)), nodes.alt(a, nodes.EMPTY))
+        case _:
+            found = unique(nodes.tokens(word, 1, 2))
+    return nodes.repeat(found, 0, 2) if rng.random() < 0.3 else found
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_items_that_differ(block):
+    """The definition takes long for some of these programs, which are left out."""
+    for seed in set(range(8 * block, 8 * (block + 1))) - {2, 8, 9, 13, 20}:
+        rng = random.Random(seed)
+        words = [
+            b"a",
+            b"b",
+            b'"',
+            b",",
+            b"[",
+            b"]",
+            *rng.sample([b'",', b'","', b'"]', b'a"', b"ab", b'"a', b"],[", b"a,", b'"a","'], 4),
+        ]
+        compare(lists(rng), [word for word in words if rng.random() < 0.95], rng, seed, walks=2)
 
 
 def compare(node, words, rng, seed, walks=3):

@@ -31,7 +31,7 @@ from ..vocabulary.vocabulary import Vocabulary
 from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
 from .steps import NO_STATE
 
-INTERFACE = 2
+INTERFACE = 3
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ... import _core
@@ -48,15 +48,13 @@ MOST_BYTES = 1 << 28
 """What one engine keeps, in bytes, at most, before a new one takes over."""
 MOST_ENGINES = 3
 """Vocabularies whose engine is kept for later constraints."""
-RUNS = frozenset([Kind.LEX, Kind.SEQ, Kind.ALT, Kind.RULE, Kind.REPEAT, Kind.COUNT, Kind.BAG, Kind.TOKENS])
-"""The kinds of nodes that the compiled engine runs."""
 
 
 def runs(node: Node) -> bool:
-    """Return whether the compiled engine is there and runs a program."""
+    """Return whether the compiled engine is there; it runs every program."""
     if Core is None:
         say_so()
-    return Core is not None and all(each.kind in RUNS for each in reachable(node))
+    return Core is not None
 
 
 @cache
@@ -213,7 +211,7 @@ class CompiledTokens:
     def _fewest(self, state: int, most: int) -> int:
         if state < 0:
             return 0 if state == SINK else NEVER
-        found: int = asked(self._core.fewest, state, most)
+        found: int = asked(self._core.fewest, state, most, self._spelled)
         return found + self.require_eos if found <= most else NEVER
 
     def bound(self, state: int) -> int:
@@ -251,7 +249,7 @@ class CompiledTokens:
             if left is None:
                 asked(self._core.words, state, self._spelled, out)
             else:
-                asked(self._core.words_within, state, min(MOST, left - self.require_eos), out)
+                asked(self._core.words_within, state, min(MOST, left - self.require_eos), self._spelled, out)
         if state == SINK or (state >= 0 and self._core.accepting(state)):
             out[self.eos_token_id >> 5] |= np.uint32(1 << (self.eos_token_id & 31))
         return out.view(np.int32)

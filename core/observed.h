@@ -1,0 +1,197 @@
+// Distances where observers look at bytes: between what the frames say, which do not see them, and a text that is found.
+//
+//     below     the distance by frames (`crossing.h`), for which WITHIN, APART and ITEM take anything
+//     above     the bytes of a text that the observers take, where each byte is a token; and the fewest tokens that write it
+//     exactly   a search over tokens (`search.h`), where neither tells
+#pragma once
+
+#include "bytes.h"
+#include "crossing.h"
+#include "search.h"
+
+namespace tractile {
+
+class Observed {
+ public:
+  Observed(Stacks& stacks, Positions& positions, Crossing& crossing)
+      : stacks_(stacks), trie_(positions.trie()), crossing_(crossing), ends_(stacks, [this](i32 node) { return of_node(node); }) {}
+
+  // Whether observers of bytes are open, or may come.
+  bool looks(Item item) { return stacks_.observers.looks(item.env) || looks(item.stack); }
+
+  // The bytes of some text from an item to the end, ENDLESS if there is none.
+  i64 bytes(Item item) {
+    if (!stacks_.observers.looks(item.env)) return ends_.of_stack(item.stack);
+    auto [stack, env] = below(item);
+    const Known& known = text(item, stack);
+    return known ? std::min(ENDLESS, i64(known->bytes.size()) + bytes({stack, env})) : ENDLESS;
+  }
+
+  // The fewest tokens from an item to the end, if they are at most `most`, otherwise more; `exactly`: not a bound that is enough.
+  i32 fewest(Item item, i32 most, bool spelled, bool exactly) {
+    if (most == FAR) return !looks(item) || bytes(item) < ENDLESS ? 0 : FAR + 1;
+    i32 least = crossing_.rest(item.stack, stacks_.observers.budgets(item.env), most);
+    if (least > most || !looks(item)) return least;
+    i64 enough = spelled ? bytes(item) : ENDLESS;
+    if (spelled && enough >= ENDLESS) return FAR;
+    if (!exactly && enough <= most) return i32(enough);
+    if (i32 written = spelled ? tokens(item) : FAR; written <= (exactly ? least : most)) return written;
+    if (const auto& found = by_search(item)) return found->cost;
+    return spelled ? i32(std::min<i64>(FAR, std::min(enough, i64(tokens(item))))) : FAR;
+  }
+
+  // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
+  const Text& witness(Item item, i32 most, bool spelled) {
+    if (spelled && (most == FAR || bytes(item) <= most || tokens(item) <= most)) return *text(item, below(item).stack);
+    return *by_search(item);
+  }
+
+  // The texts of items that a text from an item meets: those read before, and those read on the way.
+  std::vector<i32> met(Item item, const Text& text) {
+    Observers& observers = stacks_.observers;
+    std::vector<i32> found;
+    auto look = [&](i32 env) {
+      const Observers::Memory& memory = observers.memory(env);
+      for (u64 read : memory.read) found.push_back(i32(u32(read)));
+      found.insert(found.end(), memory.open.begin(), memory.open.end());
+    };
+    look(item.env);
+    i32 at = stacks_.numbered({item}, false);
+    for (size_t i = 0; i < text.bytes.size() && at != NONE; ++i) {
+      for (Item each : stacks_.configurations[at].reading)
+        if (i32 env = observers.read(each.env, u8(text.bytes[i])); env != NONE) look(env);
+      at = stacks_.step(at, u8(text.bytes[i]));
+      if (text.ends[i]) at = stacks_.token_end(at);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+  size_t bytes() const { return ends_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
+
+ private:
+  using Known = std::optional<Text>;
+
+  bool looks(i32 stack) {
+    std::vector<i32> above;
+    bool found = false;
+    for (; stack != NONE; stack = stacks_.frame(stack).below) {
+      if (stack < i32(looking_.size()) && looking_[stack] != NONE) {
+        found = looking_[stack];
+        break;
+      }
+      above.push_back(stack);
+    }
+    for (; !above.empty(); above.pop_back()) {
+      Frame f = stacks_.frame(above.back());
+      if (f.node == JOIN)
+        for (i32 each : stacks_.joined(above.back())) found = found || looks(each);
+      else found = found || node_looks(f.node);
+      if (above.back() >= i32(looking_.size())) looking_.resize(above.back() + 1, NONE);
+      looking_[above.back()] = found;
+    }
+    return found;
+  }
+
+  bool node_looks(i32 node) {
+    if (nodes_.size() < stacks_.nodes.size()) nodes_.resize(stacks_.nodes.size(), NONE);
+    if (nodes_[node] != NONE) return nodes_[node];
+    std::vector<i32> reached{node};
+    std::vector<u8> seen(stacks_.nodes.size(), 0);
+    seen[node] = 1;
+    bool found = false;
+    for (size_t at = 0; at < reached.size() && !found; ++at) {
+      Kind kind = stacks_.nodes[reached[at]].kind;
+      found = kind == WITHIN || kind == APART;
+      for (i32 part : stacks_.nodes[reached[at]].parts)
+        if (!seen[part]) seen[part] = 1, reached.push_back(part);
+    }
+    if (!found)
+      for (i32 each : reached) nodes_[each] = 0;
+    nodes_[node] = found;
+    return found;
+  }
+
+  // What is below the outermost observer that looks at bytes.
+  Item below(Item item) {
+    i32 open = 0;
+    for (i32 e = item.env, at = 1; e; e = stacks_.observers.top(e).outer, ++at)
+      if (stacks_.observers.kind(e) != TOKENS) open = at;
+    for (; open; item.stack = stacks_.frame(item.stack).below) {
+      Frame f = stacks_.frame(item.stack);
+      if (f.node == JOIN) return {NONE, 0};  // its stacks share no frame
+      if (stacks_.nodes[f.node].kind < WITHIN) continue;
+      item.env = stacks_.observers.top(item.env).outer;
+      --open;
+    }
+    return item;
+  }
+
+  const Known& text(Item item, i32 base) {
+    Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 0};
+    i32 known = index_.find(key);
+    if (known != NONE) return known_[known];
+    Known found = searched(item, base, false);
+    index_.put(key, i32(known_.size()));
+    known_.push_back(std::move(found));
+    return known_.back();
+  }
+
+  Known searched(Item item, i32 base, bool by_tokens) {
+    crossing_.check();
+    Search search(stacks_, trie_, by_tokens);
+    Known found = search.cheapest(item, base);
+    crossing_.taken += search.taken;
+    return found;
+  }
+
+  const Known& by_search(Item item) {
+    Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 1};
+    i32 known = exact_index_.find(key);
+    if (known == NONE) {
+      Known found = searched(item, NONE, true);
+      exact_index_.put(key, known = i32(exact_.size()));
+      exact_.push_back(std::move(found));
+    }
+    return exact_[known];
+  }
+
+  // The fewest tokens that write the way out, and a byte each after it.
+  i32 tokens(Item item) {
+    if (!stacks_.observers.looks(item.env)) return FAR;
+    auto [stack, env] = below(item);
+    const Known& known = text(item, stack);
+    i64 after = known ? bytes({stack, env}) : ENDLESS;
+    if (after >= FAR) return FAR;
+    const std::string& text = known->bytes;
+    std::vector<i32> fewest(text.size() + 1, FAR);
+    fewest[0] = 0;
+    for (size_t begin = 0; begin < text.size(); ++begin) {
+      i32 node = 0;
+      for (size_t end = begin; end < text.size() && fewest[begin] < FAR; ++end) {
+        node = trie_.child(node, u8(text[end]));
+        if (node == NONE) break;
+        if (trie_.own_begin[node] < trie_.own_begin[node + 1]) fewest[end + 1] = std::min(fewest[end + 1], fewest[begin] + 1);
+      }
+    }
+    return fewest.back() >= FAR ? FAR : i32(std::min<i64>(FAR, fewest.back() + after));
+  }
+
+  // The bytes of a text of an observer's node.
+  i64 of_node(i32 node) {
+    Known found = searched({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE, false);
+    return found ? i64(found->bytes.size()) : ENDLESS;
+  }
+
+  Stacks& stacks_;
+  const Trie& trie_;
+  Crossing& crossing_;
+  Bytes ends_;
+  std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
+  Index index_, exact_index_;
+  std::deque<Known> known_;
+  std::deque<Known> exact_;
+};
+
+}  // namespace tractile

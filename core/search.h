@@ -1,0 +1,226 @@
+// The cheapest text from a stack with open observers to the stack below them: the search of `constraints/engine/crossing.py`.
+//
+// What observers keep is part of each state, so nothing that is found here is shared by other nodes. It is for the parts of texts
+// that WITHIN, APART and ITEM look at; all else is found by frames.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <queue>
+
+#include "positions.h"
+#include "stacks.h"
+
+namespace tractile {
+
+constexpr i32 MOST_ITEMS = 20000;  // of one search
+constexpr i32 SPARE[] = {4, 0};    // items still to come that must differ, for which a search is exact
+
+struct Text {  // a cost, and the text that has it
+  i32 cost;
+  std::string bytes;
+  std::vector<u8> ends;  // by byte whether a token ends there
+};
+
+class Search {
+ public:
+  // By bytes, each of which costs 1, or by tokens.
+  Search(Stacks& stacks, const Trie& trie, bool by_tokens) : stacks_(stacks), observers_(stacks.observers), trie_(trie), by_tokens_(by_tokens) {}
+
+  u64 taken = 0;  // items
+
+  // The cheapest text from a stack to a stack below it; none if there is none, or none was found.
+  std::optional<Text> cheapest(Item item, i32 base) {
+    for (i32 spare : SPARE) {
+      clear(spare);
+      std::optional<Text> found;
+      if (searched(item, base, found)) return found;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Weight {
+    i32 cost, length, text;  // the number of a text: a byte, or two texts
+  };
+  struct Queued {
+    Weight weight;
+    u32 number;
+    i32 act;
+    u64 reg;
+    i32 place, env;
+    bool operator<(const Queued& o) const {  // the first comes out last
+      if (weight.cost != o.weight.cost) return weight.cost > o.weight.cost;
+      if (weight.length != o.weight.length) return weight.length > o.weight.length;
+      return number > o.number;
+    }
+  };
+  struct Caller {
+    i32 act;
+    u64 after;
+    Weight before;
+  };
+  struct Exit {
+    i32 place, env;
+    Weight weight;
+  };
+  struct Act {
+    i32 node;
+    std::vector<Exit> exits;
+    std::vector<Caller> callers;
+  };
+  static constexpr i32 ROOT = 0;          // the activation of the stack itself
+  static constexpr u64 LEFT = ~0ull;      // the register of a frame whose text has ended
+  static constexpr i32 NO_TEXT = 0;
+
+  void clear(i32 spare) {
+    spare_ = spare;
+    acts_.assign(1, {NONE, {}, {}});
+    texts_.assign(1, {NONE, NONE});
+    queue_ = {};
+    index_ = met_ = exits_ = Index();
+    settled_.clear();
+    number_ = 0;
+  }
+
+  // False if it takes too many items.
+  bool searched(Item item, i32 base, std::optional<Text>& found) {
+    base_ = base;
+    push({0, 0, NO_TEXT}, ROOT, u64(u32(item.stack)), 0, item.env);
+    i32 left = MOST_ITEMS;
+    while (!queue_.empty()) {
+      Queued at = queue_.top();
+      queue_.pop();
+      Index::Key key{u64(u32(at.act)) | u64(u32(at.place)) << 32, at.reg, u64(u32(observers_.without_texts(at.env)))};
+      i32 known = met_.find(key);
+      if (known == NONE) {
+        met_.put(key, known = i32(settled_.size()));
+        settled_.emplace_back();
+      }
+      if (observers_.is_needless(at.env, settled_[known], spare_)) continue;
+      if (left-- == 0) return false;
+      ++taken;
+      settled_[known].push_back(at.env);
+      if (at.act != ROOT) {
+        settle(at);
+      } else if (i32 stack = i32(u32(at.reg)); stack != base_) {
+        Frame f = stacks_.frame(stack);
+        if (f.node == JOIN)
+          for (i32 each : stacks_.joined(stack)) push(at.weight, ROOT, u64(u32(each)), at.place, at.env);
+        else call(at.weight, ROOT, u64(u32(f.below)), f.node, f.reg, at.place, at.env);
+      } else if (at.place == 0) {
+        found = written(at.weight);
+        return true;
+      }
+    }
+    return true;
+  }
+
+  void push(Weight weight, i32 act, u64 reg, i32 place, i32 env) { queue_.push({weight, number_++, act, reg, place, env}); }
+
+  void settle(const Queued& at) {
+    i32 node = acts_[at.act].node;
+    bool observes = stacks_.nodes[node].kind >= WITHIN;
+    if (at.reg == LEFT || stacks_.ends(node, at.reg)) {
+      i32 outside = observes ? observers_.leave(at.env) : at.env;
+      if (outside != NONE) exit(at.weight, at.act, at.place, outside);
+    }
+    if (at.reg == LEFT) return;
+    if (stacks_.reads(node)) {
+      stacks_.rows(node, at.reg, [&](u8 low, u8 high, u64 after) { read(at, low, high, after); });
+    }
+    i32 inside = at.env;
+    std::vector<std::pair<i32, u64>> calls;
+    stacks_.calls(node, at.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
+    if (observes && !calls.empty()) inside = observers_.enter(node, at.env);
+    for (auto [called, after] : calls) call(at.weight, at.act, after, called, stacks_.first(called), at.place, inside);
+  }
+
+  void read(const Queued& at, int low, int high, u64 after) {
+    if (by_tokens_) {
+      for (i32 child = trie_.first[at.place]; child < trie_.first[at.place + 1]; ++child) {
+        u8 byte = trie_.byte[child];
+        if (byte < low || byte > high) continue;
+        i32 env = observers_.read(at.env, byte);
+        if (env == NONE) continue;
+        push(longer(at.weight, byte, 0), at.act, after, child, env);
+        if (trie_.own_begin[child] < trie_.own_begin[child + 1]) push(longer(at.weight, byte, 1), at.act, after, 0, observers_.token_end(env));
+      }
+      return;
+    }
+    std::vector<i32> seen;
+    for (int byte = low; byte <= (at.env ? high : low); ++byte) {
+      i32 env = observers_.read(at.env, u8(byte));
+      if (env == NONE || std::find(seen.begin(), seen.end(), env) != seen.end()) continue;
+      seen.push_back(env);
+      push(longer(at.weight, u8(byte), 1), at.act, after, 0, env);
+    }
+  }
+
+  void call(Weight weight, i32 caller, u64 after, i32 node, u64 reg, i32 place, i32 env) {
+    Index::Key key{u64(u32(node)) | u64(u32(place)) << 32, reg, u64(u32(env))};
+    i32 called = index_.find(key);
+    if (called == NONE) {
+      index_.put(key, called = i32(acts_.size()));
+      acts_.push_back({node, {}, {}});
+      push({0, 0, NO_TEXT}, called, reg, place, env);
+    }
+    acts_[called].callers.push_back({caller, after, weight});
+    for (const Exit& e : acts_[called].exits) push(then(weight, e.weight), caller, after, e.place, e.env);
+  }
+
+  void exit(Weight weight, i32 act, i32 place, i32 env) {
+    Index::Key key{u64(u32(act)), u64(u32(place)), u64(u32(env))};
+    if (exits_.find(key) != NONE) return;
+    exits_.put(key, 0);
+    acts_[act].exits.push_back({place, env, weight});
+    for (const Caller& c : acts_[act].callers) push(then(c.before, weight), c.act, c.after, place, env);
+  }
+
+  Weight longer(Weight weight, u8 byte, i32 cost) {
+    texts_.push_back({by_tokens_ && cost ? byte | 256 : byte, NONE});
+    return then(weight, {cost, 1, i32(texts_.size() - 1)});
+  }
+
+  Weight then(Weight a, Weight b) {
+    Weight both{a.cost + b.cost, a.length + b.length, a.text == NO_TEXT ? b.text : a.text};
+    if (a.text != NO_TEXT && b.text != NO_TEXT) {
+      texts_.push_back({a.text, b.text});
+      both.text = i32(texts_.size() - 1);
+    }
+    return both;
+  }
+
+  Text written(Weight weight) const {
+    Text found{weight.cost, "", {}};
+    std::vector<i32> todo{weight.text};
+    while (!todo.empty()) {
+      i32 at = todo.back();
+      todo.pop_back();
+      if (at == NO_TEXT) continue;
+      auto [first, second] = texts_[at];
+      if (second == NONE) {
+        found.bytes += char(u8(first));
+        found.ends.push_back(first > 255);
+      } else {
+        todo.push_back(second);
+        todo.push_back(first);
+      }
+    }
+    return found;
+  }
+
+  Stacks& stacks_;
+  Observers& observers_;
+  const Trie& trie_;
+  bool by_tokens_;
+  i32 base_ = NONE, spare_ = 0;
+  u32 number_ = 0;
+  std::vector<Act> acts_;
+  std::vector<std::pair<i32, i32>> texts_;  // two texts, or a byte and NONE; + 256 where a token ends
+  std::priority_queue<Queued> queue_;
+  Index index_, met_, exits_;
+  std::vector<std::vector<i32>> settled_;  // environments
+};
+
+}  // namespace tractile
