@@ -25,9 +25,8 @@ from .automata.repeats import repeat
 from .automata.subsets import resolved
 from .automata.work import SIMPLIFYING, limited_to
 from .compiled import ConstraintAutomaton
-from .contradictions import empty_language, named
+from .contradictions import empty_language, named, unwritten
 from .engine.bytes import Bytes
-from .engine.masks import are_tokens
 from .engine.native import tokens_of
 from .engine.regular import bounded, guiding
 from .explicit import written_and_kept, written_out
@@ -49,9 +48,9 @@ class Constraint:
     ``a + b``: a text of ``a`` followed by one of ``b``;
     ``a.repeat(low, high)``: ``low`` to ``high`` texts of ``a`` in a row (``high=None``: no upper bound).
 
-    ``&``, ``-`` and ``~`` need a finite automaton. They use :attr:`finite`, whose ``narrowed`` says what it lacks if the
-    language is not regular or its automaton is large; all else uses the whole language. Composition and compilation raise
-    ``TooManyStates`` if an automaton would exceed the limits of ``limits.py``.
+    ``~b``, and so ``a - b``, need a finite automaton, and so does one side of ``a & b``. They use :attr:`finite`, whose
+    ``narrowed`` says what it lacks if the language is not regular or its automaton is large; all else uses the whole language.
+    Composition and compilation raise ``TooManyStates`` if an automaton would exceed the limits of ``limits.py``.
     """
 
     written: str | None = None  # the call that made it, for messages
@@ -146,10 +145,16 @@ class Constraint:
     # ------------------------------------------------------------ composition
 
     def __and__(self, other: Constraint) -> Constraint:
-        a, b = self.finite, checked(other).finite
-        found = Constraint(
-            dfa.intersect(a.bytes_automaton, b.bytes_automaton), merged(a.narrowed, b.narrowed)
-        )
+        one, regular = (self, checked(other)) if checked(other).is_finite else (checked(other), self)
+        narrowed = merged(one.narrowed, regular.finite.narrowed)
+        table = tables.of_nfa(regular.finite.bytes_automaton)
+        if one.is_finite or (table is not None and not table.is_deterministic):
+            a, b = self.finite, other.finite
+            both: Nfa | Node = dfa.intersect(a.bytes_automaton, b.bytes_automaton)
+            narrowed = merged(a.narrowed, b.narrowed)
+        else:
+            both = nodes.within(one.program, table)
+        found = Constraint(both, narrowed, partial(operator.and_, self, other))
         found.both = (*(self.both or (self,)), *(other.both or (other,)))
         return found
 
@@ -297,12 +302,12 @@ class Constraint:
         vocab = with_named_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
         if self.is_empty():
             raise empty_language(self)
-        if canonical or not are_tokens(self.program, vocab):
+        if canonical:
             found = self._written(vocab, require_eos, canonical, cache)
         else:
             lazy = tokens_of(self.program, vocab, require_eos)
             if lazy.start_state < 0:
-                raise empty_language(self)
+                raise unwritten(self.program)
             written = partial(self._written, vocab, require_eos, False, cache)
             found = ConstraintAutomaton(lazy, written, partial(self._guide, vocab, require_eos, written))
             found.made_by = partial(self.compile, vocab, require_eos, cache=cache)

@@ -12,6 +12,8 @@ from ..errors import EmptyLanguage, TooManyStates
 from . import limits
 from .automata import dfa
 from .automata.work import attempt
+from .program.node import Kind, Node
+from .program.nodes import reachable
 from .validation import short
 
 if TYPE_CHECKING:
@@ -38,6 +40,16 @@ def empty_language(constraint: Constraint) -> EmptyLanguage:
     """Return the error of a constraint that accepts no text."""
     reason = constraint.why_empty() if constraint.why_empty is not None else ""
     return EmptyLanguage(f"no text satisfies the constraint{reason or contradicting(constraint.both)}")
+
+
+def unwritten(program: Node) -> EmptyLanguage:
+    """Return the error of a program whose texts cannot be written with a vocabulary."""
+    found = [node for node in reachable(program) if node.kind is Kind.TOKENS]
+    names = dict.fromkeys(
+        f"tokens({f'at_least={node.low}, ' if node.low else ''}at_most={node.high})" for node in found
+    )
+    obeys = f", or none obeys {' and '.join(names)}" if names else ""
+    return EmptyLanguage(f"no text of the constraint can be written with this vocabulary{obeys}")
 
 
 def contradicting(parts: tuple[Constraint, ...]) -> str:

@@ -19,13 +19,10 @@ import numpy as np
 
 from . import validation
 from .automata.epsilon import NO_EPSILONS
-from .automata.lazy import LazyAutomaton, Numbered
-from .automata.machines import DfaMachine
 from .automata.nfa import Nfa
-from .automata.stack import StackAutomaton
-from .automata.subsets import determinize
 from .constraint import Constraint, checked
-from .lazy_constraint import LazyConstraint
+from .engine.bytes import Bytes
+from .program.prune import without_budgets
 from .report import number_of_texts
 
 MAX_PAIRS = 50_000
@@ -111,16 +108,9 @@ def difference(
     return Difference(first, second, compared, counts, most)
 
 
-def states_of(constraint: Constraint) -> Numbered | None:
-    """Return the constraint as a lazy DFA with numbered states; None if it accepts nothing."""
-    if constraint.is_empty():
-        return None
-    automaton: LazyAutomaton
-    if isinstance(constraint, LazyConstraint):
-        automaton = constraint.recording
-    else:
-        automaton = StackAutomaton(DfaMachine(determinize(constraint.bytes_automaton)))
-    return Numbered(automaton)
+def states_of(constraint: Constraint) -> Bytes | None:
+    """Return the states of a constraint over bytes; None if it accepts nothing."""
+    return None if constraint.is_empty() else Bytes(without_budgets(constraint.program))
 
 
 class _Walk:
@@ -131,9 +121,7 @@ class _Walk:
     side can go on, it ends the text with that side's completion. It finds longer texts, which need not be the shortest.
     """
 
-    def __init__(
-        self, sides: tuple[Numbered | None, Numbered | None], *, guided: bool, all_pairs: bool
-    ) -> None:
+    def __init__(self, sides: tuple[Bytes | None, Bytes | None], *, guided: bool, all_pairs: bool) -> None:
         self._sides, self._guided, self._all_pairs = sides, guided, all_pairs
         self._number: dict[Pair, int] = {}
         self._came: list[tuple[int, int]] = []  # for each pair: the predecessor's number, and the byte read
@@ -144,7 +132,7 @@ class _Walk:
 
     def run(self, most: int) -> int | None:
         """Visit at most ``most`` pairs. Return the length up to which all texts are compared, or None."""
-        p, q = (NONE if side is None else side.start() for side in self._sides)
+        p, q = (NONE if side is None else side.start for side in self._sides)
         if (p, q) != (NONE, NONE):
             self._reach((p, q), -1, 0, 0)
         while self._queue:
@@ -182,16 +170,17 @@ class _Walk:
         self._came.append((before, byte))
         here = list(zip(self._sides, pair, strict=True))
         ends = [state != NONE and side is not None and side.accepting(state) for side, state in here]
-        rests = [b"", b""]
+        rest = 0  # bytes to an end, at least
         for i, (side, state) in enumerate(here):
-            if ends[i] and not ends[1 - i]:
-                self._accept[i].append(found)
-            if self._guided and side is not None and state != NONE:
-                rests[i] = side.automaton.completion(side.configurations[state])
             alone = ends[i] and not ends[1 - i]
-            if self.texts[i] is None and (alone or (self._guided and state != NONE and pair[1 - i] == NONE)):
-                self.texts[i] = self._text_to(found) + (b"" if alone else rests[i])
-        priority = length + max(map(len, rests))
+            if alone:
+                self._accept[i].append(found)
+            if side is None or state == NONE or not (alone or self._guided):
+                continue
+            if self.texts[i] is None and (alone or pair[1 - i] == NONE):
+                self.texts[i] = self._text_to(found) + (b"" if alone else side.completion(state))
+            rest = max(rest, side.fewest(state) if self._guided else 0)
+        priority = length + rest
         heapq.heappush(self._queue, (priority, found, length, pair))
         return found
 

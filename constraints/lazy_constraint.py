@@ -205,6 +205,11 @@ def made(make: Callable[..., LazyConstraint], *given: Any) -> LazyConstraint:
     """Return ``make(*given)``; it can be copied to other processes if ``make`` and ``given`` can."""
     found = make(*given)
     found.made_by = partial(made, make, *given)
+    node = found.program()
+    if node is not None:
+        new = Constraint(node, found.narrowed, found.made_by)
+        new.why_empty = found.why_empty
+        return new
     return found
 
 
@@ -290,13 +295,3 @@ def machine_of(constraint: Constraint) -> Machine | None:
         return automaton.root if type(automaton) is StackAutomaton else LazyMachine(automaton)
     dfa = constraint.bytes_automaton
     return DfaMachine(dfa) if dfa.is_deterministic and not dfa.is_empty else None
-
-
-def _tokens(self: Constraint, at_most: int | None = None, at_least: int = 0) -> Constraint:
-    at_least = validation.count(at_least, "tokens: at_least")
-    at_most = None if at_most is None else validation.count(at_most, "tokens: at_most", at_least)
-    return with_budget(self, at_most, at_least)
-
-
-_tokens.__doc__ = Constraint.tokens.__doc__
-Constraint.tokens = _tokens  # type: ignore[method-assign]

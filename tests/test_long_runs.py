@@ -1,7 +1,6 @@
 """One compiled constraint for a long time: sixteen threads get the answers of one, and what is kept stays small."""
 
 import gc
-import json
 import os
 import random
 import sys
@@ -14,10 +13,7 @@ from counting import HANGS
 
 import tractile as tt
 from tractile import constraints
-from tractile.constraints.automata import comparing_stack
-from tractile.constraints.masks import completions, recording_tokens
-from tractile.constraints.masks.recording_tokens import RecordingTokens
-from tractile.inference.next_token import lazy_masks
+from tractile.constraints.engine import native
 
 WORDS = [
     *(bytes([b]) for b in range(256)),
@@ -85,38 +81,6 @@ def test_threads_get_the_answers_of_one(kind):
     assert found == expected
 
 
-def test_another_thread_in_between_changes_no_answer(monkeypatch):
-    """What the last call left is used by the next; another thread's call comes between, at the worst moments."""
-    automaton = compiled("distinct")
-    tokens, alone = automaton.lazy, compiled("distinct").lazy
-    bounds, words = tokens._texts_bounds, [b'abab": ', b'12ab", "']
-    expected = [alone._texts_bounds.of_text(word) for word in words]
-    real = completions.common_end
-
-    def interrupted(*given):
-        monkeypatch.setattr(completions, "common_end", real)
-        assert bounds.of_text(words[1]) == expected[1]
-        return real(*given)
-
-    bounds.of_text(b'xx": ')
-    monkeypatch.setattr(completions, "common_end", interrupted)
-    assert bounds.of_text(words[0]) == expected[0]
-
-    state, other = (tokens.read(tokens.start_state, text) for text in (b'["a', b'["a", "ab'))
-    step = tokens.recording.all_after
-    expected = [
-        step(tokens.recording.readings(tokens.configuration(one)), b'b", "') for one in (state, other)
-    ]
-
-    def between(*given):
-        monkeypatch.setattr(tokens.recording, "all_after", step)
-        tokens._readings_after(other, b"b")
-        return step(*given)
-
-    monkeypatch.setattr(tokens.recording, "all_after", between)
-    assert [tokens._readings_after(one, b'b", "') for one in (state, other)] == expected
-
-
 def test_generations_one_after_another_keep_little():
     """``TRACTILE_GENERATIONS`` says how many; all satisfy the constraint, and no more states are kept than nesting needs."""
     constraint = MAKERS["grammar"]()
@@ -124,9 +88,11 @@ def test_generations_one_after_another_keep_little():
     query, rng = tt.gcd(automaton, 64), random.Random(0)
 
     def kept():
-        engine = getattr(automaton.lazy, "engine", None)
+        lazy = automaton.lazy
         return (
-            engine.core.work()["configurations"] if engine else len(automaton.lazy.base.states.configurations)
+            lazy.engine.core.work()["configurations"]
+            if isinstance(lazy, native.CompiledTokens)
+            else len(lazy.steps.configurations)
         )
 
     before = kept()
@@ -185,23 +151,3 @@ def test_a_long_walk_back_and_forth_keeps_little(kind):
     print(kind, STEPS, "steps; objects and memory in MB after each quarter:", kept)
     assert kept[-1][0] < kept[1][0] + 400  # less than one for each step
     assert kept[-1][1] < kept[1][1] + 20
-
-
-def test_sets_of_seen_items_are_forgotten(monkeypatch):
-    """Arrays of distinct items make states without end; few are kept, and what a mask has promised is kept all the same."""
-    monkeypatch.setattr(recording_tokens, "MOST_RECORDED", 100)
-    monkeypatch.setattr(RecordingTokens, "most_steps", 100)
-    monkeypatch.setattr(comparing_stack, "MOST_KEPT", 1000)
-    monkeypatch.setattr(lazy_masks, "KEPT_BYTES", 50 * lazy_masks.ENTRY_BYTES)
-    constraint, rng = MAKERS["distinct"](), random.Random(0)
-    automaton = constraint.compile(tt.Vocabulary([*WORDS, None], eos_token_id=EOS))
-    query, alive = tt.gcd(automaton, 14), []
-    for i in range(40):
-        tokens, _ = generate(query, rng, 14)
-        assert tokens[-1] == EOS
-        items = json.loads(b"".join(WORDS[token] for token in tokens[:-1]))
-        assert len(set(items)) == len(items) >= 2
-        if i % 10 == 9:
-            gc.collect()
-            alive.append(sum(type(one) is recording_tokens.Recorded for one in gc.get_objects()))
-    assert max(alive) < 400

@@ -3,16 +3,13 @@
 import copy
 import pickle
 import random
-from functools import partial
 
 import pytest
 import torch
 from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
-from tractile.constraints import Vocabulary, json_schema, lazy_constraint, limits, literal, regex
-from tractile.constraints.automata.nfa_machine import NfaMachine
-from tractile.constraints.parts import search
+from tractile.constraints import Vocabulary, json_schema, literal, regex
 from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
@@ -50,7 +47,6 @@ def test_masks_are_what_enumeration_says(name):
             with pytest.raises(BudgetTooSmall):
                 query.start()
     assert all(fa.accepts_tokens([*tokens, 0]) for tokens in sequences)
-    assert not fa.lazy.given_up
 
 
 @pytest.mark.parametrize("missing", [b"a", b"b"])
@@ -133,12 +129,10 @@ def test_a_small_budget_says_what_is_needed():
 
 
 def test_limits_that_no_text_obeys_are_named():
-    with pytest.raises(EmptyLanguage, match=r"tokens\(at_most=1\): this part takes 2 tokens or more"):
+    with pytest.raises(EmptyLanguage, match=r"none obeys tokens\(at_most=2\) and tokens\(at_most=1\)"):
         (regex("bb").tokens(1) + regex("a*").tokens(2)).compile(VOCAB)
-    with pytest.raises(EmptyLanguage, match=r"tokens\(at_least=5\): no text of this part is found"):
+    with pytest.raises(EmptyLanguage, match=r"none obeys tokens\(at_least=5, at_most=None\)"):
         regex("a{1,4}").tokens(at_least=5).compile(VOCAB)
-    with pytest.raises(EmptyLanguage, match=r"no text obeys tokens\(at_least=3\)"):
-        (regex("a").tokens(1) + regex("b").tokens(1)).tokens(at_least=3).compile(VOCAB)
 
 
 @pytest.mark.parametrize(
@@ -149,20 +143,12 @@ def test_limits_are_whole_numbers(at_most, at_least):
         regex("a*").tokens(at_most, at_least)
 
 
-def test_items_that_must_differ_are_refused_unless_they_are_listed():
-    items = {"type": "array", "uniqueItems": True, "items": {"type": "string"}}
-    with pytest.raises(UnsupportedConstraint, match="uniqueItems"):
-        json_schema(items).tokens(5)
-    listed = json_schema(items | {"items": {"enum": ["a", "b"]}})
-    assert listed.tokens(9).accepts('["b", "a"]')
-
-
 def test_what_needs_a_finite_automaton_is_refused():
     c = regex("a*").tokens(2)
-    for made in (lambda: c & regex("a"), lambda: regex("a") - c, lambda: ~c, lambda: c.finite):
+    for made in (lambda: regex("a") - c, lambda: ~c, lambda: c.finite):
         with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
             made()
-    with pytest.raises(UnsupportedConstraint, match="canonical"):
+    with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
         c.compile(VOCAB, canonical=True)
     fa = c.compile(VOCAB)
     with pytest.raises(UnsupportedConstraint, match="budgets of parts"):
@@ -170,17 +156,13 @@ def test_what_needs_a_finite_automaton_is_refused():
     assert (regex("a*") & regex("[ab]")).tokens(1).compile(VOCAB).accepts_tokens([1, 0])
 
 
-def test_a_part_may_have_an_ambiguous_automaton(monkeypatch):
+def test_a_part_may_have_an_ambiguous_automaton():
     part = regex("(a|b)*a(a|b){14}")
     assert not part.bytes_automaton.is_deterministic
     fa = part.tokens(at_most=6).compile(VOCAB)
     assert fa.fewest_after([]) == 6
     assert fa.accepts_tokens([5, 5, 5, 5, 5, 0])
     assert not fa.accepts_tokens([5, 5, 5, 5, 3, 1, 1, 0])
-    monkeypatch.setattr(lazy_constraint, "DfaMachine", NfaMachine)
-    for name in ("nested", "repeated"):
-        fa = CASES[name].constraint().compile(VOCAB)
-        assert check_masks(tt.gcd(fa, 5), accepted(CASES[name], VOCAB, 4), 0, 5)
 
 
 def test_an_empty_language_stays_empty():
@@ -189,31 +171,6 @@ def test_an_empty_language_stays_empty():
     assert (nothing.tokens(2) + regex("a").tokens(1)).is_empty()
     assert (nothing | regex("a").tokens(1)).compile(VOCAB).accepts_tokens([1, 0])
 
-
-@pytest.mark.parametrize("name", CASES)
-def test_searches_that_are_given_up_allow_less_and_still_lead_to_an_end(monkeypatch, name):
-    exact = CASES[name].constraint().compile(VOCAB)
-    monkeypatch.setattr(search, "MOST_STRANDS", 1)
-    monkeypatch.setattr(search, "MOST_GIVEN_UP", 0)
-    monkeypatch.setattr(limits, "POSITIONS", 1)
-    try:
-        fa = CASES[name].constraint().compile(VOCAB)
-        least = fa.fewest_after([])
-    except EmptyLanguage:
-        return
-    for horizon in (None, least, least + 1, least + 3):
-        make = tt.lcd if horizon is None else partial(tt.gcd, horizon=horizon)
-        query, other = make(fa).start(), make(exact).start()
-        tokens, rng = list[int](), random.Random(horizon)
-        while len(tokens) < (horizon or 12) and 0 not in tokens:
-            allowed = query.mask()[0]
-            assert not (allowed & ~other.mask()[0]).any()
-            tokens.append(rng.choice(allowed.nonzero().flatten().tolist()))
-            query.advance(tokens[-1:]), other.advance(tokens[-1:])
-        assert horizon is None or exact.accepts_tokens(tokens)
-
-
-# ------------------------------------------------------------ reasoning and answer
 
 BYTES = Vocabulary(
     [None, *(bytes([byte]) for byte in range(256)), *map(str.encode, ['{"', '": ', "}\n", "<end>", "ab"])],

@@ -9,12 +9,10 @@ import tokenize
 
 import pytest
 import torch
-from lazy_machines import letters_of
 
 import tractile as tt
 from tractile.circuits import builders
-from tractile.constraints import json_schema, regex
-from tractile.constraints.automata.lazy import Numbered
+from tractile.constraints import regex
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import smc as sampling
 from tractile.layers import Categorical, Dense, Identity, Incidence, Monarch
@@ -175,41 +173,6 @@ def test_tokens_are_read_the_same_for_small_and_large_batches(vocab_size):
     for size in (1, vocab_size - 1, vocab_size, vocab_size + 1):
         parts = [tt.log_marginal(circuit, part) for part in rows[: 4 * size].split(size)]
         assert torch.allclose(torch.cat(parts), whole[: 4 * size], rtol=1e-14, atol=0)
-
-
-def test_letters_begin_with_what_leaves_their_first_state():
-    letters = letters_of([(0, 97, 99, 0), (0, 92, 92, 1), (1, 110, 110, 0)])
-    for low, high in itertools.combinations_with_replacement(range(88, 115), 2):
-        assert letters.may_begin(low, high) == any(low <= byte <= high for byte in (92, 97, 98, 99))
-
-
-SCHEMAS = [
-    {"type": "array", "items": {"enum": ["a", "b", 1]}, "uniqueItems": True},
-    {"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 2}},
-    {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
-    {"anyOf": [{"type": "integer", "minimum": 12}, {"type": "array", "items": {}}, {"const": "x"}]},
-]
-
-
-@pytest.mark.parametrize("schema", SCHEMAS, ids=str)
-def test_all_moves_are_the_steps_byte_by_byte(schema):
-    """The moves are disjoint ranges in order, and each byte leads where a step by it leads."""
-    automaton, dice = json_schema(schema).automaton, random.Random(1)
-    states = Numbered(automaton)
-    for _ in range(6):
-        configuration = automaton.start()
-        for _ in range(14):
-            moves = automaton.moves(configuration)
-            assert all(a.high < b.low for a, b in itertools.pairwise(moves))
-            after = {byte: move.target for move in moves for byte in range(move.low, move.high + 1)}
-            for byte in range(256):
-                target = automaton.step(configuration, byte)
-                assert (target is None) == (byte not in after)
-                if target is not None:
-                    assert states.number(target) == states.number(after[byte])
-            if not after:
-                break
-            configuration = dice.choice(list(after.values()))
 
 
 def test_conditionals_of_no_variable_named_are_of_the_first():

@@ -10,10 +10,7 @@ from test_subsets import drawn
 import tractile as tt
 from tractile.constraints import limits, regex
 from tractile.constraints.automata import arrays, dfa
-from tractile.constraints.automata.lazy import explore
 from tractile.constraints.automata.nfa import Nfa
-from tractile.constraints.automata.nfa_machine import NfaMachine
-from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.automata.subsets import determinize
 from tractile.errors import TooManyStates
 
@@ -91,17 +88,6 @@ def test_transitions_are_ten_for_each_state(monkeypatch):
     assert dfa.intersect(word, word, 41).num_states == 41  # 40 transitions
     with pytest.raises(TooManyStates, match="limit of 40 states or transitions"):
         dfa.intersect(regex("[a-c]{41}").nfa.plain, regex("[a-c]{41}").nfa.plain, 42)
-
-
-def test_configurations_are_counted():
-    for pattern in ("a{3}b?", "(ab|cd)*e", "[a-z]{2,5}"):
-        automaton = regex(pattern).nfa.plain
-        lazy = StackAutomaton(NfaMachine(automaton))
-        size = explore(lazy, 1_000).num_states
-        assert explore(lazy, size).num_states == size
-        with pytest.raises(TooManyStates, match=f"more than {size - 1} states") as caught:
-            explore(lazy, size - 1)
-        assert caught.value.limit == size - 1
 
 
 def test_sets_of_token_automata_are_counted():

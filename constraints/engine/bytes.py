@@ -62,6 +62,10 @@ class Bytes:
                 found.append((byte, byte, after))
         return found
 
+    def fewest(self, state: int) -> int:
+        """Return the bytes of a shortest text from a state to acceptance."""
+        return self._tokens.fewest(state)
+
     def completion(self, state: int) -> bytes:
         """Return a shortest text from a state to acceptance."""
         left, text = self._tokens.fewest(state), bytearray()

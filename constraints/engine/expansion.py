@@ -188,15 +188,32 @@ class _Expansion:
         if there is not None:
             self.skips.append((here, there))
 
-    def follow_names(self, here: int, node: Node, bits: int, count: int, _: int, context: Context) -> None:
-        """Add the names that may come next in a bag, and the values after them."""
-        found, ends = names(node.tables[1 if count else 0], allowed(node, bits, count))
+    def follow_names(
+        self, here: int, node: Node, bits: int, count: int, skipped: int, context: Context
+    ) -> None:
+        """Add the names that may come next in a bag, and the values after them.
+
+        Of an ordered bag, that is the next member; or it is skipped, to a register of its own, so that what a place adds does not
+        grow with the members after it.
+        """
+        labels = allowed(node, bits, count)
+        if node.ordered:
+            members = labels & ((1 << node.members) - 1)
+            labels = (members & -members) | (0 if skipped else labels - members)
+            after = members & (members - 1)
+            if after:
+                passed = (after & -after) - 1
+                if not node.required & passed & ~bits:
+                    self.skips.append((here, self.place(node, (bits | passed, count, -1), context)))
+        if not labels:
+            return
+        found, ends = names(node.tables[1 if count else 0], labels)
         first = self.new(found.num_states)
         self.skips.append((here, first))
         self.blocks.append(np.add(found.edges, (first, 0, 0, first)))
         for state, label in ends:
-            after = read_label(node, bits, count, label)
-            rest = (*after, 0) if allowed(node, *after) else None
+            read = read_label(node, bits, count, label)
+            rest = (*read, 0) if allowed(node, *read) else None
             self.call(first + state, node, node.parts[label], rest, context)
 
 

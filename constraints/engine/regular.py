@@ -27,7 +27,7 @@ from ..program.rewrite import rebuilt, rewritten
 from .expansion import expanded
 
 MOST_PLACES = limits.STATES // 5
-"""States of an expansion, before its automaton is made smaller."""
+"""States of the expansion within the narrowest bounds, before its automaton is made smaller."""
 FORGOTTEN = ((3, 2), (3, 1), (1, 1), (1, 0))
 """What a guide keeps: the largest bound on a count, and the frames of callers."""
 SMALLER = 10
@@ -52,19 +52,21 @@ def bounded(
         )
     found, needed = None, _needed(program)
     with suppress(TooManyStates), attempt(limits.WORK / 4):
-        found = _within(program, _least(GREATEST.wanted(depth, length), needed), MOST_PLACES // 4)
+        found = _within(program, _least(GREATEST.wanted(depth, length), needed), limits.PART_STATES // 2)
     if found is not None:
         return found
-    bounds = LEAST
+    bounds, too_wide = LEAST, set[str]()
     found = _within(program, _least(bounds.wanted(depth, length), needed), MOST_PLACES)
     for name, value in BOUNDS:
         wider = bounds._replace(**{name: value})
         before, after = (_least(each.wanted(depth, length), needed) for each in (bounds, wider))
         if after == before:
             bounds = wider
-        else:
+        elif name not in too_wide:
+            too_wide.add(name)
             with suppress(TooManyStates), attempt(limits.WORK / 4):
-                found, bounds = _within(program, after, MOST_PLACES), wider
+                found, bounds = _within(program, after, limits.PART_STATES), wider
+                too_wide.remove(name)
     return found
 
 

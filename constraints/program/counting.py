@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -67,18 +66,32 @@ def allowed(node: Node, bits: int, count: int) -> int:
 
     ``bits``, ``count``: the labels and the number of members that it has read (see :func:`read_label`).
     """
-    ahead = node.tables[1 if count else 0].labels
-    return sum(
-        1 << label
-        for label in _next(node, bits, ahead)
-        if _feasible(node, *read_label(node, bits, count, label))
-    )
+    return _allowed(node, bits, count, node.tables[1 if count else 0].labels)
 
 
 def may_begin(node: Node) -> bool:
     """Return whether a ``BAG`` may read a label at all and still be completed."""
-    ahead = node.tables[0].labels
-    return any(_feasible(node, *read_label(node, 0, 0, label)) for label in _next(node, 0, ahead))
+    return bool(_allowed(node, 0, 0, node.tables[0].labels))
+
+
+def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
+    live = _live(node)
+    labels = live & ahead & ~(bits & ((1 << node.members) - 1))
+    if node.ordered and (missing := node.required & ~bits):
+        labels &= (1 << node.members) - 1 & ((missing & -missing) * 2 - 1) | -1 << node.members
+    later = live & node.tables[1].labels
+    found = 0
+    while labels:
+        label = labels & -labels
+        labels ^= label
+        if _feasible(node, *read_label(node, bits, count, label.bit_length() - 1), later):
+            found |= label
+    return found
+
+
+def _live(node: Node) -> int:
+    """Return the labels whose value has texts."""
+    return sum(1 << label for label, value in enumerate(node.parts) if not value.is_nothing)
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:
@@ -97,25 +110,11 @@ def may_end(node: Node, bits: int, count: int) -> bool:
     return count >= node.low and not node.required & ~bits
 
 
-def _next(node: Node, bits: int, ahead: int) -> Iterator[int]:
-    """Yield the labels of ``ahead`` that may follow, whatever the counts."""
-    for label, value in enumerate(node.parts):
-        is_member = label < node.members
-        skips = is_member and node.ordered and node.required & ~bits & ((1 << label) - 1)
-        again = is_member and bits >> label & 1
-        if ahead >> label & 1 and not skips and not again and not value.is_nothing:
-            yield label
-
-
-def _feasible(node: Node, bits: int, count: int) -> bool:
-    """Return whether a ``BAG`` that has read a member can be completed."""
+def _feasible(node: Node, bits: int, count: int, later: int) -> bool:
+    """Return whether a ``BAG`` that has read a member can be completed; ``later``: the labels of members after the first."""
     missing = node.required & ~bits
     least = max(node.low - count, missing.bit_count())  # members to come
     if node.high is not None and count + least > node.high:
         return False
-    left = node.tables[1].labels
-    live = [label for label, value in enumerate(node.parts) if left >> label & 1 and not value.is_nothing]
-    unread = [label for label in live if label < node.members and not bits >> label & 1]
-    if any(label not in unread for label in range(node.members) if missing >> label & 1):
-        return False
-    return len(unread) >= least or any(label >= node.members for label in live)
+    unread = later & ~bits & ((1 << node.members) - 1)
+    return not missing & ~unread and (unread.bit_count() >= least or later >> node.members > 0)
