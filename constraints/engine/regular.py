@@ -22,7 +22,7 @@ from ..narrowing import Narrowing, merged
 from ..program import nodes
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
-from ..program.prune import pruned
+from ..program.prune import has_budgets, pruned
 from ..program.rewrite import rebuilt, rewritten
 from .expansion import expanded
 
@@ -45,7 +45,7 @@ def bounded(
     budgets of tokens.
     """
     program = pruned(program)
-    if any(node.kind is Kind.TOKENS for node in reachable(program)):
+    if has_budgets(program):
         raise UnsupportedConstraint(
             "a constraint with budgets of parts (tokens) has no finite automaton: `&`, `-`, `~`, counting and drawing "
             "need one; compose the parts first, and call tokens(…) on the result"

@@ -1,4 +1,1 @@
-"""Grammars (Lark, GBNF, EBNF) as automata: finite ones to a depth (``rules.py``), or stacks of machines (``lazy.py``)."""
-
-from .lazy import grammar_abstraction as grammar_abstraction
-from .lazy import lazy_grammar as lazy_grammar
+"""Grammars (Lark, GBNF, EBNF) as programs: readers give rules (``tree.py``), which ``nodes.py`` writes as nodes."""

@@ -1,29 +1,20 @@
 """Lark, GBNF and EBNF grammars as constraints.
 
-``readers.py`` and ``lark_reader.py`` read grammars; ``rules.py`` compiles them to finite automata, ``lazy.py`` to lazy ones.
+``readers.py`` and ``lark_reader.py`` read grammars; ``nodes.py`` writes them as programs.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache, partial
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
-from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, narrowing, validation
-from ..automata.lazy import explore
-from ..automata.work import attempt, limited
 from ..constraint import Constraint
-from ..lazy_constraint import LazyConstraint, made
-from ..narrowing import Narrowing, OnNarrowed
-from .budgets import Budgets, check_commits
-from .lazy import grammar_abstraction, lazy_rules
+from ..narrowing import OnNarrowed
 from .nodes import program
-from .rules import GrammarCompiler, compile_rules
 from .source import read_rules
-from .tree import Rules
 
 
 def grammar(
@@ -37,10 +28,10 @@ def grammar(
 ) -> Constraint:
     """Accept the texts of a context-free grammar.
 
-    Rules may nest to any depth: the masks of recursive grammars are computed as a text is read. Only operations that need a
-    finite automaton (``finite``, ``&``, ``~``) bound the depth, which their ``narrowed`` names. With ``max_depth`` the
-    constraint itself is finite, with rules nested at most that deep. ``on_narrowed``: "warn" logs once what ``narrowed``
-    says, unless ``max_depth`` is given, "error" raises ``UnsupportedConstraint``, "ignore" says nothing.
+    Rules may nest to any depth. Only operations that need a finite automaton (``finite``, ``&``, ``~``) bound the depth, which
+    their ``narrowed`` says. With ``max_depth`` the constraint itself is finite, with rules nested at most that deep.
+    ``on_narrowed``: "warn" logs once what ``narrowed`` says, unless ``max_depth`` is given, "error" raises
+    ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
@@ -74,81 +65,9 @@ def grammar(
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     tokens = validation.token_texts(tokens)
     rules, first = read_rules(text, syntax, start, tokens)
-    if rules.budgets:
-        parts = made(budgeted, text, syntax, start, tokens, max_depth)
-        narrowing.report(parts.narrowed, on_narrowed, chosen)
-        return parts
-    if max_depth is None and (rules.commits or GrammarCompiler(rules).cut):
-        lazy = made(unbounded, text, syntax, start, tokens)
-        narrowing.report(lazy.narrowed, on_narrowed)
-        return lazy
-    found = bounded(rules, first, max_depth)
+    again = partial(grammar, text, syntax=syntax, start=start, tokens=tokens, on_narrowed="ignore")
+    found = Constraint(program(rules, first), rules.narrowed, again)
+    if max_depth is not None:
+        found = found.within(max_depth)
     narrowing.report(found.narrowed, on_narrowed, chosen)
-    return found
-
-
-def bounded(rules: Rules, first: str, max_depth: int | None) -> Constraint:
-    """Return the constraint of a grammar with rules nested at most ``max_depth`` deep.
-
-    ``max_depth=None``: the largest depth up to 3 that fits the limits.
-    """
-    try:
-        with limited():
-            compiled = compile_rules(rules, first, max_depth)
-    except RecursionError:
-        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    why = "an automaton follows rules that call themselves with text on both sides to a depth only"
-    cut = (
-        Narrowing(path=rule, keyword="max_depth", asked="any depth", given=compiled.depth, why=why)
-        for rule in compiled.cut
-    )
-    return Constraint(compiled.automaton, narrowing.merged(rules.narrowed, cut))
-
-
-def budgeted(
-    text: str | os.PathLike[str],
-    syntax: Any,
-    start: str | None,
-    tokens: Mapping[int, str],
-    max_depth: int | None,
-) -> LazyConstraint:
-    """Return the constraint of a grammar in which the tokens of some rules are counted."""
-    rules, first = read_rules(text, syntax, start, tokens)
-
-    def plain(rules: Rules, first: str) -> Constraint:
-        if max_depth is not None or not GrammarCompiler(rules).cut:
-            return bounded(rules, first, max_depth)
-        automaton, narrowed = lazy_rules(rules, first)
-        return LazyConstraint(automaton, narrowed, lambda: bounded(rules, first, None))
-
-    try:
-        with limited():
-            if rules.commits:
-                check_commits(rules, first)
-            found = Budgets(replace(rules, commits=False), plain).rule(first)
-    except RecursionError:
-        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    assert isinstance(found, LazyConstraint)
-    return found
-
-
-def unbounded(
-    text: str | os.PathLike[str], syntax: Any, start: str | None, tokens: Mapping[int, str]
-) -> LazyConstraint:
-    """Return the constraint of a recursive grammar with a lazy automaton.
-
-    ``finite`` is exact if the grammar has few enough states; otherwise it has the largest depth up to 3 that fits the limits.
-    """
-    given = read_rules(text, syntax, start, tokens)
-    automaton, narrowed = lazy_rules(*given)
-
-    def finite() -> Constraint:
-        try:
-            with attempt(limits.WORK / 4):
-                return Constraint(explore(automaton, limits.PART_STATES), narrowed)
-        except TooManyStates:
-            return bounded(*read_rules(text, syntax, start, tokens), None)
-
-    found = LazyConstraint(automaton, narrowed, finite, partial(grammar_abstraction, automaton))
-    found.program = cache(partial(program, *given))
     return found

@@ -31,7 +31,7 @@ from .statements import (
     tokens,
 )
 from .token_references import excludes, lost, narrowings, other_tokens, referred
-from .tree import Budget, Text
+from .tree import Text
 
 SIGNS = re.compile(
     r"""%(?:json|regex|lark|llguidance|if)\b|::|&|\{\s*-?\d*\s*,?\s*-?\d*\s*\}|<[^<>\n]*>|@[a-z]|\w-\w|\"\"|~\s*[^\s\d]|\b_*[a-z]\w*[A-Z]|\b_*[A-Z]\w*[a-z]|\\u\{"""
@@ -67,8 +67,8 @@ class Extensions:
     terminals: dict[str, list[Token]] = field(default_factory=dict)
     lazy: dict[str, Lazy] = field(default_factory=dict)
     repeats: dict[str, tuple[str, int, int | None]] = field(default_factory=dict)
-    budgets: dict[str, Budget] = field(default_factory=dict)
-    others: dict[str, tuple[Text, Budget]] = field(default_factory=dict)  # tokens other than those named
+    budgets: dict[str, int] = field(default_factory=dict)  # the most tokens of a rule
+    others: dict[str, Text] = field(default_factory=dict)  # tokens other than those named
     kept: list[str] = field(default_factory=list)  # rules that only declared terminals call
     narrowed: list[Narrowing] = field(default_factory=list)
 
@@ -94,7 +94,6 @@ class Rewriter:
         self.special = special_terminals(
             [(h.name, body[h.length :]) for h, body in zip(heads, self.statements, strict=True) if h]
         )
-        self.inline = 0 if any(h and "max_tokens" in h.attributes for h in heads) else INLINE
         lines: dict[int, str] = {}
         for head, body in zip(heads, self.statements, strict=True):
             if body:
@@ -152,7 +151,7 @@ class Rewriter:
             most = "".join(token.text for token in head.attributes["max_tokens"])
             if not most.isdecimal():
                 raise refused(f"max_tokens of {head.name!r} is a number of tokens, not {most!r}", first)
-            self.extensions.budgets[name_of(head.name)] = 0, int(most)
+            self.extensions.budgets[name_of(head.name)] = int(most)
         start = f"{head.modifiers}{self.named(head.name)}{head.more}: "
         if lazy:
             suffix = head.attributes.get("suffix") or head.attributes.get("stop")
@@ -233,7 +232,7 @@ class Rewriter:
         if begin >= 2 and found[begin - 1] == "..":
             begin -= 2
         atom = " ".join(found[begin:])
-        if max(low, high or 0) <= self.inline or not rule:
+        if max(low, high or 0) <= INLINE or not rule:
             if high is not None:
                 more = f"{atom}~{low}..{high}" if high else ""
             else:

@@ -19,6 +19,7 @@ from ..automata.nfa import Nfa
 from ..regex import anchors, lookaround
 from ..regex.first_match import MARK
 from .terminals import AFTER, Terminal
+from .tree import Text, text_of
 
 ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
 
@@ -55,6 +56,13 @@ class Ignored:
         for greedy in self.greedy:
             words = dfa.difference(words, greedy.wrong_at_the_end)
         return self.erased(words)
+
+    def alone(self, line: int) -> list[Text]:
+        """Return what is ignored before a nested grammar or a value in JSON, on this line."""
+        if self.greedy:
+            why = "what is ignored before %lark and %json ends by itself, as in /#[^\\n]*\\n/"
+            raise UnsupportedConstraint(why, path=f"line {line}")
+        return [text_of(self.words)]
 
     def erased(self, words: Nfa) -> Nfa:
         """Return words without marks."""

@@ -14,17 +14,15 @@ from ...errors import ConstructionStopped, TooManyStates, UnsupportedConstraint
 from ..automata import nfa
 from ..automata.nfa import Nfa
 from ..automata.work import spend
-from ..json.constraint import inner_texts
-from ..narrowing import Narrowing, merged
+from ..narrowing import merged
 from .dialect import Extensions, extended
 from .ignored import Ignored
-from .operations import TerminalReader, structured
-from .operations import written as written_json
+from .operations import TerminalReader, json_value, structured
 from .readers import lark_package, short
 from .sizes import count_rules, count_terminals
 from .statements import Token
 from .terminals import Terminal, read_terminal
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, mapped
+from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, mapped, text_of
 
 IMPORTED = ("common", "lark", "python", "unicode")  # grammars that come with the package
 
@@ -64,8 +62,10 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> Rules:
         raise UnsupportedConstraint(
             f"the grammar cannot be read: {short(error)}", path=place(text, str(error))
         ) from None
-    standing_for, narrowed = read_extensions(extensions, {t.name: t.pattern for t in definitions}, lark)
-    narrowed = merged(narrowed, extensions.narrowed)
+    standing_for = read_extensions(extensions, {t.name: t.pattern for t in definitions}, lark)
+    values = {name: json_value(*schema) for name, schema in extensions.schemas.items()}
+    schemas = {name: Text(node, name) for name, (node, _) in values.items()}
+    narrowed = merged(*(cuts for _, cuts in values.values()), extensions.narrowed)
     named = {s.name for rule in expansions for s in rule.expansion if s.is_term}
     terminals = {
         t.name: terminal(t.pattern, t.name, text)
@@ -84,10 +84,10 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> Rules:
     }
     between = Ignored(passed.values(), list(terminals.values()))
     words_of = {
-        name: Text(between.before(found.texts, name), name, name in extensions.lazy)
+        name: text_of(between.before(found.texts, name), name, name in extensions.lazy)
         for name, found in terminals.items()
     }
-    at_end = Text(between.at_the_end())
+    at_end = text_of(between.at_the_end())
     rules: dict[str, list[Expression]] = {}
     lines: dict[str, int] = {}
     for rule in expansions:
@@ -103,12 +103,11 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> Rules:
                 once, low, high = extensions.repeats[symbol.name]
                 parts.append(Repeat(Call(once), low, high))
             elif symbol.name in extensions.grammars:
-                if between.greedy:
-                    why = "what is ignored before a grammar within the grammar (%lark) ends by itself, as in /#[^\\n]*\\n/"
-                    raise UnsupportedConstraint(why, path=f"line {lines[name]}")
-                parts += [*([at_end] if ignore else []), Call(f"{symbol.name}.")]
+                parts += [*between.alone(lines[name]), Call(f"{symbol.name}.")]
+            elif symbol.name in extensions.schemas:
+                parts += [*between.alone(lines[name]), schemas[symbol.name]]
             elif symbol.name in extensions.others:
-                parts.append(Call(str(symbol.name)))
+                parts.append(extensions.others[symbol.name])
             else:
                 raise UnsupportedConstraint(
                     f"the terminal {symbol.name!r} has no pattern", path=f"line {lines[name]}"
@@ -117,12 +116,9 @@ def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> Rules:
     choices: dict[str, Expression] = {name: Choice(options) for name, options in rules.items()}
     if ignore and start in choices:
         choices[""] = Series([Call(start), at_end])
-    budgets = {name: budget for name, (_, budget) in extensions.others.items()}
-    for name in choices:
-        if (rule := name.partition("{")[0]) in extensions.budgets:
-            budgets[name] = extensions.budgets[rule]
-    choices |= {name: text for name, (text, _) in extensions.others.items()}
-    found = Rules(choices, lines, narrowed, bool(extensions.lazy), budgets)
+    given = ((name, extensions.budgets.get(name.partition("{")[0])) for name in choices)
+    budgets = {name: most for name, most in given if most is not None}
+    found = Rules(choices, lines, narrowed, budgets)
     for name, text in extensions.grammars.items():
         found = with_nested(found, name, text, tokens)
     return found
@@ -146,15 +142,12 @@ def with_nested(outer: Rules, name: str, text: str, tokens: Mapping[int, str]) -
         {**outer.rules, **rules},
         {**outer.lines, **{f"{name}.{rule}": line for rule, line in inner.lines.items()}},
         merged(outer.narrowed, inner.narrowed),
-        outer.commits or inner.commits,
         {**outer.budgets, **{f"{name}.{rule}": budget for rule, budget in inner.budgets.items()}},
     )
 
 
-def read_extensions(
-    extensions: Extensions, patterns: dict[str, Any], lark: Any
-) -> tuple[dict[str, Nfa], tuple[Narrowing, ...]]:
-    """Return the texts of the declared terminals, and the narrowings of the schemas among them."""
+def read_extensions(extensions: Extensions, patterns: dict[str, Any], lark: Any) -> dict[str, Nfa]:
+    """Return the texts of the declared terminals that are regular languages."""
 
     def literal(token: Token) -> str:
         try:
@@ -167,13 +160,10 @@ def read_extensions(
         return str(patterns[name].to_regexp()) if name in patterns else None
 
     reader = TerminalReader(extensions, literal, pattern)
-    schemas = {name: inner_texts(*written_json(*schema), 3) for name, schema in extensions.schemas.items()}
-    narrowed = merged(*(schema.narrowed for schema in schemas.values()))
-    found = {name: schema.bytes_automaton for name, schema in schemas.items()}
-    found |= {name: structured(*value) for name, value in extensions.regexes.items()}
+    found = {name: structured(*value) for name, value in extensions.regexes.items()}
     found |= {name: reader.read(body) for name, body in extensions.terminals.items()}
     found |= {name: reader.lazy(lazy) for name, lazy in extensions.lazy.items()}
-    return found, narrowed
+    return found
 
 
 def terminal(pattern: Any, name: str, text: str, ignored: bool = False) -> Terminal:

@@ -15,7 +15,11 @@ from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
-from ..json.text import Writing, json_separators
+from ..json.document import read_schema
+from ..json.nodes import Reading, value_node
+from ..json.text import Writing, json_separators, style_of
+from ..narrowing import Narrowing
+from ..program.node import Node
 from ..regex.pattern import compile_pattern
 from .dialect import Extensions, Lazy
 from .statements import Token, is_terminal, name_of, refused, repeats
@@ -126,6 +130,15 @@ class TerminalReader:
         if token.text == "%regex":
             return structured(token.value, token.line), at + 1
         raise refused(f"{token.text!r} cannot stand in a terminal", token)
+
+
+def json_value(schema: Any, line: int) -> tuple[Node, tuple[Narrowing, ...]]:
+    """Return the node of the values of ``%json {…}``, without white space around them, and what it lacks.
+
+    Members come in the order in which they are declared.
+    """
+    schema, writing = written(schema, line)
+    return value_node(read_schema(schema), style_of(*writing), Reading(order="declared"))
 
 
 def written(schema: Any, line: int) -> tuple[Any, Writing]:

@@ -12,7 +12,7 @@ from ..automata import nfa, utf8
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
 from .token_references import excludes, lost, narrowings, other_tokens, referred
-from .tree import Budget, Call, Choice, Expression, Repeat, Rules, Series, Text, Without
+from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, text_of
 
 GBNF = r"""
     start: rule+
@@ -97,8 +97,7 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
             f"the {syntax.upper()} grammar cannot be read: {short(error)}", path=f"line {error.line}"
         ) from None
     rules: dict[str, Expression] = {}
-    budgets: dict[str, Budget] = {}
-    narrowed = list(read_tokens(tree, tokens or {}, rules, budgets))
+    narrowed = list(read_tokens(tree, tokens or {}))
     lines: dict[str, int] = {}
     for rule in tree.children:
         head, body = rule.children
@@ -108,7 +107,7 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
                 f"the rule {name!r} is defined on line {lines[name]} already", path=f"line {head.line}"
             )
         rules[name], lines[name] = expression(body), head.line
-    return Rules(rules, lines, merged(narrowed), budgets=budgets)
+    return Rules(rules, lines, merged(narrowed))
 
 
 def refuse_extensions(text: str) -> None:
@@ -120,22 +119,15 @@ def refuse_extensions(text: str) -> None:
             raise UnsupportedConstraint(f"{what} is not read: {instead}", path=line)
 
 
-def read_tokens(
-    tree: Any, tokens: Mapping[int, str], rules: dict[str, Expression], budgets: dict[str, Budget]
-) -> Iterator[Narrowing]:
-    """Replace the references to tokens in a parse tree by their texts, and yield what that narrows.
-
-    ``rules`` and ``budgets`` get a rule for each way to stand for other tokens.
-    """
+def read_tokens(tree: Any, tokens: Mapping[int, str]) -> Iterator[Narrowing]:
+    """Replace the references to tokens in a parse tree by their texts, and yield what that narrows."""
     for item in tree.find_data("item"):
         node, *times = item.children
         if node.data == "token" and excludes(node.children[0]):
             (reference,) = node.children
             texts = referred(reference, tokens, reference.line)
             low, high = bounds(times[0]) if times else (1, 1)
-            name = f"{reference}{{{low},{high}}}"
-            rules[name], budgets[name] = other_tokens(texts, low, high)
-            node.data, node.children = "call", [reference.update(value=name)]
+            node.data, node.children = "others", [other_tokens(texts, low, high)]
             del item.children[1:]
             yield from lost(texts, reference.line)
     for node in tree.find_data("token"):
@@ -173,30 +165,33 @@ def expression(node: Any) -> Expression:
     if kind == "without":
         return Without(expression(parts[0]), expression(parts[1]), node.meta.line)
     if kind == "texts":
-        return Choice([Text(nfa.literal(text.encode())) for text in parts])
+        return Choice([text_of(nfa.literal(text.encode())) for text in parts])
+    if kind == "others":
+        others: Text = parts[0]
+        return others
     if kind == "lookahead":  # a hint of what follows the rule, which reads nothing
         return Series([])
     token: Any = parts[0] if parts else None
     if kind == "call":
         return Call(str(token), token.line)
     if kind == "string":
-        return Text(nfa.literal("".join(unescaped(token[1:-1], token.line)).encode()))
+        return text_of(nfa.literal("".join(unescaped(token[1:-1], token.line)).encode()))
     if kind == "char_range":
         low, high = ("".join(unescaped(t[1:-1], t.line)) for t in parts)
         if not len(low) == len(high) == 1 or low > high:
             raise UnsupportedConstraint(
                 f"{parts[0]}..{parts[1]} is no range of characters", path=f"line {token.line}"
             )
-        return Text(utf8.utf8(utf8.normalize([(ord(low), ord(high))])))
+        return text_of(utf8.utf8(utf8.normalize([(ord(low), ord(high))])))
     if kind == "regex":
         try:
-            return Text(regex(token[1:-1]).nfa)
+            return text_of(regex(token[1:-1]).nfa)
         except UnsupportedConstraint as error:
             raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
     if kind == "char_class":
-        return Text(utf8.utf8(char_class(token)))
+        return text_of(utf8.utf8(char_class(token)))
     assert kind == "any_char"
-    return Text(utf8.utf8(utf8.EVERY))
+    return text_of(utf8.utf8(utf8.EVERY))
 
 
 def bounds(times: str) -> tuple[int, int | None]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import FormatError, UnsupportedConstraint
@@ -13,7 +12,7 @@ from .. import validation
 from ..automata.work import limited, spend
 from .lark_reader import read_lark
 from .readers import read_bnf
-from .tree import Rules, check, reachable_rules
+from .tree import Rules, check
 
 SYNTAXES = ("lark", "gbnf", "ebnf")
 OTHER = re.compile(r"^\s*(?:<[^<>\n]+>|[\w-]+)\s*::=", re.MULTILINE)  # a rule in the other syntaxes
@@ -30,9 +29,6 @@ def read_rules(
             if first not in rules.rules:
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)
-            reached = reachable_rules(rules.rules, first) if rules.budgets else ()
-            some = {name: n for name, n in rules.budgets.items() if name in reached and n != (0, None)}
-            rules = replace(rules, budgets=some)
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     return rules, first

@@ -17,8 +17,9 @@ from ...circuits.narrowing import TOKEN
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
 from ..narrowing import Narrowing
+from ..program import nodes, tables
 from ..words.free_text import without_any
-from .tree import Budget, Text
+from .tree import Text, text_of
 
 MOST = 1_000  # tokens that one reference names
 
@@ -66,12 +67,12 @@ def excludes(reference: str) -> bool:
     return reference.startswith(("!", "<[^", "<[*]>"))
 
 
-def other_tokens(texts: Iterable[str], low: int, high: int | None) -> tuple[Text, Budget]:
-    """Return ``low`` to ``high`` tokens without these texts: what they spell, and how many they are."""
+def other_tokens(texts: Iterable[str], low: int, high: int | None) -> Text:
+    """Return ``low`` to ``high`` tokens without these texts."""
     found = without_any(list(texts)).nfa
     if low == 1 and high is None:
-        return Text(dfa.minimize(dfa.difference(found, nfa.literal(b"")))), (0, None)
-    return Text(found), (low, high)
+        return text_of(dfa.difference(found, nfa.literal(b"")))
+    return Text(nodes.tokens(nodes.lex(tables.of_nfa(found)), low, high))
 
 
 def lost(texts: Iterable[str], line: int) -> list[Narrowing]:

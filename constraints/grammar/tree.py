@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
 from ..automata.nfa import Nfa
+from ..automata.work import spend
 from ..narrowing import Narrowing
+from ..program import nodes, tables
+from ..program.left_recursion import nullable
+from ..program.node import Node
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The words of an automaton; ``name`` is its terminal's, if it has one.
+    """The texts of a node; ``name`` is its terminal's, if it has one.
 
-    ``commits``: as soon as the text can end, all other readings are dropped.
+    ``ends_first``: they are those of a rule that ends at its first match, before other terminals that begin with it.
     """
 
-    words: Nfa
+    node: Node
     name: str = ""
-    commits: bool = False
+    ends_first: bool = False
+
+    @cached_property
+    def is_empty(self) -> bool:
+        """Whether the empty text is one of them."""
+        return self.node in nullable(self.node)
+
+
+def text_of(words: Nfa, name: str = "", ends_first: bool = False) -> Text:
+    """Return the words of an automaton."""
+    return Text(nodes.lex(tables.of_nfa(words)), name, ends_first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +80,6 @@ class Without:
     line: int = 0
 
 
-Budget = tuple[int, int | None]
-"""The fewest and the most tokens of a text (None: no upper bound)."""
 Expression = Text | Call | Series | Choice | Repeat | Without
 
 
@@ -71,14 +87,13 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 class Rules:
     """A grammar: its rules, the line of each, and its narrowings.
 
-    ``commits``: whether it has a terminal that commits. ``budgets``: the tokens that a text of a rule takes.
+    ``budgets``: the most tokens of a text of a rule.
     """
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
     narrowed: tuple[Narrowing, ...] = ()
-    commits: bool = False
-    budgets: Mapping[str, Budget] = field(default_factory=dict)
+    budgets: Mapping[str, int] = field(default_factory=dict)
 
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""
@@ -94,30 +109,28 @@ def mapped(expression: Expression, change: Callable[[Text | Call | Without], Exp
     return change(expression)
 
 
-def calls(expression: Expression, left: bool = True, right: bool = True) -> Iterator[tuple[Call, bool, bool]]:
-    """Yield (call, whether nothing precedes it, whether nothing follows it) in an expression."""
+def parts_of(expression: Expression) -> Sequence[Expression]:
+    """Return the expressions that an expression is made of."""
+    if isinstance(expression, Series | Choice):
+        return expression.parts
+    if isinstance(expression, Repeat):
+        return (expression.part,)
+    return (expression.part, expression.minus) if isinstance(expression, Without) else ()
+
+
+def calls(expression: Expression) -> Iterator[Call]:
+    """Yield the calls in an expression."""
     if isinstance(expression, Call):
-        yield expression, left, right
-    elif isinstance(expression, Series):
-        last = len(expression.parts) - 1
-        for i, part in enumerate(expression.parts):
-            yield from calls(part, left and i == 0, right and i == last)
-    elif isinstance(expression, Choice):
-        for part in expression.parts:
-            yield from calls(part, left, right)
-    elif isinstance(expression, Repeat):
-        once = expression.high == 1
-        yield from calls(expression.part, left and once, right and once)
-    elif isinstance(expression, Without):
-        yield from calls(expression.part, False, False)
-        yield from calls(expression.minus, False, False)
+        yield expression
+    for part in parts_of(expression):
+        yield from calls(part)
 
 
 def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
     """Return the defined rules that the start rule reaches, itself included."""
     reached, stack = {start}, [start]
     while stack:
-        for call, _, _ in calls(rules[stack.pop()]):
+        for call in calls(rules[stack.pop()]):
             if call.rule in rules and call.rule not in reached:
                 reached.add(call.rule)
                 stack.append(call.rule)
@@ -127,7 +140,7 @@ def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
 def check(grammar: Rules, start: str) -> None:
     """Raise ``UnsupportedConstraint`` if a rule that the start reaches is undefined or never ends."""
     for name in (reached := reachable_rules(grammar.rules, start)):
-        for call, _, _ in calls(grammar.rules[name]):
+        for call in calls(grammar.rules[name]):
             if call.rule not in grammar.rules:
                 raise UnsupportedConstraint(
                     f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
@@ -138,7 +151,7 @@ def check(grammar: Rules, start: str) -> None:
         rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
         message = f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
         if not can_end(grammar.rules[rule], reached):
-            empty = next((t.name for t in texts(grammar.rules[rule]) if t.name and t.words.is_empty), "")
+            empty = next((t.name for t in texts(grammar.rules[rule]) if t.name and t.node.is_nothing), "")
             what = f"the terminal {empty}" if empty else "part of it"
             message = f"the rule {rule!r} matches nothing: {what} matches no text"
         if start not in ends:
@@ -148,18 +161,31 @@ def check(grammar: Rules, start: str) -> None:
 
 def ending(rules: Mapping[str, Expression]) -> set[str]:
     """Return the rules that have a text."""
+    found: set[str] = set()
+
+    def ends(name: str) -> bool:
+        if can_end(rules[name], found):
+            found.add(name)
+        return name in found
+
+    settle(rules, dict.fromkeys(rules, False), ends)
+    return found
+
+
+def settle(rules: Mapping[str, Expression], known: dict[str, V], value: Callable[[str], V]) -> None:
+    """Change what is known of each rule to its value, until all stay; a value depends on those of the rules that are called."""
     callers: dict[str, set[str]] = {rule: set() for rule in rules}
     for rule, expression in rules.items():
-        for call, _, _ in calls(expression):
+        for call in calls(expression):
             callers.setdefault(call.rule, set()).add(rule)
-    found: set[str] = set()
-    waiting = list(rules)
+    waiting = dict.fromkeys(known)
     while waiting:
-        rule = waiting.pop()
-        if rule not in found and can_end(rules[rule], found):
-            found.add(rule)
-            waiting += callers[rule]
-    return found
+        rule, _ = waiting.popitem()
+        found = value(rule)
+        spend(5)
+        if found != known[rule]:
+            known[rule] = found
+            waiting.update(dict.fromkeys(each for each in callers[rule] if each in known))
 
 
 def texts(expression: Expression) -> Iterator[Text]:
@@ -176,7 +202,7 @@ def texts(expression: Expression) -> Iterator[Text]:
 def can_end(expression: Expression, ends: set[str]) -> bool:
     """Return whether an expression has a text, given the rules known to have one."""
     if isinstance(expression, Text):
-        return not expression.words.is_empty
+        return not expression.node.is_nothing
     if isinstance(expression, Call):
         return expression.rule in ends
     if isinstance(expression, Repeat):

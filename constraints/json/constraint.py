@@ -32,7 +32,7 @@ from .lazy.values import Machines
 from .nodes import Reading, value_node
 from .nodes.leaves import blanks
 from .python_types import is_type
-from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators, style_of
+from .text import SPELLINGS, STYLES, json_indent, json_separators, style_of
 
 
 @named
@@ -253,19 +253,3 @@ def written(
     except RecursionError:
         raise UnsupportedConstraint("the schema nests too deep", path="/") from None
     return of_automaton(found, merged(cuts, narrowed))
-
-
-def inner_texts(schema: Any, writing: Writing, max_depth: int) -> Constraint:
-    """Return the constraint of a schema's values within a larger text.
-
-    No white space stands around a value; members come in the declared order. Raises ``UnsupportedConstraint`` if the finite
-    automaton accepts nothing because of its bounds.
-    """
-    options = (writing[0], "declared", max_depth, None, True, "auto", False, None, *writing[1:])
-    found = build(read_schema(schema), False, options, inner=True)
-    if found.is_empty() and found.narrowed:
-        cut = found.narrowed[-1]
-        raise UnsupportedConstraint(
-            f"a finite automaton has no such value ({cut.given}: {cut.why})", path=cut.path
-        )
-    return found

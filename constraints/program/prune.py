@@ -25,3 +25,8 @@ def _has_text(node: Node, has: Callable[[Node], bool]) -> bool:
 def without_budgets(root: Node) -> Node:
     """Return a program of the texts of ``root`` in any number of tokens."""
     return rewritten(root, lambda node: node.parts[0] if node.kind is Kind.TOKENS else node)
+
+
+def has_budgets(root: Node) -> bool:
+    """Return whether some part of a program counts tokens."""
+    return any(node.kind is Kind.TOKENS for node in reachable(root))

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints.automata.lazy import Numbered
-from tractile.constraints.grammar.lazy import lazy_grammar
+from tractile.constraints.engine.bytes import Bytes
 
 LETTERS = "ab "
 TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product(LETTERS, repeat=n)]
@@ -89,61 +88,40 @@ def parses(parser, word: str) -> bool:
     return True
 
 
-@given(lark_grammars(), st.lists(st.sampled_from(TEXTS), min_size=8, max_size=8))
-def test_lark_grammars_against_lark(text, words):
-    parser = lark_parser(text)
-    try:
-        constraint = tt.constraints.grammar(text, on_narrowed="ignore")
-    except tt.errors.EmptyLanguage:
-        assert parser is None or not any(parses(parser, word) for word in words), text
-        return
-    except tt.TractileError:
-        return
-    assert parser is not None, text
-    for word in [*words, *own_words(constraint)]:
-        expected, found = parses(parser, word), constraint.accepts(word)
-        assert found <= expected, (text, word)
-        assert found == expected or constraint.narrowed, (text, word)
-
-
-def own_words(constraint) -> list[str]:
-    """Up to eight short texts that the constraint accepts."""
-    return list(itertools.islice((word for word in TEXTS if constraint.accepts(word)), 0, 40, 5))
-
-
 @given(
     lark_grammars(),
     st.lists(st.sampled_from(TEXTS), min_size=8, max_size=8),
     st.randoms(use_true_random=False),
 )
-def test_lazy_lark_grammars_against_lark(text, words, rng):
+def test_lark_grammars_against_lark(text, words, rng):
     """At any depth, so nothing is narrowed."""
     parser = lark_parser(text)
     try:
-        automaton, narrowed = lazy_grammar(text)
+        constraint = tt.constraints.grammar(text)
     except tt.errors.EmptyLanguage:
         assert parser is None or not any(parses(parser, word) for word in words), text
         return
     except tt.TractileError:
         return
-    states = Numbered(automaton)
-    assert not narrowed
+    states = Bytes(constraint.program)
+    assert not constraint.narrowed
     if parser is None:  # which refuses terminals that may be empty
         random_text(states, rng, text)
         return
-    for word in [*words, *(random_text(states, rng, text) for _ in range(3))]:
+    own = itertools.islice((word for word in TEXTS if states.accepts(word.encode())), 0, 40, 5)
+    for word in [*words, *own, *(random_text(states, rng, text) for _ in range(3))]:
         assert states.accepts(word.encode()) == parses(parser, word), (text, word)
 
 
 def random_text(states, rng, grammar) -> str:
     """A text from a random beginning and its completion, which must be accepted."""
-    word, state = b"", states.start()
+    word, state = b"", states.start
     for _ in range(rng.randrange(10)):
         moves = states.moves(state)
         if moves:
             low, high, state = rng.choice(moves)
             word += bytes([rng.randint(low, high)])
-    word += states.automaton.completion(states.configurations[state])
+    word += states.completion(state)
     assert states.accepts(word), (grammar, word)
     return word.decode()
 
@@ -254,43 +232,21 @@ WORDS = st.text(st.sampled_from("abé "), max_size=6)
     st.sampled_from(["gbnf", "ebnf"]),
     st.tuples(*[expressions()] * 3),
     st.lists(WORDS, min_size=8, max_size=8),
-)
-def test_bnf_grammars_against_a_recogniser(syntax, rules, words):
-    write, sign, end = (gbnf, "::=", "") if syntax == "gbnf" else (ebnf, "=", " ;")
-    text = "\n".join(f"r{i} {sign} {write(rule)}{end}" for i, rule in enumerate(rules))
-    accepts = recogniser(rules)
-    try:
-        constraint = tt.constraints.grammar(text, syntax=syntax, start="r0", on_narrowed="ignore")
-    except tt.errors.EmptyLanguage:
-        assert not any(map(accepts, words)), text
-        return
-    except tt.TractileError:
-        return
-    for word in [*words, constraint.shortest()]:
-        found = constraint.accepts(word)
-        assert found <= accepts(word), (text, word)
-        assert found == accepts(word) or constraint.narrowed, (text, word)
-
-
-@given(
-    st.sampled_from(["gbnf", "ebnf"]),
-    st.tuples(*[expressions()] * 3),
-    st.lists(WORDS, min_size=8, max_size=8),
     st.randoms(use_true_random=False),
 )
-def test_lazy_bnf_grammars_against_a_recogniser(syntax, rules, words, rng):
+def test_bnf_grammars_against_a_recogniser(syntax, rules, words, rng):
     write, sign, end = (gbnf, "::=", "") if syntax == "gbnf" else (ebnf, "=", " ;")
     text = "\n".join(f"r{i} {sign} {write(rule)}{end}" for i, rule in enumerate(rules))
     accepts = recogniser(rules)
     try:
-        automaton, narrowed = lazy_grammar(text, syntax=syntax, start="r0")
+        constraint = tt.constraints.grammar(text, syntax=syntax, start="r0")
     except tt.errors.EmptyLanguage:
         assert not any(map(accepts, words)), text
         return
     except tt.TractileError:
         return
-    states = Numbered(automaton)
-    assert not narrowed
+    states = Bytes(constraint.program)
+    assert not constraint.narrowed
     for word in [*words, *(random_text(states, rng, text) for _ in range(3))]:
         if len(word) <= 30:
             assert states.accepts(word.encode()) == accepts(word), (text, word)
