@@ -8,11 +8,10 @@ import pytest
 
 import tractile as tt
 from tractile.constraints import grammar, json_schema, regex
-from tractile.constraints.automata.stack import Stack
-from tractile.constraints.masks.steps import Steps
+from tractile.constraints.engine import native
 
 BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], 256)
-FEW = 300  # states in a table, for these tests
+FEW = 1 << 21  # bytes that an engine keeps, for these tests
 
 
 def names(rng):
@@ -36,9 +35,17 @@ CASES = {
 }
 
 
+def kept():
+    """The engines that are alive, and the most bytes that one of them keeps."""
+    gc.collect()
+    engines = [one for one in gc.get_objects() if type(one) is native.Engine]
+    return len(engines), max(engine.core.bytes() for engine in engines)
+
+
+@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("case", CASES)
-def test_states_of_many_requests_are_forgotten(case, monkeypatch):
-    monkeypatch.setattr(Steps, "most_states", FEW)
+def test_what_many_requests_leave_is_forgotten(case, monkeypatch):
+    monkeypatch.setattr(native, "MOST_BYTES", FEW)
     make, text_of = CASES[case]
     rng, fa, alive = random.Random(0), make().compile(BYTES), []
     shared = tt.gcd(fa, 3_000)
@@ -49,13 +56,14 @@ def test_states_of_many_requests_are_forgotten(case, monkeypatch):
             query.advance([byte])
         assert query.mask()[0, 256]
         if i % 10 == 9:
-            gc.collect()
-            alive.append(sum(type(one) is Stack for one in gc.get_objects()))
-    assert max(alive[2:]) < 1.5 * min(alive[2:]) + 3 * FEW
+            alive.append(kept())
+    assert max(count for count, _ in alive) <= alive[0][0] + 2
+    assert max(size for _, size in alive) < 2 * FEW
 
 
+@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 def test_rows_in_flight_keep_their_states(monkeypatch):
-    monkeypatch.setattr(Steps, "most_states", 50)
+    monkeypatch.setattr(native, "MOST_BYTES", 1)  # each row has an engine of its own
     fa, rng = CASES["names"][0]().compile(BYTES), random.Random(1)
     plain = tt.gcd(fa, 2_000)
     text = names(rng).encode()
@@ -73,14 +81,3 @@ def test_rows_in_flight_keep_their_states(monkeypatch):
         at += 7
     kept.rollback(at)
     assert (kept.mask() == tt.gcd(fa, 2_000).start(budgets=500).mask()).all()
-
-
-def test_texts_that_are_checked_are_forgotten(monkeypatch):
-    monkeypatch.setattr("tractile.constraints.lazy_constraint.MOST_STATES", FEW)
-    constraint, rng, alive = CASES["names"][0](), random.Random(0), []
-    for i in range(120):
-        assert constraint.accepts(names(rng))
-        if i % 20 == 19:
-            gc.collect()
-            alive.append(sum(type(one) is Stack for one in gc.get_objects()))
-    assert max(alive[2:]) < 1.5 * min(alive[2:]) + 3 * FEW

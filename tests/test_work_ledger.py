@@ -15,15 +15,12 @@ import torch
 
 import tractile as tt
 from tractile.constraints import grammar, json_schema, keywords, regex
-from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.automata.work import limited_to
-from tractile.constraints.lifting.lazy_distances import Distances
-from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.inference import smc
 
 ROOT = Path(tt.__file__).resolve().parent
 FOLDERS = (
-    "constraints/automata", "constraints/lifting", "constraints/masks", "circuits", "layers",
+    "constraints/automata", "constraints/engine", "constraints/program", "circuits", "layers",
     "inference/next_token", "inference/queries", "inference/smc",
 )  # fmt: skip
 WORDS = [
@@ -112,28 +109,6 @@ def walk(query, text):
     return query
 
 
-def masks_of_a_schema():
-    automaton, tokens = json_schema(SCHEMA).automaton, None
-    for _ in range(2):  # the second one shares masks with the first
-        tokens = LazyTokens(automaton, tokens.vocab if tokens else vocabulary())
-        state = tokens.start_state
-        for byte in TEXT:
-            tokens.masks.mask(state)
-            state = tokens.step(state, TOKENS.index(bytes([byte])))
-
-
-def distances_of_a_schema():
-    states = Numbered(json_schema(SCHEMA).automaton)
-    distances = Distances(states, vocabulary())
-    state = states.start()
-    for byte in TEXT[:40]:
-        distances.fewest(state)
-        for left in (5, 9):
-            distances.within(state, left)
-            distances.lower_bound(state)
-        state = states.after(state, byte)
-
-
 @functools.cache
 def compiled():
     return json_schema(SCHEMA).compile(vocabulary())
@@ -150,22 +125,6 @@ def lookahead_of_a_regex():
     fa = regex("a{1,5}(bc|cb)*").compile(vocab)
     query = walk(tt.pgcd(tt.HMM.random(3, len(vocab), seed=0), fa, 12), b"aabccb")
     query.scores()
-
-
-def masks_of_many_schemas():
-    """Of one vocabulary: what a token meets is kept by the frames that it reaches."""
-    vocab = vocabulary()
-    for item in ({"type": "string"}, {"enum": ["a", "abc"]}, {"type": "integer", "minimum": 7}, {}):
-        for schema in (
-            {"type": "array", "items": item},
-            {"properties": {"a": item, "b": item}, "required": ["b"]},
-        ):
-            tokens = LazyTokens(json_schema(schema).automaton, vocab)
-            state = tokens.start_state
-            for byte in b'[12, "abc", "a"]' if "items" in schema else b'{"b": 12, "a": "abc"}':
-                if state >= 0:
-                    tokens.masks.mask(state)
-                    state = tokens.step(state, TOKENS.index(bytes([byte])))
 
 
 def lookahead_within_memory():
@@ -205,40 +164,11 @@ def queries_of_a_circuit():
 
 
 CALLS = {
-    masks_of_a_schema: {"constraints/automata": 7385, "constraints/lifting": 74, "constraints/masks": 2259},
-    distances_of_a_schema: {"constraints/automata": 3424, "constraints/lifting": 14826},
     queries_of_a_schema: {"circuits": 420, "layers": 78, "inference/next_token": 2054},
-    masks_of_many_schemas: {
-        "constraints/automata": 12398,
-        "constraints/lifting": 260,
-        "constraints/masks": 2549,
-        "circuits": 2,
-    },
-    lookahead_within_memory: {
-        "constraints/automata": 506,
-        "constraints/lifting": 270,
-        "circuits": 191,
-        "layers": 2231,
-        "inference/next_token": 2911,
-    },
-    samplers: {
-        "constraints/automata": 1377,
-        "constraints/lifting": 750,
-        "constraints/masks": 445,
-        "circuits": 242,
-        "layers": 1986,
-        "inference/next_token": 5609,
-        "inference/smc": 7954,
-        "inference/queries": 7,
-    },
+    lookahead_within_memory: {},
+    samplers: {},
     queries_of_a_circuit: {"circuits": 1190, "layers": 1418, "inference/queries": 597},
-    lookahead_of_a_regex: {
-        "constraints/automata": 384,
-        "constraints/lifting": 92,
-        "circuits": 111,
-        "layers": 472,
-        "inference/next_token": 601,
-    },
+    lookahead_of_a_regex: {},
 }
 
 

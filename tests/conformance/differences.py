@@ -35,8 +35,8 @@ from samples import needed
 from schemas import TooSlow, arguments_and_rows
 
 import tractile as tt
-from tractile.constraints.automata.lazy import Numbered
 from tractile.constraints.difference import preferred_byte, states_of
+from tractile.constraints.engine.bytes import Bytes
 
 END = 256
 BYTES = [bytes([b]) for b in range(256)] + [b"</s>"]
@@ -129,9 +129,9 @@ class Witness(NamedTuple):
     ours: bool  # whether it is Tractile that accepts it
 
 
-def witnesses(states: Numbered, other: Engine, places: int) -> Iterator[Witness]:
+def witnesses(states: Bytes, other: Engine, places: int) -> Iterator[Witness]:
     """Differing texts, shorter ones first; one for each engine and first differing byte."""
-    start = states.start()
+    start = states.start
     queue: list[tuple[int, bytes, int]] = [(0, b"", start)]
     seen: set[tuple[int, Allowed]] = set()
     told: set[tuple[bool, int]] = set()
@@ -153,7 +153,7 @@ def witnesses(states: Numbered, other: Engine, places: int) -> Iterator[Witness]
             if whole is not None:
                 yield Witness(whole, ours=False)
         for low, high, target in moves:
-            rest = states.automaton.completion(states.configurations[target])
+            rest = states.completion(target)
             lost = sorted(set(range(low, high + 1)) - theirs, key=lambda byte: preferred_byte(byte, byte))
             if lost and (True, lost[0]) not in told:
                 told.add((True, lost[0]))

@@ -38,7 +38,6 @@ from schemas import TooSlow, _alarm
 from transformers import PreTrainedTokenizerFast
 
 import tractile as tt
-from tractile.constraints.lazy_constraint import LazyConstraint
 from tractile.embedded import LM_PATH
 
 SECONDS = 30  # CPU time for one constraint
@@ -108,7 +107,7 @@ def measured(
     try:
         begin = time.process_time()
         constraint = source.build()
-        if before and before["dfa"] and isinstance(constraint, LazyConstraint):
+        if before and before["dfa"] and not constraint.is_finite:
             recorded_dfa = Dfa.from_bytes(zlib.decompress(before["dfa"]))
             row["difference"] = tt.constraints.difference(
                 constraint_of(recorded_dfa), constraint, max_pairs=MAX_PAIRS
