@@ -1,40 +1,31 @@
 """What tests of calls in JSON and in Python have in common: random texts, and checks against the finite automaton."""
 
-import itertools
 import random
 
 import pytest
 
 import tractile as tt
 from tractile.constraints import Vocabulary
-from tractile.constraints.automata.lazy import Numbered
-from tractile.constraints.automata.stack import StackAutomaton
 from tractile.constraints.constraint import Constraint
-from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.gcd import GCDQuery
-from tractile.inference.next_token.lazy_masks import LazyMasks
+from tractile.errors import BudgetTooSmall
+
+BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
 
 
-def walk(automaton, rng, most):
-    """A random text, with the checks that hold at every configuration."""
-    here, text = automaton.start(), bytearray()
-    while True:
-        moves = automaton.moves(here)
-        ends = automaton.accepting(here)
-        assert moves or ends
-        assert all(one[1] < other[0] for one, other in itertools.pairwise(moves)), bytes(text)
-        if ends and (not moves or rng.random() < 0.5):
-            return bytes(text)
-        end = automaton.completion(here)
-        there = here
-        for byte in end:
-            there = automaton.step(there, byte)
-            assert there is not None, (bytes(text), end)
-        assert automaton.accepting(there), (bytes(text), end)
-        if len(text) > most:
-            return bytes(text) + end
-        low, high, here = rng.choice(moves)
-        text.append(rng.randint(low, high))
+def walks(constraint, rng, budgets):
+    """Random texts, one within each budget of bytes: choices among what the mask allows, so no dead end."""
+    automaton = constraint.compile(BYTES)
+    for budget in budgets:
+        try:
+            query = tt.gcd(automaton, budget).start(1)
+        except BudgetTooSmall:
+            continue
+        text = bytearray()
+        while (token := rng.choice(query.mask()[0].nonzero().flatten().tolist())) != 256:
+            text.append(token)
+            query.advance([token])
+        assert constraint.accepts(bytes(text))
+        yield bytes(text)
 
 
 def pieces_and_bytes(pieces):
@@ -44,26 +35,22 @@ def pieces_and_bytes(pieces):
     return Vocabulary([*words, None], eos_token_id=len(words))
 
 
-def check_guides(constraint, rejected):
-    """The abstractions that guides are made of accept all texts, and not everything."""
-    rng, guide = random.Random(3), Constraint(constraint.regular(1_000))
-    levels = [Numbered(StackAutomaton(constraint.automaton.root.coarse(level))) for level in range(3)]
-    for i in range(40):
-        text = walk(constraint.automaton, rng, 3 * i)
-        assert guide.accepts(text)
-        assert all(level.accepts(text) for level in levels)
+def check_guide(constraint, rejected):
+    """The abstraction that guides are made of accepts all texts, and not everything."""
+    guide = Constraint(constraint.regular(1_000))
+    assert all(guide.accepts(text) for text in walks(constraint, random.Random(3), range(30, 150, 3)))
     assert not any(guide.accepts(text) for text in rejected)
 
 
-def check_masks_and_budgets(c, vocab):
+def check_masks_and_budgets(constraint, vocab):
     """Masks within three budgets, and the least budget, are those of the finite automaton."""
-    lazy, finite = c.compile(vocab).lazy, c.finite.compile(vocab)
-    least = lazy.fewest(lazy.start_state)
-    assert lazy.distances.exact
+    whole, finite = constraint.compile(vocab), constraint.finite.compile(vocab)
+    with pytest.raises(BudgetTooSmall) as told:
+        tt.gcd(whole, 1).start(1)
+    least = told.value.needed
     for budget in (least, least + 3, 40):
         for seed in range(3):
-            one = GCDQuery(lazy, budget, LazyMasks(lazy, budget)).start(1)
-            other = GCDQuery(finite, budget, FiniteMasks(finite, budget)).start(1)
+            one, other = (tt.gcd(each, budget).start(1) for each in (whole, finite))
             rng = random.Random(budget + seed)
             while int(one.remaining):
                 mask = one.mask()
@@ -71,5 +58,17 @@ def check_masks_and_budgets(c, vocab):
                 token = rng.choice(mask[0].nonzero().flatten().tolist())
                 one.advance([token])
                 other.advance([token])
-    with pytest.raises(tt.errors.BudgetTooSmall):
-        GCDQuery(lazy, least - 1, LazyMasks(lazy, least - 1)).start(1)
+    for each in (whole, finite):
+        with pytest.raises(BudgetTooSmall):
+            tt.gcd(each, least - 1).start(1)
+
+
+def check_masks_of_bytes(constraint, vocab, texts):
+    """Along each text a vocabulary with pieces allows the bytes that one of bytes alone allows."""
+    for text in texts:
+        assert constraint.accepts(text)
+        one, other = (tt.lcd(constraint.compile(each)).start() for each in (vocab, BYTES))
+        for byte in text.encode():
+            assert one.mask()[0][:256].equal(other.mask()[0][:256])
+            for query in (one, other):
+                query.advance([byte])

@@ -297,7 +297,7 @@ def typed(kind) -> list[dict]:
         ([{"name": "f"}], {"syntax": "xml"}, tt.errors.UnsupportedConstraint, "syntax"),
         ([{"name": "f"}], {"order": "random"}, tt.errors.UnsupportedConstraint, "order"),
         ([{"name": "f"}], {"parallel": "yes"}, tt.errors.UnsupportedConstraint, "parallel"),
-        ([{"name": "f"}], {"parallel": (10**9, None), **PYTHON}, tt.errors.TooManyStates, "limit"),
+        ([{"name": "f"}], {"parallel": (10**9, None), **PYTHON}, tt.errors.TooManyStates, "too long"),
         ([{"name": "f", "parameters": {"type": "object", "properties": [1]}}], {}, tt.errors.FormatError, r"properties is \[1\]"),
         ([{"name": "f", "parameters": {"a": {"type": "list", "minItems": 10**9}}}], PYTHON, tt.errors.TooManyStates, "too long"),
         ([{"name": "f", "parameters": {"a": {"type": "str", "pattern": "("}}}], PYTHON,

@@ -10,21 +10,18 @@ In Python syntax a value is a literal (``python_syntax.py``).
 from __future__ import annotations
 
 import keyword
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
-from ...errors import UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
-from ..automata.nfa import empty
-from ..automata.region import Machine
-from ..automata.stack import StackAutomaton
 from ..automata.work import limited, spend
 from ..constraint import Constraint
-from ..json.finite import finite_automaton, of_automaton
 from ..json.text import STYLES
-from ..lazy_constraint import LazyConstraint, made
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
-from .arguments import Arguments, Called
-from .call_lists import calls_machine
+from ..program.node import Node
+from .arguments import Arguments
+from .nodes import call, calls, python_call
 from .python_syntax import ARGUMENTS, LITERALS
 from .tools import Tool, read_tools, with_references
 
@@ -91,11 +88,9 @@ def function_calls(
     if syntax == "python":
         for index, tool in enumerate(read):
             check_names(tool, f"tools[{index}].parameters")
-    constraint: Constraint
-    if max_depth is None:
-        constraint = made(lazy_calls, read, (low, high), order, (syntax, whitespace), keys)
-    else:
-        constraint = Calls.read(read, (low, high), order, (syntax, whitespace), keys).written(max_depth)
+    constraint = written(read, (low, high), order, (syntax, whitespace), keys)
+    if max_depth is not None:
+        constraint = constraint.within(depth=max_depth)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
@@ -110,69 +105,34 @@ def counts(parallel: Any) -> tuple[int, int | None]:
         )
     low, high = (1, None) if parallel is True else parallel
     low = validation.count(low, "parallel[0]")
+    if low > limits.LENGTH:
+        raise TooManyStates(f"lists of at least {low} calls are too long", limit=limits.LENGTH)
     return low, None if high is None else validation.count(high, "parallel[1]", max(low, 1))
 
 
-class Calls(NamedTuple):
-    """The argument schemas, the machine of the calls, its narrowings, and the units of work allowed."""
-
-    arguments: Arguments
-    machine: Machine | None
-    narrowed: tuple[Narrowing, ...]
-    work: float
-
-    @classmethod
-    def read(
-        cls,
-        tools: list[Tool],
-        number: tuple[int, int | None],
-        order: str,
-        written: tuple[str, str],
-        keys: tuple[str, str],
-    ) -> Calls:
-        """Check all schemas now; the machine of a tool is built when the tool is called.
-
-        ``written``: the syntax and the white space.
-        """
-        syntax, whitespace = written
-        inner = (LITERALS if syntax == "python" else STYLES)[whitespace]
-        outer = ARGUMENTS[whitespace] if syntax == "python" else inner
-        arguments, cuts, called = Arguments(outer, inner, order), list[Narrowing](), list[Called]()
-        work = (1 + len(tools) / 500) * limits.WORK
-        with limited(work):
-            for index, tool in enumerate(tools):
-                spend(100)
-                path = f"tools[{index}].parameters"
-                found, lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
-                called += [] if found is None else [found]
-                cuts += lacking
-        return cls(arguments, calls_machine(called, arguments, number, keys), merged(cuts), work)
-
-    def written(self, max_depth: int | None = None) -> Constraint:
-        """Return the constraint with a finite automaton. Raises ``TooManyStates``."""
-        if self.machine is None:
-            return Constraint(empty(), self.narrowed)
-        documents = [values.machines for values in self.arguments.documents]
-        with limited(self.work):
-            found, cuts = finite_automaton(documents, self.machine, (max_depth, None))
-        placed = (each for i, some in enumerate(cuts) for each in self.arguments.lacking(i, some))
-        return of_automaton(found, merged(placed, self.narrowed))
-
-
-def lazy_calls(
+def written(
     tools: list[Tool],
     number: tuple[int, int | None],
     order: str,
-    written: tuple[str, str],
+    syntax: tuple[str, str],
     keys: tuple[str, str],
-) -> LazyConstraint:
-    """Return the constraint of the calls with a lazy automaton."""
-    calls = Calls.read(tools, number, order, written, keys)
-    automaton = StackAutomaton(calls.machine)
-    documents = [each.machines.distinct for each in calls.arguments.documents]
-    automaton.may_compare = any(distinct.are_compared for distinct in documents)
-    automaton.needs_distinct = any(distinct.are_needed for distinct in documents)
-    return LazyConstraint(automaton, calls.narrowed, calls.written)
+) -> Constraint:
+    """Return the constraint of the calls. ``syntax``: the syntax and the white space."""
+    kind, whitespace = syntax
+    is_python, (low, high) = kind == "python", number
+    inner = (LITERALS if is_python else STYLES)[whitespace]
+    arguments = Arguments(ARGUMENTS[whitespace] if is_python else inner, inner, order)
+    called, cuts = dict[str, Node](), list[Narrowing]()
+    with limited((1 + len(tools) / 500) * limits.WORK):
+        for index, tool in enumerate(tools):
+            spend(100)
+            path = f"tools[{index}].parameters"
+            called[tool.name], lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
+            cuts += lacking
+    program = python_call(called) if is_python else call(called, keys, inner)
+    if low >= 0:
+        program = calls(program, low, high, inner)
+    return Constraint(program, merged(cuts), partial(written, tools, number, order, syntax, keys))
 
 
 def is_whole(tool: Tool, order: str, path: str) -> bool:

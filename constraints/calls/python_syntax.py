@@ -110,7 +110,7 @@ LITERALS = {
 }
 """The styles of Python literals, by white space."""
 ARGUMENTS = {
-    name: replace(style, spellings=(NAME,), colon=b"", braces=(b"(", b")"), opened=True)
+    name: replace(style, spellings=(NAME,), colon=b"", braces=(b"(", b")"))
     for name, style in LITERALS.items()
 }
-"""The styles of a call's arguments after the opening bracket, by white space."""
+"""The styles of the arguments of a call, by white space."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 from ...errors import TooManyStates
@@ -29,6 +30,11 @@ class Needs:
         )
         self.values: dict[Need, Value] = {}
         self.hollow: dict[tuple[Need, int], bool] = {}
+
+    @property
+    def key(self) -> Hashable:
+        """What decides which values are any value at all."""
+        return self.open_objects
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""

@@ -171,8 +171,6 @@ class Style:
         ``null``, ``false`` and ``true``.
     braces
         The first and the last byte of an object.
-    opened
-        Whether the first byte of an object is read by the caller, before the object's machine starts.
     tuples
         Whether there are tuples beside arrays; integers are then written without a point.
     indent
@@ -188,7 +186,6 @@ class Style:
     spellings: tuple[Spelling, ...] = (JSON,)
     words: tuple[bytes, bytes, bytes] = (b"null", b"false", b"true")
     braces: tuple[bytes, bytes] = (b"{", b"}")
-    opened: bool = False
     tuples: bool = False
     indent: bytes | None = None
     depth: int = 0

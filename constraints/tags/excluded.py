@@ -8,24 +8,13 @@ from functools import partial
 from typing import Any
 
 from ..constraint import Constraint
-from ..json.constraint import written
 from ..json.document import Schema, read_schema
-from ..json.lazy.schema import root_machine, schema_machines, stack_automaton
-from ..json.lazy.values import Machines
+from ..json.needs import Needs
+from ..json.nodes import Reading, Writer
 from ..json.shapes import NEVER, Need, Strings
-from ..json.survey import Survey
+from ..json.text import STYLES
 from ..json.values import Value
-from ..lazy_constraint import LazyConstraint, made
-from ..narrowing import Narrowing, OnNarrowed, report
-
-Options = tuple[Any, ...]
-"""The options of ``json/lazy/schema.py``."""
-
-
-def options_of(whitespace: str, any_order: bool, plain: bool = False) -> Options:
-    """Return the options of a JSON value in a structural tag: its objects are closed."""
-    order = "any" if any_order else "declared"
-    return whitespace, order, None, None, False, "auto", plain, None, None, "any", None
+from ..narrowing import OnNarrowed, report
 
 
 def containing(words: Iterable[str]) -> str:
@@ -39,15 +28,19 @@ def lacking(words: Iterable[str]) -> Strings:
     return Strings(atoms=frozenset([("pattern", pattern, False)] if pattern else []))
 
 
-class Excluding(Machines):
-    """The machines of a document without the values in whose strings or names one of some words occurs."""
+class Excluding(Needs):
+    """The needs of a document without the values in whose strings or names one of some words occurs."""
 
-    def __init__(self, of: Machines, words: tuple[str, ...]) -> None:
-        asserts = of.keywords.asserts_format
-        super().__init__(of.document, of.style, of.order, of.open_objects, asserts, of.notation)
-        self.excluded = words
+    def __init__(self, of: Needs, words: tuple[str, ...]) -> None:
+        self.__dict__.update(of.__dict__)
+        self.values, self.hollow = {}, {}
+        self.words = words
         self.names_with, self.strings_without = (containing(words), NEVER), lacking(words)
         self._kept: dict[Need, Value] = {}
+
+    @property
+    def key(self) -> Hashable:
+        return super().key, self.words
 
     def value(self, need: Need) -> Value:
         if need not in self._kept:
@@ -60,38 +53,32 @@ class Excluding(Machines):
             self.values[need] = self._kept[need] = found
         return self._kept[need]
 
-    def known_parts(self, value: Value) -> Hashable | None:
-        found = super().known_parts(value)
-        return None if found is None else (self.excluded, found)
+
+def writer_without(
+    schema: Schema, whitespace: str, any_order: bool, words: tuple[str, ...], plain: bool = False
+) -> Writer:
+    """Return the writer of the values of a schema that contain none of the words; its objects are closed."""
+    order = "any" if any_order else "declared"
+    reading = Reading(order=order, open_objects=False, plain=plain, whole=True)
+    found = Writer.of(schema, STYLES[whitespace], reading)
+    if not words:
+        return found
+    return Writer(Excluding(found.needs, words), found.style, found.notation, found.narrowed)
 
 
-def machines_without(
-    schema: Schema, options: Options, words: tuple[str, ...]
-) -> tuple[Machines, tuple[Narrowing, ...]]:
-    """Return the machines of a schema without the values that contain one of the words, and its narrowings.
-
-    Integers are written without a point.
-    """
-    machines, _ = schema_machines(schema, False, options)
-    machines.notation = machines.notation._replace(whole=True)
-    narrowed = Survey(machines.document, machines.keywords.asserts_format, machines.notation).narrowings()
-    return Excluding(machines, words) if words else machines, narrowed
-
-
-def json_value(schema: Any, options: Options, words: Iterable[str], on_narrowed: OnNarrowed) -> Constraint:
+def json_value(
+    schema: Any, whitespace: str, any_order: bool, words: Iterable[str], on_narrowed: OnNarrowed
+) -> Constraint:
     """Accept the JSON texts that a schema allows, with no white space around them, and none of the words in a string or a name.
 
     A word is told however it is written: ``\\u003c`` is ``<``.
     """
-    found = made(lazily, read_schema(schema), options, tuple(words))
+    found = written(read_schema(schema), whitespace, any_order, tuple(words))
     report(found.narrowed, on_narrowed)
     return found
 
 
-def lazily(schema: Schema, options: Options, words: tuple[str, ...]) -> LazyConstraint:
-    """Return the constraint of a schema without some words as a lazy automaton."""
-    machines, narrowed = machines_without(schema, options, words)
-    machine = root_machine(machines, inner=True)
-    return LazyConstraint(
-        stack_automaton(machines, machine), narrowed, partial(written, machines, machine, narrowed)
-    )
+def written(schema: Schema, whitespace: str, any_order: bool, words: tuple[str, ...]) -> Constraint:
+    """Return the constraint of :func:`json_value`."""
+    writer = writer_without(schema, whitespace, any_order, words)
+    return Constraint(writer.root(), writer.narrowed, partial(written, schema, whitespace, any_order, words))

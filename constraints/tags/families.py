@@ -23,17 +23,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
+from ..calls.arguments import placed
+from ..calls.nodes import one_of
 from ..calls.tools import Tool, read_tools
 from ..constraint import Constraint, literal
-from ..json.constraint import json_schema
-from ..narrowing import OnNarrowed, check_choice
+from ..json.document import read_schema
+from ..json.nodes import Reading, value_node
+from ..json.text import STYLES
+from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
+from ..program import nodes
+from ..program.node import Node
 from ..regex.constraint import regex
 from ..words.free_text import free
 from .parameters import parameters
-from .tags import choice as one_of
+from .tags import choice as one_of_several
 from .tags import closed, dispatched, in_a_row, sections, tag
 from .xml_styles import COHERE, DEEPSEEK, DSML, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
 
@@ -53,19 +60,35 @@ class Family(NamedTuple):
     between: str = ""
     style: Parameters | None = None  # None: JSON
 
-    def call(self, tool: Tool, on_narrowed: OnNarrowed) -> Constraint:
-        """Return the constraint of a call of one tool, without the opening."""
-        schema = tool.schema()
-        if self.style is None:
-            arguments = json_schema(schema, numbers="plain", on_narrowed=on_narrowed)
-        else:
-            arguments = parameters(schema, self.style, f"tools/{tool.name}", on_narrowed)
-        name = json.dumps(tool.name)[1:-1] if '{"name": "' in self.begin else tool.name
-        first, *rest = self.begin.replace("{name}", name).split("{number}")
-        begin = literal(first)
-        for each in rest:
-            begin = begin + regex("[0-9]+") + literal(each)
-        return closed(begin + arguments, [self.end])
+    def calls(self, tools: list[Tool], on_narrowed: OnNarrowed, begun: str = "") -> Constraint:
+        """Return the constraint of a call of one of the tools, without the opening, after ``begun``, the first part of it."""
+        head, tail = map(numbered, self.begin[len(begun) :].split("{name}"))
+        in_json, options, cuts = '{"name": "' in self.begin, dict[bytes, Node](), list[Narrowing]()
+        for tool in tools:
+            arguments, lacking = self.arguments(tool)
+            name = json.dumps(tool.name)[1:-1] if in_json else tool.name
+            options[name.encode()] = nodes.seq(tail, arguments)
+            cuts += lacking
+        program = nodes.seq(head, one_of(options), nodes.text(self.end.encode()))
+        found = Constraint(program, merged(cuts), partial(Family.calls, self, tools, "ignore", begun))
+        report(found.narrowed, on_narrowed)
+        return found
+
+    def arguments(self, tool: Tool) -> tuple[Node, tuple[Narrowing, ...]]:
+        """Return the node of the arguments of a tool, and what it lacks of their schema."""
+        schema, place = read_schema(tool.schema()), f"tools/{tool.name}"
+        if self.style is not None:
+            found = parameters(schema, self.style, place, "ignore")
+            return found.program, found.narrowed
+        with placed(place):
+            return value_node(schema, STYLES["space"], Reading(plain=True))
+
+
+def numbered(text: str) -> Node:
+    """Return the node of a text in which ``{number}`` stands for any number."""
+    first, *rest = (nodes.text(each.encode()) for each in text.split("{number}"))
+    digits = regex("[0-9]+").program
+    return nodes.seq(first, *(part for each in rest for part in (digits, each)))
 
 
 def dsml(calls: str) -> Family:
@@ -179,15 +202,15 @@ def tool_calls(
     style = FAMILIES[family]
     if asked == "none":
         return free(without=style.trigger)
-    calls = one_of([style.call(tool, on_narrowed) for tool in read])
-    block = closed(in_a_row(calls, style.between, True, parallel), [style.closing])
+    if asked == "auto" and not style.opening:
+        rest = style.calls(read, on_narrowed, style.trigger)
+        return dispatched({style.trigger: rest}, loop=parallel, without=[], ends=None)
+    calls = in_a_row(style.calls(read, on_narrowed), style.between, True, parallel)
+    block = closed(calls, [style.closing])
     if asked == "required":
         return sections(style.opening, block) if style.opening else block
-    if style.opening:
-        block = literal(style.opening[len(style.trigger) :]) + block
-        return dispatched({style.trigger: block}, loop=False, without=[], ends=None)
-    rest = [style._replace(begin=style.begin[len(style.trigger) :]).call(tool, on_narrowed) for tool in read]
-    return dispatched({style.trigger: one_of(rest)}, loop=parallel, without=[], ends=None)
+    block = literal(style.opening[len(style.trigger) :]) + block
+    return dispatched({style.trigger: block}, loop=False, without=[], ends=None)
 
 
 def chosen(
@@ -234,9 +257,8 @@ def harmony(tools: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrow
     """Accept the channels of gpt-oss after ``<|start|>assistant``: analysis, then a final text or calls."""
     header = "<|start|>assistant"
     analysis = tag("<|channel|>analysis<|message|>", None, "<|end|>") + literal(header)
-    styles = [Family("", begin, "<|call|>") for begin in HARMONY]
-    calls = one_of([style.call(tool, on_narrowed) for style in styles for tool in tools])
-    answer = in_a_row(calls, header, True, parallel)
+    calls = [Family("", begin, "<|call|>").calls(tools, on_narrowed) for begin in HARMONY]
+    answer = in_a_row(one_of_several(calls), header, True, parallel)
     if asked != "required":
         marks = ("<|end|>", "<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")
         final = sections("<|channel|>final<|message|>", free(without=marks))

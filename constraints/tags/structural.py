@@ -21,7 +21,7 @@ from ..grammar.constraint import grammar
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
-from .excluded import json_value, options_of
+from .excluded import json_value
 from .parameters import parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
 from .token_names import TokenNames, get
@@ -143,7 +143,7 @@ class Reader(TokenNames):
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
         most = self.count(spec, "max_whitespace_cnt", path)
         whitespace = "flexible" if most is None else "space" if most else "none"
-        return closed(json_value(schema, options_of(whitespace, any_order), without, self.on_narrowed), ends)
+        return closed(json_value(schema, whitespace, any_order, without, self.on_narrowed), ends)
 
     def count(self, spec: Any, key: str, path: str) -> int | None:
         """Return a number that a format may have."""

@@ -46,7 +46,7 @@ class ShortObjects:
 
     def shortest(self, look: Look) -> bytes | None:
         """Return a short text of an object, ``None`` if there is none."""
-        found, opening = [], b"" if self.machine.style.opened else self.machine.style.braces[0]
+        found, opening = [], self.machine.style.braces[0]
         for i, form in enumerate(self.machine.forms):
             run = Run(i, missing=frozenset(range(form.must)), places=(0,) * len(form.orders))
             text = self.rest(run, look, first=True)

@@ -133,7 +133,7 @@ class ObjectMachine(Region):
     # ------------------------------------------------------------ the machine
 
     def start(self) -> Local:
-        return (OPEN, self.first) if self.style.opened else (START,)
+        return (START,)
 
     def moves(self, local: Local) -> Sequence[tuple[int, int, Local]]:
         found = self._moves.get(local)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...automata.dfa import minimize
-from ...automata.nfa import Nfa, literal, union
-from ...program import tables
+from ...automata.nfa import Nfa, byte_ranges, concat, literal, star, union
+from ...program.labelled import labelled
 from ...program.tables import Table
 from .. import numbers, strings
 from ..numbers import number_automaton
 from ..shapes import NEVER, Need, Numbers
 from ..text import Style
 from .leaves import BLANKS, around
-from .names import chain, rows_of
 
 if TYPE_CHECKING:
     from .values import Writer
@@ -63,31 +59,7 @@ def text_table(values: Sequence[Nfa], before: bytes, style: Style) -> Table:
 
     A state in which a value ends has no moves: where a longer text goes on, the last byte leads to two states.
     """
-    size = len(before) + 1
-    edges = chain(before, 0, style, False)
-    if style.blank and before:
-        edges += [(size - 1, byte, byte, size - 1) for byte in BLANKS]
-    rows = [rows_of(value) for value in values]
-    ends = [frozenset(value.accept.tolist()) for value in values]
-    label = [-1] * size
-    leaves: dict[int, int] = {}
-    start = frozenset((i, int(value.start[0])) for i, value in enumerate(values))
-    place, todo = {start: size - 1}, [start]
-    for at in todo:
-        moves = [(low, high, (i, to)) for i, q in at for low, high, to in rows[i][q]]
-        cuts = sorted({low for low, _, _ in moves} | {high + 1 for _, high, _ in moves})
-        for low, past in itertools.pairwise(cuts):
-            target = frozenset(to for a, b, to in moves if a <= low <= b)
-            for i, q in target:
-                if q in ends[i]:
-                    if i not in leaves:
-                        leaves[i] = len(label)
-                        label.append(i)
-                    edges.append((place[at], low, past - 1, leaves[i]))
-            if any(rows[i][q] for i, q in target):
-                if target not in place:
-                    place[target] = len(label)
-                    label.append(-1)
-                    todo.append(target)
-                edges.append((place[at], low, past - 1, place[target]))
-    return tables.table(np.array(edges), label)
+    blanks = [star(byte_ranges([(byte, byte) for byte in BLANKS]))] if style.blank and before else []
+    found = labelled([concat([literal(before), *blanks, value]) for value in values])
+    assert found is not None
+    return found

@@ -63,6 +63,8 @@ def in_braces(
     value = {i: inner(form.needs[i]) for i in order}
     live = [i for i in order if value[i] is not NOTHING]
     others = [(kind, found) for kind, each in form.others if (found := inner(each)) is not NOTHING]
+    if form.some and not others:
+        return NOTHING
     if form.some or (others and form.least > max(1, len(form.required))):
         if len(style.spellings) > 1 or not style.spellings[0].opening:
             what = "members of which one must be there, or names that are counted, need names of one spelling"

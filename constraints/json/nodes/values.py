@@ -139,7 +139,7 @@ class Writer:
 
     def key(self, need: Need) -> object:
         """Return what is read by the rule of any value at all; None for another rule, which only this document has."""
-        return None if need else ("json", self.style, self.notation, self.needs.open_objects)
+        return None if need else ("json", self.style, self.notation, self.needs.key)
 
     def body(self, need: Need) -> Node:
         """Return the node of a need's texts, by the types of its values."""
