@@ -5,6 +5,7 @@
 
 namespace tractile {
 
+constexpr i32 MOST_SEARCHES = 16;  // by tokens, of one mask, unless nothing would be left
 constexpr int MOST_ALONE = 256;  // tokens of one group that are looked at alone
 
 class Masks {
@@ -41,7 +42,12 @@ class Masks {
   // Those of them after which `left` tokens suffice.
   void words_within(i32 configuration, i32 left, bool spelled, u32* out) {
     std::memset(out, 0, 4 * positions_.trie().words);
-    if (left >= 0) fill(configuration, left, spelled, out);
+    if (left < 0) return;
+    observed_.allow(MOST_SEARCHES);
+    fill(configuration, left, spelled, out);
+    bool refused = observed_.refused;
+    observed_.allow(FAR);
+    if (refused && std::all_of(out, out + positions_.trie().words, [](u32 word) { return word == 0; })) fill(configuration, left, spelled, out);
   }
 
   size_t bytes() const { return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
@@ -131,11 +137,16 @@ class Masks {
       for (const Lexed::Exit& exit : found.exits) {
         u64 reg;
         if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
-        if (!texts) leave(reg, inside, exit.position);
-        else positions_.nodes(exit.position, [&](i32 node) {
-          i32 next = left_for(f, reg, after(item.env, node));
+        if (!texts) {
+          leave(reg, inside, exit.position);
+          continue;
+        }
+        std::vector<i32> nodes;  // a walk may make positions
+        positions_.nodes(exit.position, [&](i32 node) { nodes.push_back(node); });
+        for (i32 node : nodes) {
+          i32 env = after(item.env, node), next = env == NONE ? NONE : left_for(f, reg, env);
           if (next != NONE) walk(next, node, left, spelled, out);
-        });
+        }
       }
       for (auto [next, position] : left_at) walk(next, position, left, spelled, out);
     }
@@ -170,27 +181,17 @@ class Masks {
       }
       most_ = std::max(most_, rest);
       std::vector<i32> others;  // tokens for which this does not hold
-      auto equal = [&](i32 text) {
-        for (i32 open : stacks_.observers.memory(env).open) {
-          std::string word;
-          i32 at = text;
-          for (; at != open && at > 0; at = stacks_.observers.before(at).first) word += char(stacks_.observers.before(at).second);
-          if (at != open) continue;
-          std::reverse(word.begin(), word.end());
-          if (i32 node = trie.find(word); node > 0) others.insert(others.end(), trie.own.begin() + trie.own_begin[node], trie.own.begin() + trie.own_begin[node + 1]);
-        }
+      std::vector<i32> open = stacks_.observers.memory(env).open;
+      auto exclude = [&](size_t k, i32 text) {  // the token that makes this text of the k-th open item
+        std::string word;
+        for (; text != open[k] && text > 0; text = stacks_.observers.before(text).first) word += char(stacks_.observers.before(text).second);
+        if (text != open[k]) return;
+        std::reverse(word.begin(), word.end());
+        if (i32 node = trie.find(word); node > 0) others.insert(others.end(), trie.own.begin() + trie.own_begin[node], trie.own.begin() + trie.own_begin[node + 1]);
       };
       const Text& way = observed_.witness(item, left, spelled);
-      for (i32 text : observed_.met(item, way)) {
-        std::string end;  // the text from its last bytes on, as far as the way is long
-        equal(text);
-        for (i32 at = text; at > 0 && end.size() < way.bytes.size();) {
-          auto [shorter, byte] = stacks_.observers.before(at);
-          end.insert(end.begin(), char(byte));
-          at = shorter;
-          if (way.bytes.compare(0, end.size(), end) == 0) equal(at);
-        }
-      }
+      if (observed_.stay_apart(open, way)) observed_.excluded(item, way, exclude);
+      else others = tokens;
       std::sort(others.begin(), others.end());
       std::vector<i32> undecided;
       tokens.pop_back();
@@ -236,7 +237,8 @@ class Masks {
   // The tokens in progress at a position that go on from a configuration.
   void walk(i32 configuration, i32 position, i32 left, bool spelled, u32* out) {
     Index::Key key{u64(u32(configuration)), u64(u32(position)), 3};
-    i32 known = left >= SOME ? walk_index_.find(key) : NONE;
+    bool kept = left >= SOME && !stacks_.has_texts(configuration);  // one with texts is hardly met again
+    i32 known = kept ? walk_index_.find(key) : NONE;
     if (known == NONE) {
       std::vector<i32> found;
       i64 most = 0;
@@ -256,7 +258,8 @@ class Masks {
           positions_.tokens(child, [&](i32 token) { found.push_back(token); });
         });
       }
-      if (left < SOME) {
+      if (!kept) {
+        most_ = std::max(most_, most);
         for (i32 token : found) out[token >> 5] |= 1u << (token & 31);
         return;
       }

@@ -36,9 +36,17 @@ class Observed {
     if (spelled && enough >= ENDLESS) return FAR;
     if (!exactly && enough <= most) return i32(enough);
     if (i32 written = spelled ? tokens(item) : FAR; written <= (exactly ? least : most)) return written;
-    if (const auto& found = by_search(item)) return found->cost;
+    bool may = searches_ > 0;
+    if (may) --searches_;
+    else refused = true;
+    if (may)
+      if (const auto& found = by_search(item)) return found->cost;
     return spelled ? i32(std::min<i64>(FAR, std::min(enough, i64(tokens(item))))) : FAR;
   }
+
+  // Let so many answers be sought by tokens; those that are known count as well, so that what is found does not depend on them.
+  void allow(i32 searches) { searches_ = searches, refused = false; }
+  bool refused = false;  // whether one was not sought
 
   // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
   const Text& witness(Item item, i32 most, bool spelled) {
@@ -46,26 +54,32 @@ class Observed {
     return *by_search(item);
   }
 
-  // The texts of items that a text from an item meets: those read before, and those read on the way.
-  std::vector<i32> met(Item item, const Text& text) {
-    Observers& observers = stacks_.observers;
-    std::vector<i32> found;
-    auto look = [&](i32 env) {
-      const Observers::Memory& memory = observers.memory(env);
-      for (u64 read : memory.read) found.push_back(i32(u32(read)));
-      found.insert(found.end(), memory.open.begin(), memory.open.end());
-    };
-    look(item.env);
-    i32 at = stacks_.numbered({item}, false);
-    for (size_t i = 0; i < text.bytes.size() && at != NONE; ++i) {
-      for (Item each : stacks_.configurations[at].reading)
-        if (i32 env = observers.read(each.env, u8(text.bytes[i])); env != NONE) look(env);
-      at = stacks_.step(at, u8(text.bytes[i]));
-      if (text.ends[i]) at = stacks_.token_end(at);
+  // Whether the texts of open items end at different lengths, whatever token they go on with.
+  bool stay_apart(const std::vector<i32>& open, const Text& way) const {
+    if (open.size() != way.open.size()) return false;
+    std::vector<size_t> lengths;
+    for (size_t k = 0; k < open.size(); ++k) {
+      lengths.push_back(way.open[k]);
+      for (i32 text = open[k]; text > 0; text = stacks_.observers.before(text).first) ++lengths.back();
     }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
+    std::sort(lengths.begin(), lengths.end());
+    return std::adjacent_find(lengths.begin(), lengths.end()) == lengths.end();
+  }
+
+  // The texts that an item which is open may not have before `way`, the k-th of those, if `way` is to lead to the end.
+  template <class F>
+  void excluded(Item item, const Text& way, F&& f) {
+    for (i32 text : others(item.env, way))
+      for (size_t k = 0; k < way.open.size(); ++k) {
+        i32 at = text;
+        size_t left = way.open[k];
+        for (; left > 0 && at > 0; --left) {
+          auto [shorter, byte] = stacks_.observers.before(at);
+          if (u8(way.bytes[left - 1]) != byte) break;
+          at = shorter;
+        }
+        if (left == 0) f(k, at);
+      }
   }
 
   size_t bytes() const { return ends_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
@@ -128,20 +142,50 @@ class Observed {
     return item;
   }
 
+  // A text from an item to the stack below observers. That of a stack without texts of items will do for others, as far as all differ.
   const Known& text(Item item, i32 base) {
+    i32 plain = stacks_.observers.without_texts(item.env);
+    if (plain != item.env) {
+      i32 shared = text_alone({item.stack, plain}, base);
+      if (known_[shared] && serves(item.env, *known_[shared])) return known_[shared];
+    }
+    return known_[text_alone(item, base)];
+  }
+
+  // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
+  bool serves(i32 env, const Text& way) {
+    std::vector<i32> open = stacks_.observers.memory(env).open;
+    if (open.size() != way.open.size()) return false;
+    std::vector<i32> texts = others(env, way);
+    for (size_t k = 0; k < open.size(); ++k) texts.push_back(stacks_.observers.longer(open[k], way.bytes, 0, way.open[k]));
+    std::sort(texts.begin(), texts.end());
+    return std::adjacent_find(texts.begin(), texts.end()) == texts.end();
+  }
+
+  // The texts of items that were read before `way`, and of those that lie in it.
+  std::vector<i32> others(i32 env, const Text& way) {
+    std::vector<i32> found;
+    for (u64 read : stacks_.observers.memory(env).read) found.push_back(i32(u32(read)));
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    for (auto [begin, end] : way.items) found.push_back(stacks_.observers.longer(0, way.bytes, begin, end));
+    return found;
+  }
+
+  i32 text_alone(Item item, i32 base) {
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 0};
     i32 known = index_.find(key);
-    if (known != NONE) return known_[known];
+    if (known != NONE) return known;
     Known found = searched(item, base, false);
-    index_.put(key, i32(known_.size()));
+    index_.put(key, known = i32(known_.size()));
     known_.push_back(std::move(found));
-    return known_.back();
+    return known;
   }
 
   Known searched(Item item, i32 base, bool by_tokens) {
     crossing_.check();
     Search search(stacks_, trie_, by_tokens);
-    Known found = search.cheapest(item, base);
+    Known found = search.text(item, base);
     crossing_.taken += search.taken;
     return found;
   }
@@ -188,6 +232,7 @@ class Observed {
   const Trie& trie_;
   Crossing& crossing_;
   Bytes ends_;
+  i32 searches_ = FAR;
   std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
   Index index_, exact_index_;
   std::deque<Known> known_;

@@ -145,6 +145,18 @@ class Observers {
     return memories_.back();
   }
 
+  // How many texts of the same weight that differ in their last bytes are not needless after an environment.
+  size_t beginnings(i32 env, i32 spare) {
+    const Memory& found = memory(env);
+    return (spare + found.read.size()) * found.open.size() + 1;
+  }
+
+  // The text that is longer by some bytes.
+  i32 longer(i32 text, const std::string& bytes, size_t begin, size_t end) {
+    for (; begin < end; ++begin) text = i32(longer(text, u8(bytes[begin])));
+    return text;
+  }
+
   // Whether one of the cheaper environments, which differ in nothing but texts, serves as well, whatever `spare` items or fewer are
   // still to come; see `constraints/engine/observers.py`.
   bool is_needless(i32 env, const std::vector<i32>& cheaper, i32 spare) {

@@ -1,4 +1,4 @@
-// The cheapest text from a stack with open observers to the stack below them: the search of `constraints/engine/crossing.py`.
+// A text, or the cheapest, from a stack with open observers to the stack below them: the search of `constraints/engine/crossing.py`.
 //
 // What observers keep is part of each state, so nothing that is found here is shared by other nodes. It is for the parts of texts
 // that WITHIN, APART and ITEM look at; all else is found by frames.
@@ -13,13 +13,15 @@
 
 namespace tractile {
 
-constexpr i32 MOST_ITEMS = 20000;  // of one search
-constexpr i32 SPARE[] = {4, 0};    // items still to come that must differ, for which a search is exact
+constexpr i32 MOST_ITEMS = 20000;    // of one search
+constexpr i32 MOST_QUEUED = 60000;   // of them and others that were met
+constexpr i32 SPARE = 4;           // items still to come that must differ, for which a search is exact
 
 struct Text {  // a cost, and the text that has it
   i32 cost;
   std::string bytes;
-  std::vector<u8> ends;  // by byte whether a token ends there
+  std::vector<std::pair<size_t, size_t>> items;  // where those begin and end that lie in it
+  std::vector<size_t> open;                      // where those end that were open before, the innermost first
 };
 
 class Search {
@@ -29,12 +31,14 @@ class Search {
 
   u64 taken = 0;  // items
 
-  // The cheapest text from a stack to a stack below it; none if there is none, or none was found.
-  std::optional<Text> cheapest(Item item, i32 base) {
-    for (i32 spare : SPARE) {
+  // A text from a stack to a stack below it, of tokens the cheapest; none if there is none, or none was found.
+  std::optional<Text> text(Item item, i32 base) {
+    std::optional<Text> found;
+    for (i32 spare : {by_tokens_ ? SPARE : 0, by_tokens_ ? 0 : SPARE}) {  // the exact search takes longer
       clear(spare);
-      std::optional<Text> found;
-      if (searched(item, base, found)) return found;
+      bool ended = searched(item, base, found);
+      taken += number_ / 8;
+      if (found || (by_tokens_ && ended)) return found;
     }
     return std::nullopt;
   }
@@ -44,14 +48,15 @@ class Search {
     i32 cost, length, text;  // the number of a text: a byte, or two texts
   };
   struct Queued {
-    Weight weight;
-    u32 number;
+    i32 cost, length;  // from the stack on: by these they are ordered, so that nodes which call themselves end
+    Weight weight;     // from the entry of the activation on
+    i32 number;
     i32 act;
     u64 reg;
     i32 place, env;
     bool operator<(const Queued& o) const {  // the first comes out last
-      if (weight.cost != o.weight.cost) return weight.cost > o.weight.cost;
-      if (weight.length != o.weight.length) return weight.length > o.weight.length;
+      if (cost != o.cost) return cost > o.cost;
+      if (length != o.length) return length > o.length;
       return number > o.number;
     }
   };
@@ -65,18 +70,18 @@ class Search {
     Weight weight;
   };
   struct Act {
-    i32 node;
+    i32 node, cost, length;  // where it was entered first
     std::vector<Exit> exits;
     std::vector<Caller> callers;
   };
   static constexpr i32 ROOT = 0;          // the activation of the stack itself
   static constexpr u64 LEFT = ~0ull;      // the register of a frame whose text has ended
-  static constexpr i32 NO_TEXT = 0;
+  static constexpr i32 NO_TEXT = 0, ITEM_BEGINS = 1, ITEM_ENDS = 2;
 
   void clear(i32 spare) {
     spare_ = spare;
-    acts_.assign(1, {NONE, {}, {}});
-    texts_.assign(1, {NONE, NONE});
+    acts_.assign(1, {NONE, 0, 0, {}, {}});
+    texts_.assign(3, {NONE, NONE});
     queue_ = {};
     index_ = met_ = exits_ = Index();
     settled_.clear();
@@ -98,7 +103,7 @@ class Search {
         settled_.emplace_back();
       }
       if (observers_.is_needless(at.env, settled_[known], spare_)) continue;
-      if (left-- == 0) return false;
+      if (left-- == 0 || number_ > MOST_QUEUED) return false;
       ++taken;
       settled_[known].push_back(at.env);
       if (at.act != ROOT) {
@@ -116,14 +121,17 @@ class Search {
     return true;
   }
 
-  void push(Weight weight, i32 act, u64 reg, i32 place, i32 env) { queue_.push({weight, number_++, act, reg, place, env}); }
+  void push(Weight weight, i32 act, u64 reg, i32 place, i32 env) {
+    queue_.push({acts_[act].cost + weight.cost, acts_[act].length + weight.length, weight, number_++, act, reg, place, env});
+  }
 
   void settle(const Queued& at) {
     i32 node = acts_[at.act].node;
     bool observes = stacks_.nodes[node].kind >= WITHIN;
     if (at.reg == LEFT || stacks_.ends(node, at.reg)) {
       i32 outside = observes ? observers_.leave(at.env) : at.env;
-      if (outside != NONE) exit(at.weight, at.act, at.place, outside);
+      bool is_item = stacks_.nodes[node].kind == ITEM;
+      if (outside != NONE) exit(is_item ? then(at.weight, {0, 0, ITEM_ENDS}) : at.weight, at.act, at.place, outside);
     }
     if (at.reg == LEFT) return;
     if (stacks_.reads(node)) {
@@ -133,7 +141,8 @@ class Search {
     std::vector<std::pair<i32, u64>> calls;
     stacks_.calls(node, at.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
     if (observes && !calls.empty()) inside = observers_.enter(node, at.env);
-    for (auto [called, after] : calls) call(at.weight, at.act, after, called, stacks_.first(called), at.place, inside);
+    Weight weight = stacks_.nodes[node].kind == ITEM ? then(at.weight, {0, 0, ITEM_BEGINS}) : at.weight;
+    for (auto [called, after] : calls) call(weight, at.act, after, called, stacks_.first(called), at.place, inside);
   }
 
   void read(const Queued& at, int low, int high, u64 after) {
@@ -148,11 +157,14 @@ class Search {
       }
       return;
     }
-    std::vector<i32> seen;
+    std::vector<i32> seen;  // environments, and what they are but for texts
+    size_t most = observers_.beginnings(at.env, spare_);
     for (int byte = low; byte <= (at.env ? high : low); ++byte) {
       i32 env = observers_.read(at.env, u8(byte));
-      if (env == NONE || std::find(seen.begin(), seen.end(), env) != seen.end()) continue;
-      seen.push_back(env);
+      if (env == NONE) continue;
+      i32 rest = observers_.without_texts(env);
+      if (std::count(seen.begin(), seen.end(), rest) >= i64(most)) continue;  // more would be needless
+      seen.push_back(rest);
       push(longer(at.weight, u8(byte), 1), at.act, after, 0, env);
     }
   }
@@ -162,7 +174,7 @@ class Search {
     i32 called = index_.find(key);
     if (called == NONE) {
       index_.put(key, called = i32(acts_.size()));
-      acts_.push_back({node, {}, {}});
+      acts_.push_back({node, acts_[caller].cost + weight.cost, acts_[caller].length + weight.length, {}, {}});
       push({0, 0, NO_TEXT}, called, reg, place, env);
     }
     acts_[called].callers.push_back({caller, after, weight});
@@ -178,7 +190,7 @@ class Search {
   }
 
   Weight longer(Weight weight, u8 byte, i32 cost) {
-    texts_.push_back({by_tokens_ && cost ? byte | 256 : byte, NONE});
+    texts_.push_back({byte, NONE});
     return then(weight, {cost, 1, i32(texts_.size() - 1)});
   }
 
@@ -192,16 +204,29 @@ class Search {
   }
 
   Text written(Weight weight) const {
-    Text found{weight.cost, "", {}};
+    Text found{weight.cost, "", {}, {}};
+    std::vector<size_t> begun;  // items
     std::vector<i32> todo{weight.text};
     while (!todo.empty()) {
       i32 at = todo.back();
       todo.pop_back();
       if (at == NO_TEXT) continue;
+      if (at == ITEM_BEGINS) {
+        begun.push_back(found.bytes.size());
+        continue;
+      }
+      if (at == ITEM_ENDS) {
+        if (begun.empty()) {
+          found.open.push_back(found.bytes.size());
+        } else {
+          found.items.push_back({begun.back(), found.bytes.size()});
+          begun.pop_back();
+        }
+        continue;
+      }
       auto [first, second] = texts_[at];
       if (second == NONE) {
         found.bytes += char(u8(first));
-        found.ends.push_back(first > 255);
       } else {
         todo.push_back(second);
         todo.push_back(first);
@@ -215,9 +240,9 @@ class Search {
   const Trie& trie_;
   bool by_tokens_;
   i32 base_ = NONE, spare_ = 0;
-  u32 number_ = 0;
+  i32 number_ = 0;
   std::vector<Act> acts_;
-  std::vector<std::pair<i32, i32>> texts_;  // two texts, or a byte and NONE; + 256 where a token ends
+  std::vector<std::pair<i32, i32>> texts_;  // two texts, or a byte and NONE
   std::priority_queue<Queued> queue_;
   Index index_, met_, exits_;
   std::vector<std::vector<i32>> settled_;  // environments

@@ -30,7 +30,7 @@ def test_masks_and_distances_are_those_of_the_definition(block):
 
 @pytest.mark.parametrize("block", range(4))
 def test_parts_with_budgets_and_bytes_that_are_no_tokens(block):
-    for seed in range(1000 + 60 * block, 1000 + 60 * (block + 1)):
+    for seed in range(1000 + 40 * block, 1000 + 40 * (block + 1)):
         rng = random.Random(seed)
         kinds = (*KINDS, "tokens", "tokens") if seed % 4 else KINDS
         compare(random_program(rng, rng.choice((2, 3)), kinds), random_tokens(rng), rng, seed)
@@ -38,7 +38,7 @@ def test_parts_with_budgets_and_bytes_that_are_no_tokens(block):
 
 @pytest.mark.parametrize("block", range(4))
 def test_parts_that_a_table_accepts_as_well(block):
-    for seed in range(3000 + 30 * block, 3000 + 30 * (block + 1)):
+    for seed in range(3000 + 12 * block, 3000 + 12 * (block + 1)):
         rng = random.Random(seed)
         kinds = (*KINDS, "within", "within", *(["tokens"] if seed % 3 == 0 else []))
         words = [bytes([b]) for b in range(256)] if seed % 2 else []
@@ -88,6 +88,14 @@ def test_items_that_differ(block):
             *rng.sample([b'",', b'","', b'"]', b'a"', b"ab", b'"a', b"],[", b"a,", b'"a","'], 4),
         ]
         compare(lists(rng), [word for word in words if rng.random() < 0.95], rng, seed, walks=2)
+
+
+def test_items_of_any_depth_that_differ():
+    value = nodes.rule()
+    comma = nodes.text(b",")
+    inside = nodes.alt(nodes.EMPTY, nodes.apart(nodes.repeat(nodes.item(value), 1, 3, comma)))
+    nodes.define(value, nodes.alt(nodes.text(b"a"), nodes.seq(nodes.text(b"["), inside, nodes.text(b"]"))))
+    compare(value, [b"a", b"[", b"]", b",", b"[]", b"],", b",["], random.Random(0), 0)
 
 
 def compare(node, words, rng, seed, walks=3):
