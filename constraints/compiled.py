@@ -12,14 +12,11 @@ from ..circuits.io.summary import html_table
 from ..circuits.narrowing import Narrowing
 from ..layers.operator import TensorMap
 from .engine.native import Tokens
-from .masks.recording_tokens import RecordingTokens
 from .narrowing import merged
-from .parts.tokens import LimitedTokens
 
 GUIDE_STATES = 1_000
 """Most byte states of the automaton that guides P-GCD; a larger constraint is approximated."""
 
-States = Tokens | RecordingTokens | LimitedTokens
 WRITTEN_OUT = {
     "initial",
     "left",
@@ -44,11 +41,11 @@ class ConstraintAutomaton(Automaton):
 
     def __init__(
         self,
-        lazy: States,
+        lazy: Tokens,
         finite: Callable[[], Automaton],
         guide: Callable[[int], Automaton],
     ) -> None:
-        self._lazy: States = lazy
+        self._lazy: Tokens = lazy
         self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
@@ -76,7 +73,7 @@ class ConstraintAutomaton(Automaton):
         return getattr(self.finite, name)
 
     @property
-    def lazy(self) -> States:
+    def lazy(self) -> Tokens:
         """The automaton with states created on demand. A new one takes over when many states have been met: what holds states
         keeps theirs."""
         if self._lazy.full:
@@ -130,7 +127,7 @@ class ConstraintAutomaton(Automaton):
         lazy, state = self._after(tokens)
         return lazy.accepting(state)
 
-    def _after(self, tokens: Sequence[int]) -> tuple[States, int]:
+    def _after(self, tokens: Sequence[int]) -> tuple[Tokens, int]:
         lazy = self.lazy
         state = lazy.start_state
         for token in tokens:

@@ -13,7 +13,7 @@ from .automata.subsets import resolved
 from .cache import store
 from .canonical.automaton import canonical_automaton
 from .canonical.segmentation import segmentation_of
-from .lifting.lift import lift
+from .lift import lift
 from .vocabulary.vocabulary import Vocabulary
 
 MOST_LIFTED = 50_000

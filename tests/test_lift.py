@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import Constraint, Vocabulary, any_of, keywords, literal, regex
 from tractile.constraints.automata import dfa, nfa
-from tractile.constraints.lifting.lift import TokenTransitions, lift
+from tractile.constraints.lift import TokenTransitions, lift
 
 PIECES = [
     b"a",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.json.constraint import json_schema
-from tractile.constraints.lifting.lift import lift
+from tractile.constraints.lift import lift
 from tractile.inference import Boolean
 from tractile.inference.next_token.generic import DenseQuery
 

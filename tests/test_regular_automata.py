@@ -14,7 +14,7 @@ import tractile as tt
 from tractile.circuits.automaton import UNREACHABLE
 from tractile.constraints import Constraint, Vocabulary, regex
 from tractile.constraints.automata import nfa
-from tractile.constraints.lifting.lift import lift
+from tractile.constraints.lift import lift
 from tractile.inference import Boolean
 from tractile.inference.next_token.generic import DenseQuery
 

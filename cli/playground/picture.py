@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...constraints import Constraint
-from ...constraints.automata.dfa import minimize
-from ...constraints.automata.lazy import explore
 from ...constraints.automata.nfa import Nfa, trim
-from ...constraints.lazy_constraint import LazyConstraint
 from ...errors import TooManyStates
 
 MOST_STATES, MOST_EXPLORED = 60, 600
@@ -57,11 +54,10 @@ class ByteGraph:
 def picture(constraint: Constraint) -> ByteGraph | None:
     """Return the byte automaton of a constraint to draw; None if it has more than ``MOST_STATES`` states."""
     with suppress(TooManyStates):
-        if isinstance(constraint, LazyConstraint):
-            automaton = minimize(explore(constraint.recording, MOST_EXPLORED))
-        else:
-            automaton = constraint.bytes_automaton
-        automaton = trim(automaton.plain)
+        texts = constraint if constraint.is_finite else constraint.within()
+        if texts.narrowed != constraint.narrowed:
+            return None
+        automaton = trim(texts.bytes_automaton.plain)
         return ByteGraph(automaton) if automaton.num_states <= MOST_STATES else None
     return None
 

@@ -25,7 +25,7 @@ from ..automata import dfa, nfa, utf8
 from ..automata.arrays import csr_index, unique_rows
 from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa
-from ..lifting.lift import DEAD, token_relations
+from ..lift import DEAD, token_relations
 from ..vocabulary.vocabulary import Vocabulary
 from .marked_text import BYTE, MARK
 from .segmentation import Segmentation, segmentation_of

@@ -22,9 +22,6 @@ from ... import token_bytes
 from ...errors import FormatError, ShapeError
 from ...fingerprints import fingerprint
 from ..cache import store
-from ..lifting.token_dag import TokenDag
-from ..masks.item_tokens import ItemTokens
-from ..masks.texts import Texts
 from .trie import Trie
 
 KEPT_FROM = 10_000  # tokens from which on the trie is cached on disk
@@ -149,18 +146,3 @@ class Vocabulary:
         """The name of its cache files: a digest of the fingerprint, size and special texts."""
         special = repr(sorted(self._special.items())).encode() if self._special else b""
         return store.digest([self.fingerprint.encode(), b"%d" % len(self), special])
-
-    @cached_property
-    def text_tokens(self) -> Texts:
-        """Token sets for free text, shared by all automata of a vocabulary; made on first use."""
-        return Texts(self.trie)
-
-    @cached_property
-    def item_tokens(self) -> ItemTokens:
-        """The tokens that may end one item of an array and go on with the next, found on first use."""
-        return ItemTokens(self.token_bytes, self.trie.num_bytes)
-
-    @cached_property
-    def token_dag(self) -> TokenDag:
-        """The trie with equal subtrees merged, as a directed acyclic graph."""
-        return TokenDag(self.trie)

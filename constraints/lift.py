@@ -19,12 +19,12 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from ...errors import EmptyLanguage
-from .. import limits
-from ..automata import request_limits
-from ..automata.arrays import ragged_arange, reachable, unique_rows
-from ..automata.nfa import Nfa, check_limit
-from ..vocabulary.vocabulary import Vocabulary
+from ..errors import EmptyLanguage
+from . import limits
+from .automata import request_limits
+from .automata.arrays import ragged_arange, reachable, unique_rows
+from .automata.nfa import Nfa, check_limit
+from .vocabulary.vocabulary import Vocabulary
 
 UNKNOWN, DEAD, IDENTITY = -1, 0, 1
 
