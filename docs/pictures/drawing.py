@@ -111,61 +111,29 @@ class Picture:
         *,
         colour: str = INK,
         shift: Point = (0.0, 0.0),
-        gap: float = 0.0,
-        dashed: bool = False,
-        bend: float = 0.0,
     ) -> None:
-        """An arrow; ``gap``: how far from both points it stays; its label stands ``shift`` from its middle."""
-        length = ((b[0] - a[0]) ** 2 + (b[1] - a[1]) ** 2) ** 0.5
-        step = (gap * (b[0] - a[0]) / length, gap * (b[1] - a[1]) / length)
+        """An arrow; its label stands ``shift`` from its middle."""
         self.axes.add_patch(
             FancyArrowPatch(
-                (a[0] + step[0], a[1] + step[1]),
-                (b[0] - step[0], b[1] - step[1]),
-                arrowstyle="-|>",
-                mutation_scale=10,
-                shrinkA=0,
-                shrinkB=0,
-                color=colour,
-                lw=1.0,
-                linestyle="--" if dashed else "-",
-                connectionstyle=f"arc3,rad={bend}",
+                a, b, arrowstyle="-|>", mutation_scale=10, shrinkA=0, shrinkB=0, color=colour, lw=1.0
             )
         )
         middle = ((a[0] + b[0]) / 2 + shift[0], (a[1] + b[1]) / 2 + shift[1])
         self.text(*middle, label, size=8.5, colour=colour, across="center")
-
-    def loop(self, at: Point, radius: float, label: str) -> None:
-        """An arrow from a circle back to itself, above it."""
-        x, y = at
-        self.arrow((x - 0.15, y + radius), (x + 0.15, y + radius), bend=-2.2)
-        self.text(x, y + radius + 0.42, label, size=8.5, across="center", up="bottom")
 
     def key(self, x: float, y: float, colour: str, label: str) -> None:
         """A cell of a table and what it means."""
         self.axes.add_patch(Rectangle((x, y - 0.3), 0.6, 0.6, facecolor=colour, edgecolor=INK, lw=0.6))
         self.text(x + 0.85, y, label, size=9)
 
-    def table(
-        self,
-        names: Sequence[str],
-        heads: Sequence[str],
-        rows: Sequence[Sequence[str]],
-        *,
-        width: float = 1.0,
-        turned: float = 90,
-        mono: bool = True,
-    ) -> None:
+    def table(self, names: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Rows of coloured cells, the first one above; row r has its lower edge at height −r − 1."""
         for r, (name, row) in enumerate(zip(names, rows, strict=True)):
-            self.text(-0.3, -r - 0.5, name, mono=mono, across="right")
+            self.text(-0.3, -r - 0.5, name, mono=True, across="right")
             for c, colour in enumerate(row):
-                self.axes.add_patch(
-                    Rectangle((c * width, -r - 1), width, 1, facecolor=colour, edgecolor=GREY, lw=0.6)
-                )
+                self.axes.add_patch(Rectangle((c, -r - 1), 1, 1, facecolor=colour, edgecolor=GREY, lw=0.6))
         for c, head in enumerate(heads):
-            place = (c + 0.5) * width, 0.25
-            self.text(*place, head, mono=mono, across="center", up="bottom", turned=turned)
+            self.text(c + 0.5, 0.25, head, mono=True, across="center", up="bottom", turned=90)
 
     def save(self, path: Path) -> None:
         """Write a PNG."""
