@@ -91,5 +91,5 @@ BOUNDS = (
 )  # fmt: skip
 """The order in which a schema's bounds are raised from `LEAST`, as far as the automaton fits.
 
-If the automaton at `GREATEST` is small, it is used at once (`json/finite.py`).
+If the automaton at `GREATEST` is small, it is used at once (`engine/regular.py`).
 """
