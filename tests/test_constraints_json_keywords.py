@@ -305,8 +305,7 @@ def test_orders():
     assert all(json_schema(schema, order=order).accepts(t) for t in texts for order in ("any", "auto"))
     many = {"properties": {f"k{i}": {} for i in range(30)}}
     assert json_schema(many, order="any").accepts('{"k29": 0, "k1": 0}')
-    with pytest.raises(tt.errors.TooManyStates):
-        tt.constraints.Limits(work=200_000).run(lambda: finite_json(many, order="any"))
+    assert "order" in [each.keyword for each in finite_json(many, order="any", on_narrowed="ignore").narrowed]
     auto = finite_json({**many, "required": ["k9"]}, order="auto")
     assert auto.accepts('{"k1": 0, "k9": 0}')
     assert not any(auto.accepts(t) for t in ('{"k9": 0, "k1": 0}', '{"k9": 0, "k11": 0, "k11": 0}'))

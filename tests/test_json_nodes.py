@@ -13,7 +13,7 @@ import tractile as tt
 from tractile.constraints.calls.python_syntax import ARGUMENTS, LITERALS
 from tractile.constraints.engine import native
 from tractile.constraints.engine.steps import Steps
-from tractile.constraints.json.nodes import Writer, object_node, value_node
+from tractile.constraints.json.nodes import Reading, Writer, object_node, value_node
 from tractile.constraints.json.text import STYLES
 from tractile.constraints.program import nodes
 
@@ -167,7 +167,7 @@ def is_in_order(value, schema):
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_texts_of_small_values(name):
     schema, options = SCHEMAS[name]
-    accepts = reader(tt.constraints.json_schema(schema, on_narrowed="ignore", **options).program())
+    accepts = reader(tt.constraints.json_schema(schema, on_narrowed="ignore", **options).program)
     judge, read = jsonschema.Draft202012Validator(schema), 0
     separators = (",", ":") if options.get("whitespace") == "none" else None
     for value in some_values():
@@ -182,13 +182,18 @@ def test_texts_of_small_values(name):
     assert read
 
 
+def program(schema, order="any"):
+    """The node of a schema."""
+    return value_node(schema, STYLES["space"], Reading(order))[0]
+
+
 def accepted(node, *texts):
     """The texts that a node reads."""
     return list(filter(reader(node), texts))
 
 
 def test_items_are_compared_by_their_values():
-    node = tt.constraints.json_schema({"type": "array", "uniqueItems": True}, on_narrowed="ignore").program()
+    node = program({"type": "array", "uniqueItems": True})
     right = ["[1, 10]", '["a", "b"]', '[{"a": 1}, {"a": 2}]', "[1, true]"]
     wrong = ["[1, 1.0]", '["é", "\\u00e9"]', '[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', "[[1], [1e0]]"]
     assert accepted(node, *right, *wrong) == right
@@ -203,7 +208,7 @@ def test_a_member_that_must_be_there_has_no_equal():
         "additionalProperties": {"enum": ["c", None]},
         "not": {"additionalProperties": {"type": "null"}},
     }
-    node = tt.constraints.json_schema(schema, order="declared").program()
+    node = program(schema, "declared")
     right = ['{"b": "b", "x": "c"}', '{"y": null, "x": "c", "b": "b"}']
     wrong = ['{"b": "b"}', '{"b": "b", "x": null}', '{"x": "c", "x": null, "b": "b"}']
     assert accepted(node, *right, *wrong) == right
@@ -212,7 +217,7 @@ def test_a_member_that_must_be_there_has_no_equal():
 @compares
 def test_names_that_are_counted_differ():
     schema = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "null"}}
-    node = tt.constraints.json_schema(schema).program()
+    node = program(schema)
     right = ['{"a": null, "b": null}', '{"é": null, "e": null}']
     wrong = ['{"a": null, "a": null}', '{"é": null, "\\u00e9": null}', '{"a": null}', '{"a": null, "b": 1}']
     assert accepted(node, *right, *wrong) == right
@@ -255,4 +260,4 @@ def test_an_indent_has_a_last_level():
     value = []
     for _ in range(20):
         value = [value, []]
-    assert accepted(constraint.program(), json.dumps(value, indent=1))
+    assert accepted(constraint.program, json.dumps(value, indent=1))

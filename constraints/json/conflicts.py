@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import copy
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ...errors import TooManyStates, TractileError
 from .. import limits
 from ..automata.work import attempt
+from ..program.nodes import NOTHING
+from ..program.prune import pruned
 from ..validation import short
 from .document import Schema
-from .lazy.schema import root_machine, schema_machines
+from .nodes import Reading, value_node
+from .text import Style
 from .vocabulary import ANNOTATIONS, KEYWORDS, subschemas
 
 MOST_TRIED = 200
@@ -23,7 +27,7 @@ Kept = tuple[str, str, Any]
 """The path of a schema, a keyword and its value."""
 
 
-def conflict(root: Schema, options: tuple[Any, ...]) -> str:
+def conflict(root: Schema, reading: Reading, style: Style) -> str:
     """Return the end of a message that names the keywords; empty if that takes too long to find."""
     if not isinstance(root, dict):
         return ": the schema is false"
@@ -37,7 +41,7 @@ def conflict(root: Schema, options: tuple[Any, ...]) -> str:
                     value, tried = inner.pop(key), tried + 1
                     if tried > MOST_TRIED:
                         return ""
-                    if not has_no_value(schema, options):
+                    if not has_no_value(schema, reading, style):
                         inner[key] = value
                 below = [
                     (f"{path}/{step}", each) for step, each in subschemas(inner) if isinstance(each, dict)
@@ -51,11 +55,11 @@ def conflict(root: Schema, options: tuple[Any, ...]) -> str:
     return said(left)
 
 
-def has_no_value(schema: Schema, options: tuple[Any, ...]) -> bool:
+def has_no_value(schema: Schema, reading: Reading, style: Style) -> bool:
     """Return whether certainly no value satisfies a schema."""
     with suppress(TractileError):
-        machines, _ = schema_machines(schema, False, options)
-        return root_machine(machines) is None
+        node, _ = value_node(schema, style, replace(reading, strict=False))
+        return pruned(node) is NOTHING
     return False
 
 

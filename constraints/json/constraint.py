@@ -1,38 +1,28 @@
-"""JSON Schema (drafts 4 to 2020-12) as automata over JSON text.
+"""JSON Schema (drafts 4 to 2020-12) as programs over JSON text.
 
-schema → sets of values (``json/keywords.py``, ``json/values.py``) → a lazy automaton (``json/lazy/``)
-                                                                   → a finite one (``json/finite.py``)
+schema → sets of values (``json/keywords.py``, ``json/values.py``) → nodes (``json/nodes/``)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal
 
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
-from ..automata.nfa import empty
-from ..automata.region import Machine
-from ..automata.work import limited
 from ..constraint import Constraint
 from ..contradictions import named
-from ..lazy_constraint import LazyConstraint, made
-from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
+from ..narrowing import OnNarrowed, check_choice, report
 from ..program import nodes
-from ..program.node import Node
-from ..program.nodes import NOTHING
 from .bundle import bundle
 from .closed_objects import close_types
 from .conflicts import conflict
 from .document import Schema, read_schema
-from .finite import Asked, finite_automaton, of_automaton
-from .lazy.schema import root_machine, schema_machines, stack_automaton
-from .lazy.values import Machines
 from .nodes import Reading, value_node
 from .nodes.leaves import blanks
 from .python_types import is_type
-from .text import SPELLINGS, STYLES, json_indent, json_separators, style_of
+from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators, style_of
 
 
 @named
@@ -86,8 +76,7 @@ def json_schema(
     order
         The order of the members of an object.
 
-        - ``"auto"``, ``"any"``: any order. A finite automaton (see Notes) may need a fixed one where the object is large. With
-          ``"auto"`` it then takes the declared order; with ``"any"`` it raises ``TooManyStates``.
+        - ``"auto"``, ``"any"``: any order. A finite automaton (see Notes) has the declared one where the object is large.
         - ``"declared"``: the order in which ``properties`` lists them. Where ``required`` lists its names in another order, that
           order too, followed by the other members. Each alternative has its own order. Names that a schema lists elsewhere
           (``propertyNames`` with ``enum``) come in the order in which they are listed. Undeclared members stand anywhere.
@@ -189,67 +178,22 @@ def json_schema(
         raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="indent")
     separators = None if separators is None else json_separators(separators)
     indent = None if indent is None else json_indent(indent)
-    options = (
-        whitespace,
-        order,
-        max_depth,
-        max_length,
-        open_objects,
-        formats,
-        plain,
-        max_digits,
-        separators,
-        escapes,
-        indent,
-    )
+    reading = Reading(order, open_objects, formats, plain, max_digits, strict=strict)
+    writing = (whitespace, separators, escapes, indent)
+    constraint = of_schema(root, reading, writing)
     if chosen:
-        constraint = build(root, strict, options)
-    else:
-        constraint = made(lazily, root, strict, options)
+        constraint = constraint.within(max_depth, max_length)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
 
-def lazily(root: Schema, strict: bool, options: tuple[Any, ...]) -> LazyConstraint:
-    """Return the constraint of a schema as a lazy automaton."""
-    machines, narrowed = schema_machines(root, strict, options)
-    machine = root_machine(machines)
-    finite = partial(written, machines, machine, narrowed)
-    found = LazyConstraint(stack_automaton(machines, machine), narrowed, finite)
-    found.why_empty = partial(conflict, root, options)
-    found.program = cache(partial(program, root, strict, options))
-    return found
-
-
-def program(root: Schema, strict: bool, options: tuple[Any, ...]) -> Node | None:
-    """Return the node of the texts of a schema, None if it has none."""
-    whitespace, order, _, _, open_objects, formats, plain, digits, *writing = options
-    style = style_of(whitespace, *writing)
-    reading = Reading(order, open_objects, formats, plain, digits, strict=strict)
-    node, _ = value_node(root, style, reading)
-    if style.blank:
-        node = nodes.seq(blanks(), node, blanks())
-    return None if node is NOTHING else node
-
-
-def build(root: Schema, strict: bool, options: tuple[Any, ...], inner: bool = False) -> Constraint:
-    """Return the constraint of a schema as a finite automaton. Raises ``TooManyStates``.
+def of_schema(root: Schema, reading: Reading, writing: Writing, inner: bool = False) -> Constraint:
+    """Return the constraint of a schema.
     ``inner``: the value stands within a larger text, with no white space around it."""
-    with limited(limits.WORK):
-        machines, narrowed = schema_machines(root, strict, options)
-        return written(machines, root_machine(machines, inner), narrowed, options[2:4])
-
-
-def written(
-    machines: Machines, root: Machine | None, narrowed: tuple[Narrowing, ...], asked: Asked = (None, None)
-) -> Constraint:
-    """Expand a machine to a finite automaton and return its constraint. Raises ``TooManyStates``.
-    ``root``: ``None`` gives the empty language. ``asked``: the depth and the length that the user chose."""
-    if root is None:
-        return Constraint(empty(), narrowed)
-    try:
-        with limited(limits.WORK):
-            found, (cuts,) = finite_automaton([machines.plain], root, asked)
-    except RecursionError:
-        raise UnsupportedConstraint("the schema nests too deep", path="/") from None
-    return of_automaton(found, merged(cuts, narrowed))
+    style = style_of(*writing)
+    node, narrowed = value_node(root, style, reading)
+    if style.blank and not inner:
+        node = nodes.seq(blanks(), node, blanks())
+    found = Constraint(node, narrowed, partial(of_schema, root, reading, writing, inner))
+    found.why_empty = partial(conflict, root, reading, style)
+    return found

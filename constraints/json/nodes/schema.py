@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...narrowing import Narrowing
 from ...program.node import Node
 from ...program.nodes import NOTHING
+from ...program.prune import pruned
 from ..document import Schema
 from ..text import Style
 from .indented import Indented, lacking, levels
@@ -30,12 +31,9 @@ def value_node(
     Raises ``UnsupportedConstraint`` with the path of what is not supported, and ``TooManyStates`` if schemas combine too many
     alternatives, or a pattern or a multiple takes too much work.
     """
-    if style.indent is None:
-        writer = Writer.of(schema, style, reading)
-        return writer.root(), writer.narrowed
-    writer = Writer.of(schema, style.unindented, reading)
-    node, cuts = indented(writer, style)
-    return node, (*writer.narrowed, *cuts)
+    writer = Writer.of(schema, style if style.indent is None else style.unindented, reading)
+    node, cuts = (writer.root(), ()) if style.indent is None else indented(writer, style)
+    return pruned(node), (*writer.narrowed, *cuts)
 
 
 def indented(plain: Writer, style: Style) -> tuple[Node, tuple[Narrowing, ...]]:
