@@ -11,11 +11,7 @@ from tractile.constraints.narrowing import CHOICES, report
 
 def finite(constraint):
     """The constraint itself where it is finite, else that of its builder."""
-    return (
-        constraint
-        if constraint.is_finite
-        else (constraint._make_finite() if hasattr(constraint, "_make_finite") else constraint.within())
-    )
+    return constraint if constraint.is_finite else constraint.within()
 
 
 def built(build, *given, on_narrowed="warn", **options):

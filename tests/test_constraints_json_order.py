@@ -11,13 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints.automata.expansion import Expansion
-from tractile.constraints.automata.nfa import empty
-from tractile.constraints.json.document import read_schema
-from tractile.constraints.json.lazy.bounded import WAYS, BoundedObjects
-from tractile.constraints.json.lazy.objects import ObjectMachine
-from tractile.constraints.json.lazy.schema import root_machine, schema_machines
-from tractile.constraints.limits import Bounds
 
 json_schema = finite_json
 NAMES = ["a", "b", "ab", "é"]
@@ -43,78 +36,6 @@ def texts_of(rng, count, most=5):
 
 def text(members) -> str:
     return "{" + ", ".join(f"{json.dumps(n, ensure_ascii=False)}: {json.dumps(v)}" for n, v in members) + "}"
-
-
-def constraint_of(schema, ordered, behind):
-    """The constraint with members in one way, whatever it costs."""
-    options = ("space", "auto", None, None, True, "assert", False, None)
-    machines, _ = schema_machines(read_schema(schema), False, options)
-    made = {}
-
-    def bounded(machine):
-        if type(machine) is not ObjectMachine:
-            return machine.bounded(Bounds(2, 100, 1_500))
-        if machine not in made:
-            made[machine] = BoundedObjects(machine, machine.classes, ordered, behind)
-        return made[machine]
-
-    root = root_machine(machines)
-    if root is None:
-        return tt.constraints.Constraint(empty())
-    return tt.constraints.Constraint(Expansion(root, bounded, lambda _: 2, 10**6, {}).automaton())
-
-
-def stands(names: list[str], declared: list[str], required: list[str], ordered, behind) -> bool:
-    """Whether members may stand so, in one object that declares these names."""
-    mine = [n for n in names if n in declared]
-    if behind and names[: len(mine)] != mine:
-        return False
-    if len(mine) != len(set(mine)):
-        return False
-    if not ordered:
-        return True
-    orders = [[*declared]]
-    if required != sorted(required, key=declared.index):
-        orders.append([*required, *(n for n in declared if n not in required)])
-    return any(mine == sorted(mine, key=order.index) for order in orders)
-
-
-@st.composite
-def objects(draw):
-    """Objects of one record: declared members, some of them required, other members by classes, how many."""
-    names = draw(st.permutations(NAMES))[: draw(st.integers(0, 4))]
-    schema = {"type": "object", "properties": {n: draw(st.sampled_from(VALUES)) for n in names}}
-    required = draw(st.lists(st.sampled_from([*names, "z"]), unique=True, max_size=3))
-    if required:
-        schema["required"] = required
-    schema["additionalProperties"] = draw(st.sampled_from([False, *VALUES]))
-    if draw(st.booleans()):
-        schema["patternProperties"] = {"^x": draw(st.sampled_from(VALUES))}
-    if draw(st.booleans()):
-        schema["maxProperties"] = draw(st.integers(1, 4))
-    return schema
-
-
-@pytest.mark.parametrize("way", WAYS, ids=str)
-@settings(max_examples=12)
-@given(schema=objects(), seed=st.integers(0, 2**32))
-def test_every_way_is_exactly_what_it_says(way, schema, seed):
-    """A text is accepted if its values are valid, each of them, and its members stand as the way has it."""
-    validator = jsonschema.Draft202012Validator(schema)
-    constraint = constraint_of(schema, *way)
-    required = schema.get("required", [])
-    declared = [*schema["properties"], *(n for n in required if n not in schema["properties"])]
-    members = {k: v for k, v in schema.items() if k not in ("required", "maxProperties")}
-    for found in texts_of(random.Random(seed), 40):
-        names = [name for name, _ in found]
-        expected = (
-            all(jsonschema.Draft202012Validator(members).is_valid({n: v}) for n, v in found)
-            and set(required) <= set(names)
-            and len(names) <= schema.get("maxProperties", 99)
-            and stands(names, declared, required, *way)
-        )
-        assert constraint.accepts(text(found)) == expected, (schema, text(found))
-        assert not expected or validator.is_valid(json.loads(text(found)))
 
 
 def combined(rng, depth=2):
@@ -236,26 +157,6 @@ def test_undeclared_members_stand_between_declared_ones_where_that_is_cheap():
     assert not constraint.accepts('{"k01": 1, "k00": 1}')
     closed = json_schema(many, open_objects=False)
     assert not closed.accepts('{"$schema": "s", "k00": 1}')
-
-
-def test_one_of_many_alternatives_that_are_told_apart_by_names():
-    """Each of twelve closed alternatives: which member exists is settled once, not in every combination."""
-    inner = {"type": "array", "minItems": 2, "items": {"$ref": "#/definitions/all"}}
-    names = ["and", "or", "not", "field", "equals", "empty", "value", ">", ">=", "<", "<=", "expression"]
-    kinds = {"field": {"type": "string"}, "not": {"$ref": "#/definitions/all"}}
-    every = [{"properties": {n: kinds.get(n, inner)}, "additionalProperties": False} for n in names]
-    schema = {"$ref": "#/definitions/all", "definitions": {"all": {"oneOf": every}}}
-    constraint, validator = json_schema(schema), jsonschema.Draft7Validator(schema)
-    field = {"field": "a"}
-    for value in (
-        {},
-        field,
-        {"not": field},
-        {"<=": [field, {"not": field}]},
-        {"or": [field]},
-        {"or": [{}, {}]},
-    ):
-        assert constraint.accepts(json.dumps(value)) == validator.is_valid(value), value
 
 
 def test_several_members_that_must_exist():

@@ -15,7 +15,6 @@ from counting import HANGS
 
 import tractile as tt
 from tractile.constraints.engine.native import CompiledTokens
-from tractile.constraints.masks.lazy_tokens import LazyTokens
 from tractile.decoding.grammar_rows import Grammars
 from tractile.decoding.rehearsal import Rehearsals, drawn, rehearse
 from tractile.embedded import load_lm
@@ -102,7 +101,7 @@ def test_rehearsed_masks_are_those_of_enumeration():
 
 def test_texts_find_their_masks_cached(monkeypatch):
     made = []
-    for tokens, name in itertools.product((LazyTokens, CompiledTokens), ("words_from", "words_within")):
+    for tokens, name in itertools.product((CompiledTokens,), ("words_from", "words_within")):
         original = getattr(tokens, name)
 
         def counted(self, state, *left, original=original):

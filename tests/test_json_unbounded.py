@@ -1,26 +1,43 @@
-"""JSON Schema as a lazy automaton: what no finite automaton of reasonable size could hold."""
+"""JSON Schema as a program: what no finite automaton of reasonable size could hold."""
 
 import itertools
 import json
-import random
 
 import pytest
 from counting import at_most
 
 import tractile as tt
-from tractile.constraints.automata.comparing_stack import RecordingAutomaton
-from tractile.constraints.automata.lazy import Numbered
-from tractile.constraints.automata.stack import stacks_of
-from tractile.constraints.json.document import read_schema
-from tractile.constraints.json.lazy import lazy_schema
+from tractile.constraints.engine.bytes import Bytes
+
+
+class States:
+    """The states of a constraint over bytes; -1 is none."""
+
+    def __init__(self, constraint):
+        self.constraint, self.bytes = constraint, Bytes(constraint.program)
+        self.accepts, self.moves, self.completion = (
+            constraint.accepts,
+            self.bytes.moves,
+            self.bytes.completion,
+        )
+
+    def start(self):
+        return -1 if self.bytes.is_empty else self.bytes.start
+
+    def run(self, state, text):
+        for byte in text:
+            state = self.bytes.step(state, byte)
+        return state
 
 
 def made(schema, whitespace="space", order="any", open_objects=True, plain=False, digits=None):
-    """The lazy automaton of a schema."""
-    options = (whitespace, order, None, None, open_objects, "assert", plain, digits)
-    automaton, narrowed = lazy_schema(read_schema(schema), False, options)
-    assert not any(cut.loses_values for cut in narrowed)
-    return Numbered(RecordingAutomaton(automaton))
+    """The states of a schema, of which no value is lacking."""
+    constraint = tt.constraints.json_schema(
+        schema, whitespace=whitespace, order=order, open_objects=open_objects, formats="assert",
+        numbers="plain" if plain else "any", max_digits=digits,
+    )  # fmt: skip
+    assert not any(cut.loses_values for cut in constraint.narrowed)
+    return States(constraint)
 
 
 def text(value):
@@ -55,7 +72,7 @@ def test_numbers_of_items_of_any_size():
     states = made({"type": "array", "items": {"type": ["integer", "boolean"]}, **kinds})
     check(states, [[1, True, 2], [1] * 900 + [True] * 100], [[1, True], [1] * 901, [True] * 1_001])
     full = states.run(states.start(), b"[" + b", ".join([b"true"] * 998))
-    assert states.automaton.completion(states.configurations[full]) == b", 0, 0]"
+    assert states.completion(full) == b", 0, 0]"
 
 
 def test_recursion_to_any_depth():
@@ -110,7 +127,7 @@ def test_distinct_items():
     listed = made({"type": "array", "items": {"enum": list(range(100))}, "uniqueItems": True})
     check(listed, [list(range(100)), list(range(99, -1, -1))], [[1, 1], [*range(100), 5]])
     end = listed.run(listed.start(), text(list(range(99)))[:-1])
-    assert listed.automaton.completion(listed.configurations[end]) == b"]"
+    assert listed.completion(end) == b"]"
     assert listed.run(end, b", 98") < 0
     assert listed.run(end, b", 99]") >= 0
     words = made({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
@@ -130,19 +147,6 @@ def test_distinct_items():
     short = made({"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 1}})
     end = short.run(short.start(), b'["", "')
     assert all(low != 34 for low, _, _ in short.moves(end))
-
-
-def test_free_text_is_annotated():
-    states = made({"type": "string", "minLength": 2, "maxLength": 2_000})
-    body = states.automaton.body(states.configurations[states.run(states.start(), b'"ab')])
-    other = made({"type": "object"})
-    key = other.automaton.body(other.configurations[other.run(other.start(), b'{"')])
-    assert body.letters is key.letters
-    assert (body.most, key.most) == (1_998, None)
-    named = made({"type": "object", "properties": {"by": {}, "ax": {}}})
-    body = named.automaton.body(named.configurations[named.run(named.start(), b'{"')])
-    assert body.exceptions == b"ab"
-    assert named.automaton.body(body.after(1)).exceptions == b""
 
 
 def test_white_space_and_notation():
@@ -169,52 +173,16 @@ def test_what_is_not_supported_is_said_at_once():
 
 
 def test_what_is_lacking_is_said():
-    options = ("space", "any", None, None, True, "assert", False, None)
-    _, narrowed = lazy_schema({"type": "number", "multipleOf": 0.5}, False, options)
-    assert [(each.keyword, each.loses_values) for each in narrowed] == [("numbers", False)]
-    _, narrowed = lazy_schema({"properties": {"a": {"enum": ["\ud800"]}}}, False, options)
-    assert [each.path for each in narrowed] == ["/properties/a/enum"]
-    _, narrowed = lazy_schema(
-        {"properties": {"a": {"pattern": "^\\d+$", "maxLength": 9_999}}}, False, options
+    def narrowed(schema):
+        return tt.constraints.json_schema(schema, on_narrowed="ignore").narrowed
+
+    assert [(n.keyword, n.loses_values) for n in narrowed({"type": "number", "multipleOf": 0.5})] == [
+        ("numbers", False)
+    ]
+    assert [n.path for n in narrowed({"properties": {"a": {"enum": ["\ud800"]}}})] == ["/properties/a/enum"]
+    assert not narrowed(
+        {"properties": {"a": {"type": "string", "pattern": "^\\d+$", "maxLength": 9_999}}, "type": "object"}
     )
-    assert not narrowed
-
-
-def frames(configuration):
-    """The frames of a configuration's stacks."""
-    for stack in stacks_of(configuration):
-        while stack is not None:
-            yield stack
-            stack = stack.parent
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"patternProperties": {"^.{1,9}$": {"type": "integer"}}, "minProperties": 1},
-        {"type": "string", "pattern": "^(ab|c){2,}$", "minLength": 5, "maxLength": 9},
-        {
-            "properties": {"a": {"enum": ["x", "yz"]}, "b": {"type": "array", "minItems": 2}},
-            "required": ["b"],
-        },
-        {"type": ["number", "string"], "format": "date-time", "multipleOf": 0.5},
-    ],
-)
-def test_the_bytes_of_a_completion_are_known(schema):
-    states, rng = made(schema, plain=True), random.Random(0)
-    met = 0
-    for _ in range(30):
-        state = states.start()
-        for _ in range(25):
-            for frame in frames(states.configurations[state]):
-                machine = frame.machine
-                assert machine.completion_size(frame.local) == len(machine.completion(frame.local))
-                met += 1
-            moves = states.moves(state)
-            if not moves:
-                break
-            state = rng.choice(moves)[2]
-    assert met > 300
 
 
 def test_names_of_many_letters_are_not_listed_one_by_one():
