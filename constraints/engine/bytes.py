@@ -44,12 +44,7 @@ class Bytes:
 
     def accepts(self, text: bytes) -> bool:
         """Return whether a text is accepted."""
-        state = self.start
-        for byte in text:
-            state = self._tokens.step(state, byte)
-            if state == NO_STATE:
-                return False
-        return self._tokens.accepting(state)
+        return self.start != NO_STATE and self._tokens.reads(text)
 
     def moves(self, state: int) -> list[tuple[int, int, int]]:
         """Return rows (lowest byte, highest byte, state after), in the order of the bytes."""

@@ -71,6 +71,10 @@ class ProgramTokens:
         target = self.steps.token_end(self.steps.run(state, word))
         return target if self.is_live(target) else NO_STATE
 
+    def reads(self, text: bytes) -> bool:
+        """Return whether a text is accepted, byte by byte."""
+        return self.steps.accepting(self.steps.run(self.start_state, text))
+
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in this state as it is, without another end token."""
         return state == SINK or (not self.require_eos and self.steps.accepting(state))

@@ -195,6 +195,11 @@ class CompiledTokens:
         after: int = asked(self._core.step, state, token, self._spelled)
         return after
 
+    def reads(self, text: bytes) -> bool:
+        """Return whether a text is accepted, byte by byte."""
+        end = asked(self._core.read, self.start_state, text)
+        return end >= 0 and bool(self._core.accepting(end))
+
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in this state as it is, without another end token."""
         return state == SINK or (not self.require_eos and state >= 0 and bool(self._core.accepting(state)))
