@@ -6,13 +6,12 @@ import random
 
 import jsonschema
 import pytest
-from finite import finite_json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
 
-json_schema = finite_json
+json_schema = tt.constraints.json_schema
 NAMES = ["a", "b", "ab", "é"]
 OTHERS = ["z", "x", "xy"]
 VALUES = [

@@ -120,7 +120,7 @@ def test_undeclared_members_that_count_are_not_written_twice():
     one = made({"type": "object", "not": {"additionalProperties": {"type": "string"}}})
     check(one, [{"a": "x", "b": 1}, {"b": 1, "c": 2}], [{}, {"a": "x"}])
     assert not one.accepts(b'{"a": 1, "a": "x"}')
-    assert one.accepts(b'{"a": "x", "a": 1}')
+    assert not one.accepts(b'{"a": "x", "a": 1}')
 
 
 def test_distinct_items():

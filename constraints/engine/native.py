@@ -34,11 +34,11 @@ from .steps import NO_STATE
 INTERFACE = 3
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
-    from ... import _core
-
-    if getattr(_core, "INTERFACE", 1) != INTERFACE:
-        raise ImportError("tractile._core was built from other sources")
+    from ..._core import INTERFACE as BUILT
     from ..._core import Core, Exhausted, LimitPassed, allow, used
+
+    if BUILT != INTERFACE:
+        raise ImportError("tractile._core was built from other sources")
 except ImportError:  # it was not built
     Core = Exhausted = LimitPassed = allow = used = None
 
