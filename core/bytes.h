@@ -13,8 +13,8 @@ inline i64 times(i64 count, i64 bytes) { return count && bytes > ENDLESS / count
 
 class Bytes {
  public:
-  // `observed`: the bytes of a text of a node that looks at bytes.
-  Bytes(Stacks& stacks, std::function<i64(i32)> observed) : stacks_(stacks), observed_(std::move(observed)) {}
+  // `observed`: the bytes of a text of a node that looks at bytes; without it such a node takes anything.
+  explicit Bytes(Stacks& stacks, std::function<i64(i32)> observed = nullptr) : stacks_(stacks), observed_(std::move(observed)) {}
 
   // The bytes of some text that completes a configuration.
   i64 of(i32 configuration) {
@@ -67,10 +67,9 @@ class Bytes {
         return std::min(ENDLESS, times(missing, of_node(n.parts[0])) + times(std::max<i64>(0, separators), of_node(n.parts[1])));
       }
       case BAG: return bag(node, reg);
-      case WITHIN:
-      case APART: return reg ? 0 : observer(node);
       default: {
         if (reg) return 0;
+        if (looks(n)) return observer(node);
         i64 best = ENDLESS;
         for (i32 part : n.parts) best = std::min(best, of_node(part));
         return best;
@@ -81,6 +80,8 @@ class Bytes {
   size_t bytes() const { return 8 * known_.capacity() + counted_index_.bytes() + 8 * counts_.size(); }
 
  private:
+  bool looks(const Node& n) const { return observed_ && (n.kind == WITHIN || n.kind == APART); }
+
   // The bytes of a text of a node. Rules in circles are worked out together: a value that was infinite gets smaller.
   i64 of_node(i32 node) {
     if (nodes_.size() < stacks_.nodes.size()) nodes_.resize(stacks_.nodes.size(), {ENDLESS, false});
@@ -90,7 +91,7 @@ class Bytes {
     seen[node] = 1;
     for (size_t at = 0; at < below.size(); ++at) {
       const Node& n = stacks_.nodes[below[at]];
-      if (n.kind == WITHIN || n.kind == APART) {
+      if (looks(n)) {
         observer(below[at]);  // this may stop: nothing is marked yet
         continue;
       }
@@ -164,17 +165,6 @@ class Bytes {
     i64 found = 0;
     const auto& allowed = stacks_.labels(node, reg);
     const Table& now = stacks_.table_of(node, reg);
-    if (i32 state = i32(Stacks::low(reg)); state) {  // a name in progress: that which is the shortest to the end
-      i64 best = ENDLESS;
-      i32 which = NONE;
-      std::vector<std::pair<i32, i64>> ends = labels_from(now, state);
-      for (auto [label, size] : ends)
-        if (allowed[label / 64] >> label % 64 & 1)
-          if (i64 all = size + of_node(n.parts[label]); all < best) best = all, which = label;
-      if (which == NONE) return ENDLESS;
-      found = best;
-      read = stacks_.bag_read(stacks_.after_member(node, reg, which));
-    }
     auto member = [&](i32 label) {
       i64 name = -1;  // that of a first member or of a later one
       for (i32 table : n.tables)
@@ -182,6 +172,19 @@ class Bytes {
           if (each == label) name = std::max(name, size);
       return name < 0 ? ENDLESS : name + of_node(n.parts[label]);
     };
+    if (i32 state = i32(Stacks::low(reg)); state) {  // a name in progress: that with which the whole is the shortest
+      i64 best = ENDLESS;
+      i32 which = NONE;
+      std::vector<std::pair<i32, i64>> ends = labels_from(now, state);
+      for (auto [label, size] : ends)
+        if (allowed[label / 64] >> label % 64 & 1)
+          if (i64 all = size + of_node(n.parts[label]); all < ENDLESS) {
+            bool missing = label < n.members && (n.required[label / 64] >> label % 64 & 1);
+            if (i64 more = missing ? all - member(label) : all; more < best) best = more, found = all, which = label;
+          }
+      if (which == NONE) return ENDLESS;
+      read = stacks_.bag_read(stacks_.after_member(node, reg, which));
+    }
     i64 count = read.count, again = ENDLESS;  // the bytes of one that may be read any number of times
     std::vector<i64> optional;
     for (i32 label = 0; label < i32(n.parts.size()); ++label) {

@@ -190,7 +190,8 @@ class Masks {
         if (i32 node = trie.find(word); node > 0) others.insert(others.end(), trie.own.begin() + trie.own_begin[node], trie.own.begin() + trie.own_begin[node + 1]);
       };
       const Text& way = observed_.witness(item, left, spelled);
-      if (observed_.stay_apart(open, way)) observed_.excluded(item, way, exclude);
+      if (stacks_.observers.is_json(env)) others = observed_.equal_values(env, way, tokens);
+      else if (observed_.stay_apart(open, way)) observed_.excluded(item, way, exclude);
       else others = tokens;
       std::sort(others.begin(), others.end());
       std::vector<i32> undecided;

@@ -14,7 +14,7 @@ namespace tractile {
 class Observed {
  public:
   Observed(Stacks& stacks, Positions& positions, Crossing& crossing)
-      : stacks_(stacks), trie_(positions.trie()), crossing_(crossing), ends_(stacks, [this](i32 node) { return of_node(node); }) {}
+      : stacks_(stacks), trie_(positions.trie()), crossing_(crossing), frames_(stacks), ends_(stacks, [this](i32 node) { return of_node(node); }) {}
 
   // Whether observers of bytes are open, or may come.
   bool looks(Item item) { return stacks_.observers.looks(item.env) || looks(item.stack); }
@@ -80,6 +80,38 @@ class Observed {
         }
         if (left == 0) f(k, at);
       }
+  }
+
+  // Of some tokens those with which an item that is open before them, compared as JSON, has the value of another at the end of `way`.
+  std::vector<i32> equal_values(i32 env, const Text& way, const std::vector<i32>& tokens) {
+    Observers& observers = stacks_.observers;
+    std::vector<i32> open = observers.memory(env).open, found;
+    if (open.size() != way.open.size()) return tokens;
+    std::vector<std::string> values, begun;
+    for (i32 value : others(env, way)) values.push_back(observers.written(value));
+    std::sort(values.begin(), values.end());
+    for (i32 text : open) begun.push_back(observers.written(text));
+    // a token of characters that stand for themselves in a string is a part of the value
+    bool in_string = !begun.empty() && JsonValue::is_in_string(begun.front());
+    std::vector<u8> parts(trie_.text.size(), !in_string);
+    for (const std::string& value : values)
+      for (size_t begin = 0; in_string && begin < value.size(); ++begin) {
+        i32 node = 0;
+        for (size_t end = begin; end < value.size() && (node = trie_.child(node, u8(value[end]))) != NONE; ++end)
+          for (i32 i = trie_.own_begin[node]; i < trie_.own_begin[node + 1]; ++i) parts[trie_.own[i]] = 1;
+      }
+    for (i32 token : tokens) {
+      const auto& text = trie_.text[token];
+      bool stays = std::all_of(text.begin(), text.end(), [](char c) { return c != '"' && c != '\\' && u8(c) >= 0x20; });
+      if (stays && !parts[token]) continue;
+      for (size_t k = 0; k < begun.size(); ++k) {
+        std::string value = JsonValue::form(begun[k] + std::string(text.begin(), text.end()) + way.bytes.substr(0, way.open[k]));
+        if (!std::binary_search(values.begin(), values.end(), value)) continue;
+        found.push_back(token);
+        break;
+      }
+    }
+    return found;
   }
 
   size_t bytes() const { return ends_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
@@ -157,7 +189,8 @@ class Observed {
     std::vector<i32> open = stacks_.observers.memory(env).open;
     if (open.size() != way.open.size()) return false;
     std::vector<i32> texts = others(env, way);
-    for (size_t k = 0; k < open.size(); ++k) texts.push_back(stacks_.observers.longer(open[k], way.bytes, 0, way.open[k]));
+    bool json = stacks_.observers.is_json(env);
+    for (size_t k = 0; k < open.size(); ++k) texts.push_back(whole(stacks_.observers.longer(open[k], way.bytes, 0, way.open[k]), json));
     std::sort(texts.begin(), texts.end());
     return std::adjacent_find(texts.begin(), texts.end()) == texts.end();
   }
@@ -168,9 +201,13 @@ class Observed {
     for (u64 read : stacks_.observers.memory(env).read) found.push_back(i32(u32(read)));
     std::sort(found.begin(), found.end());
     found.erase(std::unique(found.begin(), found.end()), found.end());
-    for (auto [begin, end] : way.items) found.push_back(stacks_.observers.longer(0, way.bytes, begin, end));
+    bool json = stacks_.observers.is_json(env);
+    for (auto [begin, end] : way.items) found.push_back(whole(stacks_.observers.longer(0, way.bytes, begin, end), json));
     return found;
   }
+
+  // What an item of this text is compared by.
+  i32 whole(i32 text, bool json) { return json ? stacks_.observers.of_json(text, false) : text; }
 
   i32 text_alone(Item item, i32 base) {
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 0};
@@ -184,7 +221,7 @@ class Observed {
 
   Known searched(Item item, i32 base, bool by_tokens) {
     crossing_.check();
-    Search search(stacks_, trie_, by_tokens);
+    Search search(stacks_, trie_, by_tokens, frames_);
     Known found = search.text(item, base);
     crossing_.taken += search.taken;
     return found;
@@ -231,6 +268,7 @@ class Observed {
   Stacks& stacks_;
   const Trie& trie_;
   Crossing& crossing_;
+  Bytes frames_;  // where observers take anything
   Bytes ends_;
   i32 searches_ = FAR;
   std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet

@@ -4,13 +4,15 @@
 //     WITHIN   state of the table                                               if it accepts
 //     TOKENS   tokens that wrote a byte of the part, twice; +1: this one has    between its bounds
 //     APART    the number of a set of texts: those of the items read            always
-//     ITEM     the number of a text: what was read of it                        if its APART has no such text
+//     ITEM     the number of a text: what was read of it                        if its APART has no such text; with `low`,
+//                                                                               of JSON, none of the same value
 //
 // An environment is the list of those that are open, the innermost first, hash-consed; 0 is the empty one.
 #pragma once
 
 #include <deque>
 
+#include "json_value.h"
 #include "program.h"
 
 namespace tractile {
@@ -39,7 +41,7 @@ class Observers {
     switch (n.kind) {
       case WITHIN: return tables_[n.tables[0]].label[open.value] >= 0 ? open.outer : NONE;
       case TOKENS: return counted(n, open.value) >= n.low ? open.outer : NONE;
-      case ITEM: return with_item(open.outer, i32(open.value));
+      case ITEM: return with_item(open.outer, n.low ? of_json(i32(open.value), false) : i32(open.value));
       default: return open.outer;
     }
   }
@@ -135,7 +137,7 @@ class Observers {
     Memory found;
     for (i32 e = env, place = 0; e; e = all_[e].outer, ++place) {
       i32 value = i32(all_[e].value);
-      if (kind(e) == ITEM) found.open.push_back(value);
+      if (kind(e) == ITEM) found.open.push_back(node(e).low ? of_json(value, true) : value);
       if (kind(e) != APART) continue;
       for (const i32* text = sets_.begin(value); text != sets_.end(value); ++text) found.read.push_back(u64(place) << 32 | u64(u32(*text)));
     }
@@ -155,6 +157,33 @@ class Observers {
   i32 longer(i32 text, const std::string& bytes, size_t begin, size_t end) {
     for (; begin < end; ++begin) text = i32(longer(text, u8(bytes[begin])));
     return text;
+  }
+
+  // The text that stands for all of the same value as JSON; `begins`: for all beginnings that go on to the same values.
+  i32 of_json(i32 text, bool begins) {
+    Index::Key key{u64(u32(text)), begins, 2};
+    i32 known = json_.find(key);
+    if (known == NONE) {
+      std::string bytes = written(text);
+      std::string form = begins ? JsonValue::beginning(bytes) : JsonValue::form(bytes);
+      json_.put(key, known = longer(0, form, 0, form.size()));
+    }
+    return known;
+  }
+
+  // The bytes of a text.
+  std::string written(i32 text) const {
+    std::string found;
+    for (; text > 0; text = before_[text].first) found += char(before_[text].second);
+    std::reverse(found.begin(), found.end());
+    return found;
+  }
+
+  // Whether items that are open, or have been read, are compared as JSON.
+  bool is_json(i32 env) {
+    for (; env; env = all_[env].outer)
+      if (kind(env) == APART && reads_json(all_[env].node)) return true;
+    return false;
   }
 
   // Whether one of the cheaper environments, which differ in nothing but texts, serves as well, whatever `spare` items or fewer are
@@ -193,7 +222,7 @@ class Observers {
   }
 
   size_t bytes() const {
-    return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + 8 * before_.capacity() +
+    return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + json_.bytes() + 8 * before_.capacity() +
            memory_index_.bytes() + memories_.size() * 100;
   }
 
@@ -240,6 +269,22 @@ class Observers {
     return known;
   }
 
+  bool reads_json(i32 node) {
+    if (reads_json_.size() < nodes_.size()) reads_json_.resize(nodes_.size(), NONE);
+    if (reads_json_[node] == NONE) {
+      std::vector<i32> reached{node};
+      std::vector<u8> seen(nodes_.size(), 0);
+      bool found = false;
+      for (size_t at = 0; at < reached.size() && !found; ++at) {
+        found = nodes_[reached[at]].kind == ITEM && nodes_[reached[at]].low;
+        for (i32 part : nodes_[reached[at]].parts)
+          if (!seen[part]) seen[part] = 1, reached.push_back(part);
+      }
+      reads_json_[node] = found;
+    }
+    return reads_json_[node];
+  }
+
   // The environment with a text more in the nearest APART, NONE if it has that text.
   i32 with_item(i32 env, i32 text) {
     if (env == 0) return 0;
@@ -258,7 +303,8 @@ class Observers {
   const std::deque<Table>& tables_;
   const std::deque<Node>& nodes_;
   std::vector<Open> all_{{NONE, 0, NONE}};
-  Index index_, moves_, texts_;
+  std::vector<i32> reads_json_;  // by node; NONE: not yet
+  Index index_, moves_, texts_, json_;
   Lists sets_;                    // of texts, in ascending order
   std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this
   Index memory_index_;

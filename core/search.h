@@ -8,6 +8,7 @@
 #include <optional>
 #include <queue>
 
+#include "bytes.h"
 #include "positions.h"
 #include "stacks.h"
 
@@ -27,7 +28,9 @@ struct Text {  // a cost, and the text that has it
 class Search {
  public:
   // By bytes, each of which costs 1, or by tokens.
-  Search(Stacks& stacks, const Trie& trie, bool by_tokens) : stacks_(stacks), observers_(stacks.observers), trie_(trie), by_tokens_(by_tokens) {}
+  // `frames`: the bytes to the end where observers take anything; a search by bytes looks first where they are few.
+  Search(Stacks& stacks, const Trie& trie, bool by_tokens, Bytes& frames)
+      : stacks_(stacks), observers_(stacks.observers), trie_(trie), by_tokens_(by_tokens), frames_(frames) {}
 
   u64 taken = 0;  // items
 
@@ -48,7 +51,7 @@ class Search {
     i32 cost, length, text;  // the number of a text: a byte, or two texts
   };
   struct Queued {
-    i32 cost, length;  // from the stack on: by these they are ordered, so that nodes which call themselves end
+    i64 cost, length;  // from the stack on; by bytes: of the whole text as frames complete it, and what is left
     Weight weight;     // from the entry of the activation on
     i32 number;
     i32 act;
@@ -71,6 +74,7 @@ class Search {
   };
   struct Act {
     i32 node, cost, length;  // where it was entered first
+    i64 rest;                // the bytes after it
     std::vector<Exit> exits;
     std::vector<Caller> callers;
   };
@@ -80,7 +84,7 @@ class Search {
 
   void clear(i32 spare) {
     spare_ = spare;
-    acts_.assign(1, {NONE, 0, 0, {}, {}});
+    acts_.assign(1, {NONE, 0, 0, 0, {}, {}});
     texts_.assign(3, {NONE, NONE});
     queue_ = {};
     index_ = met_ = exits_ = Index();
@@ -122,7 +126,19 @@ class Search {
   }
 
   void push(Weight weight, i32 act, u64 reg, i32 place, i32 env) {
-    queue_.push({acts_[act].cost + weight.cost, acts_[act].length + weight.length, weight, number_++, act, reg, place, env});
+    const Act& a = acts_[act];
+    i64 left = rest(act, reg);
+    if (left >= ENDLESS) return;
+    i64 cost = i64(a.cost) + weight.cost + left;
+    queue_.push({cost, by_tokens_ ? a.length + weight.length : left, weight, number_++, act, reg, place, env});
+  }
+
+  // The bytes from a register of an activation to the end, 0 in a search by tokens.
+  i64 rest(i32 act, u64 reg) {
+    if (by_tokens_) return 0;
+    const Act& a = acts_[act];
+    if (act == ROOT) return i32(u32(reg)) == NONE ? 0 : frames_.of_stack(i32(u32(reg)));
+    return std::min(ENDLESS, a.rest + (reg == LEFT ? 0 : frames_.of_frame(a.node, reg)));
   }
 
   void settle(const Queued& at) {
@@ -174,7 +190,7 @@ class Search {
     i32 called = index_.find(key);
     if (called == NONE) {
       index_.put(key, called = i32(acts_.size()));
-      acts_.push_back({node, acts_[caller].cost + weight.cost, acts_[caller].length + weight.length, {}, {}});
+      acts_.push_back({node, acts_[caller].cost + weight.cost, acts_[caller].length + weight.length, rest(caller, after), {}, {}});
       push({0, 0, NO_TEXT}, called, reg, place, env);
     }
     acts_[called].callers.push_back({caller, after, weight});
@@ -239,6 +255,7 @@ class Search {
   Observers& observers_;
   const Trie& trie_;
   bool by_tokens_;
+  Bytes& frames_;
   i32 base_ = NONE, spare_ = 0;
   i32 number_ = 0;
   std::vector<Act> acts_;

@@ -58,6 +58,31 @@ SCHEMAS = {
         {"type": "array", "items": {"enum": [1, "a", 10]}, "uniqueItems": True},
         {"indent": 2},
     ),
+    "not listed": ({"type": "array", "items": {"type": ["integer", "string"]}, "uniqueItems": True}, {}),
+    "not listed, some": ({"type": "array", "uniqueItems": True, "minItems": 2, "contains": {"const": 1}}, {}),
+    "listed by position": (
+        {"type": "array", "prefixItems": [VALUE, {"enum": [1, "a"]}], "items": VALUE, "uniqueItems": True},
+        {},
+    ),
+    "some member": ({"type": "object", "not": {"propertyNames": {"enum": ["a", "b"]}}}, {}),
+    "some members": (
+        OPEN
+        | {
+            "type": "object",
+            "allOf": [
+                {"not": {"additionalProperties": {"type": "null"}}},
+                {"not": {"propertyNames": {"maxLength": 1}}},
+            ],
+        },
+        {},
+    ),
+    "some member, in order": (
+        OPEN
+        | {"type": "object", "required": ["b"], "not": {"propertyNames": {"enum": ["a", "b", "ac"]}}},
+        {"order": "declared"},
+    ),
+    "many members": ({"type": "object", "minProperties": 2}, {}),
+    "many members, some required": (OPEN | {"type": "object", "required": ["b"], "minProperties": 3}, {}),
     "equal items": ({"type": "array", "items": VALUE, "not": {"uniqueItems": True}}, {}),
     "equal items, counted": (
         {"type": "array", "items": VALUE, "not": {"uniqueItems": True}, "maxItems": 3},
@@ -147,7 +172,7 @@ def some_values():
     for names in (("a", "b"), ("b", "a"), ("ac", "b"), ("x", "a"), ("x", "y")):
         found += [dict(zip(names, values, strict=True)) for values in itertools.product(few[:4], repeat=2)]
     for names in (("b", "a", "ac"), ("a", "b", "x"), ("b", "x", "y"), ("x", "y", "ac")):
-        found += [dict(zip(names, values, strict=True)) for values in itertools.product(few[:2], repeat=3)]
+        found += [dict(zip(names, values, strict=True)) for values in itertools.product([1, "x"], repeat=3)]
     return found
 
 
@@ -206,7 +231,7 @@ def test_a_member_that_must_be_there_has_no_equal():
         "required": ["b"],
         "properties": {"b": {"const": "b"}},
         "additionalProperties": {"enum": ["c", None]},
-        "not": {"additionalProperties": {"type": "null"}},
+        "not": {"properties": {"b": True}, "additionalProperties": {"type": "null"}},
     }
     node = program(schema, "declared")
     right = ['{"b": "b", "x": "c"}', '{"y": null, "x": "c", "b": "b"}']

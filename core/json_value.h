@@ -1,0 +1,215 @@
+// JSON texts by their values: equal values have equal forms, whatever their spelling.
+//
+//     a string    in quotes, its characters as UTF-8, with quotes and backslashes escaped
+//     a number    [-]digits e exponent, of 0.digits · 10^exponent without zeros at either end; 0
+//     an array    its items, each with a comma after it
+//     an object   its members in the order of their names, of equal names the last
+//
+// Numbers whose exponents have more than 15 digits are taken for equal if their digits are.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tractile {
+
+class JsonValue {
+ public:
+  // The form of a text; what is no JSON has some form.
+  static std::string form(const std::string& text) { return JsonValue(text).whole(); }
+
+  // A beginning of a text without white space between its tokens: what may follow gives it the same value.
+  static std::string beginning(const std::string& text) {
+    std::string found;
+    bool inside = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+      char c = text[i];
+      if (inside && c == '\\' && i + 1 < text.size()) {
+        found += c;
+        found += text[++i];
+        continue;
+      }
+      if (c == '"') inside = !inside;
+      if (inside || !blank(c)) found += c;
+    }
+    return found;
+  }
+
+  // Whether a beginning ends within a string, at a character.
+  static bool is_in_string(const std::string& text) {
+    bool inside = false;
+    for (size_t i = 0; i < text.size(); ++i) {
+      if (inside && text[i] == '\\') {
+        i += i + 1 < text.size() && text[i + 1] == 'u' ? 5 : 1;
+        if (i >= text.size()) return false;
+      } else if (text[i] == '"') {
+        inside = !inside;
+      }
+    }
+    return inside;
+  }
+
+ private:
+  struct Level {
+    bool is_object;
+    std::string items, name;
+    bool has_name;
+    std::vector<std::pair<std::string, std::string>> members;
+  };
+
+  explicit JsonValue(const std::string& text) : text_(text) {}
+
+  static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+  std::string whole() {
+    while (at_ < text_.size()) {
+      char c = text_[at_];
+      if (c == '"') put(string());
+      else if (c == '[' || c == '{') ++at_, open_.push_back({c == '{', "", "", false, {}});
+      else if ((c == ']' || c == '}') && !open_.empty()) ++at_, close();
+      else if (c == '-' || (c >= '0' && c <= '9')) put(number());
+      else if (c >= 'a' && c <= 'z') put(word());
+      else ++at_;
+    }
+    return found_;
+  }
+
+  void put(std::string value) {
+    if (open_.empty()) {
+      found_ = std::move(value);
+      return;
+    }
+    Level& level = open_.back();
+    if (!level.is_object) {
+      level.items += value + ",";
+    } else if (!level.has_name) {
+      level.name = std::move(value);
+      level.has_name = true;
+    } else {
+      level.members.push_back({std::move(level.name), std::move(value)});
+      level.has_name = false;
+    }
+  }
+
+  void close() {
+    Level level = std::move(open_.back());
+    open_.pop_back();
+    if (!level.is_object) return put("[" + level.items + "]");
+    auto& members = level.members;
+    std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::string all = "{";
+    for (size_t i = 0; i < members.size(); ++i)
+      if (i + 1 == members.size() || members[i].first != members[i + 1].first) all += members[i].first + ":" + members[i].second + ",";
+    put(all + "}");
+  }
+
+  std::string word() {
+    size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] >= 'a' && text_[at_] <= 'z') ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  std::string digits() {
+    size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9') ++at_;
+    return text_.substr(begin, at_ - begin);
+  }
+
+  bool next(char c) {
+    if (at_ >= text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+
+  std::string number() {
+    bool negative = next('-');
+    std::string written = digits();
+    long long exponent = static_cast<long long>(written.size());
+    if (next('.')) written += digits();
+    if (next('e') || next('E')) {
+      bool down = next('-');
+      if (!down) next('+');
+      std::string shift = digits();
+      shift.erase(0, std::min(shift.find_first_not_of('0'), shift.size()));
+      if (shift.size() > 15) shift.assign(16, '9'), exponent = 0;
+      long long by = std::strtoll(shift.c_str(), nullptr, 10);
+      exponent += down ? -by : by;
+    }
+    size_t zeros = std::min(written.find_first_not_of('0'), written.size());
+    if (zeros == written.size()) return "0";
+    size_t end = written.find_last_not_of('0') + 1;
+    return (negative ? "-" : "") + written.substr(zeros, end - zeros) + "e" + std::to_string(exponent - static_cast<long long>(zeros));
+  }
+
+  std::string string() {
+    std::string found = "\"";
+    auto add = [&](char c) {
+      if (c == '"' || c == '\\') found += '\\';
+      found += c;
+    };
+    for (++at_; at_ < text_.size() && text_[at_] != '"';) {
+      char c = text_[at_++];
+      if (c != '\\' || at_ >= text_.size()) {
+        add(c);
+        continue;
+      }
+      c = text_[at_++];
+      static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+      if (c == 'u') {
+        unsigned code = unit();
+        if (code >= 0xD800 && code < 0xDC00 && at_ + 1 < text_.size() && text_[at_] == '\\' && text_[at_ + 1] == 'u') {
+          size_t back = at_;
+          at_ += 2;
+          unsigned low = unit();
+          if (low >= 0xDC00 && low < 0xE000) code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+          else at_ = back;
+        }
+        utf8(code, add);
+      } else {
+        size_t which = std::string(from).find(c);
+        add(which == std::string::npos ? c : to[which]);
+      }
+    }
+    if (at_ < text_.size()) ++at_;
+    return found + "\"";
+  }
+
+  unsigned unit() {
+    unsigned code = 0;
+    for (int i = 0; i < 4 && at_ < text_.size(); ++i) {
+      char c = text_[at_++];
+      code = code * 16 + unsigned(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+    }
+    return code & 0xFFFF;
+  }
+
+  template <class F>
+  static void utf8(unsigned code, F&& add) {
+    if (code < 0x80) {
+      add(char(code));
+      return;
+    }
+    if (code < 0x800) {
+      add(char(0xC0 | code >> 6));
+    } else {
+      if (code < 0x10000) {
+        add(char(0xE0 | code >> 12));
+      } else {
+        add(char(0xF0 | code >> 18));
+        add(char(0x80 | (code >> 12 & 63)));
+      }
+      add(char(0x80 | (code >> 6 & 63)));
+    }
+    add(char(0x80 | (code & 63)));
+  }
+
+  const std::string& text_;
+  size_t at_ = 0;
+  std::string found_;
+  std::vector<Level> open_;
+};
+
+}  // namespace tractile
