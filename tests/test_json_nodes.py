@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from functools import cache
 
 import jsonschema
+import numpy as np
 import pytest
 
 import tractile as tt
@@ -77,8 +79,7 @@ SCHEMAS = {
         {},
     ),
     "some member, in order": (
-        OPEN
-        | {"type": "object", "required": ["b"], "not": {"propertyNames": {"enum": ["a", "b", "ac"]}}},
+        OPEN | {"type": "object", "required": ["b"], "not": {"propertyNames": {"enum": ["a", "b", "ac"]}}},
         {"order": "declared"},
     ),
     "many members": ({"type": "object", "minProperties": 2}, {}),
@@ -286,3 +287,56 @@ def test_an_indent_has_a_last_level():
     for _ in range(20):
         value = [value, []]
     assert accepted(constraint.program, json.dumps(value, indent=1))
+
+
+PIECES = (
+    '": ',
+    '", "',
+    '"a"',
+    '"b"',
+    ", ",
+    "10",
+    "1.0",
+    ".0",
+    "00",
+    "\\u00",
+    "\\u00e9",
+    "[1",
+    "ab",
+    '"]',
+    '{"a": ',
+    "}, {",
+    "e1",
+)
+TOKENS = tt.Vocabulary(
+    [None, *(bytes([b]) for b in range(256)), *(piece.encode() for piece in PIECES)], eos_token_id=0
+)
+COMPARED = (
+    {"type": "array", "uniqueItems": True},
+    {"type": "array", "items": {"type": "string", "maxLength": 1, "pattern": "[abé]"}, "uniqueItems": True},
+    {"type": "array", "minItems": 2, "items": {"type": "array", "uniqueItems": True}, "uniqueItems": True},
+    {"type": "object", "minProperties": 2},
+)
+
+
+@compares
+@pytest.mark.parametrize("schema", COMPARED, ids=json.dumps)
+def test_masks_where_values_are_compared(schema):
+    """A token is allowed exactly if its bytes may come one after another."""
+    node, rng = program(schema), random.Random(0)
+    tokens, single = (native.CompiledTokens(node, each, require_eos=False) for each in (TOKENS, BYTES))
+    for _ in range(4):
+        state, at = tokens.start_state, single.start_state
+        for _ in range(20):
+            bits = np.unpackbits(tokens.words_from(state).view(np.uint8), bitorder="little")
+            after = dict.fromkeys(range(1, len(TOKENS)), at)
+            for token in after:
+                for byte in TOKENS.token_bytes[token]:
+                    after[token] = single.step(after[token], byte + 1)
+            allowed = [token for token, found in after.items() if found >= 0]
+            assert allowed == [token for token in np.flatnonzero(bits).tolist() if token]
+            likely = [t for t in allowed if t > 256 or TOKENS.token_bytes[t] in b'"ab[]{},:1e '] or allowed
+            if not likely:
+                break
+            token = rng.choice(likely)
+            state, at = tokens.step(state, token), after[token]
