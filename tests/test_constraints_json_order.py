@@ -108,56 +108,6 @@ def test_orders_of_combined_schemas():
     assert all(nested.accepts(t) for t in ('{"a": 1, "c": 1, "d": 1}', '{"d": 1, "c": 1, "a": 1}'))
 
 
-def test_auto_goes_object_by_object_and_takes_no_declared_member_twice():
-    """A few members stand in any order, twenty as declared, in one schema; none of them is written twice."""
-    few, many = ["x", "y", "z"], [f"member{i}" for i in range(20)]
-    inner = {"type": "object", "properties": {n: {"type": "integer"} for n in many}}
-    schema = {"type": "object", "properties": {"x": {"type": "null"}, "y": {"type": "null"}, "z": inner}}
-    auto = json_schema(schema, order="auto", open_objects=False)
-    for order in itertools.permutations(few):
-        assert auto.accepts(text([(n, {"member1": 1, "member2": 1} if n == "z" else None) for n in order]))
-    assert not auto.accepts('{"z": {"member2": 1, "member1": 1}}')
-    for names in (["x", "x"], ["x", "y", "x"]):
-        assert not auto.accepts(text([(n, None) for n in names]))
-    assert not auto.accepts('{"z": {"member1": 1, "member1": 1}}')
-    assert not auto.accepts('{"z": {"member1": 1, "member2": 1, "member1": 1}}')
-
-
-def test_undeclared_members_that_must_exist_stand_anywhere():
-    """What follows such a member may not take its name: names that cannot be its, or members that would do as well."""
-    schema = {"properties": {"a": {}}, "not": {"additionalProperties": {"type": "integer"}}, "type": "object"}
-    constraint = json_schema(schema, order="any")
-    good = ['{"x": "s"}', '{"x": "s", "a": 1}', '{"a": 1, "y": 1, "x": "s"}', '{"x": "s", "a": 1, "y": true}']
-    assert all(constraint.accepts(t) for t in good)
-    assert not any(constraint.accepts(t) for t in ('{"a": 1}', '{"x": 1}', '{"x": "s", "x": 1}'))
-    told = {
-        "type": "object",
-        "patternProperties": {"^x": {}},
-        "not": {"patternProperties": {"^x": {"type": "integer"}}},
-    }
-    constraint = json_schema(told, order="any")
-    assert constraint.accepts('{"x1": "s", "y": 1, "x2": true}')
-    assert not constraint.accepts('{"x1": "s", "y": 1, "x2": 1}')
-
-
-def test_undeclared_members_stand_between_declared_ones_where_that_is_cheap():
-    """Anywhere in a small object, first or last in a larger one, after all others where even that costs much."""
-    ones = {n: {"const": 1} for n in "abc"}
-    few = json_schema(
-        {"type": "object", "properties": ones, "additionalProperties": {"type": ["string", "null"]}}
-    )
-    assert few.accepts('{"$schema": "s", "a": 1, "x": null, "b": 1, "y": "a"}')
-    assert not few.accepts('{"$schema": "s", "a": 1, "x": 1}')
-    assert not few.accepts('{"x": 1, "b": 1, "y": 1, "a": 1}')
-    assert not few.accepts('{"a": 1, "x": 1, "a": 1}')
-    many = {"type": "object", "properties": {f"k{i:02}": {"type": "integer"} for i in range(40)}}
-    constraint = json_schema(many)
-    assert constraint.accepts('{"$schema": "s", "title": "t", "k00": 1, "k39": 1, "x": 1}')
-    assert not constraint.accepts('{"k01": 1, "k00": 1}')
-    closed = json_schema(many, open_objects=False)
-    assert not closed.accepts('{"$schema": "s", "k00": 1}')
-
-
 def test_several_members_that_must_exist():
     """Names that a pattern or an enum lists are taken one by one; of others one member does for all that must exist."""
     values = [[n, v] for n in ("1", "2", "3", "7") for v in (1, "s")]
