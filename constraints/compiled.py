@@ -1,4 +1,4 @@
-"""The token automaton of a lazy constraint: masks from lazy states, all transitions on demand."""
+"""The automaton over tokens of a constraint: masks from states that are met, all transitions on demand."""
 
 from __future__ import annotations
 

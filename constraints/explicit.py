@@ -49,7 +49,7 @@ def written_and_kept(
     given: Nfa, texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False
 ) -> Automaton:
     """Return :func:`written_out`'s result, read from the disk cache, or written to it."""
-    parts = [store.code(), given.edges, given.epsilons, given.start, given.accept]
+    parts: list[bytes | ndarray] = [store.code(), given.edges, given.epsilons, given.start, given.accept]
     parts += [vocab.cache_name.encode(), b"%d" % require_eos]
     parts += [segmentation_of(vocab).name] if canonical else []
     name = store.digest(parts)

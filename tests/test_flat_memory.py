@@ -11,7 +11,7 @@ from tractile.constraints import grammar, json_schema, regex
 from tractile.constraints.engine import native
 
 BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], 256)
-FEW = 1 << 21  # bytes that an engine keeps, for these tests
+FEW = 1 << 26  # bytes that an engine keeps, for these tests
 
 
 def names(rng):
@@ -49,7 +49,7 @@ def test_what_many_requests_leave_is_forgotten(case, monkeypatch):
     make, text_of = CASES[case]
     rng, fa, alive = random.Random(0), make().compile(BYTES), []
     shared = tt.gcd(fa, 3_000)
-    for i in range(60):
+    for i in range(30):
         query = (shared.fork() if i % 2 else tt.gcd(fa, 2_000)).start(budgets=1_000)
         for byte in text_of(rng).encode():
             assert query.mask()[0, byte]

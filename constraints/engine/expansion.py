@@ -171,7 +171,7 @@ class _Expansion:
         if kinds.ends(node, register):
             self.skips.append((here, context.exit))
         if node.kind is Kind.BAG:
-            self.follow_names(here, node, *register, context)
+            self.follow_names(here, node, register, context)
             return
         for called, rest in kinds.calls(node, register):
             self.call(here, node, called, rest, context)
@@ -188,14 +188,13 @@ class _Expansion:
         if there is not None:
             self.skips.append((here, there))
 
-    def follow_names(
-        self, here: int, node: Node, bits: int, count: int, skipped: int, context: Context
-    ) -> None:
+    def follow_names(self, here: int, node: Node, register: tuple[int, int, int], context: Context) -> None:
         """Add the names that may come next in a bag, and the values after them.
 
         Of an ordered bag, that is the next member; or it is skipped, to a register of its own, so that what a place adds does not
         grow with the members after it.
         """
+        bits, count, skipped = register
         labels = allowed(node, bits, count)
         if node.ordered:
             members = labels & ((1 << node.members) - 1)

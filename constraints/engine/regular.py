@@ -111,8 +111,8 @@ def _bounded(node: Node, bounds: Bounds, cuts: Cuts) -> Node:
         case Kind.BAG if not node.ordered and 1 << node.members > max(2, bounds.room):
             cuts["order"] = Narrowing("", "order", "any", "declared", why)
             required = [label for label in range(node.members) if node.required >> label & 1]
-            found = *node.tables, node.parts, node.members, required, node.low, node.high, True
-            return nodes.bag(*found)
+            first, later = node.tables
+            return nodes.bag(first, later, node.parts, node.members, required, node.low, node.high, True)
         case Kind.APART:
             cuts["apart"] = Narrowing("", "uniqueItems", "any items", "at most one", why)
             return _items(node.parts[0], 1)
@@ -148,14 +148,18 @@ def guiding(program: Node, most_states: int) -> Nfa:
     whole = pruned(rewritten(program, _unobserved))
     attempts: list[Callable[[], Nfa]] = [partial(expanded, whole, SMALLER * most_states)]
     for cap, kept in FORGOTTEN:
-        some = partial(rewritten, whole, partial(_capped, cap=cap))
-        attempts.append(lambda some=some, kept=kept: expanded(some(), SMALLER * most_states, kept=kept))
+        attempts.append(partial(_forgetting, whole, cap, kept, SMALLER * most_states))
     for each in attempts:
         with suppress(TooManyStates), attempt(limits.WORK / 8):
             found = dfa.simplify(each().plain)
             if found.num_states <= most_states:
                 return found
     return utf8.text().plain
+
+
+def _forgetting(program: Node, cap: int, kept: int, most_states: int) -> Nfa:
+    """Return an automaton of at least the texts: bounds are known up to ``cap``, ``kept`` frames of callers are told apart."""
+    return expanded(rewritten(program, partial(_capped, cap=cap)), most_states, kept=kept)
 
 
 def _unobserved(node: Node) -> Node:

@@ -46,7 +46,7 @@ def json_schema(
 ) -> Constraint:
     """Return a constraint to JSON texts whose values a JSON Schema (draft 4 to 2020-12) allows.
 
-    The constraint is a lazy automaton: its states are made when a text reaches them. Its masks have no bound on lengths, counts,
+    Its states are made when a text reaches them. Its masks have no bound on lengths, counts,
     depth or the order of members but those of the schema.
 
     Parameters
@@ -138,11 +138,9 @@ def json_schema(
 
     Notes
     -----
-    A part of the schema is read when a text gets to it, so UnsupportedConstraint and TooManyStates may come from a later mask.
-    ``&``, ``-`` and ``~`` of constraints, counting, probabilities, random drawing and canonical tokenisation use ``finite``.
-    ``finite`` is made on first use. It approximates three languages from below. ``uniqueItems`` over many listed
-    values: in the order of the list. ``uniqueItems`` over other strings: at most two; over other values: at most one. Undeclared
-    members: several of them count as one for ``minProperties``.
+    ``~`` of a constraint, one side of ``&``, counting, probabilities, random drawing and canonical tokenisation use ``finite``,
+    which is made on first use. It has a depth, the declared order of many members, and one item of those that must differ and
+    are not listed; ``finite.narrowed`` says so.
 
     Examples
     --------
