@@ -260,7 +260,7 @@ def test_compile_tools_grammars_and_databases(tmp_path):
     assert set(facts["samples"]) <= {"f(x=True)", "f(x=False)"}
     facts = last_json(run("compile", "--functions", tools, "--json"))
     assert {json.loads(text)["name"] for text in facts["samples"]} == {"f"}
-    assert last_json(run("compile", "--grammar", grammar, "--json"))["texts"] == 4
+    assert last_json(run("compile", "--grammar", grammar, "--json"))["texts"] == 8  # to a depth of 7
     facts = last_json(run("compile", "--sql", database, "--json"))
     assert all(text.startswith("SELECT ") for text in facts["samples"])
     (tmp_path / "g.txt").write_text("")

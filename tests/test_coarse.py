@@ -11,6 +11,7 @@ import torch
 
 import tractile as tt
 from tractile.constraints import json_schema
+from tractile.constraints.engine.bytes import Bytes
 from tractile.inference.next_token.pgcd import PGCDQuery
 
 VOCAB = tt.Vocabulary(
@@ -37,16 +38,16 @@ SCHEMAS = [
 
 def walks(constraint, count, rng, most=120):
     """Random texts of a constraint: bytes drawn evenly, then the completion."""
-    states = constraint._states
+    states = Bytes(constraint.program)
     for _ in range(count):
-        at, text = states.start(), b""
+        at, text = states.start, b""
         for _ in range(rng.randrange(most)):
             moves = states.moves(at)
             if not moves:
                 break
             low, high, at = rng.choice(moves)
             text += bytes([rng.randint(low, high)])
-        yield text + constraint.automaton.completion(states.configurations[at])
+        yield text + states.completion(at)
 
 
 @pytest.mark.parametrize("schema", SCHEMAS, ids=[json.dumps(s)[:40] for s in SCHEMAS])
