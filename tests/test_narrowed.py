@@ -40,100 +40,6 @@ def nested(value, times):
 
 TREE = closed({"v": INTEGER, "below": {"type": "array", "items": {"$ref": "#"}}})
 
-EXACT = [
-    STRING, {"type": "string", "maxLength": 2000}, {"type": "string", "minLength": 3}, {"type": "string", "pattern": "^a+[^b]$"},
-    {"type": "string", "maxLength": 4000, "pattern": "^a{3}$"}, {"type": "string", "maxLength": 4000, "enum": ["a", "b"]},
-    {"type": "string", "pattern": r"^\w$"}, {"type": "string", "not": {"pattern": r"\s|[]a]|\bé"}},
-    {"type": "object", "patternProperties": {r"^\w$": STRING}, "additionalProperties": INTEGER},
-    {"type": "string", "format": "date"}, {"type": "string", "not": {"format": "email"}}, {"type": "string", "format": "iri"},
-    {"type": "string", "format": "uuid"}, {"type": "string", "format": "ipv4"},
-    {"type": "integer", "minimum": 3, "maximum": 9}, {"type": "number"}, {"enum": [2], "multipleOf": 2},
-    {"enum": [1, "a", None, [1], {"a": 2}]},
-    {"type": "array", "items": INTEGER}, {"type": "array", "items": STRING, "maxItems": 100}, {"type": "array", "maxItems": 0},
-    {"type": "array", "items": False, "maxItems": 9000}, {"type": "array", "items": INTEGER, "contains": {"const": 3}},
-    {"type": "array", "items": {"enum": [1, 2, 3, 4, 5]}, "uniqueItems": True},
-    {"type": "array", "prefixItems": [STRING, INTEGER], "items": False, "uniqueItems": True},
-    closed({}), closed({"a": STRING, "b": INTEGER, "c": closed({"d": STRING})}), closed({"a": STRING}, required=["a"]),
-    {"type": "object", "additionalProperties": STRING},
-    {"type": "object", "properties": {"a": STRING}, "additionalProperties": INTEGER},
-    {"type": "object", "patternProperties": {"^[a-z]": STRING}, "additionalProperties": False},
-    {"type": "object", "maxProperties": 0}, {"anyOf": [STRING, INTEGER]}, {"oneOf": [STRING, {"const": "a"}, INTEGER]},
-    {"if": {"const": 1}, "then": INTEGER, "else": STRING}, {"not": {"not": STRING}}, False,
-    closed({"a": {"$ref": "#/$defs/s"}, "b": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": closed({"c": STRING})}}),
-    closed({"again": {"$ref": "#"}}, required=["again"]),  # no value at all
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("value", EXACT, ids=str)
-@pytest.mark.parametrize("order", ["declared", "auto"])
-def test_schemas_whose_values_are_all_accepted_say_nothing(value, order):
-    assert not any(cut.loses_values for cut in schema(value, order=order).narrowed)
-
-
-CUT = [
-    (closed({"a": STRING}) | {"additionalProperties": STRING, "minProperties": 2}, "", "minProperties", {"b": "", "c": ""}),
-    ({"type": "string", "maxLength": 4000}, "", "maxLength", "a" * 3500),
-    ({"allOf": [{"type": "string"}, {"maxLength": 9000}]}, "/allOf/1", "maxLength", "a" * 8000),
-    ({"not": {"anyOf": [{"minLength": 9000}, {"not": STRING}]}}, "/not/anyOf/0", "minLength", "a" * 8000),
-    (closed({"a": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": {"type": "string", "maxLength": 9000}}}), "/$defs/s", "maxLength",
-     {"a": "a" * 8000}),
-    ({"type": "array", "maxItems": 5000, "items": INTEGER}, "", "maxItems", [1] * 4000),
-    ({"type": "array", "items": {"enum": list(range(18))}, "uniqueItems": True}, "", "uniqueItems", list(range(17, -1, -1))),
-    ({"type": "array", "items": STRING, "uniqueItems": True}, "", "uniqueItems", ["a", "b", "c"]),
-    (True, "", "max_depth", nested(1, 40)), ({"type": "array"}, "/items", "max_depth", nested(1, 40)),
-    ({"type": "object"}, "/additionalProperties", "max_depth", {"a": nested(1, 40)}),
-    (closed({"a": {}}), "/properties/a", "max_depth", {"a": nested(1, 40)}),
-    (closed({"a/b": {"title": "any"}}), "/properties/a~1b", "max_depth", {"a/b": nested(1, 40)}),
-    (closed({}, patternProperties={"^x": {}}), "/patternProperties/^x", "max_depth", {"x": nested(1, 40)}),
-    ({"type": "array", "prefixItems": [STRING, True], "items": False}, "/prefixItems/1", "max_depth", ["", nested(1, 40)]),
-    (TREE, "", "max_depth", None),
-    ({"type": "object", "additionalProperties": STRING, "not": {"additionalProperties": {"maxLength": 1}}}, "",
-     "additionalProperties", {"a": "long", "b": "x"}),
-    ({"type": "string", "format": "time"}, "/format", "format", "23:59:60Z"),
-    ({"not": {"format": "date-time"}}, "/not/format", "format", None),
-    ({"enum": ["\ud800", "a"]}, "/enum", "enum", None),
-    ({"multipleOf": 0.1}, "", "numbers", None), ({"type": "integer", "minimum": 3, "multipleOf": 2}, "", "numbers", 1e22),
-    ({"allOf": [{"type": "number"}, {"not": {"multipleOf": 3}}]}, "", "numbers", 1e-7), (INTEGER, "", "numbers", 1e22),
-    (closed({"a": {"minimum": 0}}), "", "numbers", {"a": 1e-7}),
-    ({"type": "object", "propertyNames": {"pattern": "x"}}, "/additionalProperties", "max_depth", {"x": nested(1, 40)}),
-    ({"allOf": [{"patternProperties": {"^x": {}}}, closed({}, patternProperties={"^x": {}})]}, "/allOf/0/patternProperties/^x",
-     "max_depth", {"x": nested(1, 40)}),
-    ({"type": "array", "items": INTEGER, "uniqueItems": True}, "", "uniqueItems", [1, 2]),
-    (closed({f"m{i}": {"type": "string", "maxLength": 300} for i in range(9)}), "", "properties", {"m1": "", "m0": ""}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("value", "path", "keyword", "lost"), CUT, ids=lambda part: str(part)[:60])
-def test_schemas_that_are_cut_say_where(value, path, keyword, lost):
-    constraint = schema(value)
-    assert (path, keyword) in places(constraint)
-    if lost is not None:
-        checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
-        assert jsonschema.Draft202012Validator(value, format_checker=checker).is_valid(lost)
-        assert not constraint.accepts(json.dumps(lost, ensure_ascii=False))
-
-
-def test_names_longer_than_max_length_are_cut():
-    names = {"type": "object", "propertyNames": {"maxLength": 900}, "additionalProperties": STRING}
-    constraint = schema(names, max_length=200)
-    assert ("", "propertyNames") in places(constraint)
-    assert constraint.accepts(json.dumps({"a" * 200: ""}))
-    assert not constraint.accepts(json.dumps({"a" * 400: ""}))
-
-
-def test_how_deep_a_schema_within_itself_goes():
-    tree = {"v": 1}
-    for _ in range(17):
-        tree = {"below": [tree]}
-    constraint = schema(TREE, max_depth=17, order="declared")
-    assert constraint.accepts(json.dumps(tree))
-    assert not constraint.accepts(json.dumps({"below": [tree]}))
-    (cut, numbers) = constraint.narrowed
-    assert cut.loses_values
-    assert not numbers.loses_values
-    assert cut.given == "itself at most 17 levels deep"
-    assert "max_depth" in str(cut)
-
 
 @pytest.mark.parametrize(
     ("value", "options", "reported"),
@@ -199,36 +105,7 @@ def test_the_complement_has_no_other_way_to_write_the_same_number():
         ~~schema(INTEGER)
 
 
-def test_equal_schemas_are_each_named():
-    long = {"type": "string", "maxLength": 1000}
-    pair = closed({"x": long, "y": long})
-    constraint = schema(closed({f"p{i}": long for i in range(20)} | {"q": pair, "r": pair}), order="declared")
-    paths = {f"/properties/p{i}" for i in range(20)} | {
-        f"/properties/{q}/properties/{x}" for q in "qr" for x in "xy"
-    }
-    assert {each.path for each in constraint.narrowed} == paths
-    assert {each.asked for each in constraint.narrowed} == {1000}
-
-
-def test_the_values_given_are_those_of_the_automaton():
-    (cut,) = schema({"type": "string", "maxLength": 4000}).narrowed
-    assert schema({"type": "string", "maxLength": 4000}).accepts('"' + "a" * cut.given + '"')
-    assert not schema({"type": "string", "maxLength": 4000}).accepts('"' + "a" * (cut.given + 1) + '"')
-    (cut,) = schema({"type": "string", "maxLength": 4000}, max_length=50).narrowed
-    assert (cut.asked, cut.given) == (4000, 50)
-
-
 MANY = closed({f"a{i}": STRING for i in range(30)})
-
-
-def test_the_order_of_members():
-    assert schema(MANY, order="declared").narrowed == ()
-    assert places(schema(MANY, order="auto")) == {("", "properties")}
-    small = closed(dict.fromkeys("abc", STRING))
-    assert schema(small, order="auto").narrowed == schema(small, order="any").narrowed == ()
-
-
-# ---------------------------------------------------------------- what is done about it
 
 
 def warnings(caplog):

@@ -39,7 +39,7 @@ class Vocabulary:
     >>> import tractile as tt
     >>> vocab = tt.Vocabulary([b"a", b"b", b"ab", None], eos_token_id=3)
     >>> tt.constraints.regex("(ab)+").compile(vocab)
-    TokenDfa(states=(4,), units=(7,), vocab_size=4)
+    ConstraintAutomaton(states made when they are met, vocab_size=4)
     """
 
     def __init__(self, token_bytes: Sequence[bytes | None], eos_token_id: int) -> None:
