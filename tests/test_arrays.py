@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tractile.constraints.automata import arrays, nfa, transitions
+from tractile.constraints.automata import arrays, nfa
 from tractile.constraints.automata import epsilon as epsilons
 from tractile.errors import TooManyStates
 
@@ -105,28 +105,6 @@ def test_distinct_rows_are_in_order(most):
     rows = few[rng.integers(0, 6, 200)]
     rows[:, rng.integers(0, 3)] = few[0, 0]
     assert list(map(tuple, arrays.unique_rows(rows).tolist())) == sorted(set(map(tuple, rows.tolist())))
-
-
-@pytest.mark.parametrize("most_rows", [3, 100, 1 << 13])
-def test_transitions_that_grow_are_those_of_the_automaton(most_rows, monkeypatch):
-    """States by the thousand, met in any order; rows are forgotten past a number of them."""
-    monkeypatch.setattr(transitions, "MAX_ROWS", most_rows)
-    rng = np.random.default_rng(0)
-
-    def after(state, byte):
-        return (state * 31 + 7) % 5000 if byte % 7 == state % 7 or byte < 20 else -1
-
-    def moves(state):
-        return [(b, b, after(state, b)) for b in range(256) if after(state, b) >= 0]
-
-    found = transitions.Transitions(moves, after)
-    for largest in (50, 900, 5000, 300):
-        common = rng.integers(0, largest, 90)
-        states = np.concatenate([rng.integers(0, largest, 60), common.repeat(8)])
-        read = rng.integers(0, 256, len(states))
-        expected = [after(s, b) for s, b in zip(states.tolist(), read.tolist(), strict=True)]
-        assert found.after(states, read).tolist() == expected
-    assert found.after(np.empty(0, np.int64), np.empty(0, np.int64)).tolist() == []
 
 
 def test_limits_are_the_largest_numbers_allowed():

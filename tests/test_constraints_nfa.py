@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import limits, regex
-from tractile.constraints.automata import ambiguity, dfa, nfa, reduction
+from tractile.constraints.automata import dfa, nfa, reduction
 from tractile.constraints.automata import epsilon as epsilons
 from tractile.constraints.automata.arrays import reachable
 from tractile.constraints.automata.nfa import Nfa
@@ -232,59 +232,6 @@ def test_reduction_where_determinising_is_exponential():
 
 def kron(*matrices):
     return functools.reduce(np.kron, matrices)
-
-
-@settings(max_examples=60)
-@given(plain_automata(most=4))
-def test_degree_of_ambiguity_from_products_of_matrices(automaton):
-    """M_b the moves by letter b: the sum over words of (number of paths)² is of Kronecker products of two, and so on."""
-    n, moves = automaton.num_states, []
-    for byte in b"ab":
-        table = np.zeros((n, n), object)
-        for source, low, high, target in automaton.edges.tolist():
-            table[source, target] = int(low <= byte <= high)
-        moves.append(table)
-    start, accept = np.zeros((1, n), object), np.zeros((n, 1), object)
-    start[0, automaton.start], accept[automaton.accept, 0] = 1, 1
-    one, two, three = (
-        sum((kron(*[m] * k) for m in moves), np.zeros((n**k, n**k), object)) for k in (1, 2, 3)
-    )
-    single, double = start @ accept, kron(start, start) @ kron(accept, accept)
-    unique, exponential = bool((single == double).all()), False
-    power1, power2 = np.eye(n, dtype=object), np.eye(n * n, dtype=object)
-    diagonal = np.arange(n) * (n + 1)
-    for _ in range(2 * n * n):
-        power1, power2 = power1 @ one, power2 @ two
-        unique &= bool((start @ power1 @ accept == kron(start, start) @ power2 @ kron(accept, accept)).all())
-        exponential |= bool((power2[diagonal, diagonal] > np.diag(power1)).any())
-    reach = three > 0
-    for _ in range((n**3).bit_length()):
-        reach = reach | (reach.astype(int) @ reach.astype(int) > 0)
-    pairs = [(p, q) for p in range(n) for q in range(n) if p != q]
-    polynomial = any(reach[(p * n + p) * n + q, (p * n + q) * n + q] for p, q in pairs)
-    expected = (
-        "unambiguous"
-        if unique
-        else "exponential"
-        if exponential
-        else "polynomial"
-        if polynomial
-        else "finite"
-    )
-    assert ambiguity.ambiguity(automaton) == expected
-    assert ambiguity.is_unambiguous(automaton) == unique
-
-
-@pytest.mark.parametrize(
-    ("pattern", "degree"),
-    [
-        ("(a|b)*", "unambiguous"), ("a?a?", "finite"), ("(ab|a)(b|bb)?", "finite"), ("a*a*", "polynomial"),
-        ("a*ba*|b*ab*", "finite"), ("(a|b)*a(a|b)*", "polynomial"), ("(a|aa)*", "exponential"), ("(ab|a|b)*", "exponential"),
-        ("(a|b)*a(a|b){4}", "unambiguous"),
-    ],
-)  # fmt: skip
-def test_degrees_of_ambiguity(pattern, degree):
-    assert ambiguity.ambiguity(regex(pattern).nfa) == degree
 
 
 def choice_of_pairs(n: int) -> Nfa:
