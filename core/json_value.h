@@ -4,8 +4,6 @@
 //     a number    [-]digits e exponent, of 0.digits · 10^exponent without zeros at either end; 0
 //     an array    its items, each with a comma after it
 //     an object   its members in the order of their names, of equal names the last
-//
-// Numbers whose exponents have more than 15 digits are taken for equal if their digits are.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "common.h"
+
 namespace tractile {
 
 class JsonValue {
@@ -21,21 +21,13 @@ class JsonValue {
   // The form of a text; what is no JSON has some form.
   static std::string form(const std::string& text) { return JsonValue(text).whole(); }
 
-  // A beginning of a text without white space between its tokens: what may follow gives it the same value.
-  static std::string beginning(const std::string& text) {
-    std::string found;
-    bool inside = false;
-    for (size_t i = 0; i < text.size(); ++i) {
-      char c = text[i];
-      if (inside && c == '\\' && i + 1 < text.size()) {
-        found += c;
-        found += text[++i];
-        continue;
-      }
-      if (c == '"') inside = !inside;
-      if (inside || !blank(c)) found += c;
-    }
-    return found;
+  static bool blank(u8 c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+  // Where a beginning ends: 0 outside strings, 1 in one, 2 after a backslash in one; from where it ends without its last byte.
+  static u8 place(u8 before, u8 byte) {
+    if (before == 2) return 1;
+    if (before == 1 && byte == '\\') return 2;
+    return byte == '"' ? !before : before;
   }
 
   // Whether a beginning ends within a string, at a character.
@@ -61,8 +53,6 @@ class JsonValue {
   };
 
   explicit JsonValue(const std::string& text) : text_(text) {}
-
-  static bool blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
   std::string whole() {
     while (at_ < text_.size()) {
@@ -127,21 +117,38 @@ class JsonValue {
   std::string number() {
     bool negative = next('-');
     std::string written = digits();
-    long long exponent = static_cast<long long>(written.size());
+    long long shift = static_cast<long long>(written.size());  // of the point, beside what the exponent says
+    std::string exponent;
+    bool down = false;
     if (next('.')) written += digits();
     if (next('e') || next('E')) {
-      bool down = next('-');
+      down = next('-');
       if (!down) next('+');
-      std::string shift = digits();
-      shift.erase(0, std::min(shift.find_first_not_of('0'), shift.size()));
-      if (shift.size() > 15) shift.assign(16, '9'), exponent = 0;
-      long long by = std::strtoll(shift.c_str(), nullptr, 10);
-      exponent += down ? -by : by;
+      exponent = digits();
+      exponent.erase(0, std::min(exponent.find_first_not_of('0'), exponent.size()));
     }
     size_t zeros = std::min(written.find_first_not_of('0'), written.size());
     if (zeros == written.size()) return "0";
     size_t end = written.find_last_not_of('0') + 1;
-    return (negative ? "-" : "") + written.substr(zeros, end - zeros) + "e" + std::to_string(exponent - static_cast<long long>(zeros));
+    shift -= static_cast<long long>(zeros);
+    return (negative ? "-" : "") + written.substr(zeros, end - zeros) + "e" + sum(exponent, down, shift);
+  }
+
+  // A number of any size, negative if `down`, and a small one.
+  static std::string sum(std::string digits, bool down, long long more) {
+    if (digits.size() <= 15) {
+      long long number = digits.empty() ? 0 : std::strtoll(digits.c_str(), nullptr, 10);
+      return std::to_string((down ? -number : number) + more);
+    }
+    long long carry = down ? -more : more;  // smaller than the number: the sign stays
+    for (size_t i = digits.size(); i-- > 0 && carry;) {
+      long long digit = digits[i] - '0' + carry;
+      carry = digit >= 0 ? digit / 10 : -((9 - digit) / 10);
+      digits[i] = char('0' + (digit - carry * 10));
+    }
+    if (carry > 0) digits = std::to_string(carry) + digits;
+    digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+    return (down ? "-" : "") + digits;
   }
 
   std::string string() {

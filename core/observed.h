@@ -207,7 +207,7 @@ class Observed {
   }
 
   // What an item of this text is compared by.
-  i32 whole(i32 text, bool json) { return json ? stacks_.observers.of_json(text, false) : text; }
+  i32 whole(i32 text, bool json) { return json ? stacks_.observers.of_json(text) : text; }
 
   i32 text_alone(Item item, i32 base) {
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 0};

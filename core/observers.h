@@ -41,7 +41,7 @@ class Observers {
     switch (n.kind) {
       case WITHIN: return tables_[n.tables[0]].label[open.value] >= 0 ? open.outer : NONE;
       case TOKENS: return counted(n, open.value) >= n.low ? open.outer : NONE;
-      case ITEM: return with_item(open.outer, n.low ? of_json(i32(open.value), false) : i32(open.value));
+      case ITEM: return with_item(open.outer, n.low ? of_json(i32(open.value)) : i32(open.value));
       default: return open.outer;
     }
   }
@@ -137,7 +137,7 @@ class Observers {
     Memory found;
     for (i32 e = env, place = 0; e; e = all_[e].outer, ++place) {
       i32 value = i32(all_[e].value);
-      if (kind(e) == ITEM) found.open.push_back(node(e).low ? of_json(value, true) : value);
+      if (kind(e) == ITEM) found.open.push_back(node(e).low ? without_blanks(value) : value);
       if (kind(e) != APART) continue;
       for (const i32* text = sets_.begin(value); text != sets_.end(value); ++text) found.read.push_back(u64(place) << 32 | u64(u32(*text)));
     }
@@ -159,16 +159,35 @@ class Observers {
     return text;
   }
 
-  // The text that stands for all of the same value as JSON; `begins`: for all beginnings that go on to the same values.
-  i32 of_json(i32 text, bool begins) {
-    Index::Key key{u64(u32(text)), begins, 2};
+  // The text that stands for all of the same value as JSON.
+  i32 of_json(i32 text) {
+    Index::Key key{u64(u32(text)), 0, 2};
     i32 known = json_.find(key);
     if (known == NONE) {
-      std::string bytes = written(text);
-      std::string form = begins ? JsonValue::beginning(bytes) : JsonValue::form(bytes);
+      std::string form = JsonValue::form(written(text));
       json_.put(key, known = longer(0, form, 0, form.size()));
     }
     return known;
+  }
+
+  // A beginning without white space between its tokens: what may follow gives it the same value.
+  i32 without_blanks(i32 text) {
+    std::vector<i32> longer_ones;
+    i32 found = 0;
+    for (i32 at = text; at > 0; at = before_[at].first) {
+      i32 known = json_.find({u64(u32(at)), 1, 2});
+      if (known != NONE) {
+        found = known;
+        break;
+      }
+      longer_ones.push_back(at);
+    }
+    for (; !longer_ones.empty(); longer_ones.pop_back()) {
+      auto [shorter, byte] = before_[longer_ones.back()];
+      if (places_[shorter] || !JsonValue::blank(byte)) found = i32(longer(found, byte));
+      json_.put({u64(u32(longer_ones.back())), 1, 2}, found);
+    }
+    return found;
   }
 
   // The bytes of a text.
@@ -265,6 +284,7 @@ class Observers {
     if (known == NONE) {
       texts_.put(key, known = i32(before_.size()));
       before_.push_back({text, byte});
+      places_.push_back(JsonValue::place(places_[text], byte));
     }
     return known;
   }
@@ -307,6 +327,7 @@ class Observers {
   Index index_, moves_, texts_, json_;
   Lists sets_;                    // of texts, in ascending order
   std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this
+  std::vector<u8> places_{0};  // by text: where it ends as a beginning of JSON
   Index memory_index_;
   std::deque<Memory> memories_;
 };

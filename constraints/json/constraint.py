@@ -6,10 +6,11 @@ schema → sets of values (``json/keywords.py``, ``json/values.py``) → nodes (
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
 
-from ...errors import UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
 from ..constraint import Constraint
 from ..contradictions import named
@@ -20,6 +21,7 @@ from .closed_objects import close_types
 from .conflicts import conflict
 from .document import Schema, read_schema
 from .nodes import Reading, value_node
+from .nodes.indented import MOST_DEPTH
 from .nodes.leaves import blanks
 from .python_types import is_type
 from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators, style_of
@@ -179,19 +181,32 @@ def json_schema(
     reading = Reading(order, open_objects, formats, plain, max_digits, strict=strict)
     writing = (whitespace, separators, escapes, indent)
     constraint = of_schema(root, reading, writing)
-    if chosen:
+    if chosen and indent is not None:
+        constraint = of_few_levels(root, reading, writing, max_depth, max_length)
+    elif chosen:
         constraint = constraint.within(max_depth, max_length)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
 
-def of_schema(root: Schema, reading: Reading, writing: Writing, inner: bool = False) -> Constraint:
-    """Return the constraint of a schema.
-    ``inner``: the value stands within a larger text, with no white space around it."""
+def of_schema(root: Schema, reading: Reading, writing: Writing, most_levels: int = MOST_DEPTH) -> Constraint:
+    """Return the constraint of a schema. ``most_levels``: with an indent, the most levels of nesting."""
     style = style_of(*writing)
-    node, narrowed = value_node(root, style, reading)
-    if style.blank and not inner:
+    node, narrowed = value_node(root, style, reading, most_levels)
+    if style.blank:
         node = nodes.seq(blanks(), node, blanks())
-    found = Constraint(node, narrowed, partial(of_schema, root, reading, writing, inner))
+    found = Constraint(node, narrowed, partial(of_schema, root, reading, writing, most_levels))
     found.why_empty = partial(conflict, root, reading, style)
     return found
+
+
+def of_few_levels(
+    root: Schema, reading: Reading, writing: Writing, depth: int | None, length: int | None
+) -> Constraint:
+    """Return the constraint of a schema with an indent as a finite automaton, which has each level of nesting on its own.
+    Raises ``TooManyStates``."""
+    most = 2 * (3 if depth is None else depth) + 1  # a list of objects has two
+    for levels in range(most, 1, -2):
+        with suppress(TooManyStates):
+            return of_schema(root, reading, writing, levels).within(depth, length)
+    return of_schema(root, reading, writing, 1).within(depth, length)

@@ -37,20 +37,20 @@ class Indented(Writer):
         return NOTHING if self.left < 0 else super().node(need)
 
 
-def levels(parts: dict[Need, dict[Need, None]], root: Need) -> tuple[int, bool]:
-    """Return to how many levels of nesting values are followed, and whether that is all of them.
+def levels(parts: dict[Need, dict[Need, None]], root: Need, most: int) -> tuple[int, bool]:
+    """Return to how many levels of nesting values are followed, at most so many, and whether that is all of them.
 
     ``parts``: the needs within the values of each need.
     """
     level, size = {root: None}, 1
-    for depth in range(MOST_DEPTH):
+    for depth in range(most):
         level = {inner: None for need in level for inner in parts.get(need, ())}
         size += len(level)
         if not level:
             return depth, True
         if size > MOST_NEEDS and depth:
             return depth, False
-    return MOST_DEPTH, False
+    return most, False
 
 
 def lacking(depth: int) -> Narrowing:
