@@ -63,8 +63,8 @@ UNITS = {
     "both": (lambda: regex("(?=.*a.*b)[a-d]{2,20}"), 10_762),
     "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 11_305),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 35_066),
-    "schema": (lambda: json_schema(SCHEMA).finite, 43_288),
-    "grammar": (lambda: grammar(LISP).finite, 35_297),
+    "schema": (lambda: json_schema(SCHEMA).finite, 265_680),
+    "grammar": (lambda: grammar(LISP).finite, 8_659),
 }  # fmt: skip
 
 
@@ -164,12 +164,23 @@ def queries_of_a_circuit():
 
 
 CALLS = {
-    queries_of_a_schema: {"circuits": 420, "layers": 78, "inference/next_token": 2054},
-    lookahead_within_memory: {},
-    samplers: {},
-    queries_of_a_circuit: {"circuits": 1190, "layers": 1418, "inference/queries": 597},
-    lookahead_of_a_regex: {},
-}
+    queries_of_a_schema: {
+        "constraints/automata": 500, "constraints/engine": 598, "circuits": 420, "layers": 78, "inference/next_token": 2054,
+    },
+    lookahead_within_memory: {
+        "constraints/automata": 550, "constraints/engine": 232, "constraints/program": 22, "circuits": 300, "layers": 2220,
+        "inference/next_token": 2652,
+    },
+    samplers: {
+        "constraints/automata": 704, "constraints/engine": 694, "constraints/program": 22, "circuits": 447, "layers": 1991,
+        "inference/next_token": 5433, "inference/queries": 7, "inference/smc": 8325,
+    },
+    queries_of_a_circuit: {"circuits": 1190, "layers": 1418, "inference/queries": 611},
+    lookahead_of_a_regex: {
+        "constraints/automata": 426, "constraints/engine": 71, "constraints/program": 22, "circuits": 132, "layers": 472,
+        "inference/next_token": 518,
+    },
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNITS)

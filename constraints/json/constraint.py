@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
+from ..automata.work import limited
 from ..constraint import Constraint
 from ..contradictions import named
 from ..narrowing import OnNarrowed, check_choice, report
@@ -192,7 +193,8 @@ def json_schema(
 def of_schema(root: Schema, reading: Reading, writing: Writing, most_levels: int = MOST_DEPTH) -> Constraint:
     """Return the constraint of a schema. ``most_levels``: with an indent, the most levels of nesting."""
     style = style_of(*writing)
-    node, narrowed = value_node(root, style, reading, most_levels)
+    with limited():
+        node, narrowed = value_node(root, style, reading, most_levels)
     if style.blank:
         node = nodes.seq(blanks(), node, blanks())
     found = Constraint(node, narrowed, partial(of_schema, root, reading, writing, most_levels))
