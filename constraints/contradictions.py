@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from ..errors import EmptyLanguage, TooManyStates
+from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from . import limits
 from .automata import dfa
 from .automata.work import attempt
@@ -42,9 +42,14 @@ def empty_language(constraint: Constraint) -> EmptyLanguage:
     return EmptyLanguage(f"no text satisfies the constraint{reason or contradicting(constraint.both)}")
 
 
-def unwritten(program: Node) -> EmptyLanguage:
-    """Return the error of a program whose texts cannot be written with a vocabulary."""
+def unwritten(program: Node) -> EmptyLanguage | UnsupportedConstraint:
+    """Return the error of a program of which no text was found that can be written with a vocabulary."""
     found = [node for node in reachable(program) if node.kind is Kind.TOKENS]
+    if found and any(node.kind is Kind.APART for node in reachable(program)):
+        return UnsupportedConstraint(
+            "items or undeclared names that must differ, beside budgets of parts: no text was found; list the values, or leave "
+            "the budget out"
+        )
     names = dict.fromkeys(
         f"tokens({f'at_least={node.low}, ' if node.low else ''}at_most={node.high})" for node in found
     )
