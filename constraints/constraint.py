@@ -25,7 +25,7 @@ from .automata.repeats import repeat
 from .automata.subsets import resolved
 from .automata.work import SIMPLIFYING, limited_to
 from .compiled import ConstraintAutomaton
-from .contradictions import empty_language, named, unwritten
+from .contradictions import empty_language, lacking, named, unwritten
 from .engine.bytes import Bytes
 from .engine.native import tokens_of
 from .engine.regular import bounded, guiding
@@ -317,6 +317,8 @@ class Constraint:
     def _written(self, vocab: Vocabulary, require_eos: bool, canonical: bool, cache: bool) -> Automaton:
         """Return the token automaton with all its states."""
         texts = self.finite
+        if texts.is_empty():
+            raise lacking(texts.narrowed) if texts.narrowed else empty_language(self)
         found = (written_and_kept if cache else written_out)(
             texts.nfa, texts.bytes_automaton, vocab, require_eos, canonical
         )

@@ -12,6 +12,7 @@ from ..errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from . import limits
 from .automata import dfa
 from .automata.work import attempt
+from .narrowing import Narrowing
 from .program.node import Kind, Node
 from .program.nodes import reachable
 from .validation import short
@@ -55,6 +56,14 @@ def unwritten(program: Node) -> EmptyLanguage | UnsupportedConstraint:
     )
     obeys = f", or none obeys {' and '.join(names)}" if names else ""
     return EmptyLanguage(f"no text of the constraint can be written with this vocabulary{obeys}")
+
+
+def lacking(narrowed: tuple[Narrowing, ...]) -> UnsupportedConstraint:
+    """Return the error of a finite automaton that has none of the constraint's texts."""
+    cuts = "; ".join(map(str, narrowed))
+    return UnsupportedConstraint(
+        f"the finite automaton has no text of the constraint: {cuts}", path=narrowed[-1].path
+    )
 
 
 def contradicting(parts: tuple[Constraint, ...]) -> str:

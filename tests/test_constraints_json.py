@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import json_schema
+from tractile.constraints.automata.nfa import trim
 from tractile.constraints.json.numbers import number
 from tractile.constraints.json.shapes import Bound, Numbers
 
@@ -459,3 +460,18 @@ def test_an_error_names_the_place() -> None:
     with pytest.raises(tt.errors.TooManyStates, match="/properties/a") as caught:
         json_schema(schema)
     assert caught.value.path == "/properties/a"
+
+
+def test_no_state_leads_nowhere():
+    schema = {
+        "type": "object",
+        "anyOf": [{"patternProperties": {"^.{1,2}$": True}, "additionalProperties": False}],
+        "not": {"patternProperties": {"^ab": False}},
+        "maxProperties": 1,
+    }
+    constraint = json_schema(schema)
+    automaton = constraint.bytes_automaton
+    assert trim(automaton).num_states == automaton.num_states
+    vocab = Vocabulary([None, *(bytes([byte]) for byte in range(256)), b'{"', b'":'], eos_token_id=0)
+    compiled = constraint.compile(vocab)
+    assert compiled.distances[compiled.start_states].min() == 8  # {" a b ": space 0 } EOS

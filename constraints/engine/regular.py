@@ -135,6 +135,11 @@ def _items(node: Node, most: int) -> Node:
                 [*without[:i], _items(part, 1), *without[i + 1 :]] for i, part in enumerate(node.parts)
             ]
             return nodes.alt(*(nodes.seq(*option) for option in options))
+        case Kind.BAG if most and node.low <= 1:
+            required = [label for label in range(node.members) if node.required >> label & 1]
+            some, (first, later) = [_items(part, 1) for part in node.parts], node.tables
+            high = 1 if node.high is None else min(1, node.high)
+            return nodes.bag(first, later, some, node.members, required, node.low, high, node.ordered)
         case Kind.REPEAT if most and node.low <= 1:
             return nodes.alt(rebuilt(node, tuple(map(inside, node.parts))), _items(node.parts[0], 1))
     return rebuilt(node, tuple(map(inside, node.parts)))
