@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tractile as tt
-from tractile.constraints import json_schema
+from tractile.constraints import Vocabulary, json_schema
 from tractile.constraints.automata.nfa import trim
 from tractile.constraints.json.numbers import number
 from tractile.constraints.json.shapes import Bound, Numbers

@@ -30,6 +30,7 @@ from .tree import (
     Series,
     Text,
     Without,
+    has_empty_text,
     parts_of,
     reachable_rules,
     settle,
@@ -87,16 +88,7 @@ class Copier:
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
-        match e:
-            case Text():
-                return e.is_empty
-            case Call():
-                return self.empty.get(e.rule, False)
-            case Repeat():
-                return e.low == 0 or self.is_empty(e.part)
-            case Without():
-                return self.is_empty(e.part)
-        return (all if isinstance(e, Series) else any)(map(self.is_empty, e.parts))
+        return has_empty_text(e, self.empty)
 
     def begins(self, e: Expression) -> Texts:
         """Return the rules that end at their first match and may begin an expression."""

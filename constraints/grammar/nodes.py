@@ -28,7 +28,19 @@ from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
 from ..program.rewrite import rewritten
 from .first_matches import with_first_matches
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, calls, settle, texts
+from .tree import (
+    Call,
+    Choice,
+    Expression,
+    Repeat,
+    Rules,
+    Text,
+    Without,
+    calls,
+    has_empty_text,
+    settle,
+    texts,
+)
 
 MOST_JOINED = 32  # states of a table that is made of several
 MOST_PARTS = 40  # parts of a rule that is written wherever it is called
@@ -82,16 +94,7 @@ class Writer:
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
-        match e:
-            case Text():
-                return e.is_empty
-            case Call():
-                return self.empty.get(e.rule, False)
-            case Repeat():
-                return e.low == 0 or self.is_empty(e.part)
-            case Without():
-                return self.is_empty(e.part) and not self.is_empty(e.minus)
-        return (all if isinstance(e, Series) else any)(map(self.is_empty, e.parts))
+        return has_empty_text(e, self.empty)
 
     def rule(self, name: str, most: float = math.inf, nonempty: bool = False) -> Node:
         """Return the node of a rule's texts; a rule within itself becomes one of the program."""

@@ -36,7 +36,7 @@ class Text:
 
 
 def text_of(words: Nfa, name: str = "", ends_first: bool = False) -> Text:
-    """Return the words of an automaton."""
+    """Return an expression of the words that an automaton accepts; ``name``, ``ends_first``: see :class:`Text`."""
     return Text(nodes.lex(tables.of_nfa(words)), name, ends_first)
 
 
@@ -98,6 +98,20 @@ class Rules:
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""
         return f"line {self.lines[rule]}" if rule in self.lines else f"rule {rule}"
+
+
+def has_empty_text(e: Expression, empty: Mapping[str, bool]) -> bool:
+    """Return whether an expression has the empty text; ``empty``: the rules of which that is known."""
+    match e:
+        case Text():
+            return e.is_empty
+        case Call():
+            return empty.get(e.rule, False)
+        case Repeat():
+            return e.low == 0 or has_empty_text(e.part, empty)
+        case Without():
+            return has_empty_text(e.part, empty) and not has_empty_text(e.minus, empty)
+    return (all if isinstance(e, Series) else any)(has_empty_text(part, empty) for part in e.parts)
 
 
 def mapped(expression: Expression, change: Callable[[Text | Call | Without], Expression]) -> Expression:
