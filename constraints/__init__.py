@@ -6,7 +6,7 @@ Each function here returns a :class:`Constraint`; constraints compose with ``& |
 from .automata.request_limits import Limits
 from .calls.functions import function_calls
 from .calls.python_tools import Call, tool_schemas
-from .constraint import Constraint, any_of, literal
+from .constraint import Constraint
 from .difference import Difference, difference
 from .grammar.constraint import grammar
 from .json.constraint import json_schema
@@ -21,6 +21,7 @@ from .vocabulary.vocabulary import Vocabulary
 from .words.free_text import free
 from .words.keywords import forbidden_words, keywords
 from .words.lengths import ends_as_sentence, text_length
+from .words.literals import any_of, literal
 
 __all__ = [
     "Call",

@@ -18,16 +18,9 @@ GUIDE_STATES = 1_000
 """Most byte states of the automaton that guides P-GCD; a larger constraint is approximated."""
 
 WRITTEN_OUT = {
-    "initial",
-    "left",
-    "inputs",
-    "right",
-    "final",
-    "labels",
-    "transitions",
-    "edge_source",
-    "edge_target",
-} | {"_transitions_by_class", "_steps"}
+    "initial", "left", "inputs", "right", "final", "labels", "transitions", "edge_source", "edge_target",
+    "_transitions_by_class", "_steps",
+}  # fmt: skip
 """Attributes of :class:`Automaton` that need all transitions and so build the finite automaton."""
 
 

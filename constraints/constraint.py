@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import cached_property, partial, reduce
+from functools import cached_property, partial
 from typing import Any
 
 from ..circuits.automaton import Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import TOKEN
-from ..errors import EmptyLanguage, UnsupportedConstraint
+from ..errors import UnsupportedConstraint
 from . import validation
 from .automata import dfa, nfa, reduction, utf8
 from .automata.nfa import Nfa
@@ -25,7 +25,7 @@ from .automata.repeats import repeat
 from .automata.subsets import resolved
 from .automata.work import SIMPLIFYING, limited_to
 from .compiled import ConstraintAutomaton
-from .contradictions import empty_language, lacking, named, unwritten
+from .contradictions import empty_language, lacking, unwritten
 from .engine.bytes import Bytes
 from .engine.native import tokens_of
 from .engine.regular import bounded, guiding
@@ -376,37 +376,3 @@ def checked(other: Any) -> Constraint:
             f"a constraint is needed, not {validation.short(other)}; literal(…) makes one of a text"
         )
     return other
-
-
-@named
-def literal(text: str) -> Constraint:
-    """Accept exactly this text. Raise ``UnsupportedConstraint`` for a lone surrogate.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> tt.constraints.literal("a+b").accepts("a+b")
-    True
-    """
-    return Constraint(nfa.literal(validation.text(text, "text").encode()))
-
-
-@named
-def any_of(*options: str | Constraint) -> Constraint:
-    """Accept any one of the options, texts or constraints.
-
-    Raises ``EmptyLanguage`` without options.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> c = tt.constraints.any_of("cat", "dog", tt.constraints.regex("[0-9]+ birds"))
-    >>> c.accepts("dog"), c.accepts("12 birds"), c.accepts("cow")
-    (True, True, False)
-    """
-    parts = [option if isinstance(option, Constraint) else literal(option) for option in options]
-    if not parts:
-        raise EmptyLanguage("any_of was given no options; give at least one text or constraint")
-    if all(part.is_finite for part in parts):
-        return Constraint(nfa.union([part.nfa for part in parts]), merged(*(part.narrowed for part in parts)))
-    return reduce(operator.or_, parts)

@@ -15,11 +15,12 @@ from ..circuits.automaton import Automaton
 from ..errors import FormatError
 from .calls.functions import function_calls
 from .calls.python_tools import call_reader, is_tool
-from .constraint import Constraint, any_of
+from .constraint import Constraint
 from .json.constraint import json_schema
 from .json.python_types import is_type, reader, type_name
 from .regex.constraint import regex
 from .validation import short
+from .words.literals import any_of
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from ...constraints import Constraint
 from ...constraints.automata.nfa import Nfa, trim
 from ...errors import TooManyStates
 
-MOST_STATES, MOST_EXPLORED = 60, 600
+MOST_STATES = 60
 LABEL = 18  # characters
 
 

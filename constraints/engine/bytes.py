@@ -24,7 +24,11 @@ class Bytes:
 
     @property
     def start(self) -> int:
-        """The state before a text. States are those of one automaton: a new one takes over here when it is full."""
+        """The state of the empty text.
+
+        When the automaton has met so many states that its memory is full, a new one takes over here: states from before are
+        none of its own.
+        """
         if self._tokens.full:
             self._tokens = self._tokens.renewed()
         return self._tokens.start_state

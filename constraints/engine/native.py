@@ -50,13 +50,6 @@ MOST_ENGINES = 3
 """Vocabularies whose engine is kept for later constraints."""
 
 
-def runs(node: Node) -> bool:
-    """Return whether the compiled engine is there; it runs every program."""
-    if Core is None:
-        say_so()
-    return Core is not None
-
-
 @cache
 def say_so() -> None:
     """Log once that the compiled engine was not built."""
@@ -264,8 +257,11 @@ Tokens = CompiledTokens | ProgramTokens
 
 
 def tokens_of(node: Node, vocab: Vocabulary, require_eos: bool = True) -> Tokens:
-    """Return the automaton over tokens of a program, compiled if there is a compiled engine that runs it."""
-    return (CompiledTokens if runs(node) else ProgramTokens)(node, vocab, require_eos)
+    """Return the automaton over tokens of a program, run by the compiled engine if that was built."""
+    if Core is None:
+        say_so()
+        return ProgramTokens(node, vocab, require_eos)
+    return CompiledTokens(node, vocab, require_eos)
 
 
 MOST = 1 << 27

@@ -122,7 +122,10 @@ class Rewriter:
         return name_of(name)
 
     def statement(self, head: Head | None, body: list[Token]) -> str:
-        """Rewrite a statement."""
+        """Return a statement in Lark's own format.
+
+        ``head``: the name that it defines, None for a directive such as ``%ignore``.
+        """
         first = body[0]
         if head is None:
             if first.text == "%llguidance":

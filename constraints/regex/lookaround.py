@@ -73,7 +73,7 @@ def containing(mark: bytes, times: int = 1) -> Nfa:
 
 
 def occurs(words: Nfa, mark: bytes, times: int) -> bool:
-    """Return whether some word contains the mark at least ``times`` times."""
+    """Return whether an automaton accepts some word in which ``mark`` stands at least ``times`` times."""
     return not dfa.intersect(words, containing(mark, times)).is_empty
 
 

@@ -30,7 +30,7 @@ from ...errors import UnsupportedConstraint
 from ..calls.arguments import placed
 from ..calls.nodes import one_of
 from ..calls.tools import Tool, read_tools
-from ..constraint import Constraint, literal
+from ..constraint import Constraint
 from ..json.document import read_schema
 from ..json.nodes import Reading, value_node
 from ..json.text import STYLES
@@ -39,6 +39,7 @@ from ..program import nodes
 from ..program.node import Node
 from ..regex.constraint import regex
 from ..words.free_text import free
+from ..words.literals import literal
 from .parameters import parameters
 from .tags import choice as one_of_several
 from .tags import closed, dispatched, in_a_row, sections, tag

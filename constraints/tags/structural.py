@@ -16,11 +16,12 @@ from typing import Any, Literal
 
 from ...errors import FormatError, UnsupportedConstraint
 from .. import validation
-from ..constraint import Constraint, literal
+from ..constraint import Constraint
 from ..grammar.constraint import grammar
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
+from ..words.literals import literal
 from .excluded import json_value
 from .parameters import parameters
 from .tags import Tag, choice, closed, dispatched, grouped, in_a_row

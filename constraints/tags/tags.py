@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
 from .. import validation
-from ..constraint import Constraint, any_of, checked, literal
+from ..constraint import Constraint, checked
 from ..words.free_text import strings, until_first, without_any
+from ..words.literals import any_of, literal
 
 
 class Tag(NamedTuple):

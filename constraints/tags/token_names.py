@@ -7,10 +7,11 @@ from typing import Any
 
 from ...circuits.narrowing import TOKEN
 from ...errors import FormatError
-from ..constraint import Constraint, literal
+from ..constraint import Constraint
 from ..narrowing import Narrowing
 from ..vocabulary.numbered import OPENING, text_of
 from ..words.free_text import strings
+from ..words.literals import literal
 
 KINDS: dict[str, type | tuple[type, ...]] = {
     "elements": list, "tags": list, "rules": list, "structures": list, "value": str, "pattern": str, "grammar": str,

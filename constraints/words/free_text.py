@@ -20,7 +20,8 @@ from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import limited
-from ..constraint import Constraint, literal
+from ..constraint import Constraint
+from .literals import literal
 
 ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
 
