@@ -26,7 +26,7 @@ from ..program.prune import has_budgets, pruned
 from ..program.rewrite import rebuilt, rewritten
 from .expansion import expanded
 
-MOST_PLACES = limits.STATES // 5
+MOST_PLACES = limits.STATES
 """States of the expansion within the narrowest bounds, before its automaton is made smaller."""
 FORGOTTEN = ((3, 2), (3, 1), (1, 1), (1, 0))
 """What a guide keeps: the largest bound on a count, and the frames of callers."""
