@@ -300,14 +300,12 @@ class Constraint:
         token that a grammar names.
         """
         vocab = with_named_tokens(self.narrowed, vocabulary_of(vocab, eos_token_id))
-        if self.is_empty():
-            raise empty_language(self)
         if canonical:
             found = self._written(vocab, require_eos, canonical, cache)
         else:
             lazy = tokens_of(self.program, vocab, require_eos)
             if lazy.start_state < 0:
-                raise unwritten(self.program)
+                raise empty_language(self) if self.is_empty() else unwritten(self.program)
             written = partial(self._written, vocab, require_eos, False, cache)
             found = ConstraintAutomaton(lazy, written, partial(self._guide, vocab, require_eos, written))
             found.made_by = partial(self.compile, vocab, require_eos, cache=cache)
