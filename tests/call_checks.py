@@ -11,6 +11,9 @@ from tractile.errors import BudgetTooSmall
 
 BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
 
+OPTIONS = [{}, {"parallel": (1, 2)}, {"whitespace": "flexible"}, {"order": "any", "parallel": True}]
+"""Ways to ask for calls."""
+
 
 def walks(constraint, rng, budgets):
     """Random texts, one within each budget of bytes: choices among what the mask allows, so no dead end."""

@@ -7,6 +7,7 @@ import jsonschema
 import pytest
 from call_checks import (
     BYTES,
+    OPTIONS,
     check_guide,
     check_masks_and_budgets,
     check_masks_of_bytes,
@@ -194,11 +195,7 @@ PIECES = [
 VOCAB = pieces_and_bytes(PIECES)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"parallel": (1, 2)}, {"whitespace": "flexible"}, {"order": "any", "parallel": True}],
-    ids=str,
-)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_budgets_and_masks_are_those_of_the_finite_automaton(options):
     check_masks_and_budgets(function_calls(SMALL, **options), VOCAB)
 
