@@ -77,6 +77,16 @@ class Bytes {
     }
   }
 
+  // The bytes of some member of a bag with a label, its name first.
+  i64 of_member(i32 bag, i32 label) {
+    const Node& n = stacks_.nodes[bag];
+    i64 name = -1;  // that of a first member or of a later one
+    for (i32 table : n.tables)
+      for (auto [each, size] : labels_from(stacks_.tables[table], 0))
+        if (each == label) name = std::max(name, size);
+    return name < 0 ? ENDLESS : name + of_node(n.parts[label]);
+  }
+
   size_t bytes() const { return 8 * known_.capacity() + counted_index_.bytes() + 8 * counts_.size(); }
 
  private:
@@ -165,13 +175,7 @@ class Bytes {
     i64 found = 0;
     const auto& allowed = stacks_.labels(node, reg);
     const Table& now = stacks_.table_of(node, reg);
-    auto member = [&](i32 label) {
-      i64 name = -1;  // that of a first member or of a later one
-      for (i32 table : n.tables)
-        for (auto [each, size] : labels_from(stacks_.tables[table], 0))
-          if (each == label) name = std::max(name, size);
-      return name < 0 ? ENDLESS : name + of_node(n.parts[label]);
-    };
+    auto member = [&](i32 label) { return of_member(node, label); };
     if (i32 state = i32(Stacks::low(reg)); state) {  // a name in progress: that with which the whole is the shortest
       i64 best = ENDLESS;
       i32 which = NONE;

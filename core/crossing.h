@@ -13,8 +13,8 @@
 #include <queue>
 #include <unordered_map>
 
+#include "bytes.h"
 #include "lexed.h"
-#include "stacks.h"
 
 namespace tractile {
 
@@ -26,7 +26,7 @@ constexpr int EVERY_ORDER = 5;  // required members still missing, up to which a
 
 class Crossing {
  public:
-  Crossing(Stacks& stacks, Positions& positions, Lexer& lexer) : stacks_(stacks), positions_(positions), lexer_(lexer) {}
+  Crossing(Stacks& stacks, Positions& positions, Lexer& lexer) : stacks_(stacks), positions_(positions), lexer_(lexer), lengths_(stacks) {}
 
   // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
   // `budgets`: those of the parts that are open.
@@ -458,19 +458,42 @@ class Crossing {
     return u64(set);
   }
 
-  // Whether a distance may be sought through a member. Beyond a few that are missing one of the first two is next,
-  // beyond twice as many the first; members that
-  // need not be there are read only where their number has to grow, or where the bag is small.
+  // Whether a distance may be sought through a member. Of a few that are missing all are; beyond a few one of the first two is next,
+  // beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many one of the
+  // two with the shortest texts, or where the bag is small.
   bool worth(i32 node, u64 reg, i32 label) {
     const Node& bag = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);
     if (bag.parts.size() <= EVERY_ORDER) return true;
+    auto is = [](const std::vector<u64>& bits, i32 m) { return bits[m / 64] >> m % 64 & 1; };
     std::vector<i32> missing;
     for (i32 m = 0; m < bag.members; ++m)
-      if ((bag.required[m / 64] & ~read.bits[m / 64]) >> m % 64 & 1) missing.push_back(m);
-    bool wanted = std::find(missing.begin(), missing.end(), label) != missing.end();
-    if (wanted) return missing.size() <= EVERY_ORDER || label == missing[0] || (missing.size() <= 2 * EVERY_ORDER && label == missing[1]);
-    return read.count + i64(missing.size()) < bag.low;
+      if (is(bag.required, m) && !is(read.bits, m)) missing.push_back(m);
+    if (label < bag.members && is(bag.required, label))
+      return missing.size() <= EVERY_ORDER || label == missing[0] || (missing.size() <= 2 * EVERY_ORDER && label == missing[1]);
+    if (read.count + i64(missing.size()) >= bag.low) return false;
+    if (label >= bag.members || bag.ordered) return true;
+    int shorter = 0, others = 0;
+    for (i32 m : shortest_first(node))
+      if (!is(read.bits, m) && !is(bag.required, m)) {
+        if (m == label) shorter = others;
+        ++others;
+      }
+    return others <= EVERY_ORDER || shorter < 2;
+  }
+
+  // The members of a bag, those with the shortest texts first.
+  const std::vector<i32>& shortest_first(i32 node) {
+    std::vector<i32>& found = members_[node];
+    if (found.empty()) {
+      std::vector<i64> length;
+      for (i32 m = 0; m < stacks_.nodes[node].members; ++m) {
+        found.push_back(m);
+        length.push_back(lengths_.of_member(node, m));
+      }
+      std::stable_sort(found.begin(), found.end(), [&](i32 a, i32 b) { return length[a] < length[b]; });
+    }
+    return found;
   }
 
   struct Later {
@@ -487,6 +510,8 @@ class Crossing {
   std::deque<Act> acts_;
   Index index_, rest_index_, met_index_, sought_index_;
   Lists label_lists_;
+  Bytes lengths_;
+  std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
   std::vector<i32> met_;
   Index fewest_index_;

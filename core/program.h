@@ -151,7 +151,6 @@ struct Node {
   bool nothing = false;               // no text is accepted
   std::vector<i32> alive;             // of COUNT, by characters read: the number of a set of states
   std::vector<std::vector<u8>> sets;  // the sets, by state
-  i64 fewest = 0;                     // bytes of some text, not always the shortest
 
   // The most that a count is told apart: counts beyond are alike.
   i64 cap() const { return high >= 0 ? high : std::max<i64>(low, 1); }

@@ -213,7 +213,7 @@ def test_rows_of_all_ways_are_those_of_rows_alone():
     assert torch.equal(query.log_weights(), before[[2, 0]])
     query.advance([1, 1])
     query.rollback(1)
-    assert torch.equal(query.log_weights(), before[[2, 0]])
+    torch.testing.assert_close(query.log_weights(), before[[2, 0]], rtol=1e-12, atol=1e-12)
     assert torch.equal(other.log_weights(), before)
     for row, token in itertools.product(range(3), range(1)):
         alone = product(chain, automaton, HORIZON).start(1, budgets[row : row + 1])
