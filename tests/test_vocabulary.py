@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_lift import Simulation
+from test_lift import Simulation, lifted
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 import tractile as tt
@@ -184,7 +184,7 @@ def test_encoded_texts_are_accepted(backend):
             (json_schema(schema, open_objects=False), good, ['{"name": "Ann"}', '{"name": 3, "age": 12}'])
         )
     for constraint, accepted, rejected in cases:
-        automaton = Simulation((lead + constraint).lift(vocab))
+        automaton = Simulation(lifted(lead + constraint, vocab))
         for text, expected in [(t, 1) for t in accepted] + [(t, 0) for t in rejected]:
             ids = tokenizer.encode(text, add_special_tokens=False).ids
             assert automaton.paths([*ids, vocab.eos_token_id]) == expected, text
@@ -206,7 +206,7 @@ def test_tekken(tekken):
         "properties": {"name": {"type": "string", "maxLength": 20}},
         "required": ["name"],
     }
-    automaton = Simulation(json_schema(schema, open_objects=False).lift(vocab))
+    automaton = Simulation(lifted(json_schema(schema, open_objects=False), vocab))
     for name, good in [("Zoë 東京 🙂", 1), ("x" * 21, 0), ("🙂" * 20, 1), ("🙂" * 21, 0), ('"\\\n', 1)]:
         ids = tekken.encode(json.dumps({"name": name}, ensure_ascii=False), bos=False, eos=False)
         assert automaton.paths([*ids, vocab.eos_token_id]) == good

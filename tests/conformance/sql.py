@@ -124,7 +124,7 @@ def main() -> None:
         tokens = tekken()
         vocab = tt.Vocabulary([piece or None for piece in tokens.bytes], eos_token_id=tokens.eos)
         begin = time.process_time()
-        lifted = [(t.num_states, len(t.source)) for t in (c.lift(vocab) for c in chosen)]
+        lifted = [(t.num_states, t.num_edges) for t in (c.compile(vocab).finite for c in chosen)]
         spent = (time.process_time() - begin) / len(chosen)
         print(f"over tokens   {sizes(lifted)}; {len(chosen)} databases, {spent:.1f} s each")
     for reason, count in refused.most_common(5):

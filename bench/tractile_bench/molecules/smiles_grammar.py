@@ -55,7 +55,7 @@ def smiles(depth: int = 4, rings: int = 5, brackets: bool = True) -> Constraint:
         symbols = " | ".join(f'"{one}"' for one in ELEMENTS.split())
         rules = rules.replace("[bcnops]\n", '[bcnops] | "[" isotope? symbol chiral? hydrogens? charge? "]"\n')
         rules += f"{BRACKETS}symbol ::= {symbols}\n"
-    found = grammar(rules, syntax="gbnf", max_depth=2 * depth)  # a chain in a branch in a chain
+    found = grammar(rules, syntax="gbnf", max_depth=depth)
     for digit in range(1, rings + 1):
         other = rf"[^{digit}\[.]|\[[^\]]*\]"
         found &= regex(rf"(?:{other}|\.|{digit}(?:{other})*{digit})*")
