@@ -1,0 +1,361 @@
+"""Whatever stops sampling or training, the same call finishes it: nothing is lost, nothing is there twice, and the end is the
+same. Processes are really killed, at random moments."""
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from counting import HANGS
+from test_corpus import EOS, source
+
+import tractile as tt
+from tractile import distill
+from tractile.distill import checkpoint
+from tractile.distill.corpus import shard_file
+from tractile.distill.distributed import Ranks
+from tractile.distill.sharding import ShardedHMM
+from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
+from tractile.lm import CircuitLM
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk
+FORK = multiprocessing.get_context("fork")
+
+
+def draw(out: Path, seed: int = 0) -> distill.Corpus:
+    lm = CircuitLM(source(), eos_token_id=EOS)
+    return distill.sample(lm, out, 610, 9, [""], shard_size=16, batch_size=8, seed=seed)
+
+
+def fit(corpus: Path, out: Path, transition: str = "dense", **options: float) -> tt.HMM:
+    settings = {"batch_size": 50, "chunk_size": 10, "checkpoint_minutes": 0, "token_dropout": 0.05} | options
+    return distill.train(corpus, 6, transition, 3, held_out=0.1, out=out, dtype=torch.float32, **settings)
+
+
+class Gate:
+    """Where processes stop: at the first write to a file once something is there, until all may go on."""
+
+    def __init__(self, condition: Callable[[], bool]) -> None:
+        self.condition = condition
+        self.arrived, self.arrive = FORK.Pipe(duplex=False)
+        self.opened, self.open = FORK.Pipe(duplex=False)
+
+    def passed(self) -> None:
+        if self.condition():
+            self.arrive.send(None)
+            self.opened.poll(None)  # what is sent stays there, for the others
+
+
+def start(
+    job: Callable[..., object],
+    *args: object,
+    rank: int = 0,
+    size: int = 1,
+    port: int = 0,
+    gate: Gate | None = None,
+    calls: int | None = None,
+) -> multiprocessing.Process:
+    """A process that runs a job, as a rank of ``torchrun`` would, and kills itself at its n-th of ``calls`` of Python."""
+
+    def killed(*_: object) -> None:
+        nonlocal calls
+        calls -= 1
+        if calls < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def run() -> None:
+        torch.set_num_threads(1)
+        flush = os.fsync
+        if gate is not None:
+            os.fsync = lambda file: (gate.passed(), flush(file))[1]
+        os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
+        os.environ |= {"MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
+        sys.setprofile(None if calls is None else killed)
+        job(*args)
+
+    process = FORK.Process(target=run)
+    process.start()
+    return process
+
+
+def together(
+    job: Callable[..., object], *args: object, size: int = 2, gate: Gate | None = None
+) -> list[multiprocessing.Process]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return [start(job, *args, rank=rank, size=size, port=port, gate=gate) for rank in range(size)]
+
+
+def kill_when(
+    there: Callable[[], bool], job: Callable[..., object], *args: object, size: int = 1
+) -> list[int | None]:
+    """Start ranks and kill the last as soon as something is there; the others' exit codes."""
+    gate = Gate(there)
+    *others, last = together(job, *args, size=size, gate=gate)
+    assert gate.arrived.poll(HANGS)
+    os.kill(last.pid, signal.SIGKILL)
+    last.join()
+    gate.open.send(None)
+    return finish(*others)
+
+
+def finish(*processes: multiprocessing.Process) -> list[int | None]:
+    for process in processes:
+        process.join(HANGS)
+    return [process.exitcode for process in processes]
+
+
+def kill_often(job: Callable[..., object], *args: object, kills: int, most: int, seed: int) -> None:
+    """Start a job and kill it within its first ``most`` calls of functions, again and again, then let it finish."""
+    rng, codes = random.Random(seed), []
+    for _ in range(kills):
+        codes += finish(start(job, *args, calls=rng.randrange(most)))
+    assert codes.count(-signal.SIGKILL) > 1
+    assert set(codes) <= {0, -signal.SIGKILL}
+    assert finish(start(job, *args)) == [0]
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    draw(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hmm(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("hmm")
+    fit(corpus, folder)
+    return folder
+
+
+def test_sampling_that_is_killed_goes_on(corpus: Path, tmp_path: Path) -> None:
+    kill_often(draw, tmp_path, kills=8, most=40_000, seed=1)
+    assert content(tmp_path) == content(corpus)
+
+
+def test_ranks_sample_the_same_corpus(corpus: Path, tmp_path: Path) -> None:
+    assert kill_when(lambda: len(list(tmp_path.glob("shard*"))) >= 3, draw, tmp_path, size=2) != [0]
+    assert len(list(tmp_path.glob("shard*"))) < len(list(corpus.glob("shard*")))
+    assert finish(*together(draw, tmp_path)) == [0, 0]
+    assert content(tmp_path) == content(corpus)
+
+
+def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, tmp_path: Path) -> None:
+    kill_often(fit, corpus, tmp_path, kills=8, most=120_000, seed=2)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "README.md", "config.json", "learning-curve.png", "log.jsonl", "model.safetensors", "training.json",
+    ]  # fmt: skip
+    assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
+    assert (tmp_path / "learning-curve.png").read_bytes()[:4] == b"\x89PNG"
+    logs = [
+        [json.loads(line) for line in (p / "log.jsonl").read_text().splitlines()] for p in (tmp_path, hmm)
+    ]
+    timing = {"seconds", "tokens_per_second"}
+    left, right = ([{k: v for k, v in line.items() if k not in timing} for line in log] for log in logs)
+    assert left == right
+    assert [line["step"] for line in left] == list(range(1, 3 * 11 + 1))
+    assert left[0]["step_size"] == 1
+    assert left[-1]["step_size"] == pytest.approx(1 / 33)
+    assert [line["epoch"] for line in left if "held_out" in line] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize("transition", ["dense", "monarch"])
+def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str, shard: bool) -> None:
+    options = FEW_MESSAGES if shard else {}
+    fit(corpus, tmp_path / "one", transition, **options)
+    job = partial(fit, shard=shard, **options)
+    assert finish(*together(job, corpus, tmp_path / "two", transition)) == [0, 0]
+    held_out = [
+        distill.progress.read_log(tmp_path / name / "log.jsonl")[-1]["held_out"] for name in ("one", "two")
+    ]
+    assert held_out[0] == pytest.approx(held_out[1], abs=1e-5)
+    one, two = (tt.HMM.from_pretrained(tmp_path / name) for name in ("one", "two"))
+    for a, b in zip(one.transition.parameters(), two.transition.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-6)
+    torch.testing.assert_close(one.initial_probs, two.initial_probs, rtol=0, atol=1e-6)
+    torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("shard", [False, True])
+def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
+    corpus: Path, hmm: Path, tmp_path: Path, shard: bool
+) -> None:
+    options, out = FEW_MESSAGES if shard else {}, tmp_path / "two"
+    job = partial(fit, shard=shard, **options)
+    codes = kill_when((out / "checkpoint.safetensors").exists, job, corpus, out, size=2)
+    assert codes[0] not in (0, None)
+    assert not (out / "config.json").exists()
+    assert finish(*together(job, corpus, out)) == [0, 0]
+    if shard:
+        hmm = tmp_path / "one"
+        fit(corpus, hmm, **options)
+    one, two = (tt.HMM.from_pretrained(path) for path in (hmm, out))
+    torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
+
+
+def test_states_that_cannot_be_dealt_out_evenly() -> None:
+    with pytest.raises(ShapeError, match="3 blocks of hidden states cannot be dealt out to 2 ranks"):
+        ShardedHMM.of(tt.HMM.random(3, 5), Ranks(0, 2))
+
+
+def test_a_full_disk(corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The third write fails: a typed error that says where, no part of a file; with room again all goes on."""
+    real, calls = os.fsync, []
+
+    def full(file: int) -> None:
+        calls.append(file)
+        if len(calls) > 3:
+            raise OSError(28, "No space left on device")
+        real(file)
+
+    for name, job in {"corpus": draw, "hmm": lambda out: fit(corpus, out)}.items():
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(StorageError, match="No space left on device"):
+                job(tmp_path / name)
+        assert not list((tmp_path / name).glob(".*"))
+        job(tmp_path / name)
+    assert content(tmp_path / "corpus") == content(corpus)
+    assert (tmp_path / "hmm/model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
+
+
+def test_damaged_shards_are_noticed_and_drawn_anew(corpus: Path, tmp_path: Path) -> None:
+    draw(tmp_path)
+    for spoil in (
+        lambda raw: raw[:-7],
+        lambda raw: raw[:-7] + bytes([raw[-7] ^ 1]) + raw[-6:],
+        lambda _: b"no",
+    ):
+        file = shard_file(tmp_path, 5)
+        file.write_bytes(spoil(file.read_bytes()))
+        with pytest.raises(FormatError, match=r"shard-00005.safetensors is damaged .* delete"):
+            distill.Corpus.load(tmp_path)
+        file.unlink()
+        draw(tmp_path)
+    assert content(tmp_path) == content(corpus)
+    draw(tmp_path / "other", seed=1)
+    shard_file(tmp_path, 5).write_bytes(shard_file(tmp_path / "other", 5).read_bytes())
+    with pytest.raises(FormatError, match="not a shard of this corpus"):
+        distill.Corpus.load(tmp_path)
+
+
+def test_checkpoints_of_other_runs_are_refused(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_when((tmp_path / "checkpoint.safetensors").exists, fit, corpus, tmp_path)
+    with pytest.raises(FormatError, match="other settings"):
+        fit(corpus, tmp_path, pseudocount=0.5)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
+    with pytest.raises(FormatError, match="no checkpoint of this run"):
+        fit(corpus, tmp_path)
+
+
+def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) -> None:
+    begun = []
+
+    def initial() -> tt.HMM:
+        begun.append(1)
+        return distill.random_start(distill.Corpus.load(corpus), 6, seed=8)
+
+    job = partial(distill.train, corpus, 6, epochs=10, batch_size=50, initial=initial, out=tmp_path)
+    kill_when((tmp_path / "checkpoint.safetensors").exists, job)
+    job()
+    assert not begun
+
+
+def test_settings_that_make_no_sense(corpus: Path) -> None:
+    data = distill.Corpus.load(corpus)
+    for options in (
+        {"token_dropout": 1.0},
+        {"pseudocount": -1},
+        {"floor": 2},
+        {"epochs": -1},
+        {"step_size": 0.0},
+        {"step_size": 1.5},
+        {"chunk_size": 0},
+    ):
+        with pytest.raises(ShapeError):
+            distill.train(data, 3, **options)
+    with pytest.raises(ShapeError, match="no sequence is left"):
+        distill.train(data.select(torch.arange(1)), 3, held_out=0.9)
+    with pytest.raises(ShapeError, match="empty"):
+        distill.evaluate(tt.HMM.random(3, 5), data.select(torch.arange(0)))
+    with pytest.raises(VocabularyMismatch):
+        distill.Corpus.of(torch.tensor([[5]]), 5, EOS)
+
+
+def apart(corpus: Path, out: Path) -> None:
+    """A rank that was started with other arguments than rank 0."""
+    rank = int(os.environ["RANK"])
+    if out.name == "hmm":
+        fit(corpus, out, pseudocount=0.5 + rank, **FEW_MESSAGES)
+    else:
+        draw(out, seed=rank)
+
+
+@pytest.mark.parametrize("name", ["hmm", "corpus"])
+def test_ranks_with_other_settings_are_refused(
+    corpus: Path, tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes = finish(*together(apart, corpus, tmp_path / name))
+    assert codes[1] == 1
+    assert codes[0] not in (0, None)
+    said = {"hmm": "pseudocount was 0.5, is 1.5", "corpus": "seed was 0, is 1"}[name]
+    assert f"rank 1 has other settings than rank 0: {said}; start all ranks" in capfd.readouterr().err
+    assert not (tmp_path / name / "config.json").exists()
+
+
+def test_a_lost_shard_is_named_and_drawn_again(corpus: Path, tmp_path: Path) -> None:
+    draw(tmp_path)
+    for lost in (0, 38):
+        shard_file(tmp_path, lost).unlink()
+    for use in (lambda: fit(tmp_path, tmp_path / "hmm"), lambda: distill.Corpus.load(tmp_path)):
+        with pytest.raises(
+            FormatError, match=r"2 of 39 shards are missing, shard-00000.* run the same sampling again"
+        ):
+            use()
+    assert not (tmp_path / "hmm").exists()
+    draw(tmp_path)
+    assert content(tmp_path) == content(corpus)
+
+
+def test_a_run_goes_on_and_says_so(
+    corpus: Path, hmm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock jumps between the runs and within them; the second run is of another version of torch."""
+    caplog.set_level("INFO", "tractile")
+    kill_when((tmp_path / "checkpoint.safetensors").exists, fit, corpus, tmp_path)
+    rng = random.Random(0)
+    monkeypatch.setattr(time, "time", lambda: rng.uniform(0, 4e9))
+    monkeypatch.setattr(checkpoint, "VERSIONS", "tractile 9 with torch 99")
+    fit(corpus, tmp_path)
+    assert "the run goes on after step" in caplog.text
+    assert "was written by tractile" in caplog.text
+    assert "this is tractile 9 with torch 99" in caplog.text
+    assert (tmp_path / "model.safetensors").read_bytes() == (hmm / "model.safetensors").read_bytes()
+    caplog.clear()
+    fit(corpus, tmp_path)
+    assert "finished: its HMM is read, nothing is trained" in caplog.text
+    draw(tmp_path / "corpus")
+    shard_file(tmp_path / "corpus", 3).unlink()
+    draw(tmp_path / "corpus")
+    assert "the corpus goes on with 38 of 39 shards drawn" in caplog.text
+    assert content(tmp_path / "corpus") == content(corpus)

@@ -1,0 +1,108 @@
+import importlib.util
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+import tractile
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_imports_from_any_directory(tmp_path):
+    """The checkout's folder name does not matter: the root is `tractile` wherever Python is started."""
+    code = "import tractile.layers, tractile.inference.smc; print(tractile.__name__)"
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "tractile"
+
+
+def modules_after(statement):
+    """The modules that a fresh interpreter has loaded after a statement."""
+    code = f"import sys; {statement}; print(*sys.modules)"
+    return set(
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout.split()
+    )
+
+
+@pytest.mark.parametrize("module", ["tractile", "tractile.cli"])
+def test_import_leaves_heavy_packages_out(module):
+    """Packages that take long to import are imported by the functions that need them."""
+    heavy = {"scipy", "networkx", "transformers", "torch._dynamo", "torch._inductor", "sympy", "matplotlib"}
+    heavy |= {
+        "lemminflect",
+        "lark",
+        "automata",
+        "huggingface_hub",
+        "vllm",
+        "pandas",
+        "sklearn",
+        "jsonschema",
+        "sqlglot",
+    }
+    heavy -= modules_after("import torch.utils.checkpoint")  # of torch 2.6: sympy
+    assert heavy & modules_after(f"import {module}") == set()
+
+
+def test_package_is_typed():
+    assert files(tractile).joinpath("py.typed").is_file()
+
+
+def test_every_package_is_listed():
+    """A folder that pyproject.toml doesn't list would be missing from a wheel."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {"tractile"} | {m.name for m in pkgutil.walk_packages(tractile.__path__, "tractile.") if m.ispkg}
+    assert set(listed) == found
+
+
+def test_the_library_does_without_the_tasks():
+    """`tractile-bench` stands on the library, never the other way round; only the command line names it."""
+    text = "tractile" + "_bench"
+    folders = [Path(folder).resolve() for folder in tractile.__path__]
+    files = {path.relative_to(ROOT) for folder in folders for path in folder.glob("*/**/*.py")}
+    inside = {
+        p
+        for p in files
+        if p.parts[0]
+        not in ("bench", "tests", "examples", "benchmarks", "docs", "build", ".venv", ".venv-vllm")
+    }
+    assert {p.as_posix() for p in inside if text in (ROOT / p).read_text()} <= {
+        "cli/__init__.py",
+        "cli/plugins.py",
+    }
+
+
+def test_weights_are_safe_files():
+    """Parameters are safetensors and JSON, never pickles."""
+    folders = ROOT / "embedded", ROOT / "bench" / "tractile_bench"
+    kinds = {
+        path.suffix
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "py.typed" and "sample" not in path.parts
+    }
+    assert kinds <= {".py", ".md", ".json", ".safetensors", ".pyc"}
+
+
+def test_every_benchmark_has_a_smoke():
+    """`make smoke` runs each script that can be run alone with --smoke."""
+    for folder in ("benchmarks", "tests/conformance"):
+        for script in (ROOT / folder).glob("*.py"):
+            text = script.read_text()
+            assert "--smoke" in text or "ArgumentParser" not in text, script.name
+
+
+def test_a_script_says_which_extra_it_needs(monkeypatch):
+    spec = importlib.util.spec_from_file_location("samples", ROOT / "tests" / "conformance" / "samples.py")
+    samples = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "samples", samples)  # its dataclass looks itself up there
+    spec.loader.exec_module(samples)
+    assert samples.needed("json", "test").dumps({}) == "{}"
+    with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[test\]"'):
+        samples.needed("no_such", "test")
