@@ -5,8 +5,8 @@ import math
 
 import pytest
 import torch
+from commands import assert_refused, run
 from safetensors.torch import save_file
-from test_cli import assert_refused, run
 
 import tractile as tt
 from tractile import distill

@@ -7,6 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+from chain_tables import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
@@ -20,15 +21,6 @@ from tractile.inference.queries import determinism
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Kronecker, Monarch, Sum
 
 FEW = settings(max_examples=25, deadline=None)
-
-
-def table(circuit):
-    """The function of a circuit with one root unit, enumerated by the engine: one axis for each variable, in order."""
-    sizes = circuit.vocab_sizes()
-    if not sizes:
-        return tt.partition(circuit).exp().double().numpy()
-    rows = torch.tensor(list(itertools.product(*(range(d) for d in sizes.values()))))
-    return tt.log_marginal(circuit, rows).exp().double().numpy().reshape(list(sizes.values()))
 
 
 def assert_same(circuit, expected):
@@ -45,24 +37,6 @@ def nested(variables, kind):
         return ("kron", *variables)
     cut = {"left": len(variables) - 1, "right": 1}[kind]
     return ("hadamard", nested(variables[:cut], kind), nested(variables[cut:], kind))
-
-
-def decision(weights, tables, root):
-    """A deterministic circuit: at each step the value of variable t chooses the unit for the rest (a Markov chain)."""
-    c = tt.Circuit()
-    ahead = None
-    for t in reversed(range(len(tables))):
-        v = tables[t].shape[1]
-        here = c.input(Categorical(torch.diag(torch.rand(v, dtype=torch.float64) + 0.1)), t)
-        node = here if ahead is None else c.product(Hadamard(), here, ahead)
-        w = torch.tensor(root if t == 0 else weights[t - 1])
-        ahead = c.sum(Sum(Dense(w)), node)
-    return c
-
-
-def markov(rng, n=3, v=3, zeros=0.2):
-    steps = [rng.random((v, v)) * (rng.random((v, v)) > zeros) for _ in range(n - 1)]
-    return decision(steps, [np.ones((v, v))] * n, rng.random((1, v)))
 
 
 # ----------------------------------------------------------------------------------------------------------- multiply

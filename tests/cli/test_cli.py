@@ -10,11 +10,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 import typer
+from commands import assert_refused, last_json, run
 from rich.console import Console
-from typer.testing import CliRunner
 
 import tractile as tt
-from tractile.cli import app, plugins
+from tractile.cli import plugins
 
 PROMPT = "Once upon a time, there was a"
 DOG = r"(.|\n)*\bdog\b(.|\n)*"
@@ -26,23 +26,6 @@ def _read_models_once():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tt.embedded, "load_llama", functools.cache(tt.embedded.load_llama))
         yield
-
-
-def run(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def last_json(result):
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-def assert_refused(result, status, *words):
-    assert result.exit_code == status
-    assert result.stdout == ""
-    assert len(result.stderr.splitlines()) == 1
-    for word in words:
-        assert word in result.stderr
 
 
 def test_generate_json_is_the_posterior():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from test_cli import assert_refused, last_json, run
+from commands import assert_refused, last_json, run
 
 import tractile as tt
 from tractile import distill

@@ -5,20 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpora import EOS, source
 
 import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
-from tractile.distill.latent import DISCOUNT, _families, clones, discounted, kmeans, with_end_state
+from tractile.distill.latent import DISCOUNT, _families, clones, discounted, kmeans
 from tractile.errors import FormatError, ShapeError, VocabularyMismatch
 from tractile.lm import CircuitLM, TableLM
-
-EOS = 4
-
-
-def source(seed: int = 3) -> tt.HMM:
-    """A distribution over padded sequences of five tokens."""
-    return with_end_state(tt.HMM.random(4, 5, seed=seed, dtype=torch.float64), EOS)
 
 
 def draw(out: Path, num_sequences: int = 300, **options: int) -> distill.Corpus:

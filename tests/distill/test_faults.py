@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,8 +14,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpora import EOS, Gate, draw, finish, start
 from counting import HANGS
-from test_corpus import EOS, source
 
 import tractile as tt
 from tractile import distill
@@ -25,67 +24,14 @@ from tractile.distill.corpus import shard_file
 from tractile.distill.distributed import Ranks
 from tractile.distill.sharding import ShardedHMM
 from tractile.errors import FormatError, ShapeError, StorageError, VocabularyMismatch
-from tractile.lm import CircuitLM
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 FEW_MESSAGES = {"batch_size": 150, "chunk_size": 75}  # ranks that share states talk at every token of a chunk
-FORK = multiprocessing.get_context("fork")
-
-
-def draw(out: Path, seed: int = 0) -> distill.Corpus:
-    lm = CircuitLM(source(), eos_token_id=EOS)
-    return distill.sample(lm, out, 610, 9, [""], shard_size=16, batch_size=8, seed=seed)
 
 
 def fit(corpus: Path, out: Path, transition: str = "dense", **options: float) -> tt.HMM:
     settings = {"batch_size": 50, "chunk_size": 10, "checkpoint_minutes": 0, "token_dropout": 0.05} | options
     return distill.train(corpus, 6, transition, 3, held_out=0.1, out=out, dtype=torch.float32, **settings)
-
-
-class Gate:
-    """Where processes stop: at the first write to a file once something is there, until all may go on."""
-
-    def __init__(self, condition: Callable[[], bool]) -> None:
-        self.condition = condition
-        self.arrived, self.arrive = FORK.Pipe(duplex=False)
-        self.opened, self.open = FORK.Pipe(duplex=False)
-
-    def passed(self) -> None:
-        if self.condition():
-            self.arrive.send(None)
-            self.opened.poll(None)  # what is sent stays there, for the others
-
-
-def start(
-    job: Callable[..., object],
-    *args: object,
-    rank: int = 0,
-    size: int = 1,
-    port: int = 0,
-    gate: Gate | None = None,
-    calls: int | None = None,
-) -> multiprocessing.Process:
-    """A process that runs a job, as a rank of ``torchrun`` would, and kills itself at its n-th of ``calls`` of Python."""
-
-    def killed(*_: object) -> None:
-        nonlocal calls
-        calls -= 1
-        if calls < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def run() -> None:
-        torch.set_num_threads(1)
-        flush = os.fsync
-        if gate is not None:
-            os.fsync = lambda file: (gate.passed(), flush(file))[1]
-        os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1"}
-        os.environ |= {"MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "lo"}
-        sys.setprofile(None if calls is None else killed)
-        job(*args)
-
-    process = FORK.Process(target=run)
-    process.start()
-    return process
 
 
 def together(
@@ -108,12 +54,6 @@ def kill_when(
     last.join()
     gate.open.send(None)
     return finish(*others)
-
-
-def finish(*processes: multiprocessing.Process) -> list[int | None]:
-    for process in processes:
-        process.join(HANGS)
-    return [process.exitcode for process in processes]
 
 
 def kill_often(job: Callable[..., object], *args: object, kills: int, most: int, seed: int) -> None:

@@ -14,10 +14,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
+from commands import assert_refused, run
+from corpora import EOS, Gate, draw, finish, source, start
 from counting import HANGS
-from test_cli import assert_refused, run
-from test_corpus import EOS, source
-from test_faults import Gate, draw, finish, start
 
 import tractile as tt
 from tractile import distill

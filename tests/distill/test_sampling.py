@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 import torch
-from test_corpus import EOS, source
+from corpora import EOS, source
 
 import tractile as tt
 from tractile import distill

@@ -75,3 +75,22 @@ def check_masks_of_bytes(constraint, vocab, texts):
             assert one.mask()[0][:256].equal(other.mask()[0][:256])
             for query in (one, other):
                 query.advance([byte])
+
+
+TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
+
+
+BY_KIND = {
+    "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}, "s": {"type": "string"}},
+    "required": ["kind"],
+    "if": {"properties": {"kind": {"const": "a"}}},
+    "then": {"required": ["n"]},
+    "else": {"required": ["s"]},
+}
+
+
+def tool(name, properties, required=(), **more):
+    return {
+        "name": name,
+        "parameters": {"type": "object", "properties": properties, "required": [*required], **more},
+    }

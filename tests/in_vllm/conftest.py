@@ -10,7 +10,7 @@ import pytest
 from engines import started
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "decoding"))  # imitations of engines
+sys.path.append(str(HERE.parent / "helpers"))  # imitations of engines
 ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",

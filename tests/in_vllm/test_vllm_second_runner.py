@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_vllm_rows import LENGTH, SLOTS, WISHES, Guided, Masks, Runner, V
+from second_runner import LENGTH, SLOTS, WISHES, Guided, Masks, Runner, V
 
 loader = pytest.importorskip("vllm.v1.worker.gpu.sample.logits_processor", reason="vLLM has no second runner")
 

@@ -4,11 +4,11 @@ import numpy as np
 import oracle
 import pytest
 import torch
+from chain_tables import markov, table
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
 from scipy import stats
-from test_operations import markov, table
 
 import tractile as tt
 from tractile.circuits import builders

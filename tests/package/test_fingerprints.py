@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from test_cli import assert_refused, run
-from test_vocabulary import byte_level
+from commands import assert_refused, run
+from trained import byte_level
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt

@@ -5,7 +5,7 @@ import random
 
 import numpy as np
 import pytest
-from test_subsets import drawn
+from random_automata import drawn
 
 import tractile as tt
 from tractile.constraints import limits, regex

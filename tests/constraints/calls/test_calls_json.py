@@ -6,12 +6,15 @@ import random
 import jsonschema
 import pytest
 from call_checks import (
+    BY_KIND,
     BYTES,
     OPTIONS,
+    TREE,
     check_guide,
     check_masks_and_budgets,
     check_masks_of_bytes,
     pieces_and_bytes,
+    tool,
     walks,
 )
 from texts import random_texts
@@ -19,23 +22,6 @@ from texts import random_texts
 import tractile as tt
 from tractile.constraints.calls.functions import function_calls
 from tractile.constraints.calls.tools import read_tools
-
-TREE = {"type": "object", "properties": {"leaf": {"type": "integer"}, "next": {"$ref": "#/$defs/tree"}}}
-BY_KIND = {
-    "properties": {"kind": {"enum": ["a", "b"]}, "n": {"type": "integer"}, "s": {"type": "string"}},
-    "required": ["kind"],
-    "if": {"properties": {"kind": {"const": "a"}}},
-    "then": {"required": ["n"]},
-    "else": {"required": ["s"]},
-}
-
-
-def tool(name, properties, required=(), **more):
-    return {
-        "name": name,
-        "parameters": {"type": "object", "properties": properties, "required": [*required], **more},
-    }
-
 
 SMALL = [
     tool("f", {"a": {"type": "integer"}, "é": {"type": "boolean"}, "c": {"enum": ["x", 'y"']}}, ["é"]),

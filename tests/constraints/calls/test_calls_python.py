@@ -7,15 +7,17 @@ import random
 import jsonschema
 import pytest
 from call_checks import (
+    BY_KIND,
     BYTES,
     OPTIONS,
+    TREE,
     check_guide,
     check_masks_and_budgets,
     check_masks_of_bytes,
     pieces_and_bytes,
+    tool,
     walks,
 )
-from test_calls_json import BY_KIND, TREE, tool
 
 import tractile as tt
 from tractile.constraints import Vocabulary

@@ -4,6 +4,7 @@ import pickle
 import random
 
 import pytest
+from grammars import CASES
 from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
@@ -11,77 +12,6 @@ from tractile.constraints import Vocabulary
 from tractile.errors import BudgetTooSmall, UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
-BALANCED = Leaf("|ab|aabb|aaabbb|aaaabbbb|aaaaabbbbb|aaaaaabbbbbb")
-CASES = {
-    "one rule": ("start: x\nx[max_tokens=3]: /[ab]*/", Tokens(Leaf("[ab]*"), 3, 0)),
-    "two in a row": (
-        "start: x y\nx[max_tokens=2]: /a*/\ny[max_tokens=2]: /b*/",
-        Series((Tokens(Leaf("a*"), 2, 0), Tokens(Leaf("b*"), 2, 0))),
-    ),
-    "counted": (
-        "start: x{0,3}\nx[max_tokens=2]: /a*b/",
-        Repeated(Tokens(Leaf("a*b"), 2, 0), 0, 3),
-    ),
-    "repeated": ("start: x*\nx[max_tokens=2]: /[ab]b+/", Repeated(Tokens(Leaf("[ab]b+"), 2, 0), 0, None)),
-    "among others": (
-        'start: (x | "a")+ "b"\nx[max_tokens=1]: /ab+/',
-        Series((Repeated(Either((Leaf("a"), Tokens(Leaf("ab+"), 1, 0))), 1, None), Leaf("b"))),
-    ),
-    "at the end of a recursive rule": (
-        'start: "a" start | x\nx[max_tokens=1]: /b*/',
-        Series((Leaf("a*"), Tokens(Leaf("b*"), 1, 0))),
-    ),
-    "recursive itself": (
-        'start: x y\nx[max_tokens=1]: "a"\ny[max_tokens=2]: "a" y "b" |',
-        Series((Tokens(Leaf("a"), 1, 0), Tokens(BALANCED, 2, 0))),
-    ),
-    "before a recursive rule": (
-        'start: x y\nx[max_tokens=1]: /[ab]+/\ny: "a" y "b" |',
-        Series((Tokens(Leaf("[ab]+"), 1, 0), BALANCED)),
-    ),
-    "a wider budget in a narrower one": (
-        'start: x /b*/\nx[max_tokens=2]: "a" y\ny[max_tokens=5]: /[ab]*/',
-        Series((Tokens(Series((Leaf("a"), Tokens(Leaf("[ab]*"), 5, 0))), 2, 0), Leaf("b*"))),
-    ),
-    "a narrower budget in a wider one": (
-        'start: x /b*/\nx[max_tokens=3]: "a" y\ny[max_tokens=1]: /[ab]*/',
-        Series((Tokens(Series((Leaf("a"), Tokens(Leaf("[ab]*"), 1, 0))), 3, 0), Leaf("b*"))),
-    ),
-    "what is ignored counts": (
-        'start: x y\n%ignore "b"\nx[max_tokens=1]: "a"\ny[max_tokens=2]: "a"',
-        Series((Tokens(Leaf("b*a"), 1, 0), Tokens(Leaf("b*a"), 2, 0), Leaf("b*"))),
-    ),
-    "lazy": (
-        'start: x "b"\nx[max_tokens=2, lazy]: /a*b/',
-        Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b"))),
-    ),
-    "suffix": (
-        'start: x /b+/\nx[max_tokens=2, suffix="b"]: /a*/',
-        Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b+"))),
-    ),
-    "within a recursive rule": (
-        'start: x | "a" start "b"\nx[max_tokens=1]: /b+/',
-        Either(
-            (
-                Tokens(Leaf("b+"), 1, 0),
-                Series((Leaf("a"), Tokens(Leaf("b+"), 1, 0), Leaf("b"))),
-                Series((Leaf("aa"), Tokens(Leaf("b+"), 1, 0), Leaf("bb"))),
-            )
-        ),
-    ),
-    "lazy beside others": (
-        'start: (x | y) "b"\nx[lazy]: /a*b/\ny[max_tokens=2]: /[ab]*/',
-        Series((Either((Leaf("a*b"), Tokens(Leaf("a*"), 2, 0))), Leaf("b"))),
-    ),
-    "of a nested grammar": (
-        'start: x /b+/\nx[max_tokens=3]: %lark { start: "b" y\ny[max_tokens=1, lazy]: /a*b/ }',
-        Series((Tokens(Series((Leaf("b"), Tokens(Leaf("a*b"), 1, 0))), 3, 0), Leaf("b+"))),
-    ),
-    "of a template": (
-        'start: x{A} x{B}\nA: "a"\nB: "b"\nx[max_tokens=1]{y}: y y?',
-        Series((Tokens(Leaf("aa?"), 1, 0), Tokens(Leaf("bb?"), 1, 0))),
-    ),
-}
 
 OTHERS = r"(?:(?!ab)[ab])*"
 TEXTS = {1: "a", 3: "ab"}

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from counting import at_most
+from grammars import ARITHMETIC, JSON, STATEMENTS
 
 import tractile as tt
 from tractile import constraints
@@ -14,33 +15,6 @@ from tractile.constraints import Vocabulary, limits
 from tractile.constraints.engine.bytes import Bytes
 from tractile.constraints.grammar.readers import read_bnf
 from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series
-
-ARITHMETIC = """
-    start: sum
-    sum: sum "+" product | sum "-" product | product
-    product: product "*" atom | product "/" atom | atom
-    atom: NUMBER | "-" atom | "(" sum ")"
-    NUMBER: /[0-9]+/
-"""
-JSON = r"""
-    start: value
-    value: object | array | STRING | NUMBER | "true" | "false" | "null"
-    array: "[" [value ("," value)*] "]"
-    object: "{" [pair ("," pair)*] "}"
-    pair: STRING ":" value
-    STRING: /"([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u[0-9a-fA-F]{4}))*"/
-    NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
-    %ignore /[ \t\n\r]+/
-"""
-STATEMENTS = r"""
-    root ::= block
-    block ::= (statement ws)*
-    statement ::= "if" ws "(" ws expr ws ")" ws statement (ws "else" ws statement)? | "{" ws block "}" | assignment
-    assignment ::= name ws "=" ws expr ws ";"
-    expr ::= expr ws [-+*/<] ws expr | "(" ws expr ws ")" | name ws "(" ws (expr (ws "," ws expr)*)? ws ")" | name | [0-9]+
-    name ::= [a-z]+
-    ws ::= [ \n]*
-"""
 
 
 def states_of(text, **options):

@@ -7,37 +7,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from grammars import JAVA, MOLECULES, least, walk
 
 import tractile as tt
 
 BYTES = [bytes([byte]) for byte in range(256)]
 GPT2 = Path(os.environ.get("TRACTILE_SHARED", "../shared")) / "data/tokenizers/gpt2/vocab.json"
 
-JAVA = r"""
-start: unit
-unit: "class " NAME " {" member* "}"
-member: type NAME "(" [type NAME ("," type NAME)*] ")" block | type NAME ["=" e] ";"
-type: NAME | NAME "<" type ("," type)* ">" | type "[]" | "int"
-block: "{" statement* "}"
-statement: block | type " " NAME ["=" e] ";" | e ";" | "if(" e ")" statement ["else " statement] | "return " e ";" | ";"
-e: e OP e | "(" type ")" e | "(" e ")" | e "." NAME | e "(" [e ("," e)*] ")" | e "[" e "]" | "new " type "(" ")" | NAME | NUMBER
-   | STRING | [params] "->" (e | block)
-params: NAME | "(" [NAME ("," NAME)*] ")"
-OP: "+" | "-" | "*" | "<" | ">" | "==" | "=" | "&&"
-NAME: /[a-z][a-zA-Z]*/
-NUMBER: /[0-9]+/
-STRING: /"[^"\\\n]*"/
-"""
-MOLECULES = r"""
-start: chain ("." chain)*
-chain: part* atom closure*
-part: atom closure* branch* bond?
-branch: "(" bond? chain ")"
-closure: bond? /[1-9]|%[1-9][0-9]/
-bond: /[-=#$:]/
-atom: "B" | "Br" | "C" | "Cl" | "N" | "O" | "P" | "S" | "F" | "I" | /[bcnops]/ | "[" /[0-9]{0,3}/ symbol "H"? /[-+]?/ "]"
-symbol: "C" | "Co" | "O" | "Os" | "Si" | "S" | "Sn" | /[cnos]|se/
-"""
 SMALL = {  # rules by name, each with its alternatives
     "two rules that end in one": {
         "start": ["{ ms }"], "ms": ["", "m ms"], "m": ["t b"], "b": ["{ ys }"], "ys": ["", "y ys"], "y": ["! b"],
@@ -107,25 +83,6 @@ def allowed_by(language, vocab):
 
 def vocabulary(words):
     return tt.Vocabulary([*BYTES, *dict.fromkeys(words), None], eos_token_id=256 + len(dict.fromkeys(words)))
-
-
-def walk(query, vocab, budget, rng):
-    """One text within a budget by random tokens of the masks; every mask must allow one."""
-    query.start(budgets=budget)
-    text = b""
-    for left in range(budget, 0, -1):
-        tokens = query.mask()[0].nonzero()[:, 0].tolist()
-        assert tokens, f"nothing is allowed after {text!r} with {left} tokens left"
-        token = rng.choice(tokens)
-        query.advance([token])
-        if token == vocab.eos_token_id:
-            return text
-        text += vocab.token_bytes[token]
-    raise AssertionError(f"{text!r} has no end within {budget} tokens")
-
-
-def least(query):
-    return int(query.feasible_lengths().nonzero()[0, 0])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -3,9 +3,7 @@
 import random
 
 import pytest
-from test_grammar_budgets import CASES
-from test_grammar_nesting import ARITHMETIC, JSON, STATEMENTS
-from test_grammar_readings import JAVA, MOLECULES, least, walk
+from grammars import ARITHMETIC, CASES, JAVA, JSON, MOLECULES, STATEMENTS, least, walk
 
 import tractile as tt
 from tractile import constraints

@@ -8,19 +8,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_lift import Simulation, lifted
+from simulation import Simulation, lifted
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from trained import CORPUS, byte_level
 
 import tractile as tt
 from tractile import token_bytes
 from tractile.constraints import Vocabulary, json_schema, keywords, literal, regex
 
-CORPUS = [
-    "Once upon a time there was a little dog.",
-    "naïve café — 東京",
-    '{"name": "Ann", "age": 12}',
-    "yes no maybe",
-] * 20
 TEXTS = [
     "Once upon a time.",
     ' {"name": "Zoë", "age": 7}',
@@ -41,18 +36,6 @@ def gpt2(shared: Path) -> Tokenizer:
 
 def neox(shared: Path) -> Tokenizer:
     return Tokenizer.from_file(str(shared / "data/tokenizers/gpt_neox_20b/tokenizer.json"))
-
-
-def byte_level() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    tokenizer.train_from_iterator(
-        CORPUS,
-        trainers.BpeTrainer(vocab_size=400, special_tokens=["</s>", "<pad>"], initial_alphabet=alphabet),
-    )
-    return tokenizer
 
 
 def sentencepiece_bpe() -> Tokenizer:

@@ -1,0 +1,14 @@
+"""Random finite automata over bytes."""
+
+import numpy as np
+
+from tractile.constraints.automata.nfa import Nfa, trim
+
+
+def drawn(dice):
+    n = dice.randint(1, 6)
+    ranges = [sorted((dice.randint(97, 100), dice.randint(97, 100))) for _ in range(dice.randint(1, 10))]
+    edges = np.array(sorted({(dice.randrange(n), *ends, dice.randrange(n)) for ends in ranges}))
+    accept = np.array(sorted({dice.randrange(n) for _ in range(2)}))
+    start = np.array(sorted({dice.randrange(n) for _ in range(dice.randint(1, 2))}))
+    return trim(Nfa(n, edges, np.empty((0, 2), np.int64), start, accept))
