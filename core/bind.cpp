@@ -52,9 +52,9 @@ class Core {
   }
 
   i32 add_node(i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members,
-               bool ordered, std::vector<i32> alive, std::vector<std::vector<u8>> sets) {
+               bool ordered, std::vector<i64> begins, std::vector<std::vector<u8>> sets) {
     std::lock_guard<std::mutex> hold(mutex_);
-    table_bytes_ += 200 + 4 * alive.size() + 4 * parts.size();
+    table_bytes_ += 200 + 8 * begins.size() + 4 * parts.size();
     for (const auto& set : sets) table_bytes_ += set.size();
     Node n;
     n.kind = Kind(kind);
@@ -63,7 +63,7 @@ class Core {
     n.low = low, n.high = high, n.members = members, n.ordered = ordered;
     n.required.assign(n.parts.size() / 64 + 1, 0);
     for (i32 label : required) n.required[label / 64] |= 1ull << label % 64;
-    n.alive = std::move(alive);
+    n.begins = std::move(begins);
     n.sets = std::move(sets);
     n.nothing = n.kind == ALT && n.parts.empty();
     stacks_.nodes.push_back(std::move(n));
@@ -167,7 +167,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 3;  // that of `constraints/engine/native.py`
+  m.attr("INTERFACE") = 4;  // that of `constraints/engine/native.py`
   m.def("allow", [](u64 steps) { allowed = steps; });
   m.def("used", [] { return used; });
   py::class_<Core>(m, "Core")

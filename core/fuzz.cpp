@@ -665,7 +665,7 @@ struct Core {
       }
       if (given.kind == COUNT)
         for (auto& set : p.alive(given)) {
-          n.alive.push_back(i32(n.sets.size()));
+          n.begins.push_back(i64(n.begins.size()));
           n.sets.push_back(set);
         }
       made[i] = node(std::move(n), given.required);

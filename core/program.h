@@ -149,7 +149,7 @@ struct Node {
   i32 members = 0;
   bool ordered = false;
   bool nothing = false;               // no text is accepted
-  std::vector<i32> alive;             // of COUNT, by characters read: the number of a set of states
+  std::vector<i64> begins;            // of COUNT: the characters read from which on each set is of the states that can be completed
   std::vector<std::vector<u8>> sets;  // the sets, by state
 
   // The most that a count is told apart: counts beyond are alike.

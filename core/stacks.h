@@ -154,8 +154,7 @@ class Stacks {
 
   bool alive(const Node& count, i32 state, i64 read) const {
     if (count.high >= 0 && read > count.high) return false;
-    i64 last = i64(count.alive.size()) - 1;
-    return count.sets[count.alive[std::min(read, last)]][state];
+    return count.sets[std::upper_bound(count.begins.begin(), count.begins.end(), read) - count.begins.begin() - 1][state];
   }
 
   // ---------------------------------------------------------------- frames that read

@@ -145,8 +145,7 @@ class _Expansion:
             case Kind.LEX:
                 return node.tables[0]
             case Kind.COUNT:
-                states = sum(map(np.count_nonzero, alive(node)))
-                if states > self.most:
+                if alive(node).num_states > self.most:
                     raise TooManyStates(f"the program has more than {self.most:,} states", limit=self.most)
                 return written_out(node)
         if node not in self.within:
@@ -206,7 +205,9 @@ class _Expansion:
                     self.skips.append((here, self.place(node, (bits | passed, count, -1), context)))
         if not labels:
             return
-        found, ends = names(node.tables[1 if count else 0], labels)
+        table = node.tables[1 if count else 0]
+        spend(table.num_states * (1 + table.labels.bit_length() / 1000) / 30)
+        found, ends = names(table, labels)
         first = self.new(found.num_states)
         self.skips.append((here, first))
         self.blocks.append(np.add(found.edges, (first, 0, 0, first)))
@@ -236,7 +237,7 @@ def names(found: Table, labels: int) -> tuple[Table, list[tuple[int, int]]]:
 @lru_cache(maxsize=256)
 def written_out(node: Node) -> Table:
     """Return a ``COUNT`` node as a table."""
-    table, live = node.tables[0], alive(node)
+    table, live = node.tables[0], [alive(node).after(read) for read in range(alive(node).last + 1)]
     numbers, size = list[Int[ndarray, " states"]](), 0
     for states in live:
         numbers.append(np.cumsum(states) - 1 + size)

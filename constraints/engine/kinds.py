@@ -52,7 +52,7 @@ def _reads_character(node: Node, state: int, characters: int) -> list[tuple[int,
         after = characters + bool(table.between[target])
         if node.high is None:
             after = min(after, node.low)
-        if after < len(live) and live[after][target]:
+        if after <= live.last and live.after(after)[target]:
             rows.append((low, high, (target, after)))
     return rows
 

@@ -31,7 +31,7 @@ from ..vocabulary.vocabulary import Vocabulary
 from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
 from .steps import NO_STATE
 
-INTERFACE = 3
+INTERFACE = 4
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT
@@ -100,15 +100,11 @@ class Engine:
             return self._nodes[root]
 
     def _add(self, node: Node) -> int:
-        numbers: dict[int, int] = {}
+        begins: list[int] = []
         sets: list[list[bool]] = []
-        kept: list[int] = []
         if node.kind is Kind.COUNT:
-            for states in alive(node):
-                if id(states) not in numbers:
-                    numbers[id(states)] = len(sets)
-                    sets.append(states.tolist())
-                kept.append(numbers[id(states)])
+            live = alive(node)
+            begins, sets = live.begins, [states.tolist() for states in live.sets]
         return int(
             self.core.add_node(
                 int(node.kind),
@@ -119,7 +115,7 @@ class Engine:
                 [label for label in range(node.members) if node.required >> label & 1],
                 node.members,
                 node.ordered,
-                kept,
+                begins,
                 sets,
             )
         )

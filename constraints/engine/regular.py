@@ -16,7 +16,7 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits
 from ..automata import dfa, utf8
 from ..automata.nfa import Nfa
-from ..automata.work import attempt
+from ..automata.work import attempt, limited
 from ..limits import BOUNDS, GREATEST, LEAST, Bounds
 from ..narrowing import Narrowing, merged
 from ..program import nodes
@@ -36,6 +36,7 @@ SMALLER = 10
 Cuts = dict[str, Narrowing]
 
 
+@limited()
 def bounded(
     program: Node, depth: int | None = None, length: int | None = None
 ) -> tuple[Nfa, tuple[Narrowing, ...]]:

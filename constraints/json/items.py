@@ -6,6 +6,7 @@ item satisfies the need or violates it.
 
 from __future__ import annotations
 
+from ..automata.work import spend
 from .shapes import ANY, NEVER, Arrays, Contains, Need, both
 
 Counts = tuple[int, ...]
@@ -35,6 +36,7 @@ class Items:
         found: list[tuple[Need, Counts]] = [(self.shape.at(n), ())]
         for c, count in zip(self.shape.contains, counts, strict=True):
             found = [way for need, so_far in found for way in split(c, n, count, need, so_far)]
+            spend(4 * len(found))
         return [(need, (self.after(n), after)) for need, after in found]
 
     def done(self, n: int, counts: Counts) -> bool:

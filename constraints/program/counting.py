@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
+from ..automata.work import spend
 from .node import Node
 from .tables import Table
 
 
-def alive(node: Node) -> list[Bool[ndarray, " states"]]:
-    """Return for a ``COUNT`` node which states can be completed after 0, 1, … characters, as far as it counts.
+class Alive(NamedTuple):
+    """Which states of a counted table can be completed, by the characters read.
 
-    Without an upper bound it counts up to the lower one, after which all can. Equal answers in a row are one array.
+    ``begins``: the numbers of characters, from 0 upwards, from which on each of ``sets`` holds. ``last``: the most that are
+    told apart.
+    """
+
+    begins: list[int]
+    sets: list[Bool[ndarray, " states"]]
+    last: int
+
+    def after(self, characters: int) -> Bool[ndarray, " states"]:
+        """Return which states can be completed after so many characters."""
+        return self.sets[bisect_right(self.begins, characters) - 1]
+
+    @property
+    def num_states(self) -> int:
+        """How many states there are with their numbers of characters."""
+        ends = [*self.begins[1:], self.last + 1]
+        lengths = (end - begin for begin, end in zip(self.begins, ends, strict=True))
+        return sum(n * int(np.count_nonzero(found)) for n, found in zip(lengths, self.sets, strict=True))
+
+
+def alive(node: Node) -> Alive:
+    """Return for a ``COUNT`` node which states can be completed, as far as it counts.
+
+    Without an upper bound it counts up to the lower one, after which all can.
     """
     found = _alive.get(node)
     if found is None:
@@ -23,10 +49,10 @@ def alive(node: Node) -> list[Bool[ndarray, " states"]]:
     return found
 
 
-_alive: WeakKeyDictionary[Node, list[Bool[ndarray, " states"]]] = WeakKeyDictionary()
+_alive: WeakKeyDictionary[Node, Alive] = WeakKeyDictionary()
 
 
-def _alive_after(found: Table, low: int, high: int | None) -> list[Bool[ndarray, " states"]]:
+def _alive_after(found: Table, low: int, high: int | None) -> Alive:
     size = found.num_states
     pairs = np.divmod(np.unique(found.edges[:, 0].astype(np.int64) * size + found.edges[:, 3]), size)
     is_ending = found.between[pairs[1]]  # the moves that end a character
@@ -44,21 +70,21 @@ def _alive_after(found: Table, low: int, high: int | None) -> list[Bool[ndarray,
             states[from_inside[states[to_inside]]] = True
         return states
 
-    now = np.ones(size, bool) if high is None else before(np.zeros(size, bool), True)
     last = low if high is None else high
-    sets = [now]
-    for read in range(last - 1, -1, -1):
-        after = before(now, read >= low)
-        if np.array_equal(after, now):
-            if read > low:  # as it stays until the lower bound
-                sets += [now] * (read - low + 1)
-                for below in range(low - 1, -1, -1):
-                    now = before(now, below >= low)
-                    sets.append(now)
-                break
-            after = now
-        sets.append(now := after)
-    return sets[::-1]
+    begins, sets = [last], [np.ones(size, bool) if high is None else before(np.zeros(size, bool), True)]
+    read = last
+    while read > 0:
+        read -= 1
+        spend(20 + size / 50)
+        earlier = before(sets[-1], read >= low)
+        if np.array_equal(earlier, sets[-1]):
+            read = begins[-1] = (
+                low if read > low else 0 if read < low else read
+            )  # so it stays, until texts may end no more
+        else:
+            begins.append(read)
+            sets.append(earlier)
+    return Alive(begins[::-1], sets[::-1], last)
 
 
 def allowed(node: Node, bits: int, count: int) -> int:
@@ -80,6 +106,10 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
     if node.ordered and (missing := node.required & ~bits):
         labels &= (1 << node.members) - 1 & ((missing & -missing) * 2 - 1) | -1 << node.members
     later = live & node.tables[1].labels
+    if node.high is None and node.low <= count + 1:  # only what is missing matters
+        lost = node.required & ~bits & ~later  # what no later member can be
+        return labels if not lost else labels & lost if not lost & (lost - 1) else 0
+    spend(labels.bit_count())
     found = 0
     while labels:
         label = labels & -labels
@@ -91,7 +121,15 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
 
 def _live(node: Node) -> int:
     """Return the labels whose value has texts."""
-    return sum(1 << label for label, value in enumerate(node.parts) if not value.is_nothing)
+    known = _lives.get(node)
+    if known is None:
+        known = _lives[node] = sum(
+            1 << label for label, value in enumerate(node.parts) if not value.is_nothing
+        )
+    return known
+
+
+_lives: WeakKeyDictionary[Node, int] = WeakKeyDictionary()
 
 
 def read_label(node: Node, bits: int, count: int, label: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from numpy import ndarray
 from ..automata.dfa import simplify
 from ..automata.nfa import Nfa, literal, network
 from ..automata.subsets import resolved
+from ..automata.work import spend
 
 _known: WeakValueDictionary[tuple[bytes, ...], Table] = WeakValueDictionary()
 
@@ -74,6 +75,7 @@ class Table:
     @cached_property
     def labels_ahead(self) -> list[int]:
         """For each state the set of labels that may still be read, as the bits of a number."""
+        spend(self.num_states * (1 + self.labels.bit_length() / 1000) / 2)
         ahead = [1 << found if found >= 0 else 0 for found in self.label.tolist()]
         pairs = np.unique(self.edges[:, 0].astype(np.int64) * len(ahead) + self.edges[:, 3])[::-1]
         moves = np.column_stack(np.divmod(pairs, len(ahead))).tolist()  # from late states first: few rounds

@@ -1,7 +1,7 @@
 """Input made to exhaust the compiler: each must be compiled or refused by a typed error in two seconds and a gigabyte.
 
 Every input runs in a process of its own. Seconds are CPU time and megabytes are what the process gains over its start, both
-for making the constraint and its byte-level automaton. Exits with 1 if any input takes more, or raises anything else.
+for making the constraint, compiling it for tokens of a byte each, its first mask, and its finite automaton. Exits with 1 if any input takes more, or raises anything else.
 
     python tests/conformance/hostile.py [--smoke] [--only TEXT]
 """
@@ -21,6 +21,7 @@ from hostile_texts import WORDS, Make, calls, grammars, patterns
 import tractile as tt
 
 SECONDS, MEGABYTES = 2.0, 1000.0
+BYTES = tt.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_token_id=256)
 GIVE_UP = 60  # seconds, after which an input's process ends
 
 
@@ -58,7 +59,9 @@ def attempt(make: Make, answers: Any) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (GIVE_UP, GIVE_UP))
     begin, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        outcome = f"{make().bytes_automaton.num_states:,} states"
+        constraint = make()
+        tt.gcd(constraint.compile(BYTES), 10**6).start().mask()
+        outcome = f"{constraint.bytes_automaton.num_states:,} states"
     except tt.TractileError as error:
         outcome = f"{type(error).__name__}: {str(error)[:70]}"
     except BaseException as error:

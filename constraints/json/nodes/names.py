@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from ....errors import TooManyStates
 from ...automata.nfa import Nfa
-from ...automata.work import metered
+from ...automata.work import metered, spend
 from ...program import tables
 from ...program.tables import Table
 from .. import strings
@@ -91,6 +91,7 @@ def inside(
     base = of_classes(classes, spelling, style) if classes else None
     if base is None:
         declared = live
+    spend(sum(map(len, declared)))
     number = {name: i for i, name in enumerate(live)}
     children, ends = trie([name for name in declared if all(map(spelling.ways, name))], spelling)
     if base is None and not ends:
@@ -99,12 +100,8 @@ def inside(
     states = [(0, -1 if base is None else base.root)]  # of the trie and of the base
     place = {states[0]: first}
     edges: list[tuple[int, int, int, int]] = []
-    sources, rests, bare, chains = (
-        [],
-        [],
-        False,
-        dict[int, int](),
-    )  # bare: whether a state is left by declared names only
+    sources, rests, chains = [], [], dict[int, int]()
+    bare = False  # whether a state is left by declared names only
     quote = spelling.closing
     last: dict[int, list[int]] = {}  # by label the states before the closing quote
     for source, (node, there) in enumerate(states, first):

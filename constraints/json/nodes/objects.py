@@ -11,6 +11,7 @@ from itertools import permutations
 from typing import TYPE_CHECKING
 
 from ....errors import TooManyStates, UnsupportedConstraint
+from ...automata.work import spend
 from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
@@ -58,6 +59,7 @@ def in_braces(
     inner: Inner,
 ) -> Node:
     """Return the node of the objects of a form, the names told apart in an order, which matters if the form has orders."""
+    spend(5 * len(order))
     if any(inner(form.needs[i]) is NOTHING for i in form.required):
         return NOTHING
     value = {i: inner(form.needs[i]) for i in order}
