@@ -24,7 +24,7 @@ POST = tt.inference.smc.Posterior(
         (tt.gcd(FINITE, 5).start(2), "GCDQuery(2 rows, a horizon of 5 tokens, 4 tokens)"),
         (tt.lcd(FINITE).start(1), "GCDQuery(1 rows, no horizon, 4 tokens)"),
         (tt.pgcd(HMM, FINITE, 5).start(3), "PGCDQuery(3 rows, a horizon of 5 tokens, 4 tokens)"),
-        (LAZY, "LazyConstraint(states made when they are met"),
+        (LAZY, "Constraint(states made when they are met"),
     ],
 )
 def test_reprs(thing, words):

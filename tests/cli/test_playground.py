@@ -77,11 +77,16 @@ def test_going_back_shows_what_was_there(session):
     assert session.view([token]) == second
 
 
+def rounded(view):
+    """A view without the last digits of its probabilities, which depend on how many rows a model reads together."""
+    return json.loads(json.dumps(view), parse_float=lambda digits: round(float(digits), 9))
+
+
 def test_particles_leave_the_text_where_it_is(session):
     token = session.view([])["candidates"][0]["token"]
     before = session.view([token])
     run = session.particles(6, seed=2)
-    assert session.view([token]) == before
+    assert rounded(session.view([token])) == rounded(before)
     post = tt.smc(
         session.lm,
         PROMPT,

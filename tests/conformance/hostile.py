@@ -1,7 +1,8 @@
 """Input made to exhaust the compiler: each must be compiled or refused by a typed error in two seconds and a gigabyte.
 
 Every input runs in a process of its own. Seconds are CPU time and megabytes are what the process gains over its start, both
-for making the constraint, compiling it for tokens of a byte each, its first mask, and its finite automaton. Exits with 1 if any input takes more, or raises anything else.
+for making the constraint, compiling it for tokens of a byte each, its first mask, and its finite automaton. Exits with 1 if any
+input takes more, or raises anything else.
 
     python tests/conformance/hostile.py [--smoke] [--only TEXT]
 """
