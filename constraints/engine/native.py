@@ -26,6 +26,7 @@ from ..program.counting import alive
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
 from ..program.prune import pruned
+from ..program.rewrite import parts_first
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
@@ -80,21 +81,11 @@ class Engine:
     def node(self, root: Node) -> int:
         """Return the number of a node, which is given to the engine with all that it needs."""
         with self._lock:
-            todo = [root]
-            while todo:  # parts first; the bodies of rules later
-                node = todo[-1]
-                missing = (
-                    [] if node.kind is Kind.RULE else [part for part in node.parts if part not in self._nodes]
-                )
-                if node in self._nodes or not missing:
-                    todo.pop()
-                    if node not in self._nodes:
-                        self._nodes[node] = self._add(node)
-                        if node.kind is Kind.RULE:
-                            todo.append(node.parts[0])
-                else:
-                    todo += missing
-            for node in reachable(root):
+            order = parts_first(root)
+            for node in order:
+                if node not in self._nodes:
+                    self._nodes[node] = self._add(node)
+            for node in order:  # all of them: an earlier program may have been stopped on the way
                 if node.kind is Kind.RULE:
                     self.core.define(self._nodes[node], self._nodes[node.parts[0]])
             return self._nodes[root]
