@@ -459,8 +459,8 @@ class Crossing {
   }
 
   // Whether a distance may be sought through a member. Of a few that are missing all are; beyond a few one of the first two is next,
-  // beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many one of the
-  // two with the shortest texts, or where the bag is small.
+  // beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many those with
+  // the shortest texts first, or where the bag is small.
   bool worth(i32 node, u64 reg, i32 label) {
     const Node& bag = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);
@@ -471,7 +471,8 @@ class Crossing {
       if (is(bag.required, m) && !is(read.bits, m)) missing.push_back(m);
     if (label < bag.members && is(bag.required, label))
       return missing.size() <= EVERY_ORDER || label == missing[0] || (missing.size() <= 2 * EVERY_ORDER && label == missing[1]);
-    if (read.count + i64(missing.size()) >= bag.low) return false;
+    i64 lacking = bag.low - read.count - i64(missing.size());
+    if (lacking <= 0) return false;
     if (label >= bag.members || bag.ordered) return true;
     int shorter = 0, others = 0;
     for (i32 m : shortest_first(node))
@@ -479,7 +480,7 @@ class Crossing {
         if (m == label) shorter = others;
         ++others;
       }
-    return others <= EVERY_ORDER || shorter < 2;
+    return others <= EVERY_ORDER || shorter < (lacking <= 2 * EVERY_ORDER ? 2 : 1);
   }
 
   // The members of a bag, those with the shortest texts first.
