@@ -19,7 +19,7 @@ from ..circuits.io.summary import html_table
 from ..circuits.narrowing import TOKEN
 from ..errors import UnsupportedConstraint
 from . import validation
-from .automata import dfa, nfa, reduction, utf8
+from .automata import dfa, nfa, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
 from .automata.subsets import resolved
@@ -241,15 +241,12 @@ class Constraint:
         """The trimmed, epsilon-free byte automaton of :attr:`finite`.
 
         Deterministic if subset construction does not grow it too much (and minimal unless it is large). Otherwise
-        nondeterministic, reduced if it is small; it may then be ambiguous.
+        nondeterministic; it may then be ambiguous.
         """
         small = self.nfa.plain
         if small.num_states <= dfa.MANY_STATES:
             with limited_to(SIMPLIFYING):
                 small = dfa.simplify(small)
-            if small.num_states <= reduction.MOST_STATES and not small.is_deterministic:
-                with limited_to(SIMPLIFYING / 2):
-                    return reduction.reduce(small)
         return small if small.is_deterministic else resolved(small)
 
     @cached_property

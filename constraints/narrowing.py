@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Collection, Iterable
-from typing import Any, Literal, NamedTuple
-
-import numpy as np
-from jaxtyping import UInt8
-from numpy import ndarray
+from typing import Any, Literal
 
 from ..circuits.narrowing import Narrowing as Narrowing
 from ..errors import UnsupportedConstraint
@@ -18,15 +13,6 @@ logger = logging.getLogger("tractile.constraints")
 
 OnNarrowed = Literal["warn", "error", "ignore"]
 CHOICES = ("warn", "error", "ignore")
-
-
-class Cut(NamedTuple):
-    """A :class:`Narrowing` without its path, which the caller adds."""
-
-    keyword: str
-    asked: Any
-    given: Any
-    why: str
 
 
 def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:
@@ -65,13 +51,3 @@ def report(
     logger.warning(
         "a constraint accepts less than was asked: %s%s; see Constraint.narrowed", narrowed[0], more
     )
-
-
-def to_array(narrowed: Iterable[Narrowing]) -> UInt8[ndarray, " byte"]:
-    """Encode narrowings as the bytes of JSON text, for the disk cache."""
-    return np.frombuffer(json.dumps([*narrowed]).encode(), np.uint8)
-
-
-def from_array(data: UInt8[ndarray, " byte"]) -> tuple[Narrowing, ...]:
-    """Decode the narrowings written by :func:`to_array`."""
-    return tuple(Narrowing(*fields) for fields in json.loads(data.tobytes()))

@@ -179,8 +179,3 @@ def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     return plain(
         Nfa(len(children), edges, np.empty((0, 2), np.int64), np.array([0]), np.array(sorted(accept)))
     )
-
-
-def is_simple(name: str) -> bool:
-    """Return whether each character of a name has one encoding."""
-    return all(" " <= c <= "~" and c not in '"\\/' for c in name)

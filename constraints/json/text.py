@@ -211,11 +211,6 @@ class Style:
         """The style with any white space in place of the indent."""
         return replace(STYLES["flexible"], spellings=self.spellings)
 
-    @property
-    def to_lead(self) -> int:
-        """The offset in ``comma`` of the newline and indent that end it."""
-        return len(self.comma) - len(self.lead)
-
     def named(self, name: bytes) -> bytes:
         """Return an encoded name with its quotes and the colon."""
         return self.spellings[0].around(name) + self.colon

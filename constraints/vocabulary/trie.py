@@ -1,4 +1,4 @@
-"""The prefix tree of a vocabulary, and token sets as ranges of it.
+"""The prefix tree of a vocabulary.
 
 Tokens are ranked in the lexicographic order of their bytes, so the tokens below a node are one range of ranks, and those
 that end at the node itself come first in it. Nodes are numbered level by level: the children of a node are a range too.
@@ -15,10 +15,6 @@ import numpy as np
 from jaxtyping import Bool, Int, UInt8
 from numpy import ndarray
 
-Range = tuple[int, int]  # (low, high) of ranks, high excluded
-TEXT_BYTES = [*range(0xC0), *range(0xC2, 0xF5)]
-"""The bytes of UTF-8."""
-
 
 class Views(NamedTuple):
     """Arrays of a :class:`Trie` as memory views, which are fast to read one entry at a time."""
@@ -26,8 +22,6 @@ class Views(NamedTuple):
     first: memoryview[int]
     own: memoryview[int]
     low: memoryview[int]
-    high: memoryview[int]
-    order: memoryview[int]
 
 
 class Trie:
@@ -79,7 +73,7 @@ class Trie:
         )
 
     def __getstate__(self) -> dict[str, object]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("views", "letters", "_children")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("views", "_children")}
 
     def arrays(self) -> dict[str, Int[ndarray, " n"]]:
         """Return the arrays of the tree and of its main derived attributes, for :meth:`from_arrays`."""
@@ -113,11 +107,6 @@ class Trie:
         found, level = np.zeros(256, bool), slice(1, self.bounds[2] if len(self.bounds) > 2 else 1)
         found[self.byte[level][self.own[level] > 0]] = True
         return found
-
-    @cached_property
-    def spells_all(self) -> bool:
-        """Whether tokens of one byte write every text: all bytes of UTF-8 are tokens by themselves."""
-        return bool(self.single[TEXT_BYTES].all())
 
     @cached_property
     def low(self) -> Int[ndarray, " node"]:
@@ -155,83 +144,7 @@ class Trie:
         return found
 
     @cached_property
-    def _key(self) -> Int[ndarray, " node-1"]:
-        return np.asarray(self.parent[1:] * 256 + self.byte[1:])
-
-    def child(self, node: Int[ndarray, " n"], byte: Int[ndarray, " n"]) -> Int[ndarray, " n"]:
-        """Look up the child of each node by its byte, −1 for none."""
-        want = node * 256 + byte
-        at = np.minimum(np.searchsorted(self._key, want), max(0, len(self._key) - 1))
-        return np.where(self._key[at] == want, at + 1, -1) if len(self._key) else np.full(len(node), -1)
-
-    @cached_property
     def views(self) -> Views:
-        """Memory views of the arrays ``first``, ``own``, ``low``, ``high`` and ``order``."""
-        arrays = (self.first, self.own, self.low, self.high, self.order)
+        """Memory views of the arrays ``first``, ``own`` and ``low``."""
+        arrays = (self.first, self.own, self.low)
         return Views(*(np.ascontiguousarray(a, np.int64).data for a in arrays))
-
-    @cached_property
-    def letters(self) -> bytes:
-        """``byte`` as a ``bytes`` object, for bisection."""
-        return self.byte.tobytes()
-
-    @cached_property
-    def of_two_names(self) -> list[tuple[int, bytes]]:
-        """(token id, bytes) of the tokens with a quote, a colon, a comma and a quote, in this order.
-
-        In JSON and Python these may end the name of one member and begin the name of the next.
-        """
-        part = np.zeros(len(self.parent), np.int64)  # of the four, how many have been read
-        wanted = [np.isin(np.arange(256), list(some)) for some in (b"\"'", b":", b",", b"\"'", b"")]
-        for low, high in itertools.pairwise(self.bounds[1:]):
-            before = part[self.parent[low:high]]
-            part[low:high] = before + np.array(wanted)[before, self.byte[low:high]]
-        return [
-            (token, self.text(self.node[token]))
-            for token in self.order[part[self.node[self.order]] == 4].tolist()
-        ]
-
-    def text(self, node: int) -> bytes:
-        """Return the bytes on the path from the root to a node."""
-        out = bytearray()
-        while node:
-            out.append(int(self.byte[node]))
-            node = int(self.parent[node])
-        return bytes(reversed(out))
-
-    @property
-    def num_bytes(self) -> int:
-        """The size in bytes of a packed token set: a bit for each token, in words of 32 bits."""
-        return -(-len(self.node) // 32) * 4
-
-
-class Ranges:
-    """A union of disjoint ranges of ranks."""
-
-    def __init__(self, pieces: list[Range]) -> None:
-        self.pieces = sorted(pieces)
-        self._ends = np.array(self.pieces, np.int64).reshape(-1, 2) if pieces else None
-
-    def outside(self, ranks: Int[ndarray, " n"]) -> Bool[ndarray, " n"]:
-        """Return whether each rank lies in none of the ranges."""
-        if self._ends is None:
-            return np.ones(len(ranks), bool)
-        at = np.searchsorted(self._ends[:, 0], ranks, side="right") - 1
-        return np.asarray((at < 0) | (ranks >= self._ends[at, 1]))
-
-
-def put(packed: UInt8[ndarray, " bytes"], tokens: Int[ndarray, " some"], value: bool) -> None:
-    """Set or clear the bits of some tokens in a packed token set, in place."""
-    if len(tokens) <= 16:
-        bits = packed.data
-        for token in tokens.tolist():
-            if value:
-                bits[token >> 3] |= 1 << (token & 7)
-            else:
-                bits[token >> 3] &= 255 - (1 << (token & 7))
-    else:
-        mask = np.left_shift(1, tokens & 7).astype(np.uint8)
-        if value:
-            np.bitwise_or.at(packed, tokens >> 3, mask)
-        else:
-            np.bitwise_and.at(packed, tokens >> 3, ~mask)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints import limits, regex
-from tractile.constraints.automata import dfa, nfa, reduction
+from tractile.constraints.automata import dfa, nfa
 from tractile.constraints.automata import epsilon as epsilons
 from tractile.constraints.automata.arrays import reachable
 from tractile.constraints.automata.nfa import Nfa
@@ -58,7 +58,6 @@ OPERATIONS = [
     lambda a, _: (repeat(a[0], 0, 2), power(a[1], 0, 2)),
     lambda a, _: (repeat(a[0], 2, 2), power(a[1], 2, 2)),
     lambda a, _: (repeat(a[0], 2, 4), power(a[1], 2, 4)),
-    lambda a, _: (reduction.reduce(a[0]), a[1]),
     lambda a, _: (repeat(a[0], 2, None), power(a[1], 2, LONGEST + 3)),
     lambda a, b: (dfa.intersect(a[0], b[0]), a[1] & b[1]),
     lambda a, b: (dfa.difference(a[0], b[0]), a[1] - b[1]),
@@ -159,77 +158,6 @@ def test_long_chains():
     assert small.accepts(b"ab" * 1_999 + b"c")
 
 
-# ---------------------------------------------------------------- reduction and ambiguity, on automata with few words
-
-
-@st.composite
-def plain_automata(draw, most: int = 6) -> Nfa:
-    """Random automata over a, b without epsilon transitions and useless states, most of them ambiguous."""
-    n = draw(st.integers(1, most))
-    state = st.integers(0, n - 1)
-    rows = draw(
-        st.lists(st.tuples(state, st.sampled_from([(97, 97), (98, 98), (97, 98)]), state), max_size=14)
-    )
-    edges = np.array([(s, low, high, t) for s, (low, high), t in rows], np.int64).reshape(-1, 4)
-    some = st.lists(state, min_size=1, max_size=3, unique=True).map(lambda x: np.array(sorted(x)))
-    return nfa.trim(Nfa(n, edges, np.empty((0, 2), np.int64), draw(some), draw(some)))
-
-
-def paths(automaton: Nfa, longest: int) -> dict[bytes, int]:
-    """The number of accepting paths of every word over a, b that has one."""
-    table = np.zeros((256, automaton.num_states, automaton.num_states), object)
-    for source, low, high, target in automaton.edges.tolist():
-        table[low : high + 1, source, target] = 1
-    start = np.zeros(automaton.num_states, object)
-    start[automaton.start] = 1
-    counts, now = {}, {b"": start}
-    for _ in range(longest + 1):
-        counts.update((word, int(row[automaton.accept].sum())) for word, row in now.items())
-        now = {word + bytes([b]): row @ table[b] for word, row in now.items() for b in b"ab"}
-    return {word: count for word, count in counts.items() if count}
-
-
-@settings(max_examples=60)
-@given(plain_automata())
-def test_reduction_keeps_the_language(automaton):
-    small = reduction.reduce(automaton)
-    assert paths(small, 6).keys() == paths(automaton, 6).keys()
-    assert dfa.difference(small, automaton).is_empty
-    assert dfa.difference(automaton, small).is_empty
-    assert small.num_states <= automaton.num_states
-    assert len(small.transitions) <= len(automaton.transitions)
-
-
-@settings(max_examples=60)
-@given(plain_automata())
-def test_simulation_is_the_largest(automaton):
-    """Against the definition: a simulation, and every pair outside is told apart by some first move."""
-    below, n = reduction.simulation(automaton), automaton.num_states
-    rows, accept = automaton.transitions.tolist(), set(automaton.accept.tolist())
-    moves = [[(k, t) for s, k, t in rows if s == state] for state in range(n)]
-    expected = np.ones((n, n), bool)
-    for _ in range(n * n + 1):
-        expected = np.array([[
-            expected[p, q] and (p not in accept or q in accept)
-            and all(any(j == k and expected[s, t] for j, t in moves[q]) for k, s in moves[p])
-            for q in range(n)] for p in range(n)]).reshape(n, n)  # fmt: skip
-    assert np.array_equal(below, expected)
-    both, block = below & below.T, reduction.bisimulation(automaton)
-    assert all(both[p, q] for p in range(n) for q in range(n) if block[p] == block[q])
-
-
-def test_reduction_where_determinising_is_exponential():
-    """A choice of words that share their ends, and the n-th letter from the end: nothing of it is doubled."""
-    any_letter = nfa.byte_ranges([(97, 98)])
-    last = nfa.concat([nfa.star(any_letter), nfa.literal(b"a"), repeat(any_letter, 20, 20)])
-    twice = nfa.union([last, nfa.concat([nfa.literal(b"a"), last]), last])
-    assert reduction.reduce(twice).num_states == 22
-    with pytest.raises(tt.errors.TooManyStates):
-        dfa.minimize(twice, limit=10_000)
-    with pytest.raises(tt.errors.TooManyStates):
-        reduction.simulation(repeat(nfa.literal(b"ab"), 1, 5_000).plain)
-
-
 def kron(*matrices):
     return functools.reduce(np.kron, matrices)
 
@@ -243,9 +171,9 @@ def choice_of_pairs(n: int) -> Nfa:
     return regex(f"(?:{one},)*(?:{whole})(?:,{one})*").nfa
 
 
-def test_choices_of_pairs_are_linear_without_determinising_and_exponential_with():
-    small = [reduction.reduce(choice_of_pairs(n)) for n in range(2, 9)]
-    assert [a.num_states for a in small] == [21, *(9 * n + 5 for n in range(3, 9))]
+def test_choices_of_pairs_are_quadratic_without_determinising_and_exponential_with():
+    small = [choice_of_pairs(n).plain for n in range(2, 9)]
+    assert [a.num_states for a in small] == [4 * n**2 + 14 * n + 4 for n in range(2, 9)]
     # None, x or y of each pair: three times as many for each pair, and the states within names.
     assert [dfa.minimize(a).num_states for a in small[:5]] == [32, 102, 316, 962, 2904]
     with pytest.raises(tt.errors.TooManyStates):
