@@ -4,6 +4,7 @@
     EM         one exact EM step on the same sequences, from the same parameters
     product    log Σ_x p(x) q(x) for chains of K and K' states
     long       log p of a chain of thousands of tokens, against float64 in log space
+    Monarch    an EM step with 4,096 states, beside a dense transition
 
 Everyone gets the same float32 parameters and tokens, on one core. Rounds are interleaved: each round times every engine
 once, in an order of its own. Reported are medians:
@@ -197,6 +198,19 @@ def long_chain(hidden: int, vocab_size: int, length: int) -> None:
     )
 
 
+def monarch(hidden: int, vocab_size: int, length: int, batch: int, rounds: int) -> None:
+    """An EM step with a Monarch transition beside one with a dense transition."""
+    tokens = torch.randint(vocab_size, (batch, length), generator=torch.Generator().manual_seed(0))
+    forms = {form: tt.HMM.random(hidden, vocab_size, form) for form in ("dense", "monarch")}
+    calls: dict[str, Call] = {form: partial(tt.inference.em_step, hmm, tokens) for form, hmm in forms.items()}
+    print(f"\nEM step, H = {hidden:,}, V = {vocab_size:,}, T = {length}, B = {batch}\n")
+    print("| transition | CPU, ms | times the dense time | transition, MB |\n| --- | --- | --- | --- |")
+    for form, found in race(calls, rounds, 120).items():
+        size = sum(4e-6 * weight.numel() for weight in forms[form].transition.parameters())
+        cpu, ratio = milliseconds(statistics.median(found.cpu)), 1 / statistics.median(found.ratio)
+        print(f"| {form} | {cpu} | {ratio:.3g} | {size:.3g} |")
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(
@@ -217,6 +231,7 @@ def main() -> None:
     for vocab_size in (2, sizes[1]):
         product((16, 8) if args.smoke else (128, 32), vocab_size, 4 if args.smoke else 16, rounds, budget)
     long_chain(sizes[0], sizes[1], 256 if args.smoke else 4096)
+    monarch(*((64, 50, 4, 2, 2) if args.smoke else (4096, 1000, 16, 32, 5)))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,7 @@ A sample is one of the k particles of a run, drawn by weight. Two distances from
 
 The truth: *circuit*, an HMM as the language model and p(x | constraint) by enumeration; its guide is the same HMM with every
 distribution blurred towards the uniform one. *embedded*, the embedded model and HMM, and four large P-GCD runs as truth,
-checked by rejection sampling. *fewer*, on the circuit: how many times fewer particles P-GCD needs than GCD without resampling,
-over how rare the constraint and how blurred the guide.
+checked by rejection sampling.
 """
 
 import argparse
@@ -362,43 +361,6 @@ def plot(directory: Path, file: Path) -> None:
     figure.savefig(file, dpi=90)
 
 
-def spread(problem: Problem, guided: bool) -> float:
-    """The variance of a particle's weight over the square of its mean, without resampling: by enumeration."""
-    query = (tt.pgcd(problem.hmm, problem.fa, N) if guided else tt.gcd(problem.fa, N)).start(1)
-    lm = problem.lm
-    lm.start([[]])
-    log_p = log_w = torch.zeros(1, dtype=torch.float64)
-    for t in range(N):
-        p = lm.log_probs()
-        future = query.lookahead() if query.has_lookahead else query.mask().double().log()
-        # q ∝ p · future, so p / q = Σ p · future / future
-        each = (p + future).logsumexp(1, keepdim=True) - future
-        row, token = (p + future).isfinite().nonzero(as_tuple=True)
-        log_p, log_w = log_p[row] + p[row, token], log_w[row] + each[row, token]
-        if t + 1 < N:
-            lm.select(row)
-            query.select(row)
-            lm.advance(token)
-            query.advance(token)
-    return float((log_p + log_w).logsumexp(0).sub(2 * problem.log_z).exp()) - 1
-
-
-def fewer(rares: list[float], blurs: list[float]) -> str:
-    """How many of GCD's particles are worth one of P-GCD's, for Ẑ without resampling: the ratio of their variances."""
-    head = "| the words' tokens are … as frequent | Z | GCD's variance | " + " | ".join(
-        f"blurred by {b}" for b in blurs
-    )
-    lines = [head + " |", "| --- | --- | --- |" + " --- |" * len(blurs)]
-    for rare in rares:
-        problems = [circuit([(3, 4)], rare, blur) for blur in blurs]
-        unguided = spread(problems[0], False)
-        row = [f"{unguided / spread(problem, True):.1f}" for problem in problems]
-        lines.append(
-            f"| {rare} | {math.exp(problems[0].log_z):.4f} | {unguided:.1f} | " + " | ".join(row) + " |"
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Print the tables; keep the distances, draw the plot."""
     parser = argparse.ArgumentParser(
@@ -406,7 +368,7 @@ def main() -> None:
     )
     words = {"circuit-1": [(3, 4)], "circuit-2": [(3, 3), (4,)]}
     texts = {"embedded-1": [" dog"], "embedded-2": [" dog", " park"]}
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts, 'fewer'])}; default: all")
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join([*words, *texts])}; default: all")
     parser.add_argument("--smoke", action="store_true", help="a few runs, to see that it works")
     parser.add_argument("--runs", type=int, default=400, help="for each cell; a tenth on the embedded model")
     parser.add_argument(
@@ -418,13 +380,7 @@ def main() -> None:
     disable_progress_bar()
     smoke, runs = arguments.smoke, 4 if arguments.smoke else arguments.runs
     methods = ["GCD", OURS, "AWRS"] if smoke else list(METHODS)
-    everything = [*words, *texts, "fewer"]
-    for name in arguments.parts or (["circuit-1", "embedded-1"] if smoke else everything):
-        if name == "fewer":
-            rares = [0.12] if smoke else [1.0, 0.5, 0.25, 0.12, 0.06, 0.03]
-            blurs = [0.35] if smoke else [0.05, 0.2, 0.35, 0.5, 0.7, 0.9]
-            print("\nGCD's particles for each of P-GCD's:\n\n" + fewer(rares, blurs), flush=True)
-            continue
+    for name in arguments.parts or (["circuit-1", "embedded-1"] if smoke else [*words, *texts]):
         if name in words:
             problem, count = circuit(words[name]), runs
             sizes, more = ([1, 4], []) if smoke else ([2**i for i in range(9)], [1024, 4096])

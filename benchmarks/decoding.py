@@ -9,9 +9,8 @@ four alternatives, of two tokens each, of each of two or three key phrases, and 
     advance   reading the chosen tokens
     sweep     the backward messages for all budgets, once for a constraint and an HMM
 
-Milliseconds of CPU time on one core, medians of interleaved rounds; ratio = ours / floor. Operations are those of the
-step's products: 2·B·H·V for the floor, one more such for each wide label of a live state in P-GCD (and one for the prior),
-2·B·S·H·V for dense; bytes those of the emission, read once. From 16,384 hidden states on, the transition is Monarch.
+Milliseconds of CPU time on one core, medians of interleaved rounds; ratio = ours / floor. From 16,384
+hidden states on, the transition is Monarch.
 
     python benchmarks/decoding.py [--smoke] [--hidden 256 1024 4096 16384] [--phrases 2 3] [--vocab 32000] [--batch 16]
     python benchmarks/decoding_gpu.py                             on a GPU, beside a language model of eight billion weights
@@ -32,7 +31,6 @@ import tractile as tt
 from tractile.inference import Real
 from tractile.inference.next_token.backward import Backward
 from tractile.inference.next_token.edge_labels import EdgeLabels
-from tractile.inference.next_token.product_step import WIDE
 from tractile.layers import Monarch
 
 HORIZON = 40
@@ -156,10 +154,7 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
     hmm = random_hmm(hidden, vocab_size, (side, side) if hidden >= MONARCH else ())
     x, found = torch.rand(batch, hidden), dict[str, float]()
     for name, dtype in (("P-GCD", None), ("bfloat16", torch.bfloat16)):  # one after the other, for memory
-        begin = time.process_time()
-        query = warmed(tt.pgcd(hmm, automaton, HORIZON, dtype), automaton, 1, 0)
-        made = 1e3 * (time.process_time() - begin)
-        warmed(query, automaton, batch)
+        query = warmed(tt.pgcd(hmm, automaton, HORIZON, dtype), automaton, batch)
         calls: dict[str, Callable[[], object]] = {
             "floor": lambda: (x @ hmm.emission_probs).softmax(1),
             name: lambda query=query: rescored(query),
@@ -173,15 +168,9 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
         found[f"{name}/floor"] = measured[name] / measured["floor"]
         found = measured | found
         if name == "P-GCD":
-            states = [states[0] for states in query._allowed().states]
-            out = [(source, len(tokens)) for source, _, tokens in automaton.edges()]
-            wide = sum(
-                size >= WIDE * vocab_size for state in states for source, size in out if source == state
-            )
             begin = time.process_time()
             Backward(Real(), hmm, automaton, EdgeLabels(automaton), HORIZON)
-            found["sweep"], found["made"] = 1e3 * (time.process_time() - begin), made
-            found["columns"] = batch + wide
+            found["sweep"] = 1e3 * (time.process_time() - begin)
             few = narrow_tokens(automaton)
             begin = time.process_time()
             for _ in range(5):
@@ -209,19 +198,16 @@ def main() -> None:
         f"V = {options.vocab}, batch {options.batch}, horizon {HORIZON}, torch {torch.__version__}, one thread; CPU ms\n"
     )
     times = ["floor", "P-GCD", "ratio", "bfloat16", "ratio", "dense", "advance", "sweep"]
-    names = ["S", "E", "H", *times, "GFLOP: floor", "P-GCD", "dense", "MB read", "bfloat16"]
+    names = ["S", "E", "H", *times]
     print("| " + " | ".join(names) + " |\n" + "| --- " * len(names) + "|")
     for count in options.phrases:
         automaton = phrases(options.vocab, count)
         for hidden in options.hidden:
             size = options.batch * automaton.num_states * options.vocab * 4
             found = run(hidden, automaton, options.batch, options.rounds, hidden <= 1024 and size < 2**31)
-            one = 2e-9 * hidden * options.vocab
             cells = [automaton.num_states, automaton.num_edges, hidden, found["floor"]]
             cells += [found["P-GCD"], found["P-GCD/floor"], found["bfloat16"], found["bfloat16/floor"]]
             cells += [found.get("dense", float("nan")), found["advance"], found["sweep"]]
-            cells += [one * options.batch, one * found["columns"], one * options.batch * automaton.num_states]
-            cells += [4e-6 * hidden * options.vocab, 2e-6 * hidden * options.vocab]
             print(
                 "| "
                 + " | ".join("–" if c != c else f"{c:,.3g}" if c < 100 else f"{c:,.0f}" for c in cells)

@@ -11,11 +11,11 @@ mask, look up the token's bit, advance. An instance is accepted if all its bits 
 
 Times are CPU times on one thread. Each engine has a process of its own, which is started again where a schema and its
 instances take more than 6 s of it, or all memory: such a schema counts as not compiled. Tractile's masks know of a budget of
-16,384 tokens: a harder question than that of the others, whose masks are local (LCD). *From disk*: compiled before with
-``cache=True``. Without the sample beside the repository (``TRACTILE_SHARED``, else ``../shared``), with ``--written`` and with
-``--smoke``, the schemas are the eight of ``peers/masks.py``, an instance each. The extra ``peers`` installs the engines.
+16,384 tokens: a harder question than that of the others, whose masks are local (LCD). Without the
+sample beside the repository (``TRACTILE_SHARED``, else ``../shared``) and with ``--smoke`` the schemas are the eight of
+``peers/masks.py``, an instance each. The extra ``peers`` installs the engines.
 
-    python benchmarks/masks.py [--smoke] [--written] [--size N] [--minutes M] [--engines NAME …]
+    python benchmarks/masks.py [--smoke] [--size N] [--minutes M] [--engines NAME …]
 """
 
 import argparse
@@ -87,11 +87,10 @@ def try_schema(engine: Engine, tokens: Tokens, schema: dict[str, Any], instances
     """Compile a schema and go through its instances."""
     gc.collect()
     try:
-        for _ in range(getattr(engine, "repeats", 0) or 1):
-            begin = time.process_time_ns()
-            walker = engine.compile(schema)
-            walker.mask()
-            out = Outcome("ok", (time.process_time_ns() - begin) / 1e6)
+        begin = time.process_time_ns()
+        walker = engine.compile(schema)
+        walker.mask()
+        out = Outcome("ok", (time.process_time_ns() - begin) / 1e6)
     except Exception as error:
         return Outcome(type(error).__name__)
     for data, _ in instances:
@@ -200,7 +199,6 @@ def main(given: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="two schemas, on Tractile alone")
-    parser.add_argument("--written", action="store_true", help="the eight schemas of peers/masks.py")
     parser.add_argument("--size", type=int, default=333, help="the number of schemas")
     parser.add_argument("--minutes", type=float, default=0.0, help="no new schema after that time (0: all)")
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
@@ -216,9 +214,7 @@ def main(given: list[str] | None = None) -> None:
     processes = {name: Process(name) for name in names}
     outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     instances: list[list[Instance]] = []
-    for _, schema, tests in rows(
-        2 if arguments.smoke else arguments.size, arguments.smoke or arguments.written
-    ):
+    for _, schema, tests in rows(2 if arguments.smoke else arguments.size, arguments.smoke):
         if arguments.minutes and time.monotonic() - begin > 60 * arguments.minutes:
             break
         instances.append(tests)

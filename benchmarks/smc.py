@@ -10,7 +10,6 @@ runs with different seeds; the samplers take turns.
     same rows      the same for the rows that our run evaluated (finished and equal particles are not)
     peer: LM only  genlm-control without a constraint; peer: AWRS, its adaptive weighted rejection sampling; peer: eager
 
-Then the budget that just suffices: no particle dies, and the mean of Ẑ is Z.
 What needs genlm-control is left out, visibly, where it is not installed.
 """
 
@@ -20,7 +19,6 @@ import argparse
 import asyncio
 import gc
 import logging
-import math
 import pathlib
 import statistics
 import sysconfig
@@ -183,44 +181,6 @@ def speed(vocab: int, sizes: list[int], runs: int) -> None:
 COLUMNS = ["forward", "same rows", "tractile, GCD", "peer: LM only", "peer: AWRS", "peer: eager"]
 
 
-def tight(runs: int) -> None:
-    """The first constraint within four tokens: no particle dies, and Ẑ is right."""
-    tok = tokenizer(8192)
-    vocabulary = tt.Vocabulary.from_tokenizer(tok)
-    lm = tt.TransformersLM(gpt2(len(tok), n_embd=64, n_layer=2, n_head=4), tok)
-    fa, budget = tt.constraints.regex(REGEXES["short"]).compile(vocabulary), 4
-    try:
-        tt.gcd(fa, budget).start(1)
-    except tt.errors.BudgetTooSmall as error:
-        budget = error.needed or budget
-    exact, prefixes = -math.inf, [((), 0.0)]
-    while prefixes:  # every accepted sequence, by its prefixes
-        longer = []
-        for begin in range(0, len(prefixes), 64):
-            some = prefixes[begin : begin + 64]
-            lm.start([[*tok(PROMPT).input_ids, *ids] for ids, _ in some])
-            table = lm.log_probs().double()
-            for row, (ids, log_p) in enumerate(some):
-                query = tt.gcd(fa, budget).start(1)
-                for token in ids:
-                    query.advance(torch.tensor([token]))
-                for token in query.mask()[0].nonzero()[:, 0].tolist():
-                    total = log_p + float(table[row, token])
-                    if token == tok.eos_token_id:
-                        exact = float(torch.logaddexp(torch.tensor(exact), torch.tensor(total)))
-                    else:
-                        longer.append(((*ids, token), total))
-        prefixes = longer
-    posts = [tt.smc(lm, PROMPT, fa, "gcd", None, 16, budget, seed) for seed in range(runs)]
-    dead = sum(math.isinf(p.log_weight) for post in posts for p in post.particles)
-    ratios = [math.exp(post.log_evidence - exact) for post in posts]
-    error = statistics.stdev(ratios) / math.sqrt(runs)
-    print(
-        f"\nwithin {budget} tokens, 16 particles, {runs} runs: {dead} particles died; log Z = {exact:.3f}, "
-        f"mean of Ẑ/Z {statistics.fmean(ratios):.3f} ± {error:.3f}"
-    )
-
-
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(
@@ -242,8 +202,6 @@ def main() -> None:
     print("| --- | --- | --- |" + " --- |" * (len(COLUMNS) + 2))
     for vocab in vocabs:
         speed(vocab, sizes, runs)
-    if not given.smoke:
-        tight(200)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,27 @@ def plain_em(initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tens
     return [c / c.sum(-1, keepdim=True) for c in counts]
 
 
+def plain_baum_welch(initial: Tensor, transition: Tensor, emission: Tensor, tokens: Tensor) -> list[Tensor]:
+    """The same by scaled forward and backward messages, step by step, as one would write it."""
+    batch, length = tokens.shape
+    alphas, scales = [], []
+    message = initial.expand(batch, -1)
+    for t in range(length):
+        seen = message * emission[:, tokens[:, t]].T
+        scales.append(seen.sum(1, keepdim=True))
+        alphas.append(seen / scales[-1])
+        message = alphas[-1] @ transition
+    beta, moves, emits = torch.ones_like(message), torch.zeros_like(transition), torch.zeros_like(emission)
+    for t in range(length - 1, -1, -1):
+        emits.index_add_(1, tokens[:, t], (alphas[t] * beta).T)
+        if t:
+            after = beta * emission[:, tokens[:, t]].T / scales[t]
+            moves += alphas[t - 1].T @ after
+            beta = after @ transition.T
+    counts = [(alphas[0] * beta).sum(0), transition * moves, emits]
+    return [c / c.sum(-1, keepdim=True) for c in counts]
+
+
 def plain_partition(a: Problem, b: Problem, length: int) -> Tensor:
     """log Σ_x a(x) b(x): the message is a K × K' matrix, and Σ_x a(x|z) b(x|z') is computed once."""
     both = a.emission @ b.emission.T
@@ -110,6 +131,16 @@ def plain(problem: Problem) -> Engine:
         lambda: plain_em(*problem.parameters, problem.tokens),
         lambda: plain_forward(*plain_em(*problem.parameters, problem.tokens), problem.tokens).sum(),
         "by autograd",
+    )
+
+
+def plain_messages(problem: Problem) -> Engine:
+    """An EM step by backward messages instead of autograd."""
+    return Engine(
+        None,
+        lambda: plain_baum_welch(*problem.parameters, problem.tokens),
+        lambda: plain_forward(*plain_baum_welch(*problem.parameters, problem.tokens), problem.tokens).sum(),
+        "by backward messages",
     )
 
 
@@ -307,6 +338,7 @@ ENGINES: dict[
 ] = {  # name -> (distribution that it needs, its functions)
     "tractile": ("torch", tractile),
     "plain torch": ("torch", plain),
+    "plain torch, messages": ("torch", plain_messages),
     "pomegranate": ("pomegranate", pomegranate),
     "cirkit, tied": ("libcirkit", partial(cirkit, tied=True)),
     "cirkit, untied": ("libcirkit", partial(cirkit, tied=False)),

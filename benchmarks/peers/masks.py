@@ -4,10 +4,7 @@ Engines are used as their documentation shows, with their defaults, and imported
 """
 
 import json
-import os
 import sys
-import tempfile
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -121,7 +118,7 @@ class Engine(Protocol):
 class Tractile:
     """GCD: what can still be finished in the tokens left."""
 
-    cache, repeats, budget = False, 0, BUDGET
+    budget = BUDGET
 
     class _Walker:
         def __init__(self, query: GCDQuery, buffer: np.ndarray) -> None:
@@ -142,20 +139,8 @@ class Tractile:
         self.buffer = np.empty((1, -(-len(pieces) // 32)), np.int32)
 
     def compile(self, schema: dict[str, Any]) -> Walker:
-        automaton = tt.constraints.json_schema(schema).compile(self.vocab, cache=self.cache)
+        automaton = tt.constraints.json_schema(schema).compile(self.vocab)
         return self._Walker(tt.gcd(automaton, horizon=self.budget), self.buffer)
-
-
-class Kept(Tractile):
-    """What an earlier process has compiled: found on disk by its schema."""
-
-    cache, repeats = True, 2
-
-    def __init__(self, tokens: Tokens) -> None:
-        super().__init__(tokens)
-        self.folder = tempfile.TemporaryDirectory()
-        os.environ["TRACTILE_CACHE"] = self.folder.name
-        self.vocab.trie  # noqa: B018  a vocabulary is read once
 
 
 class XGrammar:
@@ -228,41 +213,8 @@ class LLGuidance:
         return self._Walker(matcher, self.size)
 
 
-class Outlines:
-    """outlines-core: the schema's regular expression, indexed state by state."""
-
-    class _Walker:
-        def __init__(self, module: Any, index: Any, size: int) -> None:
-            self.restart = lambda: setattr(self, "guide", module.Guide(index))
-            self.restart()
-            self.buffer = np.zeros((size + 31) // 32, dtype=np.int32)
-
-        def mask(self) -> np.ndarray:
-            self.guide.write_mask_into(self.buffer.ctypes.data, self.buffer.size, self.buffer.itemsize)
-            return self.buffer
-
-        def advance(self, token: int) -> None:
-            self.guide.advance(token, False)
-
-    def __init__(self, tokens: Tokens) -> None:
-        import outlines_core
-
-        ids = defaultdict(list)
-        for token, piece in enumerate(tokens.bytes):
-            if piece:
-                ids[piece].append(token)
-        self.module, self.size = outlines_core, len(tokens.bytes)
-        self.vocabulary = outlines_core.Vocabulary(tokens.eos, dict(ids))
-
-    def compile(self, schema: dict[str, Any]) -> Walker:
-        regex = self.module.json_schema.build_regex_from_schema(json.dumps(schema))
-        return self._Walker(self.module, self.module.Index(regex, self.vocabulary), self.size)
-
-
 ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
     "tractile (GCD)": ("tractile", Tractile),
-    "tractile (GCD), from disk": ("tractile", Kept),
     "xgrammar": ("xgrammar", XGrammar),
     "llguidance": ("llguidance", LLGuidance),
-    "outlines-core": ("outlines-core", Outlines),
 }
