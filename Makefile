@@ -15,12 +15,15 @@ CORE := $(wildcard core/*.h core/*.cpp)
 INPUTS ?= 3000
 SEED ?= 0
 
-.PHONY: demo test test-vllm test-others docs lint format types examples smoke bench wheel sanitize clean $(SMOKE)
+.PHONY: demo test test-all test-vllm test-others docs lint format types examples smoke bench wheel sanitize clean $(SMOKE)
 
 demo: $(VENV)/.demo  ## constrained generation on the embedded model: samples and a plot
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.test
+test: $(VENV)/.test  ## what judges most in five minutes; the rest is marked long
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not long" $(PYTEST_ARGS)
+
+test-all: $(VENV)/.test  ## with what is long, and the code of the documentation
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 test-vllm: .venv-vllm/.installed  ## the adapters for vLLM inside vLLM, on a CPU, in an environment of its own

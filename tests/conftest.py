@@ -81,9 +81,11 @@ def pytest_report_header(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Seed the property tests of tests/fuzz and set their number of cases."""
+    """Mark tests/fuzz as long, seed its property tests and set their number of cases."""
     found = {}
     for item in items:
+        if item.path.parent.name == "fuzz":
+            item.add_marker(pytest.mark.long)
         test = getattr(item, "obj", None)
         if item.path.parent.name == "fuzz" and hypothesis.is_hypothesis_test(test):
             found[id(test)] = test

@@ -146,6 +146,7 @@ def z_of(posts, truth):
     return z_scores(torch.stack([estimates(post) for post in posts]), moments)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("guided", [True, False], ids=["guide with the attribute", "without"])
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize("case", CASES)

@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
+
 
 def _benchmark():
     path = Path(__file__).parents[2] / "benchmarks" / "guarantee.py"
@@ -12,6 +14,7 @@ def _benchmark():
     return module
 
 
+@pytest.mark.long
 def test_every_particle_satisfies_at_the_smallest_budget_and_above():
     # `run` itself raises where one token less than the smallest budget is not refused before the model is called
     shares = _benchmark().run(pairs=32, particles=2)

@@ -36,6 +36,7 @@ def run(islands, case, seed, **settings):
     return run_islands(islands, seed, **(given | settings))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", ISLANDS)
 def test_unbiased(case, name):

@@ -172,6 +172,7 @@ def test_with_many_particles_a_method_gives_what_it_should(name, tmp_path):
             assert line["log_z"] is None
 
 
+@pytest.mark.long
 def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
     names = [
         "lcd",
@@ -203,6 +204,7 @@ def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
     assert abs(float(z.mean()) - truth("lcd")[0]) < 4 * float(z.std()) / math.sqrt(len(runs))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task", [Letters, Waiting])
 def test_few_particles_estimate_z_without_bias(tmp_path, task):
     names = ["lcd", "gcd", "pgcd", "pgcd-mixture-prefix", "awrs", "grammar-only-smc", "full-smc", "full-pgcd",

@@ -30,6 +30,7 @@ def accepted(case, samples, seed, proposal=None):
                                  cars=proposal or CARS())  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_sample_and_the_second_are_exact(case):
     """By z-tests over fresh objects: the law of a sample does not depend on how much was learned before it."""
@@ -86,6 +87,7 @@ def test_nothing_is_rejected_once_all_is_known(case):
     assert found.acceptance_rate == pytest.approx(z, rel=0.03)
 
 
+@pytest.mark.long
 def test_it_stops_learning_where_it_is_full_and_stays_exact():
     target = enumerate_target(*CASES["ended"], N)
     z, proposal = sum(target.values()), CARS(max_prefixes=2)

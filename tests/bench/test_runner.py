@@ -133,6 +133,7 @@ def test_more_methods_sizes_and_examples_are_added(data, tmp_path):
     ][:2]
 
 
+@pytest.mark.long
 def test_other_settings_are_refused_and_named(data, tmp_path):
     run(data, tmp_path / "out")
     with pytest.raises(FormatError, match=r"another run \(model 'table', now 'other'\)"):
@@ -147,6 +148,7 @@ def test_other_settings_are_refused_and_named(data, tmp_path):
         read(tmp_path / "out")
 
 
+@pytest.mark.long
 def test_what_fails_is_counted_and_scores_nothing(data, tmp_path):
     more = [
         {"id": "long", "pattern": "a{9}"},
@@ -281,6 +283,7 @@ def test_log_z_is_of_the_most_particles_that_these_methods_have(data, tmp_path):
     assert summary.divergences(("base-lm",)) == (0, {})
 
 
+@pytest.mark.long
 def test_the_report_holds_the_figures(data, tmp_path):
     run(data, tmp_path / "out", methods=tuple(METHODS), particles=(1, 4), draws=400)
     summary = Summary(tmp_path / "out")
@@ -336,6 +339,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
         report([tmp_path / "out"], tmp_path / "report.pdf")
 
 
+@pytest.mark.long
 def test_two_hmms_are_one_section(data, tmp_path):
     head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
     head |= {"temperature": 1.0, "data": "data", "split": "test", "max_new_tokens": 4, "batch": 4}
@@ -351,6 +355,7 @@ def test_two_hmms_are_one_section(data, tmp_path):
     assert text.count("| LCD |") == 1 + 2 * 4  # once where HMMs are compared
 
 
+@pytest.mark.long
 def test_folders_of_other_data_or_without_an_hmm_are_told_apart(data, tmp_path):
     head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
     head |= {"temperature": 1.0, "split": "test", "max_new_tokens": 4, "batch": 4}
@@ -378,6 +383,7 @@ def test_methods_may_have_been_repeated_unequally(data, tmp_path):
     assert Summary(tmp_path / "out").repeats == "3"
 
 
+@pytest.mark.long
 def test_the_strengths_of_the_lookahead_are_found_once_and_kept(data, tmp_path):
     run(data, tmp_path / "out", methods=("pgcd",))
     runs = (tmp_path / "out/runs.jsonl").read_bytes()

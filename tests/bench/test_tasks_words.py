@@ -218,6 +218,7 @@ def test_scores_of_any_text(text: str) -> None:
     assert COMPILED[0].accepts(text) <= found["satisfied"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_gold_sentences_are_in_the_language(shared_dir: Path, split: str) -> None:
     """Those that are not: misspelled forms, forms of another word, and references of several sentences."""

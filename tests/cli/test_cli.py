@@ -79,6 +79,7 @@ def test_canonical_leaves_one_way_to_write_a_text():
     assert found["text"] == " the dog"
 
 
+@pytest.mark.long
 def test_generate_is_reproducible_and_follows_the_seed():
     arguments = [
         "generate",
@@ -187,6 +188,7 @@ def test_compile_says_what_the_automaton_is():
     assert str(fa.num_states) in run("compile", "--regex", "cat").stdout
 
 
+@pytest.mark.long
 def test_compile_counts_and_draws_texts(tmp_path):
     facts = last_json(run("compile", "--regex", "[ab]{1,3}", "--json", "--seed", 1))
     assert facts["texts"] == 2 + 4 + 8

@@ -98,6 +98,7 @@ def test_where_pairs_have_no_end_it_is_said_how_far_they_were_compared():
     assert f"same texts of at most {counted.compared} bytes" in str(counted)
 
 
+@pytest.mark.long
 def test_a_long_text_is_found_beyond_the_bound():
     """Where the first alone can go on, its text is completed; that it may not be a shortest one is said."""
     first = json_schema({"type": "string", "maxLength": 400, "minLength": 300})

@@ -42,6 +42,7 @@ def kept():
     return len(engines), max(engine.core.bytes() for engine in engines)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("case", CASES)
 def test_what_many_requests_leave_is_forgotten(case, monkeypatch):

@@ -122,6 +122,7 @@ def memory():
     return int(file.read_text().split()[1]) >> 8 if file.exists() else 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(WALKS))
 def test_a_long_walk_back_and_forth_keeps_little(kind):
     """``TRACTILE_STEPS`` says how many steps, rollbacks and forks; now and then against the same tokens from the start."""

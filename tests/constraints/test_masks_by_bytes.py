@@ -133,6 +133,7 @@ def check(constraint, vocab, rng, texts=2, tokens=8, is_exact=True):
             here = ends[token]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_schemas_in_any_order(seed):
     """What is kept for one schema is used by the next: each is met in the states that others have met."""

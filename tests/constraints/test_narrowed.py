@@ -180,6 +180,7 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
 # ---------------------------------------------------------------- complements
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [
@@ -243,6 +244,7 @@ NEGATED = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("value", "invalid", "valid"), NEGATED, ids=lambda part: str(part)[:60])
 def test_negation_inside_a_schema_never_accepts_what_it_rejects(value, invalid, valid):
     """Negation is pushed down to the keywords before anything is cut."""

@@ -93,6 +93,7 @@ def rounded(marginals):
     return top(marginals).exp().round(decimals=9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "resample"), [(1, 0.0), (2, 0.0), (1, 1.0)])
 def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample):
     constraint, n, k = regex("(ab|c)*a?"), 4, 4000

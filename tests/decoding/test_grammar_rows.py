@@ -123,6 +123,7 @@ def test_grammars_are_read_in_either_syntax_and_structural_tags():
         assert not grammars.row(json.dumps([kind, description, {}]), 5).accept([99])
 
 
+@pytest.mark.long
 def test_threads_share_constraints():
     from tractile.embedded import load_lm
 

@@ -21,7 +21,7 @@ def table_lm(seed=4):
     return tt.lm.TableLM(random_table(len(VOCAB), 1, seed), 0, VOCAB)
 
 
-@pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
+@pytest.mark.parametrize("proposal", ["gcd", pytest.param("pgcd", marks=pytest.mark.long)])
 @pytest.mark.parametrize("texts", [("", "b a"), ("", "a", "")])
 def test_probabilities_are_those_of_all_tokenisations(texts, proposal):
     """z-scores of 40 runs; |z| > 4.42 has probability 1e-5."""

@@ -241,6 +241,7 @@ def assistant(model):
     return other
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
 @pytest.mark.parametrize("budget", [3, 9, 17, 40])
 def test_assisted_generation_is_greedy_generation(model, assistant, budget, hmm):
@@ -254,6 +255,7 @@ def test_assisted_generation_is_greedy_generation(model, assistant, budget, hmm)
             assert tokens == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("helped", ["assistant", "lookup"])
 def test_assisted_sampling_satisfies_the_constraint(model, assistant, helped):
     settings = {"assistant_model": assistant} if helped == "assistant" else {"prompt_lookup_num_tokens": 3}

@@ -123,6 +123,7 @@ def test_the_law_of_a_round_is_that_of_sampling_by_enumeration(lm, fa, kind):
         assert full[tokens] == pytest.approx(p, abs=1e-9)
 
 
+@pytest.mark.long
 @cases
 @pytest.mark.parametrize("draft", [1, 3])
 def test_samples_have_the_law_of_the_sampler_without_drafts(lm, fa, kind, draft):

@@ -36,7 +36,7 @@ def parts_of(output, **more):
         (list[Pet], "gcd", 60),
         (str, "gcd", 12),
         (Literal[" cat", " dog"], "lcd", 8),
-        (tt.constraints.keywords(["dog"], inflections=False), "pgcd", 16),
+        pytest.param(tt.constraints.keywords(["dog"], inflections=False), "pgcd", 16, marks=pytest.mark.long),
         ({"type": "object", "properties": {"é": {"type": "string"}}, "required": ["é"]}, "gcd", 40),
     ],
 )

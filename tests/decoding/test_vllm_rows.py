@@ -4,7 +4,7 @@ import pytest
 from second_runner import LENGTH, SLOTS, TOKENIZER, WISHES, Guided, Masks, Params, Runner
 
 
-@pytest.mark.parametrize("adapter", [Masks, Guided])
+@pytest.mark.parametrize("adapter", [Masks, pytest.param(Guided, marks=pytest.mark.long)])
 def test_every_row_is_as_if_it_were_alone(adapter):
     runner = Runner(adapter, 0)
     for _ in range(14):

@@ -115,6 +115,7 @@ def test_training_that_is_killed_ends_in_the_same_bits(corpus: Path, hmm: Path, 
     assert [line["epoch"] for line in left if "held_out" in line] == [1, 2, 3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shard", [False, True])
 @pytest.mark.parametrize("transition", ["dense", "monarch"])
 def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition: str, shard: bool) -> None:
@@ -133,6 +134,7 @@ def test_two_ranks_learn_what_one_does(corpus: Path, tmp_path: Path, transition:
     torch.testing.assert_close(one.emission_probs, two.emission_probs, rtol=0, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shard", [False, True])
 def test_a_rank_that_is_killed_stops_the_others_and_all_go_on(
     corpus: Path, hmm: Path, tmp_path: Path, shard: bool

@@ -40,6 +40,7 @@ def case(page: Path):
     return pytest.param(page, id=str(page.relative_to(REPOSITORY)), marks=marks)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("page", [case(page) for page in PAGES if blocks(page)])
 def test_code_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

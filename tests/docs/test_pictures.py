@@ -10,6 +10,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("script", "page"),
     [

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from typer.testing import CliRunner
 
 from tractile.cli import app
@@ -54,6 +55,7 @@ def test_versions_agree():
     assert f"version = {{{PROJECT['version']}}}" in README
 
 
+@pytest.mark.long
 def test_the_command_line_runs():
     (command,) = re.findall(r"^tractile (generate .*)$", README, re.MULTILINE)
     result = CliRunner().invoke(app, shlex.split(command))

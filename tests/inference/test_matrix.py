@@ -377,6 +377,7 @@ def test_samples(kind):
             assert evidence is None or (x[:, variables[0]] == value).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("semiring", [Real, Log])
 @each_kind
 def test_gradients(kind, semiring):

@@ -61,6 +61,7 @@ def test_it_is_the_general_query(name, dtype):
     assert all(map(torch.equal, model.parameters(), before))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_long_chains_whose_message_settles(dtype):
     """A message that repeats, after one step or in turns; lengths on all sides of a whole number of turns."""

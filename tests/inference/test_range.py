@@ -67,7 +67,10 @@ MODELS = {
 }
 SHORT_CASES = [(m, n, d) for m in MODELS for n in (24, 150) for d in DTYPES]
 SHORT = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES)
-LONG = [(m, 2000, torch.float32) for m in MODELS] + [("persistent", 2000, torch.float64)]
+LONG = [
+    pytest.param(m, 2000, dtype, marks=pytest.mark.long)
+    for m, dtype in [*((m, torch.float32) for m in MODELS), ("persistent", torch.float64)]
+]
 CASES = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES + LONG)
 
 

@@ -53,6 +53,7 @@ def test_vmap_over_evidence(model, query):
     torch.testing.assert_close(each, ask(m, TOKENS).to(each.dtype))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "query"),
     [

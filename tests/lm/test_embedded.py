@@ -152,6 +152,7 @@ def test_hmm_follows_the_model() -> None:
     assert float(gap.mean()) > -4 * float(gap.std()) / math.sqrt(len(gap))
 
 
+@pytest.mark.long
 def test_states_of_the_model_are_a_good_start(tmp_path: Path) -> None:
     """Before any EM, states read off the model beat independent tokens by half a nat on sequences that were not used."""
     model, tokenizer = lm()

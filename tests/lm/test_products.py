@@ -98,6 +98,7 @@ def moments_of(post):
     return [sum(w * f(x) for w, x in zip(weights, texts, strict=True) if w) for f in FUNCTIONS]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("proposal", PROPOSALS)
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("case", CASES)

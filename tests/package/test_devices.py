@@ -43,6 +43,7 @@ stand_ins = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 @stand_ins
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("name", models())

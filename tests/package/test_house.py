@@ -31,6 +31,7 @@ def modules_after(statement):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ["tractile", "tractile.cli"])
 def test_import_leaves_heavy_packages_out(module):
     """Packages that take long to import are imported by the functions that need them."""

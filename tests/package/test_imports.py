@@ -118,6 +118,7 @@ def test_files_do_not_import_in_circles(graph):
     assert not circles
 
 
+@pytest.mark.long
 def test_nothing_is_imported_by_a_string(files):
     by_string = {"import_module", "__import__"}
     found = [

@@ -138,6 +138,7 @@ def die_at(line, job):
     return process.exitcode != 0
 
 
+@pytest.mark.long
 def test_killed_at_every_stage_of_writing(folder, monkeypatch):
     """Each line of the code that writes and evicts: what can be read is right, and the next process cleans up."""
     monkeypatch.setenv("TRACTILE_CACHE_BYTES", str(3 * eviction.LEAST_BYTES))

@@ -177,6 +177,7 @@ def test_strings_are_those_of_python():
         assert accepts(f"f(a={text})"), text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spelling", [DOUBLE, SINGLE, JSON])
 def test_a_spelling_agrees_with_itself(spelling):
     """The ways to write a character are those of its alphabet, and are read back as it."""

@@ -98,6 +98,7 @@ def test_neighbours_are_forbidden_that_the_tokenizer_merges_across(case):
 # ---------------------------------------------------------------- where text is split
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SPLITS)
 def test_pieces_are_those_of_the_pre_tokenizer(name):
     split, rng = SPLITS[name], random.Random(name)
@@ -304,6 +305,7 @@ def test_the_cache_tells_canonical_from_not(tmp_path: Path, monkeypatch: pytest.
         ]
 
 
+@pytest.mark.long
 def test_tekken_writes_dates_in_one_way():
     common = pytest.importorskip("mistral_common")
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer

@@ -63,6 +63,7 @@ def random_node(rng, depth):
     return Series(nodes), f"{parts[0][1]} {parts[1][1]}", rules
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(25))
 def test_masks_of_random_grammars_are_what_enumeration_says(seed):
     rng = random.Random(seed)

@@ -52,6 +52,7 @@ def tokens_of(mask) -> set[int]:
     return set(mask[0].nonzero().flatten().tolist())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:60])
 def test_a_token_is_in_the_mask_exactly_if_its_bytes_may_be_read(schema):
     constraint = tt.constraints.json_schema(schema)
@@ -83,6 +84,7 @@ def test_a_token_is_in_the_mask_exactly_if_its_bytes_may_be_read(schema):
             query.advance([token])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:60])
 def test_texts_within_a_budget_are_valid(schema):
     """Tokens drawn from the masks, with budgets from the smallest on: every text ends in time and is valid."""

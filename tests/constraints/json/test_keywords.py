@@ -189,6 +189,7 @@ def nesting(value) -> int:
     return 0 if inner is None else 1 + max(map(nesting, inner), default=0)
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(st.integers(0, 2**32))
 def test_random_schemas_of_all_keywords(seed):
@@ -265,6 +266,7 @@ def test_many_alternatives_that_say_the_same():
         assert accepts(constraint, value) == validator.is_valid(value), value
 
 
+@pytest.mark.long
 def test_compilations_leave_nothing_behind():
     """What is compiled before a schema, in whatever order, changes nothing of it."""
     rng = random.Random(1)

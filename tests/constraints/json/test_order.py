@@ -62,6 +62,7 @@ def combined(rng, depth=2):
     return dict(items)
 
 
+@pytest.mark.long
 @settings(max_examples=12)  # tests/fuzz/test_schemas.py has more
 @given(st.integers(0, 2**32), st.sampled_from(["declared", "auto", "any"]))
 def test_never_invalid_however_members_stand(seed, order):

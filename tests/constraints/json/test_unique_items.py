@@ -66,6 +66,7 @@ def test_listed_values_in_any_order(n):
         assert not constraint.accepts(json.dumps([*chosen, rng.choice(chosen)] if chosen else [1]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "more", [{"minItems": 6}, {"maxItems": 5}, {"minItems": 10, "maxItems": 12}], ids=str
 )

@@ -114,6 +114,7 @@ def test_indented_texts_are_those_of_json_dumps(indent, separators):
                 assert constraint.accepts(other) == (other == same), other
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "items",
     [

@@ -221,6 +221,7 @@ BOUNDED = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "style", ["qwen_xml", "glm_xml", "deepseek_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml", "json"]
 )

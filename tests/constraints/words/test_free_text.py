@@ -55,6 +55,7 @@ def allowed(query):
     return np.flatnonzero(mask)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_a_new_state_of_free_text_costs_little_more_than_its_mask(case):
     vocab, rng = vocabulary(), random.Random(0)

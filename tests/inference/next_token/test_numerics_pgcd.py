@@ -272,6 +272,7 @@ PATHS = [[1] * k + [2] * k for k in (2, 4, 8)] + [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [product, padded, lambda a, b, n: NextToken(a * b, n, Real())])
 @pytest.mark.parametrize(
     ("gap", "odds"), [(1e-12, 1e-12), (1e-30, 1e-35), (1e-160, 1e-170), (1e-290, 1e-300)]

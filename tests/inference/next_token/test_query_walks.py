@@ -113,6 +113,7 @@ def made(name):
     return kinds[name].make(small()) if name in kinds else dict(compiled())[name]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*NAMES, "gcd of an object", "gcd of parts"])
 def test_a_long_walk_is_replaying_and_keeps_nothing(name):
     objects, _ = gained(made(name), 600, 12)

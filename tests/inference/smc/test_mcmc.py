@@ -97,6 +97,7 @@ class Redrawn(Kernel):
         return super().log_acceptance(paths, proposed, place, limit).clamp(min=-1e9) * 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RANDOM)
 @pytest.mark.parametrize("case", CASES)
 def test_random_weights_belong_to_the_state(case, name):

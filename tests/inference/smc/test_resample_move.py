@@ -52,6 +52,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("case", CASES)
 def test_unbiased(case, name):
@@ -82,6 +83,7 @@ UNEVEN = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNEVEN)
 def test_unbiased_where_resampling_says_what_the_particles_are(name):
     """Two particles are resampled exactly if they differ. If only those were moved, Ẑ would be half of Z on average.

@@ -37,6 +37,7 @@ def alone(case, fa, options, seed):
     return found(tt.smc(lm, [], fa, seed=seed, **settings, **options))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("case", CASES)
 def test_runs_do_not_depend_on_runs_before_or_beside_them(case, name):

@@ -48,6 +48,7 @@ class Counted:
         return getattr(self._lm, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hmm", [HMM, WRONG], ids=["poor", "wrong"])
 @pytest.mark.parametrize("case", CASES)
 def test_unbiased_with_the_pilot_counted(case, hmm):
