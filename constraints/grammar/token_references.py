@@ -15,13 +15,12 @@ from itertools import chain
 
 from ...circuits.narrowing import TOKEN
 from ...errors import UnsupportedConstraint
+from .. import limits
 from ..automata import dfa, nfa
 from ..narrowing import Narrowing
 from ..program import nodes, tables
 from ..words.free_text import without_any
 from .tree import Text, text_of
-
-MOST = 1_000  # tokens that one reference names
 
 
 def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
@@ -43,8 +42,10 @@ def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
             f"{reference} names no tokens: write numbers, as in <[7]> or <[7,10-12]>", path=f"line {line}"
         )
     spans = [range(int(low), int(high if dash else low) + 1) for low, dash, high in ranges]
-    if sum(map(len, spans)) > MOST:
-        raise UnsupportedConstraint(f"{reference} names more than {MOST} tokens", path=f"line {line}")
+    if sum(map(len, spans)) > limits.ALTERNATIVES:
+        raise UnsupportedConstraint(
+            f"{reference} names more than {limits.ALTERNATIVES:,} tokens", path=f"line {line}"
+        )
     numbers = list(chain(*spans))
     if unknown := [number for number in numbers if number not in tokens]:
         raise UnsupportedConstraint(

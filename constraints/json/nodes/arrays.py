@@ -29,8 +29,6 @@ from .listed import listed, text_table
 if TYPE_CHECKING:
     from .values import Writer
 
-MOST_STATES = 2000
-"""The most states of an array whose items are told apart."""
 MOST_APART = 4
 """The most positions that are compared to see that their items differ anyway."""
 Inner = Callable[[Need], Node]
@@ -125,8 +123,8 @@ def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:
             lambda state: found.done(*state),
         )
     size = len(shape.prefix)
-    if size > MOST_STATES:
-        raise TooManyStates(f"{size} positions of an array are too many", limit=MOST_STATES)
+    if size > limits.ALTERNATIVES:
+        raise TooManyStates(f"{size} positions of an array are too many", limit=limits.ALTERNATIVES)
     if not size:
         return nodes.repeat(nodes.seq(inner(shape.rest), writer.blank), least, most, writer.comma)
     # the first positions one by one, the rest as many
@@ -155,8 +153,8 @@ def states(
             onward[state] = [(item, after) for item, after in ways(state) if item is not NOTHING]
             todo += [after for _, after in onward[state]]
             spend(20 * len(onward[state]))
-        if len(onward) > MOST_STATES:
-            raise TooManyStates("an array counts items in too many ways", limit=MOST_STATES)
+        if len(onward) > limits.ALTERNATIVES:
+            raise TooManyStates("an array counts items in too many ways", limit=limits.ALTERNATIVES)
     live = {state for state in onward if done(state)}
     size = 0
     while size != (size := len(live)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from ... import limits
 from ...narrowing import Narrowing
 from ...program.node import Node
 from ...program.nodes import NOTHING
@@ -18,8 +19,6 @@ from .values import Writer
 
 MOST_DEPTH = 32
 """The most levels of nesting."""
-MOST_NEEDS = 1000
-"""The most needs of all levels together."""
 
 
 class Indented(Writer):
@@ -48,7 +47,7 @@ def levels(parts: dict[Need, dict[Need, None]], root: Need, most: int) -> tuple[
         size += len(level)
         if not level:
             return depth, True
-        if size > MOST_NEEDS and depth:
+        if size > limits.ALTERNATIVES and depth:
             return depth, False
     return most, False
 
