@@ -10,7 +10,7 @@ from finite import finite, finite_json
 
 import tractile as tt
 from tractile.constraints import json_schema, keywords, limits, regex
-from tractile.constraints.automata import dfa, reduction, work
+from tractile.constraints.automata import dfa, work
 from tractile.constraints.automata.work import attempt, limited, limited_to, metered, spend
 from tractile.constraints.json import strings, text
 
@@ -183,19 +183,6 @@ def test_enums_of_any_characters_are_small_and_exact():
     assert constraint.accepts(f'"\\u{ord(enum[0][0]):04X}{enum[0][1:]}"')
     assert not constraint.accepts(f'"{enum[0][:-1]}"')
     assert not constraint.accepts('"x"')
-
-
-def test_reducing_an_automaton_is_work():
-    """What does not suffice for simulation leaves the automaton larger, with the same language."""
-    automaton = regex("(?:(?:a+?b*?)+?c{2,50}?)+?" * 3).nfa.plain
-    with limited_to(math.inf) as account:
-        small = reduction.reduce(automaton)
-    assert account.spent > 10_000
-    with limited_to(1_000):
-        larger = reduction.reduce(automaton)
-    assert small.num_states < larger.num_states <= automaton.num_states
-    for word in (b"acc" * 3, b"abaccabbccaacc", b"accacc", b"ac" * 3, b"acc" * 4 + b"a"):
-        assert small.accepts(word) == larger.accepts(word) == automaton.accepts(word)
 
 
 def test_the_collector_of_garbage_is_on_again():
