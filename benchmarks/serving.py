@@ -35,7 +35,6 @@ import tractile as tt
 from tractile.embedded import HMM_PATH, LM_PATH
 
 BACKENDS = ["Tractile", "Tractile P-GCD", "xgrammar", "guidance", "outlines", "none"]
-REHEARSED = "Tractile rehearsed"  # the masks of a text's end are computed in a thread
 BUDGETS = [16, 32, 64, 128, 256]
 MOST_DIGITS = 5000  # more than any text writes out
 PROMPT = "The names of the girls were"
@@ -110,7 +109,7 @@ class Engine:
         self.engine = self.llm.llm_engine
         core = self.engine.engine_core.engine_core
         self.manager = core.structured_output_manager
-        self.kept: dict[str, Any] = {"Tractile": self.manager.backend, REHEARSED: self.manager.backend}
+        self.kept: dict[str, Any] = {"Tractile": self.manager.backend}
         self.name = ""
         self.inside, self.fills, self.firsts, self.steps = 0.0, list[float](), list[float](), list[float]()
         runner = core.model_executor.driver_worker.worker.model_runner
@@ -162,15 +161,14 @@ class Engine:
         config = StructuredOutputsConfig(
             backend=name if name in ("xgrammar", "guidance", "outlines") else "auto"
         )
-        ours = name in ("Tractile", REHEARSED)
+        ours = name == "Tractile"
         if ours:
             config.backend = "tractile"
             config.tractile = {}
         # Compact JSON where a back end can be told so: its texts shall not be long for their white space.
         compact = name in ("xgrammar", "guidance") and not self.any_whitespace
         self.manager.vllm_config.structured_outputs_config.disable_any_whitespace = compact
-        asked = {"rehearsal_seconds": 0.2 if name == REHEARSED else 0}
-        self.manager.vllm_config.additional_config = {"tractile": asked} if ours else {}
+        self.manager.vllm_config.additional_config = {"tractile": True} if ours else {}
         self.engine.input_processor.structured_outputs_config = config
 
     def params(self, schema: Any, budget: int, seed: int = 0, **settings: Any) -> Any:
@@ -279,7 +277,6 @@ def finished(
 
 def cost(engine: Engine, sizes: list[int], backends: list[str], rounds: int, budget: int) -> Any:
     """Medians over rounds, in which back ends take turns: tokens a second, and microseconds of CPU per token."""
-    from tractile.decoding.vllm import plugin
 
     measured, fills, firsts, steps = (defaultdict(list) for _ in range(4))
     for round_ in range(rounds + 1):  # the first round compiles, and is not counted
@@ -299,7 +296,6 @@ def cost(engine: Engine, sizes: list[int], backends: list[str], rounds: int, bud
                     wall, cpu = time.perf_counter(), time.process_time()
                     outputs = engine.generate(params)
                     wall = time.perf_counter() - wall
-                    plugin.REHEARSALS.join()  # the CPU time beside the steps counts as well
                     cpu = time.process_time() - cpu
                     tokens = sum(len(o.token_ids) for o in outputs if o is not None)
                     if round_ and tokens:
@@ -419,7 +415,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--smoke", action="store_true", help="as little as shows that it works")
-    parser.add_argument("--backends", nargs="+", choices=[*BACKENDS, REHEARSED], default=BACKENDS)
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     parser.add_argument(
         "--schemas", type=Path, help="JSON lines of schemas, instead of the twenty of this file"
     )

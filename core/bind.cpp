@@ -3,9 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <mutex>
-
-#include "masks.h"
+#include "automaton.h"
 
 namespace py = pybind11;
 using namespace tractile;
@@ -13,176 +11,109 @@ using namespace tractile;
 template <class T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
-// Of the calls of one thread: the steps that a call's searches may take, and those that the last one took.
-static thread_local u64 allowed = ~0ull, used = 0;
+using Unlocked = py::call_guard<py::gil_scoped_release>;
 
-// All that is known of one vocabulary: the nodes that were given, stacks, configurations, masks, distances. One thread at a time.
-class Core {
- private:
-  template <class F>
-  auto locked(F&& f) {
-    py::gil_scoped_release release;
-    std::lock_guard<std::mutex> hold(mutex_);
-    struct Count {  // the steps of this call
-      Crossing& crossing;
-      u64 before;
-      ~Count() { used = crossing.taken - before; }
-    } count{crossing_, crossing_.taken};
-    crossing_.allow(allowed);
-    return f();
+// The prefix tree of a vocabulary, its nodes level by level: the byte to each, the ranges of children, and of ranks of tokens that end
+// there.
+static std::shared_ptr<Trie> trie_of(Array<u8> byte, Array<i32> first, Array<i32> low, Array<i32> own, Array<i32> order, std::vector<std::string> text,
+                                     i32 eos) {
+  auto made = std::make_shared<Trie>();
+  Trie& t = *made;
+  t.byte.assign(byte.data(), byte.data() + byte.size());
+  t.first.assign(first.data(), first.data() + first.size());
+  t.own_begin.push_back(0);
+  for (py::ssize_t n = 0; n < byte.size(); ++n) {
+    const i32* rank = order.data() + low.data()[n];
+    t.own.insert(t.own.end(), rank, rank + own.data()[n]);
+    t.own_begin.push_back(i32(t.own.size()));
+  }
+  t.text = std::move(text);
+  t.vocab = i32(t.text.size());
+  t.words = (t.vocab + 31) / 32;
+  t.eos = eos;
+  t.put_in_order();
+  return made;
+}
+
+// The rows of a matrix that are to be written.
+struct Lines {
+  char* data;
+  py::ssize_t rows, step;
+  i32 width;
+
+  explicit Lines(py::array& out) : data(static_cast<char*>(out.mutable_data())), rows(out.ndim() == 2 ? out.shape(0) : 0) {
+    if (out.ndim() != 2 || out.itemsize() != 4 || (out.strides(1) != 4 && out.shape(1) > 1 && rows)) throw py::value_error("masks are rows of 32-bit words, one after another");
+    step = out.strides(0);
+    width = i32(out.shape(1));
   }
 
- public:
-  // The prefix tree, its nodes level by level: the byte to each, the ranges of children, and of ranks of tokens that end there.
-  Core(Array<u8> byte, Array<i32> first, Array<i32> low, Array<i32> own, Array<i32> order, std::vector<std::string> text)
-      : trie_(trie_of(byte, first, low, own, order, std::move(text))),
-        positions_(trie_),
-        lexer_(stacks_.tables, positions_),
-        crossing_(stacks_, positions_, lexer_),
-        masks_(stacks_, positions_, lexer_, crossing_) {}
-
-  i32 add_table(Array<i32> edges, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
-                std::vector<u8> apart) {
-    std::lock_guard<std::mutex> hold(mutex_);
-    stacks_.tables.push_back(Table::of(edges.data(), edges.size() / 4, std::move(label), std::move(between)));
-    if (base != NONE) stacks_.tables.back().share(base, stacks_.tables[base].states, std::move(in_base), std::move(apart));
-    const Table& made = stacks_.tables.back();
-    table_bytes_ += 4 * made.next.size() + 16 * made.moves.size() + 40 * size_t(made.states);
-    return i32(stacks_.tables.size() - 1);
+  Row row(Automaton* automaton, py::handle state, py::handle budget, py::ssize_t at) const {
+    if (at < 0 || at >= rows) throw py::index_error("there is no row " + std::to_string(at));
+    if (width < automaton->core()->trie().words) throw py::value_error("a mask has more words than a row");
+    return {automaton, state.cast<i32>(), budget.cast<i64>(), reinterpret_cast<u32*>(data + at * step)};
   }
-
-  i32 add_node(i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members,
-               bool ordered, std::vector<i64> begins, std::vector<std::vector<u8>> sets) {
-    std::lock_guard<std::mutex> hold(mutex_);
-    table_bytes_ += 200 + 8 * begins.size() + 4 * parts.size();
-    for (const auto& set : sets) table_bytes_ += set.size();
-    Node n;
-    n.kind = Kind(kind);
-    n.parts = std::move(parts);
-    n.tables = std::move(tables);
-    n.low = low, n.high = high, n.members = members, n.ordered = ordered;
-    n.required.assign(n.parts.size() / 64 + 1, 0);
-    for (i32 label : required) n.required[label / 64] |= 1ull << label % 64;
-    n.begins = std::move(begins);
-    n.sets = std::move(sets);
-    n.nothing = n.kind == ALT && n.parts.empty();
-    stacks_.nodes.push_back(std::move(n));
-    return i32(stacks_.nodes.size() - 1);
-  }
-
-  void define(i32 rule, i32 body) {
-    std::lock_guard<std::mutex> hold(mutex_);
-    stacks_.nodes[rule].parts = {body};
-  }
-
-  // `spelled`, here and below: whether the tokens write all that the program reads, so that what may be read has an end.
-  i32 start(i32 node, bool spelled) {
-    return locked([&] { return masks_.after_token(stacks_.start(node), spelled); });
-  }
-
-  i32 read(i32 configuration, const std::string& text) {
-    return locked([&] { return after(configuration, text); });
-  }
-
-  i32 step(i32 configuration, i32 token, bool spelled) {
-    const std::string& text = trie_.text.at(token);
-    if (text.empty()) return NONE;
-    return locked([&] { return masks_.after_token(after(configuration, text), spelled); });
-  }
-
-  bool accepting(i32 configuration) {
-    return locked([&] { return stacks_.configurations.at(configuration).accepting; });
-  }
-
-  i32 fewest(i32 configuration, i32 most, bool spelled) {
-    return locked([&] { return masks_.fewest(configuration, most, spelled); });
-  }
-
-  void words(i32 configuration, bool spelled, Array<u32> out) {
-    u32* data = out.mutable_data();
-    locked([&] { return masks_.words(configuration, spelled, data), 0; });
-  }
-
-  void words_within(i32 configuration, i32 left, bool spelled, Array<u32> out) {
-    u32* data = out.mutable_data();
-    locked([&] { return masks_.words_within(configuration, left, spelled, data), 0; });
-  }
-
-  // An upper bound of the tokens that complete a text after any token that may follow.
-  i64 enough(i32 configuration, bool spelled) {
-    return locked([&] { return masks_.enough(configuration, spelled); });
-  }
-
-  size_t bytes() const { return table_bytes_ + stacks_.bytes() + positions_.bytes() + lexer_.bytes() + crossing_.bytes() + masks_.bytes(); }
-
-  py::dict work() const {
-    py::dict found;
-    found["lexed"] = lexer_.visited;
-    found["walked"] = masks_.visited;
-    found["crossed"] = crossing_.taken;
-    found["configurations"] = stacks_.configurations.size();
-    found["bytes of stacks"] = stacks_.bytes();
-    found["bytes of positions"] = positions_.bytes();
-    found["bytes of lexemes"] = lexer_.bytes();
-    found["bytes of distances"] = crossing_.bytes();
-    found["bytes of masks"] = masks_.bytes();
-    return found;
-  }
-
- private:
-  i32 after(i32 configuration, const std::string& text) {
-    for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks_.step(configuration, u8(text[i]));
-    return configuration;
-  }
-
-  static Trie trie_of(Array<u8>& byte, Array<i32>& first, Array<i32>& low, Array<i32>& own, Array<i32>& order,
-                      std::vector<std::string> text) {
-    Trie t;
-    t.byte.assign(byte.data(), byte.data() + byte.size());
-    t.first.assign(first.data(), first.data() + first.size());
-    t.own_begin.push_back(0);
-    for (py::ssize_t n = 0; n < byte.size(); ++n) {
-      const i32* rank = order.data() + low.data()[n];
-      t.own.insert(t.own.end(), rank, rank + own.data()[n]);
-      t.own_begin.push_back(i32(t.own.size()));
-    }
-    t.text = std::move(text);
-    t.vocab = i32(t.text.size());
-    t.words = (t.vocab + 31) / 32;
-    t.put_in_order();
-    return t;
-  }
-
-  Trie trie_;
-  Stacks stacks_;
-  Positions positions_;
-  Lexer lexer_;
-  Crossing crossing_;
-  Masks masks_;
-  std::mutex mutex_;
-  size_t table_bytes_ = 0;
 };
+
+// Masks of one automaton into the first rows: tuples that begin with a state and a budget.
+static void fill_own(Automaton& automaton, py::list given, py::array out) {
+  Lines lines(out);
+  std::vector<Row> rows;
+  rows.reserve(given.size());
+  for (py::handle each : given) {
+    auto row = py::reinterpret_borrow<py::tuple>(each);
+    rows.push_back(lines.row(&automaton, row[0], row[1], py::ssize_t(rows.size())));
+  }
+  py::gil_scoped_release release;
+  write(rows, lines.width, 1);
+}
+
+// Masks of many automata: tuples (automaton, state, budget, row).
+static void fill(py::list given, py::array out, int threads) {
+  Lines lines(out);
+  std::vector<Row> rows;
+  rows.reserve(given.size());
+  for (py::handle each : given) {
+    auto row = py::reinterpret_borrow<py::tuple>(each);
+    rows.push_back(lines.row(row[0].cast<Automaton*>(), row[1], row[2], row[3].cast<py::ssize_t>()));
+  }
+  py::gil_scoped_release release;
+  write(rows, lines.width, threads);
+}
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 4;  // that of `constraints/engine/native.py`
+  m.attr("INTERFACE") = 5;  // that of `constraints/engine/cores.py`
+  m.attr("SLICE") = SLICE;
   m.def("allow", [](u64 steps) { allowed = steps; });
   m.def("used", [] { return used; });
-  py::class_<Core>(m, "Core")
-      .def(py::init<Array<u8>, Array<i32>, Array<i32>, Array<i32>, Array<i32>, std::vector<std::string>>())
-      .def("add_table", &Core::add_table)
-      .def("add_node", &Core::add_node)
-      .def("define", &Core::define)
-      .def("start", &Core::start)
-      .def("read", &Core::read)
-      .def("step", &Core::step)
-      .def("accepting", &Core::accepting)
-      .def("fewest", &Core::fewest)
-      .def("words", &Core::words)
-      .def("words_within", &Core::words_within)
-      .def("enough", &Core::enough)
+  m.def("fill", &fill);
+  py::class_<Trie, std::shared_ptr<Trie>>(m, "Trie").def(py::init(&trie_of));
+  py::class_<Core, std::shared_ptr<Core>>(m, "Core")
+      .def(py::init<std::shared_ptr<Trie>>())
+      .def("add_table",
+           [](Core& core, const Array<i32>& edges, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
+              std::vector<u8> apart) {
+             return core.add_table(edges.data(), size_t(edges.size()) / 4, std::move(label), std::move(between), base, std::move(in_base),
+                                   std::move(apart));
+           },
+           Unlocked())
+      .def("add_node", &Core::add_node, Unlocked())
+      .def("define", &Core::define, Unlocked())
       .def("bytes", &Core::bytes)
-      .def("work", &Core::work);
+      .def("work", [](const Core& core) {
+        py::dict found;
+        for (auto [name, count] : core.work()) found[name] = count;
+        return found;
+      });
+  py::class_<Automaton>(m, "Automaton")
+      .def(py::init<std::shared_ptr<Core>, i32, bool, bool>(), Unlocked())
+      .def_property_readonly("start", &Automaton::start)
+      .def("step", &Automaton::step, Unlocked())
+      .def("reads", &Automaton::reads, Unlocked())
+      .def("accepting", &Automaton::accepting, Unlocked())
+      .def("fewest", &Automaton::fewest, Unlocked())
+      .def("allows", &Automaton::allows, Unlocked())
+      .def("fill", &fill_own);
 }

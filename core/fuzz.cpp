@@ -718,7 +718,7 @@ struct Checked {
   Core& core;
   Random& rng;
   bool exact, every_byte;  // every_byte: all texts can be written, in few tokens
-  bool spelled;            // masks take that for granted
+  bool spelled;            // masks are told so
   bool all_end;            // what may be read has an end
 
   void texts_of(i32 start, const Language& wanted) {
@@ -734,7 +734,7 @@ struct Checked {
 
   void mask(i32 c, const std::string& text) {
     std::vector<u32> words(core.trie.words, ~0u);
-    core.masks.words(c, spelled, words.data());
+    core.masks.words(c, spelled).write(words.data(), i32(words.size()));
     i64 enough = core.masks.enough(c, spelled);
     for (i32 t = 0; t < core.trie.vocab; ++t) {
       i32 next = core.token(c, t);
@@ -764,7 +764,7 @@ struct Checked {
   void within(i32 c, const std::string& text) {
     int left = rng.below(6);
     std::vector<u32> words(core.trie.words, ~0u);
-    core.masks.words_within(c, left, spelled, words.data());
+    core.masks.words_within(c, left, spelled).write(words.data(), i32(words.size()));
     for (i32 t = 0; t < core.trie.vocab; ++t) {
       i32 next = core.token(c, t);
       std::string told = at(text, t) + "with " + std::to_string(left) + " left ";
@@ -785,7 +785,7 @@ struct Checked {
     i32 fewest = core.masks.fewest(c, 12, spelled);
     if (fewest == 0 || fewest > 12) return;
     std::vector<u32> words(core.trie.words);
-    core.masks.words_within(c, fewest - 1, spelled, words.data());
+    core.masks.words_within(c, fewest - 1, spelled).write(words.data(), i32(words.size()));
     for (u32 word : words)
       if (word) return;
     fail("after " + quoted(text) + ": " + std::to_string(fewest) + " tokens are enough, and no token is in the mask");
@@ -858,7 +858,7 @@ void one_input() {
       for (const SomeNode& n : p.nodes) looks |= n.kind == WITHIN || n.kind == APART;
       if (start == NONE && (p.budgets || looks)) continue;
       if (start == NONE) fail("a program with texts has no beginning");
-      bool spelled = !p.budgets && (!looks || every_byte) && rng.chance(0.7);
+      bool spelled = !p.budgets && every_byte && rng.chance(0.7);
       Checked checked{core, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
       if (rng.chance(0.5)) checked.walk(start);
       if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
@@ -898,7 +898,7 @@ void nested() {
   }
   if (i32 found = core.masks.fewest(c, SOME, true); found != depth + 1) fail("from the depth " + std::to_string(depth) + ": fewest " + std::to_string(found));
   std::vector<u32> words(1);
-  core.masks.words_within(c, depth, true, words.data());
+  core.masks.words_within(c, depth, true).write(words.data(), i32(words.size()));
   std::printf("depth %d\n", depth);
 }
 

@@ -11,7 +11,9 @@ constexpr int MOST_ALONE = 256;  // tokens of one group that are looked at alone
 class Masks {
  public:
   Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
-      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), observed_(stacks, positions, crossing) {}
+      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), observed_(stacks, positions, crossing) {
+    number_of(std::vector<u32>(positions.trie().words, 0));  // nothing
+  }
 
   // The fewest tokens from a configuration, at the end of a token, to the end of the text, if at most `most`; otherwise more.
   // `spelled`, here and below: whether the tokens write all that the program reads, and no part has a budget.
@@ -30,47 +32,92 @@ class Masks {
     return found == NONE || rest(found, spelled ? FAR : SOME, spelled) < ENDLESS ? found : NONE;
   }
 
-  // The tokens that may follow, into `out`.
-  void words(i32 configuration, bool spelled, u32* out) {
-    const Known& known = filled(configuration, spelled);
-    std::memcpy(out, known.words.data(), 4 * known.words.size());
-  }
+  // The tokens that may follow.
+  const TokenSet& words(i32 configuration, bool spelled) { return sets_[filled(configuration, spelled).set]; }
 
   // An upper bound of the tokens that complete a text after any token that may follow.
   i64 enough(i32 configuration, bool spelled) { return filled(configuration, spelled).most; }
 
   // Those of them after which `left` tokens suffice.
-  void words_within(i32 configuration, i32 left, bool spelled, u32* out) {
-    std::memset(out, 0, 4 * positions_.trie().words);
-    if (left < 0) return;
-    observed_.allow(MOST_SEARCHES);
-    fill(configuration, left, spelled, out);
-    bool refused = observed_.refused;
-    observed_.allow(FAR);
-    if (refused && std::all_of(out, out + positions_.trie().words, [](u32 word) { return word == 0; })) fill(configuration, left, spelled, out);
+  const TokenSet& words_within(i32 configuration, i64 left, bool spelled) {
+    if (left < 0) return sets_[NOTHING];
+    const Known& all = filled(configuration, spelled);
+    if (all.most <= left) return sets_[all.set];
+    left = std::min<i64>(left, FAR / 2);  // more are not told apart
+    Index::Key key{u64(u32(configuration)), u64(left), spelled};
+    i32 known = near_index_.find(key);
+    if (known == NONE) near_index_.put(key, known = number_of(within(configuration, i32(left), spelled)));
+    return sets_[known];
   }
 
-  size_t bytes() const { return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + index_.bytes() + rest_index_.bytes() + walk_index_.bytes(); }
+  // Whether that is known already.
+  bool knows(i32 configuration, i64 left, bool spelled) const {
+    if (left < 0) return true;
+    if (configuration >= i32(known_.size()) || known_[configuration].set == NONE) return false;
+    return known_[configuration].most <= left || near_index_.find({u64(u32(configuration)), u64(std::min<i64>(left, FAR / 2)), spelled}) != NONE;
+  }
+
+  size_t bytes() const {
+    return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + set_index_.bytes() + rest_index_.bytes() + walk_index_.bytes();
+  }
   u64 visited = 0;  // positions
 
  private:
+  static constexpr i32 NOTHING = 0;  // the number of the empty set
   struct Known {
-    std::vector<u32> words;
+    i32 set = NONE;
     i64 most = 0;
+  };
+
+  struct Few {  // searches by tokens, while it is there
+    Observed& observed;
+    explicit Few(Observed& o) : observed(o) { observed.allow(MOST_SEARCHES); }
+    ~Few() { observed.searches = FAR; }
   };
 
   const Known& filled(i32 configuration, bool spelled) {
     while (i32(known_.size()) <= configuration) known_.emplace_back();
     Known& known = known_[configuration];
-    if (known.words.empty()) {
+    if (known.set == NONE) {
       std::vector<u32> words(positions_.trie().words, 0);  // kept only if nothing stops this
       most_ = 0;
       fill(configuration, spelled ? FAR : SOME, spelled, words.data());
-      known.words.swap(words);
+      known.set = number_of(words);
       known.most = most_;
-      bytes_ += 4 * known.words.size();
     }
     return known;
+  }
+
+  std::vector<u32> within(i32 configuration, i32 left, bool spelled) {
+    std::vector<u32> words(positions_.trie().words, 0);
+    {
+      Few few(observed_);
+      fill(configuration, left, spelled, words.data());
+    }
+    if (observed_.refused && std::all_of(words.begin(), words.end(), [](u32 word) { return word == 0; })) fill(configuration, left, spelled, words.data());
+    return words;
+  }
+
+  // The number of a set of tokens: masks are many, and alike.
+  i32 number_of(const std::vector<u32>& words) {
+    u64 a = 0xCBF29CE484222325ull, b = 0;
+    size_t count = 0;
+    for (size_t w = 0; w < words.size(); ++w)
+      if (words[w]) {
+        count += size_t(__builtin_popcount(words[w]));
+        a = (a ^ (u64(w) << 32 | words[w])) * 0x9E3779B97F4A7C15ull;
+        a ^= a >> 29;
+        b += a * (b | 1);
+      }
+    for (u64 turn = 0;; ++turn) {  // equal hashes of sets that differ are told apart by the third part of the key
+      i32 known = set_index_.find({a, b, turn});
+      if (known != NONE && !sets_[known].is(words)) continue;
+      if (known != NONE) return known;
+      set_index_.put({a, b, turn}, known = i32(sets_.size()));
+      sets_.emplace_back(words, count);
+      bytes_ += sets_.back().bytes() + sizeof(TokenSet);
+      return known;
+    }
   }
 
   // How far it is from an item, at the end of a token, to the end: the bytes of a text if `left` is FAR, else the tokens, or a bound
@@ -276,8 +323,9 @@ class Masks {
   Positions& positions_;
   Lexer& lexer_;
   Crossing& crossing_;
-  std::deque<Known> known_;
-  Index index_, rest_index_, walk_index_;
+  std::deque<Known> known_;  // by configuration
+  std::deque<TokenSet> sets_;
+  Index set_index_, near_index_, rest_index_, walk_index_;
   std::vector<std::pair<std::vector<i32>, i64>> walks_;
   Observed observed_;
   i64 most_ = 0;

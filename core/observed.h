@@ -36,8 +36,8 @@ class Observed {
     if (spelled && enough >= ENDLESS) return FAR;
     if (!exactly && enough <= most) return i32(enough);
     if (i32 written = spelled ? tokens(item) : FAR; written <= (exactly ? least : most)) return written;
-    bool may = searches_ > 0;
-    if (may) --searches_;
+    bool may = searches > 0;
+    if (may) --searches;
     else refused = true;
     if (may)
       if (const auto& found = by_search(item)) return found->cost;
@@ -45,7 +45,8 @@ class Observed {
   }
 
   // Let so many answers be sought by tokens; those that are known count as well, so that what is found does not depend on them.
-  void allow(i32 searches) { searches_ = searches, refused = false; }
+  void allow(i32 most) { searches = most, refused = false; }
+  i32 searches = FAR;
   bool refused = false;  // whether one was not sought
 
   // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
@@ -270,7 +271,6 @@ class Observed {
   Crossing& crossing_;
   Bytes frames_;  // where observers take anything
   Bytes ends_;
-  i32 searches_ = FAR;
   std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
   Index index_, exact_index_;
   std::deque<Known> known_;

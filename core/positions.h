@@ -18,6 +18,7 @@ struct Trie {
   std::vector<i32> parent;
   std::vector<i32> order, last;   // by node its place in the depth-first order, and the last place below it
   i32 vocab = 0, words = 0;
+  i32 eos = NONE;  // the token that ends a text
 
   // The child of a node for a byte, NONE if there is none.
   i32 child(i32 node, u8 by) const {

@@ -10,7 +10,6 @@ from .canvas import Canvas, canvas
 from .diffusion import Denoised, denoise
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
-from .rehearsal import Rehearsals, rehearse
 from .speculative import Speculation, speculative
 from .stream import Part
 
@@ -20,7 +19,6 @@ __all__ = [
     "ConstraintLogitsProcessor",
     "Denoised",
     "Part",
-    "Rehearsals",
     "Speculation",
     "beam_search",
     "canvas",
@@ -28,7 +26,6 @@ __all__ = [
     "denoise",
     "generate",
     "generate_async",
-    "rehearse",
     "speculative",
     "stream_async",
 ]

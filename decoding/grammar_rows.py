@@ -4,7 +4,6 @@
     row = grammars.row(constraint, budget=64)            compiles: call it outside the engine's step, from any thread
     row.fill(bitmask, 3)                                 write the mask of the next token into row 3
     row.accept([17, 4]), row.validate([17, 4]), row.rollback(1), row.forced(), row.terminated, row.reset(), row.fork()
-    for _ in row.rehearse(): …                           outside the step, too: compute masks of the end of the text
 
 A mask holds the tokens after which the text can still be completed within the tokens left (globally constrained decoding).
 Without a budget it holds those after which the text can be completed at any length. Nothing here imports an engine.
@@ -13,12 +12,12 @@ Without a budget it holds those after which the text can be completed at any len
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from copy import copy
 from dataclasses import dataclass
 from threading import Lock
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from jaxtyping import Int32
@@ -26,10 +25,10 @@ from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..constraints import Limits, Vocabulary
+from ..constraints.engine.native import fill
 from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.next_token.gcd import GCDQuery
 from ..inference.next_token.query import gcd
-from .rehearsal import SECONDS, rehearse
 from .request import compile_request, within
 
 MOST_COMPILED = 128  # compiled constraints that an engine caches
@@ -38,14 +37,10 @@ HORIZON = 1 << 20  # tokens; the largest budget, and the one of a request withou
 
 @dataclass(eq=False)
 class Tables:
-    """The GCD query of a constraint, which computes masks on first use, and the lock to hold while reading them.
-
-    ``rehearsed``: whether a rehearsal has begun.
-    """
+    """The GCD query of a constraint, which computes masks on first use, and the lock to hold while reading them."""
 
     query: GCDQuery
     lock: Lock
-    rehearsed: bool = False
 
 
 @final
@@ -68,11 +63,6 @@ class GrammarRow:
         self._eos = end_of_sequence(tables.query.automaton)
         self._ends = frozenset({self._eos, *stops})
         self._tokens: list[int] = []
-        self._words: memoryview | None = None  # the mask of the next token; None: not computed yet
-        # The bit mask filled last, its address and the row; views of it are kept for the next call.
-        self._target: tuple[Tensor | None, int, int] = None, 0, 0
-        self._line: memoryview  # the words of that row that cover the vocabulary
-        self._rest: Int32[np.ndarray, " words"]  # its words past the vocabulary
         self.reset()
 
     @property
@@ -122,13 +112,13 @@ class GrammarRow:
         if n:
             self._query.rollback(n)
             del self._tokens[len(self._tokens) - n :]
-            self.terminated, self._words = False, None
+            self.terminated = False
 
     def reset(self) -> None:
         """Take back all tokens."""
         with self._lock:
             self._query.start(1, self._budget)
-        self._tokens, self.terminated, self._words = [], False, None
+        self._tokens, self.terminated = [], False
 
     def fork(self) -> Self:
         """Return an independent row with the same tokens; the tables are shared."""
@@ -142,59 +132,64 @@ class GrammarRow:
         Words past the vocabulary become zero. If the text has ended or its budget is used up, only the tokens that end a text
         are allowed. Raises :class:`VocabularyMismatch` if the row has fewer words than the vocabulary needs.
         """
-        words = self._words or self._read()
-        last, at, last_row = self._target
-        if bitmask is not last or row != last_row or bitmask.data_ptr() != at:  # else the views still hold
-            line = bitmask.numpy()[row]
-            if len(line) < len(words):
-                raise VocabularyMismatch(
-                    f"the bit mask has {len(line)} words, the vocabulary needs {len(words)}"
-                )
-            self._target, self._line = (bitmask, bitmask.data_ptr(), row), line[: len(words)].data
-            self._rest = line[len(words) :]
-        self._line[:] = words
-        self._rest[:] = 0
+        out = bitmask.numpy()
+        if (asked := self.ask(out, row)) is not None:
+            fill([(*asked, row)], out)
+        self.end(out, row)
 
     def prepare(self) -> None:
         """Compute the mask of the next token now, so that :meth:`fill` only copies it."""
-        self._read()
-
-    def rehearse(self, seconds: float = SECONDS) -> Iterator[None]:
-        """Return a rehearsal, which computes masks that the rest of the text is likely to need; see :func:`.rehearse`.
-
-        Any thread may go on with it, whatever happens to the row meanwhile. ``seconds``: the CPU time it may take. A constraint
-        is rehearsed once: later rehearsals have no steps.
-        """
-        if self._tables.rehearsed or self.terminated or seconds <= 0:
-            return iter(())
-        self._tables.rehearsed = True
-        return rehearse(self._query, seconds=seconds, lock=self._lock)
+        with self._lock:
+            self._query.words()
 
     def _append(self, token: int) -> None:
         ended = token in self._ends
         with self._lock:
             self._query.advance([self._eos if ended else token])
         self._tokens.append(token)
-        self.terminated, self._words = ended, None
+        self.terminated = ended
 
     def _allows(self, token: int) -> bool:
         if self.terminated or not 0 <= token < self._query.vocab_size:
             return False
-        words = self._words or self._read()
-        return bool(words[token >> 5] >> (token & 31) & 1)
-
-    def _read(self) -> memoryview:
-        """Compute the mask of the next token, as 32-bit words, and keep it until the next change."""
+        if token in self._ends:
+            token = self._eos
+        if not self.left:
+            return token == self._eos
         with self._lock:
-            words = self._query.row_words(0)
-        over = self.terminated or len(self._tokens) >= self._budget
-        if over or (len(self._ends) > 1 and words[self._eos >> 5] >> (self._eos & 31) & 1):
-            own = np.zeros(len(words), np.uint32) if over else np.array(words, np.int32).view(np.uint32)
+            return self._query.allows(0, token)
+
+    @property
+    def answer(self) -> Self:
+        """The row itself: all of its text is under the constraint."""
+        return self
+
+    def ask(self, out: Int32[np.ndarray, "rows words"], at: int) -> tuple[Any, int, int] | None:
+        """Return the automaton, state and budget that make the mask; ``None``: it is written already."""
+        words = -(-self._query.vocab_size // 32)
+        if out.shape[1] < words:
+            raise VocabularyMismatch(f"the bit mask has {out.shape[1]} words, the vocabulary needs {words}")
+        asked = None if self.terminated or not self.left else self._query.asked(0)
+        if asked is None:
+            line = out[at]
+            line[:] = 0
+            if self.terminated or not self.left:
+                line[self._eos >> 5] |= bit(self._eos)
+            else:
+                with self._lock:
+                    self._query.words(line[None, :words])
+        return asked
+
+    def end(self, out: Int32[np.ndarray, "rows words"], at: int) -> None:
+        """Allow all tokens that end a text in a mask that has end-of-sequence."""
+        if len(self._ends) > 1 and out[at, self._eos >> 5] & bit(self._eos):
             for end in self._ends:
-                own[end >> 5] |= np.uint32(1 << (end & 31))
-            words = own.view(np.int32).data
-        self._words = words
-        return words
+                out[at, end >> 5] |= bit(end)
+
+
+def bit(token: int) -> np.int32:
+    """Return the bit of a token in its word of a mask."""
+    return np.uint32(1 << (token & 31)).astype(np.int32)
 
 
 class Grammars:

@@ -9,7 +9,7 @@ that begins a call, end the reasoning too and are the answer's first; they are a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Self, final
 
@@ -19,7 +19,6 @@ from torch import Tensor
 
 from ..errors import BudgetTooSmall
 from .grammar_rows import HORIZON, GrammarRow, Grammars
-from .rehearsal import SECONDS
 
 
 @final
@@ -57,22 +56,22 @@ class ReasonedRow:
         self._most = most if at_most is None else min(most, at_most + len(end))  # tokens of the reasoning
         self._stops = {grammars.vocabulary.eos_token_id, *grammars.stops} - {*end}
         self._reasoning: list[int] = []
-        self._answer: GrammarRow | None = None  # once the reasoning has ended
+        self.answer: GrammarRow | None = None  # once the reasoning has ended
 
     @property
     def tokens(self) -> tuple[int, ...]:
         """The tokens accepted so far."""
-        return (*self._reasoning, *(self._answer.tokens if self._answer else ()))
+        return (*self._reasoning, *(self.answer.tokens if self.answer else ()))
 
     @property
     def left(self) -> int:
         """The tokens left of the budget."""
-        return self._answer.left if self._answer else self._budget - len(self._reasoning)
+        return self.answer.left if self.answer else self._budget - len(self._reasoning)
 
     @property
     def terminated(self) -> bool:
         """Whether the text has ended."""
-        return self._answer is not None and self._answer.terminated
+        return self.answer is not None and self.answer.terminated
 
     def accept(self, tokens: Sequence[int]) -> bool:
         """Append all tokens, or none if one is not allowed in the answer; in the reasoning every token is appended."""
@@ -86,7 +85,7 @@ class ReasonedRow:
         """Return the longest prefix of ``tokens`` that could be appended; append nothing."""
         valid = 0
         for token in tokens:
-            if (self._answer is None and not self._allows(token)) or not self._append(token):
+            if (self.answer is None and not self._allows(token)) or not self._append(token):
                 break
             valid += 1
         self.rollback(valid)
@@ -94,32 +93,32 @@ class ReasonedRow:
 
     def forced(self, limit: int = 256) -> list[int]:
         """Return the next tokens of the answer as long as exactly one is allowed; none in the reasoning."""
-        return [] if self._answer is None else self._answer.forced(limit)
+        return [] if self.answer is None else self.answer.forced(limit)
 
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens."""
-        if self._answer is not None:
-            last = min(n, len(self._answer.tokens))
-            self._answer.rollback(last)
+        if self.answer is not None:
+            last = min(n, len(self.answer.tokens))
+            self.answer.rollback(last)
             n -= last
         del self._reasoning[len(self._reasoning) - n :]
-        if self._answer is not None and not self._answer.tokens and not self._ended():
-            self._answer = None
+        if self.answer is not None and not self.answer.tokens and not self._ended():
+            self.answer = None
 
     def reset(self) -> None:
         """Take back all tokens."""
-        self._reasoning, self._answer = [], None
+        self._reasoning, self.answer = [], None
 
     def fork(self) -> Self:
         """Return an independent row with the same tokens."""
         out = copy(self)
-        out._reasoning, out._answer = list(self._reasoning), self._answer and self._answer.fork()
+        out._reasoning, out.answer = list(self._reasoning), self.answer and self.answer.fork()
         return out
 
     def fill(self, bitmask: Int32[Tensor, "rows words"], row: int = 0) -> None:
         """Write the mask of the next token into a row, as :meth:`.GrammarRow.fill` does."""
-        if self._answer is not None:
-            return self._answer.fill(bitmask, row)
+        if self.answer is not None:
+            return self.answer.fill(bitmask, row)
         due, size = self._due(), len(self._grammars.vocabulary)
         line = bitmask.numpy()[row].view(np.uint32)
         line[:] = 0
@@ -128,10 +127,6 @@ class ReasonedRow:
             line[size // 32 : -(-size // 32)] = (1 << size % 32) - 1
         for token in self._shut() if due is None else [due]:
             line[token >> 5] ^= np.uint32(1 << (token & 31))
-
-    def rehearse(self, seconds: float = SECONDS) -> Iterator[None]:
-        """Return a rehearsal of the answer, as :meth:`.GrammarRow.rehearse` does."""
-        return (self._answer or self._first).rehearse(seconds)
 
     def _due(self) -> int | None:
         """Return the token of ``end`` that must come next in the reasoning; ``None``: it may go on."""
@@ -153,16 +148,16 @@ class ReasonedRow:
         return 0 <= token < len(self._grammars.vocabulary) and token not in self._shut()
 
     def _append(self, token: int) -> bool:
-        if self._answer is not None:
-            return self._answer.accept([token])
+        if self.answer is not None:
+            return self.answer.accept([token])
         if token in self._opening:
             answer = self._begun()
             if answer.accept([token]):
-                self._answer = answer
-            return self._answer is not None
+                self.answer = answer
+            return self.answer is not None
         self._reasoning.append(token)
         if self._ended():
-            self._answer = self._begun()
+            self.answer = self._begun()
         return True
 
     def _ended(self) -> bool:

@@ -145,6 +145,11 @@ def search(units: float) -> None:
         running.check()
 
 
+def in_force() -> bool:
+    """Return whether limits are in force."""
+    return _current.get() is not None
+
+
 def search_left(units: float) -> float:
     """Return these units of work, or what searches may still take under the limits in force if that is less."""
     running = _current.get()

@@ -9,8 +9,8 @@ search for one passes its limit, its state counts as one without completion: the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import final
+from collections.abc import Iterable, Sequence
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Int, Int32
@@ -28,8 +28,12 @@ SINK = -2
 """The state after the end token, which may be read again."""
 NEVER = 1 << 62
 """The distance of a state that has no completion."""
+FREE = 1 << 60
+"""Tokens from which on any number may follow."""
 MOST_STATES = 200_000
 """States from which on a new automaton takes over."""
+MASK_BYTES = 1 << 26
+"""Bytes of masks that an automaton keeps."""
 
 
 @final
@@ -48,6 +52,7 @@ class ProgramTokens:
         self._spells = not self.steps.has_budgets and are_tokens(self.steps.program, vocab)
         self._completions: dict[int, Weight | None] = {}
         self._edges: dict[int, dict[int, list[int]]] = {}
+        self._masks: dict[tuple[int, int], Words] = {}
         self.start_state = self.steps.start if self.is_live(self.steps.start) else NO_STATE
 
     @property
@@ -110,14 +115,6 @@ class ProgramTokens:
         """Return whether a state is at most ``left`` tokens from acceptance."""
         return self.fewest(state) <= left
 
-    def ample(self, state: int) -> int:
-        """Return the least budget that reaches acceptance after each token that may follow a state."""
-        return max((self.fewest(target) for target in self.edges(state)), default=0)
-
-    def enough(self, state: int) -> int:
-        """Return a bound as :meth:`ample` that costs no search: none."""
-        return NEVER
-
     # ------------------------------------------------------------ masks
 
     def edges(self, state: int) -> dict[int, list[int]]:
@@ -152,15 +149,34 @@ class ProgramTokens:
 
     def words_within(self, state: int, left: int) -> Words:
         """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
+        if (state, left) not in self._masks:
+            if 4 * len(self._masks) * (self.vocab_size // 32) > MASK_BYTES:
+                self._masks.clear()
+            self._masks[state, left] = self._within(state, left)
+        return self._masks[state, left].copy()
+
+    def _within(self, state: int, left: int) -> Words:
+        if left < 0:
+            return _packed([], self.vocab_size)
         tokens = [
             token
             for target, some in self.edges(state).items()
-            if left == NEVER or self.fewest(target) <= left
+            if left >= FREE or self.fewest(target) <= left
             for token in some
         ]
         if state == SINK or self.steps.accepting(state):
             tokens.append(self.eos_token_id)
         return _packed(tokens, self.vocab_size)
+
+    def allows(self, state: int, budget: int, token: int) -> bool:
+        """Return whether the mask of a state with a budget has a token."""
+        return bool(self.words_within(state, budget - 1)[token >> 5] >> (token & 31) & 1)
+
+    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
+        """Write the masks of rows, each of which begins with its state and its budget; words past the vocabulary become zero."""
+        for line, (state, budget, *_) in zip(out, rows, strict=True):
+            words = self.words_within(state, budget - 1)
+            line[: len(words)], line[len(words) :] = words, 0
 
 
 def _packed(tokens: Iterable[int], size: int) -> Words:

@@ -4,137 +4,27 @@ Its masks and distances are those of :class:`~.masks.ProgramTokens`, but for obj
 distances are upper bounds: members that may be absent are not read to save tokens, and if more than five required ones are
 missing, not all orders are tried. Masks within a budget, and of a vocabulary in which a byte of the program is no token, are then
 narrower, never wider, and always leave a way to the end.
-
-What the engine finds out about a node, it keeps for all constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine
-takes over, and the old one goes with its last row.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
-from functools import cache
-from logging import getLogger
-from threading import Lock
-from typing import Any, TypeVar, final
+from collections.abc import Sequence
+from typing import Any, final
 
 import numpy as np
+from jaxtyping import Int32
+from numpy import ndarray
 
-from ...errors import TooManyStates
-from ..automata import request_limits
-from ..program.counting import alive
 from ..program.node import Kind, Node
 from ..program.nodes import reachable
 from ..program.prune import pruned
-from ..program.rewrite import parts_first
-from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
+from .cores import Automaton, Core, asked, engine_of, say_so
+from .cores import fill as write_rows
 from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
-from .steps import NO_STATE
 
-INTERFACE = 4
-"""What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
-try:
-    from ..._core import INTERFACE as BUILT
-    from ..._core import Core, Exhausted, LimitPassed, allow, used
-
-    if BUILT != INTERFACE:
-        raise ImportError("tractile._core was built from other sources")
-except ImportError:  # it was not built
-    Core = Exhausted = LimitPassed = allow = used = None
-
-T = TypeVar("T")
-logger = getLogger("tractile")
-MOST_BYTES = 1 << 28
-"""What one engine keeps, in bytes, at most, before a new one takes over."""
-MOST_ENGINES = 3
-"""Vocabularies whose engine is kept for later constraints."""
-
-
-@cache
-def say_so() -> None:
-    """Log once that the compiled engine was not built."""
-    logger.warning(
-        "tractile was installed without its compiled engine, so masks of schemas and grammars take many times as long: "
-        "install a C++ compiler and install tractile again"
-    )
-
-
-class Engine:
-    """The compiled engine of one vocabulary, with the tables and nodes that it was given."""
-
-    def __init__(self, vocab: Vocabulary) -> None:
-        trie = vocab.trie
-        ints = (trie.first, trie.low, trie.own, trie.order)
-        self.core = Core(
-            trie.byte, *(each.astype(np.int32) for each in ints), [word or b"" for word in vocab.token_bytes]
-        )
-        self._tables: dict[Table, int] = {}
-        self._nodes: dict[Node, int] = {}
-        self._lock = Lock()
-
-    @property
-    def full(self) -> bool:
-        """Whether what it has kept takes more than :data:`MOST_BYTES`."""
-        return bool(self.core.bytes() > MOST_BYTES)
-
-    def node(self, root: Node) -> int:
-        """Return the number of a node, which is given to the engine with all that it needs."""
-        with self._lock:
-            order = parts_first(root)
-            for node in order:
-                if node not in self._nodes:
-                    self._nodes[node] = self._add(node)
-            for node in order:  # all of them: an earlier program may have been stopped on the way
-                if node.kind is Kind.RULE:
-                    self.core.define(self._nodes[node], self._nodes[node.parts[0]])
-            return self._nodes[root]
-
-    def _add(self, node: Node) -> int:
-        begins: list[int] = []
-        sets: list[list[bool]] = []
-        if node.kind is Kind.COUNT:
-            live = alive(node)
-            begins, sets = live.begins, [states.tolist() for states in live.sets]
-        return int(
-            self.core.add_node(
-                int(node.kind),
-                [] if node.kind is Kind.RULE else [self._nodes[part] for part in node.parts],
-                [self._table(each) for each in node.tables],
-                node.low,
-                -1 if node.high is None else node.high,
-                [label for label in range(node.members) if node.required >> label & 1],
-                node.members,
-                node.ordered,
-                begins,
-                sets,
-            )
-        )
-
-    def _table(self, table: Table) -> int:
-        if table not in self._tables:
-            base: tuple[int, Any, Any] = (-1, [], [])
-            if table.base is not None and table.in_base is not None and table.apart is not None:
-                base = self._table(table.base), table.in_base.tolist(), table.apart.tolist()
-            label, between = table.label.tolist(), table.between.tolist()
-            self._tables[table] = self.core.add_table(table.edges, label, between, *base)
-        return self._tables[table]
-
-
-_engines: OrderedDict[str, Engine] = OrderedDict()  # by vocabulary, the latest last
-_lock = Lock()
-
-
-def engine_of(vocab: Vocabulary) -> Engine:
-    """Return the engine of a vocabulary, a new one if there is none or it is full."""
-    with _lock:
-        found = _engines.pop(vocab.cache_name, None)
-        if found is None or found.full:
-            found = Engine(vocab)
-        _engines[vocab.cache_name] = found
-        while len(_engines) > MOST_ENGINES:
-            _engines.popitem(last=False)
-        return found
+MOST = 1 << 27
+"""The most tokens that are told apart."""
 
 
 @final
@@ -150,12 +40,13 @@ class CompiledTokens:
         self.node, self.vocab, self.require_eos = node, vocab, require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
-        self.engine = engine_of(vocab)
-        self._core = self.engine.core
         program = pruned(node)
+        self.engine = engine_of(vocab, program)
         kinds = {each.kind for each in reachable(program)}
-        self._spelled = Kind.TOKENS not in kinds and are_tokens(program, vocab)
-        self.start_state: int = asked(self._core.start, self.engine.node(program), self._spelled)
+        spelled = Kind.TOKENS not in kinds and are_tokens(program, vocab)
+        number = self.engine.node(program)
+        self.core = asked(Automaton, self.engine.core, number, spelled, require_eos)
+        self.start_state: int = self.core.start
 
     @property
     def full(self) -> bool:
@@ -168,21 +59,16 @@ class CompiledTokens:
 
     def step(self, state: int, token: int) -> int:
         """Return the state after a token, -1 if the token may not follow."""
-        if token == self.eos_token_id:
-            return SINK if state == SINK or (state >= 0 and self._core.accepting(state)) else NO_STATE
-        if state < 0:
-            return NO_STATE
-        after: int = asked(self._core.step, state, token, self._spelled)
+        after: int = asked(self.core.step, state, token)
         return after
 
     def reads(self, text: bytes) -> bool:
         """Return whether a text is accepted, byte by byte."""
-        end = asked(self._core.read, self.start_state, text)
-        return end >= 0 and bool(self._core.accepting(end))
+        return bool(asked(self.core.reads, text))
 
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in this state as it is, without another end token."""
-        return state == SINK or (not self.require_eos and state >= 0 and bool(self._core.accepting(state)))
+        return bool(self.core.accepting(state))
 
     # ------------------------------------------------------------ distances
 
@@ -196,7 +82,7 @@ class CompiledTokens:
     def _fewest(self, state: int, most: int) -> int:
         if state < 0:
             return 0 if state == SINK else NEVER
-        found: int = asked(self._core.fewest, state, most, self._spelled)
+        found: int = asked(self.core.fewest, state, most)
         return found + self.require_eos if found <= most else NEVER
 
     def bound(self, state: int) -> int:
@@ -207,37 +93,26 @@ class CompiledTokens:
         """Return whether a state is at most ``left`` tokens from acceptance."""
         return self._fewest(state, min(MOST, left - self.require_eos)) <= left
 
-    def enough(self, state: int) -> int:
-        """Return an upper bound of the tokens to acceptance after any token that may follow a state."""
-        if state < 0:
-            return 0
-        most: int = asked(self._core.enough, state, self._spelled)
-        return min(NEVER, most + self.require_eos)
-
-    def ample(self, state: int) -> int:
-        """Return :meth:`enough`."""
-        return self.enough(state)
-
     # ------------------------------------------------------------ masks
 
     def words_from(self, state: int) -> Words:
         """Return as a bit mask the tokens that may follow a state, whatever the budget."""
-        return self._words(state, None)
+        return self.words_within(state, NEVER)
 
     def words_within(self, state: int, left: int) -> Words:
         """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
-        return self._words(state, left)
+        out: Int32[ndarray, "row words"] = np.empty((1, -(-self.vocab_size // 32)), np.int32)
+        self.fill([(state, left + 1)], out)
+        words: Words = out[0]
+        return words
 
-    def _words(self, state: int, left: int | None) -> Words:
-        out = np.zeros(-(-self.vocab_size // 32), np.uint32)
-        if state >= 0:
-            if left is None:
-                asked(self._core.words, state, self._spelled, out)
-            else:
-                asked(self._core.words_within, state, min(MOST, left - self.require_eos), self._spelled, out)
-        if state == SINK or (state >= 0 and self._core.accepting(state)):
-            out[self.eos_token_id >> 5] |= np.uint32(1 << (self.eos_token_id & 31))
-        return out.view(np.int32)
+    def allows(self, state: int, budget: int, token: int) -> bool:
+        """Return whether the mask of a state with a budget has a token."""
+        return bool(asked(self.core.allows, state, budget, token))
+
+    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
+        """Write the masks of rows, each of which begins with its state and its budget."""
+        asked(self.core.fill, rows, out)
 
 
 Tokens = CompiledTokens | ProgramTokens
@@ -251,31 +126,27 @@ def tokens_of(node: Node, vocab: Vocabulary, require_eos: bool = True) -> Tokens
     return CompiledTokens(node, vocab, require_eos)
 
 
-MOST = 1 << 27
-"""The most tokens that are told apart."""
+def fill(
+    rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row words"], threads: int = 1
+) -> None:
+    """Write masks of texts under any constraints of one vocabulary, in one call of the compiled engine.
 
+    ``rows``: automaton, state, budget (tokens left, the next one included), and the row of ``out`` to write. There token v is
+    bit v mod 32 of word v div 32; words past the vocabulary become zero. ``threads``: at most that many engines of the vocabulary
+    are worked at side by side, while other threads of Python go on. If a mask cannot be found within limits, the others are
+    written and ``TooManyStates`` is raised.
 
-SLICE = 100_000
-"""Steps of a search after which a request's limits are looked at."""
-MOST_STEPS = 4_000_000
-"""Steps of one search, of some tenths of a microsecond each."""
-UNITS_A_STEP = 0.5
-"""Units of work, of a microsecond each, that a step counts for."""
-
-
-def asked(call: Callable[..., T], *given: Any) -> T:
-    """Call the compiled engine within the limits of the request; raises ``TooManyStates`` and ``ConstructionStopped``."""
-    for _ in range(0, MOST_STEPS, SLICE):
-        allow(int(max(0, min(SLICE, request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP))) + 1)
-        try:
-            return call(*given)
-        except Exhausted:
-            continue
-        except LimitPassed as error:
-            raise TooManyStates(str(error), limit=MOST_STEPS) from None
-        finally:
-            request_limits.search(UNITS_A_STEP * used())
-    raise TooManyStates(
-        f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to find: give more tokens, or bound lengths",
-        limit=MOST_STEPS,
-    )
+    >>> import numpy as np, tractile as tt
+    >>> vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
+    >>> one, two = (tt.constraints.regex(pattern).compile(vocab).lazy for pattern in ("ab", "b*"))
+    >>> out = np.zeros((2, 1), np.int32)
+    >>> fill([(one, one.start_state, 3, 0), (two, two.start_state, 1, 1)], out)
+    >>> out.tolist()  # a; the end alone
+    [[2], [1]]
+    """
+    compiled = [(row[0].core, *row[1:]) for row in rows if isinstance(row[0], CompiledTokens)]
+    if compiled:
+        asked(write_rows, compiled, out, threads)
+    for tokens, state, budget, at in rows if len(compiled) < len(rows) else ():
+        if isinstance(tokens, ProgramTokens):
+            tokens.fill([(state, budget)], out[at : at + 1])

@@ -1,16 +1,16 @@
 """The entry point ``vllm.general_plugins``: structured output by Tractile, in engines whose configuration asks for it.
 
     LLM(model, additional_config={"tractile": True})
-    vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible", "rehearsal_seconds": 0.2}}'
+    vllm serve MODEL --additional-config '{"tractile": {"whitespace": "flexible"}}'
 
 Requests stay as they are: ``StructuredOutputsParams(json=…)``, ``response_format``, ``structural_tag``. vLLM's list of back ends
 is closed, and ``compile_grammar`` is not told the token budget of a request. So :func:`register` wraps the methods that read
-requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` in the front end,
-``StructuredOutputManager.__init__`` and ``grammar_init`` in the engine. Engines that do not ask for Tractile behave as before.
+requests: ``InputProcessor.__init__`` and ``SamplingParams._validate_structured_outputs`` in the front end, ``__init__``,
+``grammar_init``, ``grammar_bitmask`` and ``_fill_bitmasks`` of ``StructuredOutputManager`` in the engine. Engines that do not ask
+for Tractile behave as before.
 
-Once the first text of a new constraint nears the end of its tokens, the masks that it is likely to need there are computed in a
-thread (:mod:`..rehearsal`), for at most ``rehearsal_seconds`` of CPU time; 0 turns that off. It is the default where the model
-itself runs on the CPU: then the step does not wait for a device, and would share processor and interpreter with the thread.
+The masks of all requests of a step are computed in one call, once vLLM has gathered them: its ``grammar_bitmask`` asks for one
+after another.
 
 Where a reasoning parser names the text that ends the reasoning, the grammar of a request is asked from the first token, and lets
 the reasoning go on as long as the tokens left suffice for the answer.
@@ -25,23 +25,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import TractileError, UnsupportedConstraint
-from ..rehearsal import SECONDS, Rehearsals
 from ..request import ARGUMENT
 from .batch import budget_of
 from .preparation import hold, release
-from .structured_output import Asked, Row, TractileBackend, grammars_of
+from .structured_output import Asked, TractileBackend, TractileGrammar, fill_together, grammars_of
 
 NAME = "tractile"
 OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # options of json_schema
-REHEARSAL = "rehearsal_seconds"
-REHEARSALS = Rehearsals()
-"""Those of the engines in this process."""
 
 
 def register() -> None:
@@ -58,6 +54,8 @@ def register() -> None:
     wrap(AsyncLLM, "add_request", check_aside)
     wrap(StructuredOutputManager, "__init__", provide)
     wrap(StructuredOutputManager, "grammar_init", begin)
+    wrap(StructuredOutputManager, "grammar_bitmask", fill_all)
+    wrap(StructuredOutputManager, "_fill_bitmasks", put_off)
     wrap(EngineCore, "preprocess_add_request", hold)
     wrap(Scheduler, "_handle_blocked_waiting_request", release)
 
@@ -76,36 +74,22 @@ def wrap(owner: type, method: str, around: Callable[..., Any]) -> None:
     setattr(owner, method, wrapped)
 
 
-class Settings(NamedTuple):
-    """What an engine's configuration says: options of ``json_schema``, and the seconds of CPU time of a rehearsal."""
+def settings(vllm_config: Any) -> Mapping[str, Any] | None:
+    """Read the options of ``json_schema`` in an engine's configuration; ``None`` if the engine does not ask for Tractile.
 
-    options: Mapping[str, Any]
-    rehearsal_seconds: float
-
-
-def settings(vllm_config: Any) -> Settings | None:
-    """Read an engine's configuration; ``None`` if the engine does not ask for Tractile.
-
-    Raises :class:`UnsupportedConstraint` for unknown options and for seconds that are no number from 0 on.
+    Raises :class:`UnsupportedConstraint` for unknown options.
     """
     given = getattr(vllm_config, "additional_config", None)
     given = given.get(NAME) if isinstance(given, Mapping) else None
     if given is None or given is False:
         return None
     options = {} if given is True else given
-    if not isinstance(options, Mapping) or not set(options) <= {*OPTIONS, REHEARSAL}:
+    if not isinstance(options, Mapping) or not set(options) <= set(OPTIONS):
         raise UnsupportedConstraint(
-            f"give true, options of JSON Schemas ({', '.join(OPTIONS)}), or {REHEARSAL}, not {given!r}",
+            f"give true, or options of JSON Schemas ({', '.join(OPTIONS)}), not {given!r}",
             path=f"additional_config/{NAME}",
         )
-    device = getattr(getattr(vllm_config, "device_config", None), "device_type", None)
-    seconds = options.get(REHEARSAL, 0 if device == "cpu" else SECONDS)
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
-        raise UnsupportedConstraint(
-            f"give seconds of CPU time for each new constraint, 0 for none, not {seconds!r}",
-            path=f"additional_config/{NAME}/{REHEARSAL}",
-        )
-    return Settings({name: value for name, value in options.items() if name != REHEARSAL}, seconds)
+    return options
 
 
 def asked_by(params: Any, kind: str, text: str, options: Mapping[str, Any]) -> Asked:
@@ -127,7 +111,7 @@ def choose(original: Callable[..., None], self: Any, vllm_config: Any, *args: An
     if asked is not None:
         self.structured_outputs_config = copy.copy(vllm_config.structured_outputs_config)
         self.structured_outputs_config.backend = NAME
-        self.structured_outputs_config.tractile = asked.options
+        self.structured_outputs_config.tractile = asked
         backend_of(vllm_config, self.tokenizer)
 
 
@@ -154,10 +138,8 @@ def check(asked: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
         constraint = asked_by(asked.structured_outputs, key.name, text, config.tractile).constraint()
         stops = frozenset(asked.all_stop_token_ids)
         most = model_config.max_model_len
-        with REHEARSALS:
-            grammars_of(vocabulary_of(tokenizer), stops).row(
-                constraint, budget_of(asked.max_tokens or most, 0, most)
-            )
+        budget = budget_of(asked.max_tokens or most, 0, most)
+        grammars_of(vocabulary_of(tokenizer), stops).row(constraint, budget)
     except TractileError as reason:
         raise error(f"structured output: {reason}", parameter="structured_outputs") from None
 
@@ -198,10 +180,9 @@ def backend_of(vllm_config: Any, tokenizer: Any) -> TractileBackend:
 
 def begin(original: Callable[..., None], self: Any, request: Any) -> None:
     """Compile a request's constraint, in a thread beside the engine's steps; wraps ``StructuredOutputManager.grammar_init``."""
-    wanted, asked = settings(self.vllm_config), request.structured_output_request
-    if asked is None or wanted is None:
+    options, asked = settings(self.vllm_config), request.structured_output_request
+    if asked is None or options is None:
         return original(self, request)
-    options, seconds = wanted
     backend, most = self.backend, self.vllm_config.model_config.max_model_len
     end, opening = end_of_reasoning(self, request)
     if end:
@@ -211,21 +192,49 @@ def begin(original: Callable[..., None], self: Any, request: Any) -> None:
         budget = budget_of(request.max_tokens, request.num_prompt_tokens, most)
         return budget - int(request.num_output_tokens)
 
-    def rehearse(row: Row) -> None:
-        REHEARSALS.add(row.rehearse(seconds), of=row)
-
     def make() -> Any:
         key, text = asked.structured_output_key
         stops = request.sampling_params.all_stop_token_ids
         asked_for = asked_by(asked.params, key.name, text, options)
-        return backend.grammar(asked_for, stops, left, rehearse if seconds else None, end, opening)
+        return backend.grammar(asked_for, stops, left, end, opening)
 
     # With the executor "external_launcher" all ranks must see the grammar ready in the same step: they wait for it.
-    REHEARSALS.hold()
     asked.grammar = future = self.executor.submit(make)
-    future.add_done_callback(lambda _: REHEARSALS.release())
     if not self._use_async_grammar_compilation:
         future.exception()
+
+
+def fill_all(
+    original: Callable[..., Any],
+    self: Any,
+    requests: Any,
+    ids: Sequence[str],
+    drafts: Mapping[str, Sequence[int]],
+) -> Any:
+    """Fill the masks of a step in one call, if no tokens are drafted ahead; wraps ``StructuredOutputManager.grammar_bitmask``."""
+    if settings(self.vllm_config) is None or any(drafts.values()):
+        return original(self, requests, ids, drafts)
+    rows: list[tuple[TractileGrammar, int]] = []
+    self.tractile_rows = rows
+    try:
+        found = original(self, requests, ids, drafts)  # a view of the bit mask
+    finally:
+        del self.tractile_rows
+    if rows:
+        fill_together(rows, self._grammar_bitmask)
+    return found
+
+
+def put_off(original: Callable[..., None], self: Any, batch: Iterable[tuple[Any, int, bool]]) -> None:
+    """Note the rows that :func:`fill_all` fills; wraps ``StructuredOutputManager._fill_bitmasks``."""
+    rows: list[tuple[TractileGrammar, int]] | None = getattr(self, "tractile_rows", None)
+    if rows is None:
+        return original(self, batch)
+    for grammar, row, applies in batch:
+        if applies and not grammar.is_terminated():
+            rows.append((grammar, row))
+        else:
+            original(self, [(grammar, row, applies)])
 
 
 def end_of_reasoning(manager: Any, request: Any) -> tuple[list[int], set[int]]:

@@ -25,9 +25,9 @@ from torch import Tensor
 from ...constraints import Vocabulary
 from ...constraints.vocabulary.reading import vocabulary_of
 from ...errors import BudgetTooSmall, UnsupportedConstraint
+from ..batch_rows import fill
 from ..grammar_rows import GrammarRow, Grammars
 from ..reasoned_rows import ReasonedRow
-from ..rehearsal import TOKENS
 
 try:
     from vllm.v1.structured_output.backend_types import StructuredOutputBackend as _Backend
@@ -83,32 +83,22 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
     Args:
         begin: makes the request's row, for a budget in tokens.
         left: returns the number of tokens that the request may still have.
-        rehearse: called with the row as soon as at most ``rehearsal.TOKENS`` tokens are left, after the first one.
 
     Raises :class:`BudgetTooSmall` if no text fits.
     """
 
-    def __init__(
-        self,
-        begin: Callable[[int], Row],
-        left: Callable[[], int],
-        rehearse: Callable[[Row], None] | None = None,
-    ) -> None:
-        self._begin, self._left, self._budget, self._rehearse = begin, left, left(), rehearse
+    def __init__(self, begin: Callable[[int], Row], left: Callable[[], int]) -> None:
+        self._begin, self._left, self._budget = begin, left, left()
         self._row, self._begun = begin(self._budget), False
 
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """Append tokens and return True; False, and nothing is appended, if one is not allowed. Ignored after the end."""
-        row = self._text(len(tokens))
-        accepted = row.terminated or row.accept(tokens)
-        if (rehearse := self._rehearse) is not None and row.left <= TOKENS:
-            self._rehearse = None
-            rehearse(row)
-        return accepted
+        row = self.text(len(tokens))
+        return row.terminated or row.accept(tokens)
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
         """Return the longest prefix of ``tokens`` that could be appended."""
-        return self._text().validate(tokens)
+        return self.text().validate(tokens)
 
     def rollback(self, num_tokens: int) -> None:
         """Take back the last ``num_tokens`` tokens."""
@@ -116,7 +106,7 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
 
     def fill_bitmask(self, bitmask: Int32[Tensor, "rows words"], batch_index: int) -> None:
         """Write the mask of the next token into row ``batch_index``."""
-        self._text().fill(bitmask, batch_index)
+        self.text().fill(bitmask, batch_index)
 
     def is_terminated(self) -> bool:
         """Return whether the text has ended."""
@@ -126,7 +116,7 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
         """Take back all tokens."""
         self._row.reset()
 
-    def _text(self, coming: int = 0) -> Row:
+    def text(self, coming: int = 0) -> Row:
         """Return the row, made for the tokens left when the text begins.
 
         ``coming``: the number of tokens that are not in the row yet but already subtracted from ``left()``.
@@ -143,6 +133,13 @@ class TractileGrammar(_Grammar):  # type: ignore[misc]
         except BudgetTooSmall as error:
             logger.error("a request has too few tokens left for its structured output: %s", error)
             return self._begin(self._budget)  # it will be cut, and its finish_reason is "length"
+
+
+def fill_together(
+    grammars: Iterable[tuple[TractileGrammar, int]], bitmask: Int32[Tensor, "rows words"]
+) -> None:
+    """Write the mask of each grammar into its row, all in one call."""
+    fill(((grammar.text(), row) for grammar, row in grammars), bitmask)
 
 
 class TractileBackend(_Backend):  # type: ignore[misc]
@@ -165,16 +162,14 @@ class TractileBackend(_Backend):  # type: ignore[misc]
         asked: Asked,
         stop_token_ids: Iterable[int] | None,
         left: Callable[[], int],
-        rehearse: Callable[[Row], None] | None = None,
         end: Sequence[int] = (),
         opening: Collection[int] = (),
     ) -> TractileGrammar:
         """Compile the structured output of a request; any thread may call it.
 
-        ``stop_token_ids`` end a text and occur nowhere else in it. ``rehearse``: as for :class:`TractileGrammar`. ``end``: the
-        tokens that end the reasoning before the text, which the grammar then reads as well; ``opening``: tokens that end it and
-        begin the text. Raises what compiling a constraint raises, and :class:`BudgetTooSmall` if no text fits into the tokens
-        left.
+        ``stop_token_ids`` end a text and occur nowhere else in it. ``end``: the tokens that end the reasoning before the text,
+        which the grammar then reads as well; ``opening``: tokens that end it and begin the text. Raises what compiling a
+        constraint raises, and :class:`BudgetTooSmall` if no text fits into the tokens left.
         """
         constraint = asked.constraint()
         grammars = grammars_of(self.vocabulary, frozenset(stop_token_ids or ()))
@@ -184,7 +179,7 @@ class TractileBackend(_Backend):  # type: ignore[misc]
                 return grammars.row(constraint, budget)
             return ReasonedRow(grammars, constraint, end, budget, opening=opening)
 
-        return TractileGrammar(begin, left, rehearse)
+        return TractileGrammar(begin, left)
 
     def compile_grammar(
         self, request_type: Any, grammar_spec: str, stop_token_ids: set[int] | None = None

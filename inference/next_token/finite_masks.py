@@ -9,7 +9,8 @@ union of a prefix of them. Otherwise the Boolean backward message β decides. Ev
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import NamedTuple, final
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import torch
@@ -37,15 +38,13 @@ class Edges(NamedTuple):
 
 @final
 class FiniteMasks:
-    """The token masks of an explicit automaton; ``horizon``: the largest budget in tokens, None for no budget.
-
-    ``kept`` caches for a configuration its full mask and the smallest budget for which that mask applies.
-    """
+    """The token masks of an explicit automaton; ``horizon``: the largest budget in tokens, None for no budget."""
 
     def __init__(self, automaton: Automaton, horizon: int | None) -> None:
         self.automaton, self.horizon = automaton, horizon
         self.start_state: States = tuple(automaton.start_states)
-        self.kept: dict[States, tuple[memoryview, int]] = {}
+        # by configuration: its full mask, and the smallest budget for which that applies
+        self._kept: dict[States, tuple[memoryview, int]] = {}
         self.betas = self._sweep()
         self._near: dict[tuple[int, int | bytes], memoryview] = {}  # by state and the edges taken
         self._edges: dict[int, Edges] = {}  # by state
@@ -77,8 +76,20 @@ class FiniteMasks:
 
     # ------------------------------------------------------------ masks
 
+    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
+        """Write the masks of rows, each of which begins with its configuration and its budget."""
+        for line, (states, budget, *_) in zip(out, rows, strict=True):
+            line.data[:] = self.mask(states, budget)
+
+    def allows(self, states: States, budget: int, token: int) -> bool:
+        """Return whether the mask of a configuration has a token."""
+        return bool(self.mask(states, budget)[token >> 5] >> (token & 31) & 1)
+
     def mask(self, states: States, budget: int) -> memoryview:
         """Return as int32 words the tokens after which acceptance is reachable within ``budget`` − 1 more."""
+        known = self._kept.get(states)
+        if known is not None and budget >= known[1]:
+            return known[0]
         if not budget or not states:
             return self._none
         left = UNREACHABLE - 1 if self.horizon is None else budget - 1
@@ -99,7 +110,7 @@ class FiniteMasks:
         mask = self._chosen(state, edges, count, np.arange(len(edges.targets)) < count)
         if count == len(edges.targets):
             budget_free = self.horizon is None or not count
-            self.kept[state,] = mask, 1 if budget_free else edges.distances[-1] + 1
+            self._kept[state,] = mask, 1 if budget_free else edges.distances[-1] + 1
         return mask
 
     def _chosen(
@@ -109,7 +120,7 @@ class FiniteMasks:
         found = self._near.get((state, key))
         if found is None:
             if len(self._near) > self._most_kept:
-                self.kept.clear()
+                self._kept.clear()
                 self._near.clear()
             allowed = np.zeros(self.automaton.vocab_size, bool)
             for pieces, yes in zip(edges.tokens, alive.tolist(), strict=True):

@@ -1,7 +1,7 @@
 """GCD and LCD: the Boolean next-token query on an automaton, by cached masks (Dang et al. 2026, Eqs. 1–4).
 
 Each row has a state of the automaton and a number of tokens left. Each state's full mask, of the tokens that can be completed at
-any length, is cached. It applies unless the tokens left are too few for some of these tokens, near the end of a budget; the
+any length, is kept. It applies unless the tokens left are too few for some of these tokens, near the end of a budget; the
 mask then has only the tokens after which acceptance is close enough. Masks come from :class:`~.finite_masks.FiniteMasks` for an
 explicit automaton, from :class:`~.lazy_masks.LazyMasks` for one whose states are made on demand. Tensors are made for results
 only. Equal, by test, to the Boolean :class:`~.generic.DenseQuery`.
@@ -24,7 +24,7 @@ from ..arguments import whole
 from ..semirings.linear import Boolean
 from .ahead import FORCED_LIMIT, draft_lists
 from .finite_masks import FiniteMasks
-from .lazy_masks import LazyMasks
+from .lazy_masks import LazyMasks, TokenStates
 from .protocol import Budgets, Drafts, Tokens
 from .rows import (
     Copied,
@@ -92,7 +92,7 @@ class GCDQuery(Copied):
         self._length = 0  # calls of advance since the start
         self._buffer: Tensor | None = None  # the last buffer that `bitmask` wrote to
         self._pointer = 0  # its address
-        self._lines: list[memoryview] = []  # its rows
+        self._array: Int32[ndarray, "batch words"]  # its memory
 
     __repr__ = described
 
@@ -171,7 +171,7 @@ class GCDQuery(Copied):
         else:
             check_words(out, len(self._rows), self._width)
         if out.flags.c_contiguous:
-            self._fill([row.data for row in out])
+            self._masks.fill(self._rows, out)
         else:
             out[:] = self.words()
         return out
@@ -179,24 +179,10 @@ class GCDQuery(Copied):
     def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:
         if out is None:
             return torch.from_numpy(self.words())
-        known = out is self._buffer and len(self._lines) == len(self._rows)
-        if known and out.data_ptr() == self._pointer:
-            self._fill(self._lines)
-            return out
-        array = buffer_of(out)
-        self.words(array)
-        if out.is_contiguous():
-            self._buffer, self._pointer, self._lines = out, out.data_ptr(), [row.data for row in array]
+        if out is not self._buffer or out.data_ptr() != self._pointer:
+            self._buffer, self._pointer, self._array = out, out.data_ptr(), buffer_of(out)
+        self.words(self._array)
         return out
-
-    def _fill(self, lines: list[memoryview]) -> None:
-        kept, masks = self._masks.kept, self._masks
-        for line, (state, budget, _) in zip(lines, self._rows, strict=True):
-            found = kept.get(state)
-            if found is not None and budget >= found[1]:
-                line[:] = found[0]
-            else:
-                line[:] = masks.mask(state, budget)
 
     def validate(self, tokens: Drafts) -> Int[Tensor, " batch"]:
         drafts = draft_lists(tokens, len(self._rows))
@@ -208,10 +194,7 @@ class GCDQuery(Copied):
     def _allowed(self, state: Any, left: int, draft: list[int]) -> int:
         """Count the tokens of a draft that are allowed one after another, from a state with ``left`` tokens left."""
         for count, token in enumerate(draft):
-            if (
-                not 0 <= token < self.vocab_size
-                or not self._mask(state, left)[token >> 5] >> (token & 31) & 1
-            ):
+            if not 0 <= token < self.vocab_size or not self._masks.allows(state, left, token):
                 return count
             state, left = self._masks.step(state, token), left - 1
         return len(draft)
@@ -224,22 +207,24 @@ class GCDQuery(Copied):
         """Return the tokens that must follow a state; EOS is not forced where the text may end without it."""
         found: list[int] = []
         while len(found) < limit:
-            token = single_bit(self._mask(state, left))
+            token = single_bit(self._masks.mask(state, left))
             if token is None or (token == self.automaton.eos_token_id and self._masks.accepting(state)):
                 break
             found.append(token)
             state, left = self._masks.step(state, token), left - 1
         return found
 
-    def row_words(self, row: int) -> memoryview:
-        """Return the mask of one row as int32 words, not to be written to."""
+    def allows(self, row: int, token: int) -> bool:
+        """Return whether the mask of a row has a token."""
         state, left, _ = self._rows[row]
-        return self._mask(state, left)
+        return self._masks.allows(state, left, token)
 
-    def _mask(self, state: Any, budget: int) -> memoryview:
-        """Return the mask of a state with this budget, as int32 words."""
-        found = self._masks.kept.get(state)
-        return found[0] if found is not None and budget >= found[1] else self._masks.mask(state, budget)
+    def asked(self, row: int) -> tuple[TokenStates, int, int] | None:
+        """Return the lazy automaton, state and budget that make the mask of a row; ``None`` for an explicit automaton."""
+        if isinstance(self._masks, FiniteMasks):
+            return None
+        state, left, _ = self._rows[row]
+        return self._masks.tokens, state, self._masks.budget(left)
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
         return torch.zeros(len(self._rows), self.vocab_size).masked_fill(~self.mask(), -torch.inf)

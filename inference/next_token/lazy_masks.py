@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol, final
+from collections.abc import Sequence
+from typing import Any, Protocol, final
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
@@ -12,9 +12,6 @@ from torch import Tensor
 
 from ...circuits.automaton import UNREACHABLE
 from .rows import Shortfall
-
-KEPT_BYTES = 1 << 26  # of masks in one cache
-ENTRY_BYTES = 1 << 11  # estimated overhead of a cached mask beside its words
 
 
 class TokenStates(Protocol):
@@ -32,11 +29,11 @@ class TokenStates(Protocol):
     def words_within(self, state: int, left: int) -> Int32[ndarray, " words"]:
         """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
 
-    def enough(self, state: int) -> int:
-        """Return a cheap upper bound of the tokens to acceptance after any token that may follow a state."""
+    def allows(self, state: int, budget: int, token: int) -> bool:
+        """Return whether the mask of a state has a token; ``budget``: the tokens left, the next one included."""
 
-    def ample(self, state: int) -> int:
-        """Return a tighter and more expensive bound than :meth:`enough`."""
+    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
+        """Write the masks of rows, each of which begins with its state and its budget."""
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
@@ -50,18 +47,12 @@ class TokenStates(Protocol):
 
 @final
 class LazyMasks:
-    """The masks of a lazy automaton; ``horizon``: the largest budget in tokens, None for no budget.
-
-    ``kept`` caches for a state its full mask and the smallest budget for which that mask applies.
-    """
+    """The masks of a lazy automaton; ``horizon``: the largest budget in tokens, None for no budget."""
 
     def __init__(self, tokens: TokenStates, horizon: int | None) -> None:
         self.tokens, self.horizon = tokens, horizon
         self.start_state, self.step, self.accepting = tokens.start_state, tokens.step, tokens.accepting
-        self.kept: dict[int, tuple[memoryview, int]] = {}
-        self._near: dict[tuple[int, int], memoryview] = {}  # by state and tokens left
         self._newer: LazyMasks | None = None
-        self._most_kept = max(16, KEPT_BYTES // (4 * -(-tokens.vocab_size // 32) + ENTRY_BYTES))
 
     def of(self, tokens: TokenStates) -> LazyMasks:
         """Return the masks of an automaton that has taken over from this one, or is this one."""
@@ -71,32 +62,23 @@ class LazyMasks:
             self._newer = LazyMasks(tokens, self.horizon)
         return self._newer
 
+    def budget(self, budget: int) -> int:
+        """Return the tokens that a text with this budget may take."""
+        return UNREACHABLE if self.horizon is None and budget else budget
+
     def mask(self, state: int, budget: int) -> memoryview:
         """Return as int32 words the tokens after which acceptance is reachable within ``budget`` − 1 more."""
-        words, least = self.kept.get(state) or self._own(state)
-        return words if budget >= least else self._within(state, budget - 1, words)
+        return self.tokens.words_within(state, self.budget(budget) - 1).data
 
-    def _own(self, state: int) -> tuple[memoryview, int]:
-        """Return and cache the full mask of a state, and the smallest budget for which that mask applies."""
-        if len(self.kept) >= self._most_kept:
-            self.kept.clear()
-        words = self.tokens.words_from(state).view(np.int32)
-        found = words.data, 1 if self.horizon is None else self.tokens.enough(state) + 1
-        self.kept[state] = found
-        return found
+    def allows(self, state: int, budget: int, token: int) -> bool:
+        """Return whether that mask has a token."""
+        return self.tokens.allows(state, self.budget(budget), token)
 
-    def _within(self, state: int, left: int, own: memoryview) -> memoryview:
-        """Return the mask for ``left`` tokens after the next one; ``own``: the full mask of the state."""
-        found = self._near.get((state, left))
-        if found is None:
-            if len(self._near) >= self._most_kept:
-                self._near.clear()
-            if left >= 0 and (ample := self.tokens.ample(state)) <= left:
-                self.kept[state] = own, ample + 1
-                return own
-            words = self.tokens.words_within(state, left) if left >= 0 else self.tokens.words_from(-1)
-            found = self._near[state, left] = words.view(np.int32).data
-        return found
+    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
+        """Write the masks of rows, each of which begins with its state and its budget."""
+        if self.horizon is None:
+            rows = [(row[0], self.budget(row[1])) for row in rows]
+        self.tokens.fill(rows, out)
 
     # ------------------------------------------------------------ lengths
 

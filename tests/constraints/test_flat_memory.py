@@ -8,7 +8,7 @@ import pytest
 
 import tractile as tt
 from tractile.constraints import grammar, json_schema, regex
-from tractile.constraints.engine import native
+from tractile.constraints.engine import cores, native
 
 BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], 256)
 FEW = 1 << 26  # bytes that an engine keeps, for these tests
@@ -38,7 +38,7 @@ CASES = {
 def kept():
     """The engines that are alive, and the most bytes that one of them keeps."""
     gc.collect()
-    engines = [one for one in gc.get_objects() if type(one) is native.Engine]
+    engines = [one for one in gc.get_objects() if type(one) is cores.Engine]
     return len(engines), max(engine.core.bytes() for engine in engines)
 
 
@@ -46,7 +46,7 @@ def kept():
 @pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("case", CASES)
 def test_what_many_requests_leave_is_forgotten(case, monkeypatch):
-    monkeypatch.setattr(native, "MOST_BYTES", FEW)
+    monkeypatch.setattr(cores, "MOST_BYTES", FEW)
     make, text_of = CASES[case]
     rng, fa, alive = random.Random(0), make().compile(BYTES), []
     shared = tt.gcd(fa, 3_000)
@@ -64,7 +64,7 @@ def test_what_many_requests_leave_is_forgotten(case, monkeypatch):
 
 @pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 def test_rows_in_flight_keep_their_states(monkeypatch):
-    monkeypatch.setattr(native, "MOST_BYTES", 1)  # each row has an engine of its own
+    monkeypatch.setattr(cores, "MOST_BYTES", 1)  # each row has an engine of its own
     fa, rng = CASES["names"][0]().compile(BYTES), random.Random(1)
     plain = tt.gcd(fa, 2_000)
     text = names(rng).encode()

@@ -8,13 +8,13 @@ import pytest
 import torch
 
 import tractile as tt
+from tractile.constraints.engine import cores
 from tractile.decoding import grammar_rows
 from tractile.decoding.request import read_request
 from tractile.decoding.vllm import VLLMLogitsProcessor, VLLMRowProcessor, adapter, batch
 from tractile.decoding.vllm.structured_output import Asked, TractileBackend
 from tractile.embedded import load_lm
 from tractile.inference.next_token.finite_masks import FiniteMasks
-from tractile.inference.next_token.lazy_masks import LazyMasks
 from tractile.inference.next_token.token_scores import TableScores
 
 TOKENIZER = load_lm()[1]
@@ -55,20 +55,25 @@ def nothing_new(monkeypatch):
 
         monkeypatch.setattr(owner, name, asked)
 
+    def work():
+        return [part.core.work() for engines in cores._engines.values() for part in engines._parts]
+
+    before = []
+
     def forbid():
         for owner, name in [
             (adapter, "compile_request"),
             (grammar_rows, "compile_request"),
             (batch, "gcd"),
             (batch, "pgcd"),
-            (LazyMasks, "_own"),
         ]:
             monkeypatch.setattr(owner, name, refuse)
-        only_cached(LazyMasks, "_within", lambda masks, state, left, own: (state, left) in masks._near)
+        before.extend(work())
         only_cached(TableScores, "_columns", lambda table, label: label in table._gathered)
         only_cached(FiniteMasks, "_edges_of", lambda masks, state: state in masks._edges)
 
-    return forbid
+    yield forbid
+    assert work() == before
 
 
 def parameters(wish):

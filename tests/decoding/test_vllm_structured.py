@@ -1,12 +1,9 @@
 """Structured output for vLLM against imitations of what it is called by: the manager, the request and their protocol."""
 
 import asyncio
-import gc
 import inspect
 import json
 import sys
-import time
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from types import ModuleType, SimpleNamespace
@@ -17,9 +14,8 @@ from counting import HANGS
 
 import tractile as tt
 from tractile.decoding import grammar_rows
-from tractile.decoding.rehearsal import SECONDS
 from tractile.decoding.vllm import VLLMLogitsProcessor, adapter, batch, plugin
-from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar
+from tractile.decoding.vllm.structured_output import Asked, TractileBackend, TractileGrammar, fill_together
 from tractile.embedded import load_lm
 
 TOKENIZER = load_lm()[1]
@@ -196,6 +192,23 @@ def vllm(monkeypatch):
         def _get_reasoner(self, request):
             return self.reasoner
 
+        def grammar_bitmask(self, requests, ids, drafts):
+            rows = iter(range(len(self._grammar_bitmask)))
+            for name in ids:
+                for token in (*drafts.get(name, ()), None):
+                    self._fill_bitmasks(((requests[name], next(rows), token != -1),))
+                    if token is not None and token >= 0:
+                        assert requests[name].accept_tokens(name, [token])
+                requests[name].rollback(len(drafts.get(name, ())))
+            return self._grammar_bitmask.numpy()
+
+        def _fill_bitmasks(self, batch):
+            for grammar, row, applies in batch:
+                if applies and not grammar.is_terminated():
+                    grammar.fill_bitmask(self._grammar_bitmask, row)
+                else:
+                    self._grammar_bitmask[row].fill_(-1)
+
     class EngineCore:
         def __init__(self, vllm_config):
             self.vllm_config, self.structured_output_manager = (
@@ -282,6 +295,29 @@ def test_an_engine_that_names_it_gets_grammars_with_budgets(vllm):
         begun(vllm, engine, params, written=6).result()  # the reasoning has left two of eight
 
 
+def test_masks_of_a_step_are_filled_together(vllm, monkeypatch):
+    engine, batches = config(True), []
+    monkeypatch.setattr(
+        plugin, "fill_together", lambda rows, mask: (batches.append(len(rows)), fill_together(rows, mask))
+    )
+    grammars = {}
+    for name, kind, text in (("a", "JSON", "{}"), ("b", "REGEX", "[ab]{3}"), ("c", "REGEX", "a?")):
+        params = admitted(vllm, engine, vllm.SamplingParams(8, kind=kind, text=text))
+        grammars[name] = begun(vllm, engine, params).result()
+    assert grammars["c"].accept_tokens("c", [EOS])
+    manager = vllm.Manager(engine)
+    for drafts in ({}, {"b": [letter("a"), letter("b")]}):
+        manager._grammar_bitmask = torch.zeros(3 + 2 * len(drafts), -(-V // 32), dtype=torch.int32)
+        found = manager.grammar_bitmask(grammars, ["a", "b", "c"], drafts)
+        want = torch.zeros(2, -(-V // 32), dtype=torch.int32)
+        for row, name in enumerate("ab"):
+            grammars[name].fill_bitmask(want, row)
+        assert (found[:2] == want.numpy()).all()
+        assert (found[-1] == -1).all()  # that text has ended
+    assert (found[1] != found[3]).any()  # before the drafted tokens, and after both of them
+    assert batches == [2]
+
+
 def test_reasoning_ends_while_the_tokens_left_suffice_for_the_text(vllm):
     end, opens, dot = TOKENIZER.get_vocab()["!"], letter("a"), letter(".")
     vllm.Manager.reasoner = SimpleNamespace(
@@ -325,45 +361,6 @@ def test_what_cannot_be_served_is_refused_with_the_reason(vllm, settings, messag
 def test_options_that_there_are_none_of_are_refused():
     with pytest.raises(tt.errors.UnsupportedConstraint, match="whitespace"):
         plugin.settings(config({"colour": 1}))
-
-
-def test_masks_are_rehearsed_once_a_text_has_begun(vllm, monkeypatch):
-    added = []
-    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # no rehearsal runs out of seconds
-    monkeypatch.setattr(plugin.REHEARSALS, "add", lambda steps, of: added.append((steps, weakref.ref(of))))
-    for seconds, asked in ((5, {"rehearsal_seconds": 5}), (0, {"rehearsal_seconds": 0}), (None, True)):
-        schema = {"type": "array", "items": {"enum": [f"{seconds}a", f"{seconds}bc"]}}  # a new one
-        params = admitted(vllm, config(asked), vllm.SamplingParams(20, kind="JSON", text=json.dumps(schema)))
-        grammar = begun(vllm, config(asked), params).result()
-        allowed(grammar)
-        assert not added
-        for text in '["':
-            assert grammar.accept_tokens("r", [letter(text)])
-        if seconds == 0:
-            assert not added
-            continue
-        steps, row = added.pop()
-        assert not added
-        assert len(list(steps)) > 3
-        assert row() is not None
-        del grammar
-        gc.collect()
-        assert row() is None
-
-
-@pytest.mark.parametrize("seconds", [-1, float("nan"), True, "1"])
-def test_seconds_of_rehearsals_are_a_number_from_0_on(seconds):
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="seconds"):
-        plugin.settings(config({"rehearsal_seconds": seconds}))
-
-
-def test_rehearsals_are_the_default_where_the_step_waits_for_a_device():
-    for device, expected in (("cuda", SECONDS), ("cpu", 0)):
-        engine = config(True)
-        engine.device_config = SimpleNamespace(device_type=device)
-        assert plugin.settings(engine) == ({}, expected)
-        engine.additional_config = {"tractile": {"rehearsal_seconds": 2, "order": "any"}}
-        assert plugin.settings(engine) == ({"order": "any"}, 2)
 
 
 class Masks(VLLMLogitsProcessor):

@@ -19,7 +19,7 @@ SAME = {
     "min_variance": 1e-6, "sharpness": 1.5, "epochs": 50, "budgeted": False,
 }  # fmt: skip
 DIFFERENT = {
-    "tokens": {"rehearse": 128, None: False},
+    "tokens": {None: False},
     "max_new_tokens": {None: 64},
     "proposal": {"speculative": "gcd", None: "pgcd"},
     "ess_threshold": {None: 0.5},

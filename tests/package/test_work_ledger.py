@@ -165,15 +165,15 @@ def queries_of_a_circuit():
 
 CALLS = {
     queries_of_a_schema: {
-        "constraints/automata": 500, "constraints/engine": 598, "circuits": 420, "layers": 78, "inference/next_token": 2054,
+        "constraints/automata": 186, "constraints/engine": 390, "circuits": 4, "inference/next_token": 548,
     },
     lookahead_within_memory: {
         "constraints/automata": 550, "constraints/engine": 232, "constraints/program": 22, "circuits": 300, "layers": 2220,
         "inference/next_token": 2652,
     },
     samplers: {
-        "constraints/automata": 704, "constraints/engine": 694, "constraints/program": 22, "circuits": 447, "layers": 1991,
-        "inference/next_token": 5433, "inference/queries": 7, "inference/smc": 8325,
+        "constraints/automata": 638, "constraints/engine": 990, "constraints/program": 22, "circuits": 447, "layers": 1991,
+        "inference/next_token": 5203, "inference/queries": 7, "inference/smc": 8325,
     },
     queries_of_a_circuit: {"circuits": 1190, "layers": 1418, "inference/queries": 611},
     lookahead_of_a_regex: {

@@ -119,7 +119,6 @@ def compare(node, words, rng, seed, walks=3):
             assert plain.fewest(a) == compiled.fewest(b), seed
             mask = plain.words_from(a)
             assert (mask == compiled.words_from(b)).all(), seed
-            assert compiled.enough(b) >= plain.ample(a), seed
             for left in range(6):
                 assert (plain.words_within(a, left) == compiled.words_within(b, left)).all(), (seed, left)
             token = some_token(rng, mask)

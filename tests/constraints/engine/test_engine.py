@@ -131,7 +131,7 @@ def check_tokens(node, tokens, most=4, prefixes=40):
                 if words and words[:-1] == prefix and fewest[words] + 1 <= left
             }
         assert tokens_of(automaton.words_from(state), len(vocab)) == set(after) | end
-        ample = automaton.ample(state)
+        ample = max((automaton.fewest(target) for target in after.values()), default=0)
         assert (automaton.words_within(state, ample) == automaton.words_from(state)).all()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import tractile as tt
-from tractile.constraints.engine import native
+from tractile.constraints.engine import cores, native
 
 VOCAB = tt.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_token_id=256)
 SCHEMA = {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}
@@ -12,8 +12,8 @@ SCHEMA = {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}
 @pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("stop", range(6))  # its nodes
 def test_a_program_that_was_stopped_on_its_way_can_be_given_again(monkeypatch, stop):
-    monkeypatch.setattr(native, "_engines", type(native._engines)())
-    given, add = [], native.Engine._add
+    monkeypatch.setattr(cores, "_engines", type(cores._engines)())
+    given, add = [], cores.Engine._add
 
     def stopped(self, node):
         given.append(node)
@@ -23,7 +23,7 @@ def test_a_program_that_was_stopped_on_its_way_can_be_given_again(monkeypatch, s
 
     constraint = tt.constraints.json_schema(SCHEMA)
     with monkeypatch.context() as patch:
-        patch.setattr(native.Engine, "_add", stopped)
+        patch.setattr(cores.Engine, "_add", stopped)
         with pytest.raises(KeyboardInterrupt):
             constraint.compile(VOCAB)
     automaton = constraint.compile(VOCAB)

@@ -1,0 +1,184 @@
+"""The compiled engines (``core/``) of each vocabulary, where that was built, and how they are asked within limits.
+
+A vocabulary has :data:`PARTS` engines, over one prefix tree. A constraint lives in one of them, with what is found out about its
+nodes; constraints in different ones are worked at side by side. What an engine finds out about a node, it keeps for all its
+constraints, up to :data:`MOST_BYTES`; then a new one takes over, and the old one goes with its last row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import cache
+from logging import getLogger
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...errors import TooManyStates
+from ..automata import request_limits
+from ..program.counting import alive
+from ..program.node import Kind, Node
+from ..program.rewrite import parts_first
+from ..program.tables import Table
+from ..vocabulary.vocabulary import Vocabulary
+
+INTERFACE = 5
+"""What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
+try:
+    from ..._core import INTERFACE as BUILT
+    from ..._core import SLICE, Exhausted, LimitPassed, Trie, allow, used
+    from ..._core import Automaton as Automaton
+    from ..._core import Core as Core
+    from ..._core import fill as fill
+
+    if BUILT != INTERFACE:
+        raise ImportError("tractile._core was built from other sources")
+except ImportError:  # it was not built
+    Automaton = Core = Exhausted = LimitPassed = Trie = allow = fill = used = None
+
+T = TypeVar("T")
+logger = getLogger("tractile")
+PARTS = min(4, os.cpu_count() or 1)
+"""Engines of one vocabulary."""
+MOST_BYTES = 1 << 27
+"""What one engine keeps, in bytes, at most, before a new one takes over."""
+MOST_VOCABULARIES = 3
+"""Vocabularies whose engines are kept for later constraints."""
+
+
+@cache
+def say_so() -> None:
+    """Log once that the compiled engine was not built."""
+    logger.warning(
+        "tractile was installed without its compiled engine, so masks of schemas and grammars take many times as long: "
+        "install a C++ compiler and install tractile again"
+    )
+
+
+class Engine:
+    """One compiled engine over a prefix tree, with the tables and nodes that it was given."""
+
+    def __init__(self, trie: Trie) -> None:
+        self.core = Core(trie)
+        self._tables: dict[Table, int] = {}
+        self._nodes: dict[Node, int] = {}
+        self._lock = Lock()
+
+    @property
+    def full(self) -> bool:
+        """Whether what it has kept takes more than :data:`MOST_BYTES`."""
+        return bool(self.core.bytes() > MOST_BYTES)
+
+    def has(self, node: Node) -> bool:
+        """Return whether it was given a node."""
+        return node in self._nodes
+
+    def node(self, root: Node) -> int:
+        """Return the number of a node, which is given to the engine with all that it needs."""
+        with self._lock:
+            order = parts_first(root)
+            for node in order:
+                if node not in self._nodes:
+                    self._nodes[node] = self._add(node)
+            for node in order:  # all of them: an earlier program may have been stopped on the way
+                if node.kind is Kind.RULE:
+                    self.core.define(self._nodes[node], self._nodes[node.parts[0]])
+            return self._nodes[root]
+
+    def _add(self, node: Node) -> int:
+        begins: list[int] = []
+        sets: list[list[bool]] = []
+        if node.kind is Kind.COUNT:
+            live = alive(node)
+            begins, sets = live.begins, [states.tolist() for states in live.sets]
+        return int(
+            self.core.add_node(
+                int(node.kind),
+                [] if node.kind is Kind.RULE else [self._nodes[part] for part in node.parts],
+                [self._table(each) for each in node.tables],
+                node.low,
+                -1 if node.high is None else node.high,
+                [label for label in range(node.members) if node.required >> label & 1],
+                node.members,
+                node.ordered,
+                begins,
+                sets,
+            )
+        )
+
+    def _table(self, table: Table) -> int:
+        if table not in self._tables:
+            base: tuple[int, Any, Any] = (-1, [], [])
+            if table.base is not None and table.in_base is not None and table.apart is not None:
+                base = self._table(table.base), table.in_base.tolist(), table.apart.tolist()
+            label, between = table.label.tolist(), table.between.tolist()
+            self._tables[table] = self.core.add_table(table.edges, label, between, *base)
+        return self._tables[table]
+
+
+class Engines:
+    """The engines of one vocabulary."""
+
+    def __init__(self, vocab: Vocabulary) -> None:
+        trie = vocab.trie
+        ints = (each.astype(np.int32) for each in (trie.first, trie.low, trie.own, trie.order))
+        self._trie = Trie(trie.byte, *ints, [word or b"" for word in vocab.token_bytes], vocab.eos_token_id)
+        self._parts: list[Engine] = []
+
+    def of(self, node: Node) -> Engine:
+        """Return the engine that has a node, else the one that keeps least; those that are full are left out."""
+        self._parts = [part for part in self._parts if not part.full]
+        for part in self._parts:
+            if part.has(node):
+                return part
+        if len(self._parts) < PARTS:
+            self._parts.append(Engine(self._trie))
+            return self._parts[-1]
+        return min(self._parts, key=lambda part: int(part.core.bytes()))
+
+
+_engines: OrderedDict[str, Engines] = OrderedDict()  # by vocabulary, the latest last
+_lock = Lock()
+
+
+def engine_of(vocab: Vocabulary, node: Node) -> Engine:
+    """Return the engine in which a program lives."""
+    with _lock:
+        found = _engines.pop(vocab.cache_name, None) or Engines(vocab)
+        _engines[vocab.cache_name] = found
+        while len(_engines) > MOST_VOCABULARIES:
+            _engines.popitem(last=False)
+        return found.of(node)
+
+
+MOST_STEPS = 4_000_000
+"""Steps of one search, of some tenths of a microsecond each."""
+UNITS_A_STEP = 0.5
+"""Units of work, of a microsecond each, that a step counts for."""
+
+
+TOO_MANY = f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to find: give more tokens, or bound lengths"
+
+
+def asked(call: Callable[..., T], *given: Any) -> T:
+    """Call the compiled engine within the limits of the request; raises ``TooManyStates`` and ``ConstructionStopped``."""
+    limited = request_limits.in_force()
+    for _ in range(MOST_STEPS // SLICE):
+        if limited:
+            allow(
+                int(max(0, min(SLICE, request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP))) + 1
+            )
+        try:
+            return call(*given)
+        except Exhausted:
+            continue
+        except LimitPassed as error:
+            raise TooManyStates(str(error), limit=MOST_STEPS) from None
+        finally:
+            if limited:
+                allow(SLICE)
+                request_limits.search(UNITS_A_STEP * used())
+    raise TooManyStates(TOO_MANY, limit=MOST_STEPS)

@@ -1,0 +1,251 @@
+// Programs as automata over tokens, and the masks of many of them at once.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <mutex>
+
+#include "masks.h"
+
+namespace tractile {
+
+constexpr u64 SLICE = 100000;  // steps of one call, unless it is told otherwise
+
+// Of the calls of one thread: the steps that a call's searches may take, and those that the last one took.
+inline thread_local u64 allowed = SLICE, used = 0;
+
+// What is found out about the nodes that were given: stacks, configurations, masks, distances. One thread at a time.
+class Core {
+ public:
+  explicit Core(std::shared_ptr<Trie> trie)
+      : trie_(std::move(trie)),
+        positions_(*trie_),
+        lexer_(stacks_.tables, positions_),
+        crossing_(stacks_, positions_, lexer_),
+        masks_(stacks_, positions_, lexer_, crossing_) {}
+
+  i32 add_table(const i32* edges, size_t count, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
+                std::vector<u8> apart) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    stacks_.tables.push_back(Table::of(edges, count, std::move(label), std::move(between)));
+    if (base != NONE) stacks_.tables.back().share(base, stacks_.tables[base].states, std::move(in_base), std::move(apart));
+    const Table& made = stacks_.tables.back();
+    table_bytes_ += 4 * made.next.size() + 16 * made.moves.size() + 40 * size_t(made.states);
+    return i32(stacks_.tables.size() - 1);
+  }
+
+  i32 add_node(i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members,
+               bool ordered, std::vector<i64> begins, std::vector<std::vector<u8>> sets) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    table_bytes_ += 200 + 8 * begins.size() + 4 * parts.size();
+    for (const auto& set : sets) table_bytes_ += set.size();
+    Node n;
+    n.kind = Kind(kind);
+    n.parts = std::move(parts);
+    n.tables = std::move(tables);
+    n.low = low, n.high = high, n.members = members, n.ordered = ordered;
+    n.required.assign(n.parts.size() / 64 + 1, 0);
+    for (i32 label : required) n.required[label / 64] |= 1ull << label % 64;
+    n.begins = std::move(begins);
+    n.sets = std::move(sets);
+    n.nothing = n.kind == ALT && n.parts.empty();
+    stacks_.nodes.push_back(std::move(n));
+    return i32(stacks_.nodes.size() - 1);
+  }
+
+  void define(i32 rule, i32 body) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    stacks_.nodes[rule].parts = {body};
+  }
+
+  // f(stacks, masks), within the steps that are allowed.
+  template <class F>
+  auto asked(F&& f) {
+    std::lock_guard<std::mutex> hold(mutex_);
+    struct Count {  // the steps of this call
+      Core& core;
+      u64 before;
+      ~Count() {
+        used = core.crossing_.taken - before;
+        core.kept_ = core.size();
+      }
+    } count{*this, crossing_.taken};
+    crossing_.allow(allowed);
+    return f(stacks_, masks_);
+  }
+
+  const Trie& trie() const { return *trie_; }
+
+  // What was kept when the last call ended.
+  size_t bytes() const { return kept_; }
+
+  // What was done, and what that takes, by name.
+  std::vector<std::pair<const char*, u64>> work() const {
+    return {{"lexed", lexer_.visited},
+            {"walked", masks_.visited},
+            {"crossed", crossing_.taken},
+            {"configurations", stacks_.configurations.size()},
+            {"bytes of stacks", stacks_.bytes()},
+            {"bytes of positions", positions_.bytes()},
+            {"bytes of lexemes", lexer_.bytes()},
+            {"bytes of distances", crossing_.bytes()},
+            {"bytes of masks", masks_.bytes()}};
+  }
+
+ private:
+  size_t size() const { return table_bytes_ + stacks_.bytes() + positions_.bytes() + lexer_.bytes() + crossing_.bytes() + masks_.bytes(); }
+
+  std::shared_ptr<const Trie> trie_;
+  Stacks stacks_;
+  Positions positions_;
+  Lexer lexer_;
+  Crossing crossing_;
+  Masks masks_;
+  std::mutex mutex_;
+  size_t table_bytes_ = 0;
+  std::atomic<size_t> kept_{0};
+};
+
+// A program of a core as an automaton over tokens. Its states are the configurations, NONE and SINK, the state after the end token.
+class Automaton {
+ public:
+  static constexpr i32 SINK = -2;
+
+  // `spelled`: whether the tokens write all that the program reads, so that what may be read has an end. `ends`: whether a text is
+  // finished only by the end token.
+  Automaton(std::shared_ptr<Core> core, i32 node, bool spelled, bool ends) : core_(std::move(core)), spelled_(spelled), ends_(ends) {
+    start_ = core_->asked([&](Stacks& stacks, Masks& masks) { return masks.after_token(stacks.start(node), spelled_); });
+  }
+
+  i32 start() const { return start_; }
+  Core* core() const { return core_.get(); }
+
+  i32 step(i32 state, i32 token) {
+    const Trie& trie = core_->trie();
+    const std::string& text = trie.text.at(token);
+    if (state == NONE || (text.empty() && token != trie.eos)) return NONE;
+    if (state == SINK) return token == trie.eos ? SINK : NONE;
+    return core_->asked([&](Stacks& stacks, Masks& masks) {
+      if (token == trie.eos) return stacks.configurations.at(state).accepting ? SINK : NONE;
+      return masks.after_token(after(stacks, state, text), spelled_);
+    });
+  }
+
+  bool reads(const std::string& text) {
+    return start_ != NONE && core_->asked([&](Stacks& stacks, Masks&) {
+      i32 end = after(stacks, start_, text);
+      return end != NONE && stacks.configurations[end].accepting;
+    });
+  }
+
+  // Whether the text may end in a state as it is, without another end token.
+  bool accepting(i32 state) {
+    if (state < 0 || ends_) return state == SINK;
+    return core_->asked([&](Stacks& stacks, Masks&) { return stacks.configurations.at(state).accepting; });
+  }
+
+  // The fewest tokens from a configuration to acceptance, if at most `most`, otherwise more.
+  i32 fewest(i32 configuration, i32 most) {
+    return core_->asked([&](Stacks&, Masks& masks) { return masks.fewest(configuration, most, spelled_); });
+  }
+
+  // Whether a token is in the mask of a state with a budget: tokens left, the next one and the end token included.
+  bool allows(i32 state, i64 budget, i32 token) {
+    const i32 eos = core_->trie().eos;
+    if (state == NONE || budget <= 0) return false;
+    if (state == SINK) return token == eos;
+    return core_->asked([&](Stacks& stacks, Masks& masks) {
+      if (token == eos) return stacks.configurations.at(state).accepting;
+      return masks.words_within(state, left(budget), spelled_).has(token);
+    });
+  }
+
+  // Whether the mask is known already, and writing it, over `width` words; for those who hold the core.
+  bool knows(i32 state, i64 budget, Masks& masks) const { return state < 0 || budget <= 0 || masks.knows(state, left(budget), spelled_); }
+
+  void write(i32 state, i64 budget, Stacks& stacks, Masks& masks, u32* out, i32 width) const {
+    const i32 eos = core_->trie().eos;
+    if (state < 0 || budget <= 0) std::memset(out, 0, 4 * size_t(width));
+    else masks.words_within(state, left(budget), spelled_).write(out, width);
+    if (budget > 0 && (state == SINK || (state >= 0 && stacks.configurations.at(state).accepting))) out[eos >> 5] |= 1u << (eos & 31);
+  }
+
+ private:
+  // The tokens of the program that may follow the next one; more than can be told apart are any number.
+  i64 left(i64 budget) const { return std::min<i64>(budget - 1, ENDLESS) - ends_; }
+
+  static i32 after(Stacks& stacks, i32 configuration, const std::string& text) {
+    for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks.step(configuration, u8(text[i]));
+    return configuration;
+  }
+
+  std::shared_ptr<Core> core_;
+  bool spelled_, ends_;
+  i32 start_ = NONE;
+};
+
+// A row of a batch of masks.
+struct Row {
+  Automaton* automaton;
+  i32 state;
+  i64 budget;
+  u32* out;
+  bool done = false, exhausted = false;
+  std::string failed;  // why it is not written
+};
+
+// Write the rows of one core, over `width` words; `known`: only those that need no work. Each may take `most` steps.
+inline u64 write(Core& core, const std::vector<Row*>& rows, i32 width, u64 most, bool known) {
+  allowed = most;
+  u64 taken = 0;
+  for (Row* row : rows) {
+    if (row->done) continue;
+    try {
+      row->done = core.asked([&](Stacks& stacks, Masks& masks) {
+        bool writes = !known || row->automaton->knows(row->state, row->budget, masks);
+        if (writes) row->automaton->write(row->state, row->budget, stacks, masks, row->out, width);
+        return writes;
+      });
+    } catch (const Exhausted&) {
+      row->exhausted = true;
+    } catch (const LimitPassed& error) {
+      row->failed = error.what();
+    }
+    taken += used;
+  }
+  return taken;
+}
+
+// Write rows, each of which may take the steps that are allowed; cores are worked at side by side by so many threads. Throws what
+// stopped a row, once all others are written.
+inline void write(std::vector<Row>& rows, i32 width, int threads) {
+  const u64 most = allowed;
+  std::atomic<u64> taken{0};
+  std::vector<std::pair<Core*, std::vector<Row*>>> cores;
+  for (Row& row : rows) {
+    size_t c = 0;
+    while (c < cores.size() && cores[c].first != row.automaton->core()) ++c;
+    if (c == cores.size()) cores.push_back({row.automaton->core(), {}});
+    cores[c].second.push_back(&row);
+  }
+  if (threads > 1 && cores.size() > 1) {  // a thread costs more than what is known
+    for (auto& [core, own] : cores) taken += write(*core, own, width, most, true);
+    auto done = [](auto& each) { return std::all_of(each.second.begin(), each.second.end(), [](Row* row) { return row->done; }); };
+    cores.erase(std::remove_if(cores.begin(), cores.end(), done), cores.end());
+  }
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t c; (c = next++) < cores.size();) taken += write(*cores[c].first, cores[c].second, width, most, false);
+  };
+  std::vector<std::future<void>> others;
+  for (int t = 1; t < std::min<int>(threads, int(cores.size())); ++t) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (auto& each : others) each.get();
+  used = taken;
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.exhausted; })) throw Exhausted("a row needs more steps than are allowed");
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!rows[i].failed.empty()) throw LimitPassed("row " + std::to_string(i) + " of a batch: " + rows[i].failed);
+}
+
+}  // namespace tractile
