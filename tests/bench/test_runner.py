@@ -469,6 +469,7 @@ def call(app, *arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
 
 
+@pytest.mark.long
 def test_the_command_runs_goes_on_and_reports(app, data, tmp_path):
     models = ["--model", LM_PATH, "--hmm", HMM_PATH]
     lines = [

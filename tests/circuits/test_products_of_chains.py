@@ -108,6 +108,7 @@ def close(found, expected, dtype):
     np.testing.assert_allclose(found.double().numpy(), expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.long
 @every_product
 def test_numbers(name, dtype):
     chain, (total, best, count) = product(name, dtype), tables(name)

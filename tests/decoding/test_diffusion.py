@@ -119,6 +119,7 @@ def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample)
 # ---------------------------------------------------------------------------------------------------- the model that ships
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schedule", "confidence"), [(linear, margin), (timesteps(), entropy), (threshold(0.5), top)]
 )

@@ -65,7 +65,12 @@ MODELS = {
     "left to right": left_to_right,
     "mixture": mixture,
 }
-SHORT_CASES = [(m, n, d) for m in MODELS for n in (24, 150) for d in DTYPES]
+SHORT_CASES = [
+    pytest.param(m, n, d, marks=[pytest.mark.long] * (n > 24))
+    for m in MODELS
+    for n in (24, 150)
+    for d in DTYPES
+]
 SHORT = pytest.mark.parametrize(("name", "n", "dtype"), SHORT_CASES)
 LONG = [
     pytest.param(m, 2000, dtype, marks=pytest.mark.long)

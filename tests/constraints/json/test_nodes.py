@@ -189,6 +189,7 @@ def is_in_order(value, schema):
     return any(names == sorted(names, key=order.index) for order in orders)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_texts_of_small_values(name):
     schema, options = SCHEMAS[name]

@@ -361,6 +361,7 @@ SETS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pattern", SETS)
 def test_properties_and_set_operations(pattern):
     constraint, other = regex(pattern), unicode_regex.compile(pattern, unicode_regex.V1)
@@ -464,6 +465,7 @@ CONSTRAINTS = ["a*b?", "(ab|é)*", "[^a]*", "(?s).*", "a|b|", "(?i)aé?b{1,2}", 
 SAMPLES = st.text(st.sampled_from("abéÉ\n "), max_size=5)
 
 
+@pytest.mark.long
 @given(st.sampled_from(CONSTRAINTS), st.sampled_from(CONSTRAINTS), st.sampled_from(CONSTRAINTS), SAMPLES)
 @settings(max_examples=100)
 @example("a*b?", "[^a]*", "a|b|", "")

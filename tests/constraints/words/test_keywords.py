@@ -43,6 +43,7 @@ def contains_in_order(text: str, choices: list[list[str]], boundaries: bool) -> 
 WORDS = st.lists(st.lists(st.sampled_from(FORMS), min_size=1, max_size=3), min_size=1, max_size=3)
 
 
+@pytest.mark.long
 @settings(max_examples=100)
 @given(
     WORDS,

@@ -108,6 +108,7 @@ def test_queries_agree_where_the_guide_is_exact(parts):
     assert len(query.remaining) == 2
 
 
+@pytest.mark.long
 def test_a_coarse_guide_leaves_the_mask_exact_and_the_estimates_unbiased(parts):
     """Z by enumeration; a mean of 100 estimates is within 5 standard errors (error probability about 6e-7)."""
     fa, hmm = parts

@@ -141,6 +141,7 @@ def test_moves_are_made_at_fixed_steps(monkeypatch, ess_threshold):
         assert steps == [1, 1, 2, 2, 4, 4, 8, 8, 11, 11]
 
 
+@pytest.mark.long
 def test_a_wrong_acceptance_is_caught(monkeypatch):
     right = Kernel.log_acceptance
     monkeypatch.setattr(
