@@ -10,6 +10,7 @@
 // lacks tokens: `need` is the number of costs that are told apart.
 #pragma once
 
+#include <functional>
 #include <queue>
 #include <unordered_map>
 
@@ -26,14 +27,20 @@ constexpr int EVERY_ORDER = 5;  // required members still missing, up to which a
 
 class Crossing {
  public:
-  Crossing(Stacks& stacks, Positions& positions, Lexer& lexer) : stacks_(stacks), positions_(positions), lexer_(lexer), lengths_(stacks) {}
+  Crossing(Stacks& stacks, Positions& positions, Lexer& lexer)
+      : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), lengths_(stacks) {}
+
+  // One that reads other nodes in place of WITHIN and APART, or nothing for NONE. What it takes is counted with the first one's.
+  Crossing(Crossing& first, std::function<i32(i32)> instead)
+      : taken(first.taken), stacks_(first.stacks_), positions_(first.positions_), lexer_(first.lexer_), account_(first.account_),
+        lengths_(first.stacks_), instead_(std::move(instead)) {}
 
   // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
   // `budgets`: those of the parts that are open.
   i32 rest(i32 stack, i32 budgets, i32 most) {
     i32 answer;
     Turn next;
-    last_ = std::min(taken + MOST_TAKEN, stop_);
+    last_ = std::min(taken + MOST_TAKEN, account_.stop);
     if (answered(stack, Positions::ROOT, budgets, most, answer, next)) return answer;
     std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
     for (;;) {
@@ -77,17 +84,20 @@ class Crossing {
   }
 
   size_t bytes() const { return bytes_ + acts_.size() * sizeof(Act) + index_.bytes() + rest_index_.bytes() + met_index_.bytes() + fewest_index_.bytes() + sought_index_.bytes() + 8 * rests_.capacity(); }
-  u64 taken = 0;  // places taken from the queue
+  u64& taken;  // places taken from the queue
 
   // Stop if the places that were allowed are used up.
   void check() const {
-    if (taken >= stop_) throw Exhausted("the steps that were allowed are used up");
+    if (taken >= account_.stop) throw Exhausted("the steps that were allowed are used up");
   }
 
   // Allow this many places more; beyond them a search stops with Exhausted, and goes on where it is asked again.
-  void allow(u64 places) { stop_ = places > ~taken ? ~0ull : taken + places; }
+  void allow(u64 places) { account_.stop = places > ~taken ? ~0ull : taken + places; }
 
  private:
+  struct Account {
+    u64 taken = 0, stop = ~0ull;
+  };
   struct Place {  // where an activation has come: a register of its frame, and a position
     u64 reg;
     i32 position;
@@ -285,7 +295,7 @@ class Crossing {
     while (cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
       if (taken >= last_) {
         queue_.push({cost, number});  // a later search goes on here
-        if (taken >= stop_) throw Exhausted("the steps that were allowed are used up");
+        if (taken >= account_.stop) throw Exhausted("the steps that were allowed are used up");
         throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
       }
       Place place = acts_[number].places[cost].back();
@@ -308,6 +318,11 @@ class Crossing {
     i32 node = acts_[number].node;
     i32 need = acts_[number].need - cost;
     if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
+    if (Kind kind = stacks_.nodes[node].kind; instead_ && !place.reg && (kind == WITHIN || kind == APART)) {
+      i32 read = instead_(node);
+      if (read != NONE) call(number, cost, activation(read, stacks_.first(read), place.position, need), 1);
+      return;
+    }
     if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
       return call(number, cost, activation(node, place.reg, place.position, need), ENDED);  // what is left is shared by all ways to it
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
@@ -508,10 +523,13 @@ class Crossing {
   Stacks& stacks_;
   Positions& positions_;
   Lexer& lexer_;
+  Account own_;  // of the first one
+  Account& account_;
   std::deque<Act> acts_;
   Index index_, rest_index_, met_index_, sought_index_;
   Lists label_lists_;
   Bytes lengths_;
+  std::function<i32(i32)> instead_;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
   std::vector<i32> met_;
@@ -520,7 +538,6 @@ class Crossing {
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
   size_t bytes_ = 0;
-  u64 stop_ = ~0ull;
   u64 last_ = 0;  // of `taken` in this search
 };
 

@@ -1,7 +1,8 @@
 // Distances where observers look at bytes: between what the frames say, which do not see them, and a text that is found.
 //
 //     below     the distance by frames (`crossing.h`), for which WITHIN, APART and ITEM take anything
-//     above     the bytes of a text that the observers take, where each byte is a token; and the fewest tokens that write it
+//     above     the bytes of a text that the observers take, where each byte is a token; and the fewest tokens of those on which each
+//               observer that is entered reads one text that it takes
 //     exactly   a search over tokens (`search.h`), where neither tells
 #pragma once
 
@@ -14,7 +15,12 @@ namespace tractile {
 class Observed {
  public:
   Observed(Stacks& stacks, Positions& positions, Crossing& crossing)
-      : stacks_(stacks), trie_(positions.trie()), crossing_(crossing), frames_(stacks), ends_(stacks, [this](i32 node) { return of_node(node); }) {}
+      : stacks_(stacks),
+        trie_(positions.trie()),
+        crossing_(crossing),
+        one_text_(crossing, [this](i32 node) { return text_node(node); }),
+        frames_(stacks),
+        ends_(stacks, [this](i32 node) { return of_node(node); }) {}
 
   // Whether observers of bytes are open, or may come.
   bool looks(Item item) { return stacks_.observers.looks(item.env) || looks(item.stack); }
@@ -35,13 +41,14 @@ class Observed {
     i64 enough = spelled ? bytes(item) : ENDLESS;
     if (spelled && enough >= ENDLESS) return FAR;
     if (!exactly && enough <= most) return i32(enough);
-    if (i32 written = spelled ? tokens(item) : FAR; written <= (exactly ? least : most)) return written;
+    i32 written = tokens(item, most, spelled);
+    if (written <= (exactly ? least : most)) return written;
     bool may = searches > 0;
     if (may) --searches;
     else refused = true;
     if (may)
       if (const auto& found = by_search(item)) return found->cost;
-    return spelled ? i32(std::min<i64>(FAR, std::min(enough, i64(tokens(item))))) : FAR;
+    return i32(std::min<i64>({FAR, enough, written}));
   }
 
   // Let so many answers be sought by tokens; those that are known count as well, so that what is found does not depend on them.
@@ -51,7 +58,7 @@ class Observed {
 
   // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
   const Text& witness(Item item, i32 most, bool spelled) {
-    if (spelled && (most == FAR || bytes(item) <= most || tokens(item) <= most)) return *text(item, below(item).stack);
+    if (spelled && (most == FAR || bytes(item) <= most || tokens(item, most, spelled) <= most)) return *text(item, below(item).stack);
     return *by_search(item);
   }
 
@@ -115,7 +122,7 @@ class Observed {
     return found;
   }
 
-  size_t bytes() const { return ends_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
+  size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
 
  private:
   using Known = std::optional<Text>;
@@ -239,13 +246,17 @@ class Observed {
     return exact_[known];
   }
 
-  // The fewest tokens that write the way out, and a byte each after it.
-  i32 tokens(Item item) {
-    if (!stacks_.observers.looks(item.env)) return FAR;
+  // The fewest tokens that write the way out and from there a text on which each observer reads one that it takes; if more than
+  // `most`, FAR.
+  i32 tokens(Item item, i32 most, bool spelled) {
+    if (!stacks_.observers.looks(item.env)) {
+      i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most);
+      return found <= most ? found : FAR;
+    }
+    if (!spelled) return FAR;
     auto [stack, env] = below(item);
     const Known& known = text(item, stack);
-    i64 after = known ? bytes({stack, env}) : ENDLESS;
-    if (after >= FAR) return FAR;
+    if (!known) return FAR;
     const std::string& text = known->bytes;
     std::vector<i32> fewest(text.size() + 1, FAR);
     fewest[0] = 0;
@@ -257,24 +268,75 @@ class Observed {
         if (trie_.own_begin[node] < trie_.own_begin[node + 1]) fewest[end + 1] = std::min(fewest[end + 1], fewest[begin] + 1);
       }
     }
-    return fewest.back() >= FAR ? FAR : i32(std::min<i64>(FAR, fewest.back() + after));
+    if (fewest.back() > most) return FAR;
+    i32 after = one_text_.rest(stack, stacks_.observers.budgets(env), most - fewest.back());
+    return after <= most - fewest.back() ? fewest.back() + after : FAR;
   }
 
-  // The bytes of a text of an observer's node.
+  // A text of an observer's node.
+  const Known& of_observer(i32 node) {
+    auto found = observers_.find(node);
+    if (found == observers_.end()) {
+      Search search(stacks_, trie_, false, frames_);
+      found = observers_.emplace(node, search.text({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE)).first;
+      crossing_.taken += search.taken;
+    }
+    return found->second;
+  }
+
   i64 of_node(i32 node) {
-    Known found = searched({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE, false);
+    crossing_.check();
+    const Known& found = of_observer(node);
     return found ? i64(found->bytes.size()) : ENDLESS;
+  }
+
+  // A node that reads a text of an observer's node and nothing else; NONE if none is known, or if parts of it have budgets.
+  i32 text_node(i32 node) {
+    auto known = text_nodes_.find(node);
+    if (known != text_nodes_.end()) return known->second;
+    const Known& found = of_observer(node);
+    i32 made = NONE;
+    if (found && !has_budgets(node)) {
+      std::vector<i32> edges, label(found->bytes.size() + 1, -1);
+      for (i32 i = 0; i < i32(found->bytes.size()); ++i) {
+        i32 byte = u8(found->bytes[i]);
+        edges.insert(edges.end(), {i, byte, byte, i + 1});
+      }
+      label.back() = 0;
+      stacks_.tables.push_back(Table::of(edges.data(), edges.size() / 4, label, std::vector<u8>(label.size(), 1)));
+      Node text;
+      text.kind = LEX;
+      text.tables = {i32(stacks_.tables.size() - 1)};
+      stacks_.nodes.push_back(std::move(text));
+      made = i32(stacks_.nodes.size() - 1);
+    }
+    return text_nodes_[node] = made;
+  }
+
+  bool has_budgets(i32 node) const {
+    std::vector<i32> reached{node};
+    std::vector<u8> seen(stacks_.nodes.size(), 0);
+    seen[node] = 1;
+    for (size_t at = 0; at < reached.size(); ++at) {
+      if (stacks_.nodes[reached[at]].kind == TOKENS) return true;
+      for (i32 part : stacks_.nodes[reached[at]].parts)
+        if (!seen[part]) seen[part] = 1, reached.push_back(part);
+    }
+    return false;
   }
 
   Stacks& stacks_;
   const Trie& trie_;
   Crossing& crossing_;
+  Crossing one_text_;  // where each observer that is entered reads one text
   Bytes frames_;  // where observers take anything
   Bytes ends_;
   std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
   Index index_, exact_index_;
   std::deque<Known> known_;
   std::deque<Known> exact_;
+  std::unordered_map<i32, Known> observers_;
+  std::unordered_map<i32, i32> text_nodes_;
 };
 
 }  // namespace tractile

@@ -176,7 +176,7 @@ def described(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         )
         if was != now
     ]
-    if masks and not lines:
+    if masks:
         tokens, budget, was, now = masks[0]
         lines.append(
             f"masks: {len(masks)} differ, first of {len(tokens)} tokens in a budget of {budget}: {was} → {now}"

@@ -107,3 +107,23 @@ def test_texts_within_a_budget_are_valid(schema):
         text = b"".join(WORDS[t] for t in out[:-1])
         assert constraint.accepts(text)
         assert validator.is_valid(json.loads(text)), text
+
+
+@pytest.mark.parametrize(
+    "distinct", [STRINGS, {"type": "array", "uniqueItems": True, "minItems": 1}], ids=["strings", "values"]
+)
+def test_what_need_not_be_written_does_not_move_the_least_budget(distinct):
+    """The fewest tokens and bytes are those of the schema without the member."""
+    plain = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "b": {"type": "string", "minLength": 3}},
+        "required": ["name", "b"],
+    }
+    schema = plain | {"properties": plain["properties"] | {"listed": distinct}}
+    vocab = tt.Vocabulary(
+        [*WORDS, b'{"name"', b': "', b'", "b": "', b"aaa", b'"}', None], eos_token_id=len(WORDS) + 5
+    )
+    constraints = [tt.constraints.json_schema(each, open_objects=False) for each in (plain, schema)]
+    texts = [each.shortest() for each in constraints]
+    assert texts[0] == texts[1]
+    assert [each.compile(vocab).fewest_after([]) for each in constraints] == [6, 6]
