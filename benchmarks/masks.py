@@ -12,7 +12,7 @@ mask, look up the token's bit, advance. An instance is accepted if all its bits 
 Times are CPU times on one thread. Each engine has a process of its own, which is started again where a schema and its
 instances take more than 6 s of it, or all memory: such a schema counts as not compiled. Tractile's masks know of a budget of
 16,384 tokens: a harder question than that of the others, whose masks are local (LCD). Without the
-sample beside the repository (``TRACTILE_SHARED``, else ``../shared``) and with ``--smoke`` the schemas are the eight of
+sample beside the repository (``TRACTILE_SHARED``, else ``../shared``) and with ``--smoke`` the schemas are the three of
 ``peers/masks.py``, an instance each. The extra ``peers`` installs the engines.
 
     python benchmarks/masks.py [--smoke] [--size N] [--minutes M] [--engines NAME …]

@@ -1,4 +1,4 @@
-"""The engines of benchmarks/masks.py, each of which compiles JSON Schemas and walks texts, and eight schemas written here.
+"""The engines of benchmarks/masks.py, each of which compiles JSON Schemas and walks texts, and three schemas written here.
 
 Engines are used as their documentation shows, with their defaults, and imported only when asked for.
 """
@@ -54,43 +54,6 @@ TASKS: list[tuple[str, dict[str, Any], Any]] = [
             "items": [{"sku": "A-12", "count": 2, "price": 9.5}, {"sku": "B-7", "count": 1, "price": 120}],
             "paid": True,
         },
-    ),
-    (
-        "optional",
-        _object(required=["b"], **dict.fromkeys("abcdef", STRING)),
-        {"a": "first", "b": "second of six", "e": "fifth"},
-    ),
-    (
-        "enums",
-        _object(
-            **{f"level{i}": {"enum": ["none", "low", "medium", "high", "unknown"]} for i in range(8)},
-        ),
-        {f"level{i}": "medium" for i in range(8)},
-    ),
-    (
-        "nested",
-        _object(
-            a=_object(b=_object(c=_object(d=_object(leaf=STRING), list={"type": "array", "items": NUMBER})))
-        ),
-        {"a": {"b": {"c": {"d": {"leaf": "deep"}, "list": [1, 2.5, -3]}}}},
-    ),
-    (
-        "wide",
-        _object(**{f"field{i}": [STRING, INTEGER, BOOLEAN, NUMBER][i % 4] for i in range(24)}),
-        {f"field{i}": ["some text here", 12345, False, 0.25][i % 4] for i in range(24)},
-    ),
-    (
-        "bounded",
-        _object(
-            title={"type": "string", "minLength": 3, "maxLength": 60},
-            tags={
-                "type": "array",
-                "items": {"type": "string", "maxLength": 20},
-                "minItems": 1,
-                "maxItems": 5,
-            },
-        ),
-        {"title": "A short history of nearly everything", "tags": ["science", "history", "popular"]},
     ),
 ]
 
