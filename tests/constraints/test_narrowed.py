@@ -180,7 +180,6 @@ def test_narrowings_are_merged_and_chosen_ones_are_not_logged(caplog):
 # ---------------------------------------------------------------- complements
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [

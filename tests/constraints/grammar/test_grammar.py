@@ -319,7 +319,6 @@ def test_a_narrowed_grammar_is_logged_once(caplog):
     assert len(caplog.records) == 1
 
 
-@pytest.mark.long
 def test_without_a_depth_the_largest_that_fits_is_taken():
     """As with schemas; a depth that is asked for is kept, or refused."""
     text = 'start: "x" | ' + " | ".join(f'"{i}" start "{i}"' for i in range(6))

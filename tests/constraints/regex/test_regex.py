@@ -284,7 +284,6 @@ def test_flags_that_do_not_fit_are_refused(pattern, flags):
     assert error.value.path == "flags"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("pattern", "most_states"),
     [

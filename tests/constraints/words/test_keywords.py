@@ -147,7 +147,6 @@ def test_bad_input():
 # ---------------------------------------------------------------- so many of them, none of them, any case
 
 
-@pytest.mark.long
 @settings(max_examples=30)
 @given(
     WORDS,
