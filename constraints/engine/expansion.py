@@ -71,6 +71,8 @@ def expanded(program: Node, most_states: int, *, depth: int | None = None, kept:
 
 @final
 class _Expansion:
+    """The places of a program that have been met, and the moves between them."""
+
     def __init__(self, most_states: int, depth: int | None, kept: int | None) -> None:
         self.most, self.depth, self.kept = most_states, depth, kept
         self.size = 0

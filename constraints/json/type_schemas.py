@@ -52,6 +52,8 @@ def generator() -> Any:
         return {**found, "pattern": pattern} if found.get("format") == format_ else found
 
     class Exact(GenerateJsonSchema):
+        """Pydantic's writer of schemas, with the texts that Pydantic reads where it writes more."""
+
         def decimal_schema(self, schema: Any) -> Schema:
             return decimals(schema)
 
