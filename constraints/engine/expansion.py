@@ -26,7 +26,7 @@ from ..automata import dfa
 from ..automata.nfa import Nfa
 from ..automata.work import spend
 from ..program import tables
-from ..program.counting import alive, allowed, read_label
+from ..program.counting import alive, allowed, read_label, written_out
 from ..program.node import Kind, Node
 from ..program.tables import Table
 from . import kinds
@@ -234,36 +234,3 @@ def names(found: Table, labels: int) -> tuple[Table, list[tuple[int, int]]]:
         if labels >> int(kept[state]) & 1
     ]
     return part, ends
-
-
-@lru_cache(maxsize=256)
-def written_out(node: Node) -> Table:
-    """Return a ``COUNT`` node as a table."""
-    table, live = node.tables[0], [alive(node).after(read) for read in range(alive(node).last + 1)]
-    numbers, size = list[Int[ndarray, " states"]](), 0
-    for states in live:
-        numbers.append(np.cumsum(states) - 1 + size)
-        size += int(np.count_nonzero(states))
-    spend(size / 10)
-    edges, label = list[Int[ndarray, "edges 4"]](), list[Int[ndarray, " states"]]()
-    source, low, high, target = table.edges.T
-    ends = table.between[target]
-    for characters, states in enumerate(live):
-        label.append(np.where((table.label >= 0) & (characters >= node.low), 0, -1)[states])
-        for step in (0, 1):
-            after = characters + step
-            if node.high is None:
-                after = min(after, node.low)
-            if after < len(live):
-                kept = (ends == bool(step)) & states[source] & live[after][target]
-                edges.append(
-                    np.column_stack(
-                        [
-                            numbers[characters][source[kept]],
-                            low[kept],
-                            high[kept],
-                            numbers[after][target[kept]],
-                        ]
-                    )
-                )
-    return tables.table(np.concatenate(edges), np.concatenate(label))

@@ -8,12 +8,15 @@ import numpy as np
 
 from .. import limits
 from ..automata import dfa, nfa
-from ..automata.nfa import Nfa
+from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
+from ..program import nodes, tables
+from ..program.counting import alive, written_out
+from ..program.node import Node
+from ..program.tables import Table
 from .formats import formatted
 from .patterns import any_text, matching
 from .shapes import Strings
-from .string_lengths import Letters, plain
 from .text import JSON, Spelling
 
 FEW = 16
@@ -53,9 +56,36 @@ def combined(inner: Nfa, last: Atom | None, but: frozenset[str], spelling: Spell
 
 
 @metered(maxsize=256)
-def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Letters:
-    """Return the automaton of :func:`every`, prepared for bounds on the number of characters."""
-    return Letters(every(atoms, but, spelling), any_text(spelling.alphabet))
+def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Table | None:
+    """Return the table of :func:`every`, which knows where a character ends; None if there are no strings."""
+    text = any_text(spelling.alphabet)
+    found = dfa.intersect(every(atoms, but, spelling), text)
+    if found.is_empty:
+        return None
+    steps = np.zeros((text.num_states, 256), np.int64)
+    for source, low, high, target in text.edges.tolist():
+        steps[source, low : high + 1] = target
+    moves: dict[int, list[tuple[int, int, int]]] = {}
+    for source, low, high, target in found.edges.tolist():
+        moves.setdefault(source, []).append((low, high, target))
+    number = {int(found.start[0]): 0}  # the start first
+    place = [int(text.start[0])]  # of each state, that of the automaton of all strings
+    edges = []
+    for state in (todo := list(number)):
+        for low, high, target in moves.get(state, ()):
+            if target not in number:
+                number[target] = len(place)
+                place.append(int(steps[place[number[state]], low]))
+                todo.append(target)
+            edges.append((number[state], low, high, number[target]))
+    accept = set(found.accept.tolist())
+    label = [0 if state in accept else -1 for state in todo]
+    return tables.table(edges, label, [each == text.start[0] for each in place])
+
+
+def counted(shape: Strings, spelling: Spelling) -> Node:
+    """Return the node of the contents of the strings of a shape without a list."""
+    return nodes.count(letters(shape.atoms, shape.but, spelling), shape.least, shape.most)
 
 
 @metered(maxsize=128)
@@ -65,7 +95,11 @@ def body(shape: Strings, spelling: Spelling) -> Nfa:
         return words((w for w in sorted(shape.among) if has(w, shape.atoms)), spelling)
     if not shape.least and shape.most is None:
         return every(shape.atoms, shape.but, spelling)
-    return letters(shape.atoms, shape.but, spelling).copied(shape.least, shape.most)
+    node = counted(shape, spelling)
+    if node is nodes.NOTHING:
+        return nfa.empty()
+    check_limit(alive(node).num_states)
+    return tables.to_nfa(written_out(node)).plain
 
 
 def size(shape: Strings, spelling: Spelling) -> int:
@@ -76,7 +110,8 @@ def size(shape: Strings, spelling: Spelling) -> int:
         return sum(map(len, shape.among))
     if not shape.least and shape.most is None:
         return every(shape.atoms, shape.but, spelling).num_states
-    return letters(shape.atoms, shape.but, spelling).plan(shape.least, shape.most).size
+    node = counted(shape, spelling)
+    return 0 if node is nodes.NOTHING else alive(node).num_states
 
 
 def empty(shape: Strings) -> bool:
@@ -91,9 +126,7 @@ def empty(shape: Strings) -> bool:
         return True
     if not shape.least and shape.most is None:
         return False
-    counted = letters(shape.atoms, shape.but, JSON)
-    enough = shape.least + counted.size  # a longer string can be pumped down to this
-    return not counted.plan(shape.least, enough if shape.most is None else min(shape.most, enough)).size
+    return counted(shape, JSON) is nodes.NOTHING
 
 
 def member(shape: Strings, text: str) -> bool:
@@ -176,6 +209,6 @@ def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     if not accept:
         return nfa.empty()
     edges = np.array(rows, np.int64).reshape(-1, 4)
-    return plain(
-        Nfa(len(children), edges, np.empty((0, 2), np.int64), np.array([0]), np.array(sorted(accept)))
-    )
+    return Nfa(
+        len(children), edges, np.empty((0, 2), np.int64), np.array([0]), np.array(sorted(accept))
+    ).plain

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ..automata.work import spend
 from .node import Node
-from .tables import Table
+from .tables import Table, table
 
 
 class Alive(NamedTuple):
@@ -85,6 +86,39 @@ def _alive_after(found: Table, low: int, high: int | None) -> Alive:
             begins.append(read)
             sets.append(earlier)
     return Alive(begins[::-1], sets[::-1], last)
+
+
+@lru_cache(maxsize=256)
+def written_out(node: Node) -> Table:
+    """Return a ``COUNT`` node as a table: a copy of the states for each number of characters."""
+    found, live = node.tables[0], [alive(node).after(read) for read in range(alive(node).last + 1)]
+    numbers, size = list[Int[ndarray, " states"]](), 0
+    for states in live:
+        numbers.append(np.cumsum(states) - 1 + size)
+        size += int(np.count_nonzero(states))
+    spend(size / 10)
+    edges, label = list[Int[ndarray, "edges 4"]](), list[Int[ndarray, " states"]]()
+    source, low, high, target = found.edges.T
+    ends = found.between[target]
+    for characters, states in enumerate(live):
+        label.append(np.where((found.label >= 0) & (characters >= node.low), 0, -1)[states])
+        for step in (0, 1):
+            after = characters + step
+            if node.high is None:
+                after = min(after, node.low)
+            if after < len(live):
+                kept = (ends == bool(step)) & states[source] & live[after][target]
+                edges.append(
+                    np.column_stack(
+                        [
+                            numbers[characters][source[kept]],
+                            low[kept],
+                            high[kept],
+                            numbers[after][target[kept]],
+                        ]
+                    )
+                )
+    return table(np.concatenate(edges), np.concatenate(label))
 
 
 def allowed(node: Node, bits: int, count: int) -> int:

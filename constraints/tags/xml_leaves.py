@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from ..automata import nfa
 from ..automata.nfa import Nfa
 from ..automata.work import metered
@@ -64,20 +62,4 @@ def string(shape: Strings, pad: str, end: bytes) -> Node:
         return NOTHING
     if shape.among is not None or (not shape.least and shape.most is None):
         return closed(strings.body(shape, PLAIN), pad, end)
-    return nodes.seq(regular(pad), characters(shape), regular(pad, end))
-
-
-def characters(shape: Strings) -> Node:
-    """Return the node of the strings of a shape that bounds their length."""
-    found = strings.letters(shape.atoms, shape.but, PLAIN)
-    text = found.nfa
-    if text.is_empty:
-        return NOTHING
-    first = int(text.start[0])
-    order = [first, *(state for state in range(text.num_states) if state != first)]
-    place = np.argsort(order)
-    edges = np.column_stack([place[text.edges[:, 0]], text.edges[:, 1:3], place[text.edges[:, 3]]])
-    label, marks = np.full(len(order), -1), np.zeros(len(order), bool)
-    label[place[text.accept]] = 0
-    marks[place[np.flatnonzero(found.between)]] = True
-    return nodes.count(tables.table(edges, label, marks), shape.least, shape.most)
+    return nodes.seq(regular(pad), strings.counted(shape, PLAIN), regular(pad, end))

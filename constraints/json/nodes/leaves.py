@@ -67,28 +67,18 @@ def around(inside: Nfa, spelling: Spelling) -> Nfa:
 def characters(shape: Strings, spelling: Spelling) -> Table | None:
     """Return the table of the strings of a shape but for its bounds, with the bytes around them, and where a character ends.
     None if there are none."""
-    found = strings.letters(shape.atoms, shape.but, spelling)
-    body, size = found.nfa, found.nfa.num_states
-    if body.is_empty:
+    body = strings.letters(shape.atoms, shape.but, spelling)
+    if body is None:
         return None
-    begin, quote, opening = int(body.start[0]), spelling.closing, spelling.opening
     # what opens a string leads to a copy of the first state, which it does not end a character by
-    edges = body.edges.tolist()
-    edges += [[size, low, high, target] for source, low, high, target in edges if source == begin]
-    edges += [[state, quote, quote, size + 1] for state in body.accept.tolist()]
-    if begin in body.accept:
-        edges.append([size, quote, quote, size + 1])
-    first = size
-    if opening:
-        edges.append([first := size + 2, opening[0], opening[0], size])
-    states = size + 2 + bool(opening)
-    order = [first, *(state for state in range(states) if state != first)]  # the start first
-    place = np.empty(states, np.int64)
-    place[order] = np.arange(states)
-    rows = np.array(edges, np.int64)
-    rows[:, 0], rows[:, 3] = place[rows[:, 0]], place[rows[:, 3]]
-    label = np.full(states, -1)
-    label[place[size + 1]] = 0
-    marks = np.zeros(states, bool)
-    marks[place[np.flatnonzero(found.between)]] = True
-    return tables.table(rows, label, marks)
+    first = 1 + bool(spelling.opening)  # the states of the body are numbered from here on
+    copy, end, quote = first - 1, first + body.num_states, spelling.closing
+    edges = np.add(body.edges, (first, 0, 0, first))
+    again = edges[edges[:, 0] == first]
+    again[:, 0] = copy
+    ends = first + np.flatnonzero(body.label >= 0)
+    last = [(state, quote, quote, end) for state in [*ends.tolist(), *([copy] if body.label[0] >= 0 else [])]]
+    opening = [(0, byte, byte, copy) for byte in spelling.opening[:1]]
+    rows = np.concatenate([edges, again, np.array([*last, *opening], np.int64).reshape(-1, 4)])
+    marks = np.concatenate([np.zeros(first, bool), body.between, [False]])
+    return tables.table(rows, np.where(np.arange(end + 1) == end, 0, -1), marks)

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import tractile as tt
 from tractile.constraints import json_schema
 from tractile.constraints.automata import dfa
-from tractile.constraints.automata.nfa import trim
 from tractile.constraints.automata.repeats import repeat
 from tractile.constraints.automata.utf8 import EVERY
+from tractile.constraints.json import strings
 from tractile.constraints.json.numbers import multiples
-from tractile.constraints.json.patterns import any_text, matching
-from tractile.constraints.json.string_lengths import Letters
-from tractile.constraints.json.text import spelled
+from tractile.constraints.json.patterns import matching
+from tractile.constraints.json.shapes import Strings
+from tractile.constraints.json.text import JSON
 
 D4, D7, D19, D20 = (
     {"$schema": f"{host}://json-schema.org/{name}"}
@@ -239,14 +239,16 @@ def test_random_schemas_of_all_keywords(seed):
     ],
 )
 def test_counted_characters(pattern):
-    """Copies of an automaton by the number of characters: the strings that are as long, and no useless state."""
-    letters = Letters(matching(pattern, True, spelled), any_text(spelled))
+    """Copies of an automaton by the number of characters are the strings that are as long."""
+    alphabet = JSON.alphabet
     for least, most in [(0, 0), (0, 1), (1, 1), (2, 5), (1, None), (3, None), (6, 9), (4, 4)]:
-        found = letters.copied(least, most)
-        assert found.num_states == letters.plan(least, most).size == trim(found).num_states
+        shape = Strings(least, most, frozenset([("pattern", pattern, True)]))
+        found = strings.body(shape, JSON)
+        assert found.num_states <= strings.size(shape, JSON)
+        assert strings.empty(shape) == found.is_empty
         assert found.is_deterministic
-        length = repeat(spelled(EVERY), least, most)
-        expected = dfa.intersect(matching(pattern, True, spelled), length)
+        length = repeat(alphabet(EVERY), least, most)
+        expected = dfa.intersect(matching(pattern, True, alphabet), length)
         assert dfa.difference(found, expected).is_empty
         assert dfa.difference(expected, found).is_empty
 
