@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from .. import limits
 from ..automata import dfa, nfa
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
 from ..program import nodes, tables
@@ -172,43 +173,45 @@ def few(shape: Strings) -> list[str]:
 
 def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     """Return a DFA of the contents of these strings. Strings with a surrogate are left out."""
-    ways = spelling.ways
-    rows: list[tuple[int, int, int, int]] = []
+    children, ends = trie((text for text in texts if all(map(spelling.ways, text))), spelling)
+    spend(50)
+    if not ends:
+        return nfa.empty()
+    edges = [(node, byte, byte, to) for node, after in enumerate(children) for byte, to in after.items()]
+    rows = np.array(edges, np.int64).reshape(-1, 4)
+    return Nfa(len(children), rows, NO_EPSILONS, np.array([0]), np.array(sorted(ends))).plain
+
+
+def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:
+    """Return the trie of some texts in all their spellings: by node the next ones by byte, and the text that ends there."""
     children: list[dict[int, int]] = [{}]
-    after: dict[tuple[int, str], int] = {}  # the state after a character, in any of its encodings
-    accept = set()
+    after: dict[tuple[int, str], int] = {}  # the node after a character, in any of its encodings
+    ends: dict[int, str] = {}
+    ways = spelling.ways
 
-    def link(source: int, choices: tuple[int, ...], target: int) -> None:
-        for byte in choices:
-            children[source][byte] = target
-            rows.append((source, byte, byte, target))
-
-    def state() -> int:
-        children.append({})
-        return len(children) - 1
+    def step(node: int, choices: Sequence[int]) -> int:
+        if choices[0] not in children[node]:
+            children[node].update(dict.fromkeys(choices, len(children)))
+            children.append({})
+        return children[node][choices[0]]
 
     for text in texts:
-        if not all(map(ways, text)):
-            continue  # it has a surrogate
         node, units = 0, 1 if text.isascii() else 20
         for at, char in enumerate(text):
             if not at % 4096:
                 spend(units * min(4096, len(text) - at))
+            found = ways(char)
+            if len(found) == 1 == len(found[0]):
+                node = step(node, found[0][0])
+                continue
             if (node, char) not in after:
-                after[node, char] = end = state()
-                for way in ways(char):
+                after[node, char] = end = len(children)
+                children.append({})
+                for way in found:
                     here = node
                     for choices in way[:-1]:
-                        if choices[0] not in children[here]:
-                            link(here, choices, state())
-                        here = children[here][choices[0]]
-                    link(here, way[-1], end)
+                        here = step(here, choices)
+                    children[here].update(dict.fromkeys(way[-1], end))
             node = after[node, char]
-        accept.add(node)
-    spend(50)
-    if not accept:
-        return nfa.empty()
-    edges = np.array(rows, np.int64).reshape(-1, 4)
-    return Nfa(
-        len(children), edges, np.empty((0, 2), np.int64), np.array([0]), np.array(sorted(accept))
-    ).plain
+        ends[node] = text
+    return children, ends

@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from ....errors import TooManyStates
 from ...automata.nfa import Nfa
-from ...automata.work import metered, spend
+from ...automata.work import metered
 from ...program import tables
 from ...program.tables import Table
 from .. import strings
@@ -91,9 +91,8 @@ def inside(
     base = of_classes(classes, spelling, style) if classes else None
     if base is None:
         declared = live
-    spend(sum(map(len, declared)))
     number = {name: i for i, name in enumerate(live)}
-    children, ends = trie([name for name in declared if all(map(spelling.ways, name))], spelling)
+    children, ends = strings.trie([name for name in declared if all(map(spelling.ways, name))], spelling)
     if base is None and not ends:
         return None
     first = 0 if base is None else len(base.label)
@@ -152,39 +151,6 @@ def inside(
     apart = np.arange(size) >= first
     found = Inside(np.concatenate(rows), label_of, first, base, in_base, apart)
     return trimmed(found) if bare and len(last) < len(ends) else found
-
-
-def trie(names: Sequence[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:
-    """Return the trie of some names in all their spellings: by node the next ones by byte, and the name that ends there."""
-    children: list[dict[int, int]] = [{}]
-    after: dict[tuple[int, str], int] = {}  # the node after a character, in any of its encodings
-    ends: dict[int, str] = {}
-    ways = spelling.ways
-    for name in names:
-        node = 0
-        for char in name:
-            found = ways(char)
-            if len(found) == 1 and len(found[0]) == 1 == len(found[0][0]):
-                end = children[node].get(found[0][0][0])
-                if end is None:
-                    end = children[node][found[0][0][0]] = len(children)
-                    children.append({})
-            elif (node, char) in after:
-                end = after[node, char]
-            else:
-                end = after[node, char] = len(children)
-                children.append({})
-                for way in found:
-                    here = node
-                    for choices in way[:-1]:
-                        if choices[0] not in children[here]:
-                            children[here].update(dict.fromkeys(choices, len(children)))
-                            children.append({})
-                        here = children[here][choices[0]]
-                    children[here].update(dict.fromkeys(way[-1], end))
-            node = end
-        ends[node] = name
-    return children, ends
 
 
 def chain(text: bytes, first: int, style: Style, blank: bool) -> list[tuple[int, int, int, int]]:
