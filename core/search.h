@@ -175,7 +175,8 @@ class Search {
     }
     std::vector<i32> seen;  // environments, and what they are but for texts
     size_t most = observers_.beginnings(at.env, spare_);
-    for (int byte = low; byte <= (at.env ? high : low); ++byte) {
+    bool alike = !observers_.filters(at.env);  // bytes tell nothing but texts apart
+    for (int byte = low; byte <= (at.env ? high : low) && !(alike && seen.size() == most); ++byte) {
       i32 env = observers_.read(at.env, u8(byte));
       if (env == NONE) continue;
       i32 rest = observers_.without_texts(env);
