@@ -150,6 +150,11 @@ class Automaton {
     return core_->asked([&](Stacks&, Masks& masks) { return masks.fewest(configuration, most, spelled_); });
   }
 
+  // Whether a configuration is at most `most` tokens from acceptance.
+  bool within(i32 configuration, i32 most) {
+    return core_->asked([&](Stacks&, Masks& masks) { return masks.fewest(configuration, most, spelled_, false) <= most; });
+  }
+
   // Whether a token is in the mask of a state with a budget: tokens left, the next one and the end token included.
   bool allows(i32 state, i64 budget, i32 token) {
     const i32 eos = core_->trie().eos;

@@ -84,7 +84,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 5;  // that of `constraints/engine/cores.py`
+  m.attr("INTERFACE") = 6;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
   m.def("allow", [](u64 steps) { allowed = steps; });
   m.def("used", [] { return used; });
@@ -114,6 +114,7 @@ PYBIND11_MODULE(_core, m) {
       .def("reads", &Automaton::reads, Unlocked())
       .def("accepting", &Automaton::accepting, Unlocked())
       .def("fewest", &Automaton::fewest, Unlocked())
+      .def("within", &Automaton::within, Unlocked())
       .def("allows", &Automaton::allows, Unlocked())
       .def("fill", &fill_own);
 }

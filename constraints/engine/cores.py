@@ -25,7 +25,7 @@ from ..program.rewrite import parts_first
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 5
+INTERFACE = 6
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT

@@ -77,13 +77,10 @@ class CompiledTokens:
 
         For objects with more than five kinds of members this is an upper bound, see above. Raises ``TooManyStates``.
         """
-        return self._fewest(state, MOST)
-
-    def _fewest(self, state: int, most: int) -> int:
         if state < 0:
             return 0 if state == SINK else NEVER
-        found: int = asked(self.core.fewest, state, most)
-        return found + self.require_eos if found <= most else NEVER
+        found: int = asked(self.core.fewest, state, MOST)
+        return found + self.require_eos if found <= MOST else NEVER
 
     def bound(self, state: int) -> int:
         """Return :meth:`fewest`."""
@@ -91,7 +88,10 @@ class CompiledTokens:
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
-        return self._fewest(state, min(MOST, left - self.require_eos)) <= left
+        if state < 0:
+            return state == SINK
+        left = min(MOST, left - self.require_eos)
+        return left >= 0 and bool(asked(self.core.within, state, left))
 
     # ------------------------------------------------------------ masks
 
