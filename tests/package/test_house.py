@@ -1,5 +1,7 @@
+import ast
 import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
 import tomllib
@@ -107,3 +109,12 @@ def test_a_script_says_which_extra_it_needs(monkeypatch):
     assert samples.needed("json", "test").dumps({}) == "{}"
     with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[test\]"'):
         samples.needed("no_such", "test")
+
+
+def test_every_class_says_what_it_is():
+    """One sentence in the first line, of every class of the constraints."""
+    for path in sorted((ROOT / "constraints").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                first = (ast.get_docstring(node) or "").partition("\n")[0]
+                assert re.search(r"[.:;)]$|[.:]\s", first), f"{path.name}: {node.name}: {first!r}"
