@@ -169,9 +169,7 @@ def product(sizes: tuple[int, int], vocab_size: int, length: int, rounds: int, b
     if version("libcirkit") is None:
         print("cirkit: not installed, left out", file=sys.stderr)
     else:
-        calls["cirkit"] = cirkit_partition(a, b, length, optimise=True)
-        if vocab_size < 100:
-            calls["cirkit, not optimised"] = cirkit_partition(a, b, length, optimise=False)
+        calls["cirkit"] = cirkit_partition(a, b, length)
     exact = float(plain_partition(a.exact, b.exact, length))
     answers = {name: call() for name, call in calls.items()}
     delta = {name: difference(answer, answers["tractile"]) for name, answer in answers.items()}

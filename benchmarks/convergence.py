@@ -20,7 +20,6 @@ import itertools
 import json
 import math
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -282,10 +281,8 @@ def measure(
     """Every method at every size; LCD and GCD at ``more`` sizes, to see when they arrive. Kept in ``file`` as it goes."""
     found: dict[str, list[Distance]] = {}
     for method in methods:
-        begin = time.process_time()
         here = [*sizes, *more] if method in ("LCD", "GCD") else sizes
         found[method] = [distance(problem, method, k, runs) for k in here]
-        print(f"  ({method}: {time.process_time() - begin:.0f} s)", flush=True)
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
             data = {method: [asdict(cell) for cell in cells] for method, cells in found.items()}

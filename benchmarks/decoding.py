@@ -6,11 +6,10 @@ four alternatives, of two tokens each, of each of two or three key phrases, and 
     floor     one plain (batch, H) × (H, V) product and a softmax over (batch, V): what any such query must pay
     dense     the algorithm as published: every automaton state × every token, nothing skipped (Dang et al. 2026, Alg. 1)
     P-GCD     ours, in float32 and with bfloat16 tables
-    advance   reading the chosen tokens
-    sweep     the backward messages for all budgets, once for a constraint and an HMM
+    advance   reading the chosen tokens;  sweep  the backward messages for all budgets, once for a constraint and an HMM
 
-Milliseconds of CPU time on one core, medians of interleaved rounds; ratio = ours / floor. From 16,384
-hidden states on, the transition is Monarch.
+Milliseconds of CPU time on one core, medians of interleaved rounds; ratio = ours / floor.
+From 16,384 hidden states on, the transition is Monarch.
 
     python benchmarks/decoding.py [--smoke] [--hidden 256 1024 4096 16384] [--phrases 2 3] [--vocab 32000] [--batch 16]
     python benchmarks/decoding_gpu.py                             on a GPU, beside a language model of eight billion weights

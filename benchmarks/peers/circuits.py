@@ -317,12 +317,12 @@ def cirkit(problem: Problem, tied: bool) -> Engine:
     return Engine(score, step, None, note)
 
 
-def cirkit_partition(a: Problem, b: Problem, length: int, optimise: bool) -> Call:
+def cirkit_partition(a: Problem, b: Problem, length: int) -> Call:
     """integrate(multiply(a, b)), compiled."""
     import cirkit.symbolic.functional as functional
     from cirkit.pipeline import PipelineContext
 
-    with PipelineContext(backend="torch", semiring="lse-sum", fold=False, optimize=optimise) as context:
+    with PipelineContext(backend="torch", semiring="lse-sum", fold=False, optimize=True) as context:
         chains = [cirkit_chain(p, length, tied=True) for p in (a, b)]
         circuit = context.compile(functional.integrate(functional.multiply(*chains)))
 
