@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <future>
 #include <memory>
 #include <mutex>
 
@@ -119,7 +118,7 @@ class Automaton {
   }
 
   i32 start() const { return start_; }
-  Core* core() const { return core_.get(); }
+  const Trie& trie() const { return core_->trie(); }
 
   i32 step(i32 state, i32 token) {
     const Trie& trie = core_->trie();
@@ -166,14 +165,14 @@ class Automaton {
     });
   }
 
-  // Whether the mask is known already, and writing it, over `width` words; for those who hold the core.
-  bool knows(i32 state, i64 budget, Masks& masks) const { return state < 0 || budget <= 0 || masks.knows(state, left(budget), spelled_); }
-
-  void write(i32 state, i64 budget, Stacks& stacks, Masks& masks, u32* out, i32 width) const {
-    const i32 eos = core_->trie().eos;
-    if (state < 0 || budget <= 0) std::memset(out, 0, 4 * size_t(width));
-    else masks.words_within(state, left(budget), spelled_).write(out, width);
-    if (budget > 0 && (state == SINK || (state >= 0 && stacks.configurations.at(state).accepting))) out[eos >> 5] |= 1u << (eos & 31);
+  // Write the mask of a state with a budget, over `width` words.
+  void write(i32 state, i64 budget, u32* out, i32 width) const {
+    core_->asked([&](Stacks& stacks, Masks& masks) {
+      const i32 eos = core_->trie().eos;
+      if (state < 0 || budget <= 0) std::memset(out, 0, 4 * size_t(width));
+      else masks.words_within(state, left(budget), spelled_).write(out, width);
+      if (budget > 0 && (state == SINK || (state >= 0 && stacks.configurations.at(state).accepting))) out[eos >> 5] |= 1u << (eos & 31);
+    });
   }
 
  private:
@@ -196,61 +195,27 @@ struct Row {
   i32 state;
   i64 budget;
   u32* out;
-  bool done = false, exhausted = false;
-  std::string failed;  // why it is not written
 };
 
-// Write the rows of one core, over `width` words; `known`: only those that need no work. Each may take `most` steps.
-inline u64 write(Core& core, const std::vector<Row*>& rows, i32 width, u64 most, bool known) {
-  allowed = most;
+// Write rows over `width` words, each of which may take the steps that are allowed. Throws what stopped a row, once all others are
+// written.
+inline void write(const std::vector<Row>& rows, i32 width) {
   u64 taken = 0;
-  for (Row* row : rows) {
-    if (row->done) continue;
+  bool exhausted = false;
+  std::string failed;
+  for (size_t i = 0; i < rows.size(); ++i) {
     try {
-      row->done = core.asked([&](Stacks& stacks, Masks& masks) {
-        bool writes = !known || row->automaton->knows(row->state, row->budget, masks);
-        if (writes) row->automaton->write(row->state, row->budget, stacks, masks, row->out, width);
-        return writes;
-      });
+      rows[i].automaton->write(rows[i].state, rows[i].budget, rows[i].out, width);
     } catch (const Exhausted&) {
-      row->exhausted = true;
+      exhausted = true;
     } catch (const LimitPassed& error) {
-      row->failed = error.what();
+      if (failed.empty()) failed = "row " + std::to_string(i) + " of a batch: " + error.what();
     }
     taken += used;
   }
-  return taken;
-}
-
-// Write rows, each of which may take the steps that are allowed; cores are worked at side by side by so many threads. Throws what
-// stopped a row, once all others are written.
-inline void write(std::vector<Row>& rows, i32 width, int threads) {
-  const u64 most = allowed;
-  std::atomic<u64> taken{0};
-  std::vector<std::pair<Core*, std::vector<Row*>>> cores;
-  for (Row& row : rows) {
-    size_t c = 0;
-    while (c < cores.size() && cores[c].first != row.automaton->core()) ++c;
-    if (c == cores.size()) cores.push_back({row.automaton->core(), {}});
-    cores[c].second.push_back(&row);
-  }
-  if (threads > 1 && cores.size() > 1) {  // a thread costs more than what is known
-    for (auto& [core, own] : cores) taken += write(*core, own, width, most, true);
-    auto done = [](auto& each) { return std::all_of(each.second.begin(), each.second.end(), [](Row* row) { return row->done; }); };
-    cores.erase(std::remove_if(cores.begin(), cores.end(), done), cores.end());
-  }
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t c; (c = next++) < cores.size();) taken += write(*cores[c].first, cores[c].second, width, most, false);
-  };
-  std::vector<std::future<void>> others;
-  for (int t = 1; t < std::min<int>(threads, int(cores.size())); ++t) others.push_back(std::async(std::launch::async, work));
-  work();
-  for (auto& each : others) each.get();
   used = taken;
-  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.exhausted; })) throw Exhausted("a row needs more steps than are allowed");
-  for (size_t i = 0; i < rows.size(); ++i)
-    if (!rows[i].failed.empty()) throw LimitPassed("row " + std::to_string(i) + " of a batch: " + rows[i].failed);
+  if (exhausted) throw Exhausted("a row needs more steps than are allowed");
+  if (!failed.empty()) throw LimitPassed(failed);
 }
 
 }  // namespace tractile

@@ -49,7 +49,7 @@ struct Lines {
 
   Row row(Automaton* automaton, py::handle state, py::handle budget, py::ssize_t at) const {
     if (at < 0 || at >= rows) throw py::index_error("there is no row " + std::to_string(at));
-    if (width < automaton->core()->trie().words) throw py::value_error("a mask has more words than a row");
+    if (width < automaton->trie().words) throw py::value_error("a mask has more words than a row");
     return {automaton, state.cast<i32>(), budget.cast<i64>(), reinterpret_cast<u32*>(data + at * step)};
   }
 };
@@ -64,11 +64,11 @@ static void fill_own(Automaton& automaton, py::list given, py::array out) {
     rows.push_back(lines.row(&automaton, row[0], row[1], py::ssize_t(rows.size())));
   }
   py::gil_scoped_release release;
-  write(rows, lines.width, 1);
+  write(rows, lines.width);
 }
 
 // Masks of many automata: tuples (automaton, state, budget, row).
-static void fill(py::list given, py::array out, int threads) {
+static void fill(py::list given, py::array out) {
   Lines lines(out);
   std::vector<Row> rows;
   rows.reserve(given.size());
@@ -77,14 +77,14 @@ static void fill(py::list given, py::array out, int threads) {
     rows.push_back(lines.row(row[0].cast<Automaton*>(), row[1], row[2], row[3].cast<py::ssize_t>()));
   }
   py::gil_scoped_release release;
-  write(rows, lines.width, threads);
+  write(rows, lines.width);
 }
 
 PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 6;  // that of `constraints/engine/cores.py`
+  m.attr("INTERFACE") = 7;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
   m.def("allow", [](u64 steps) { allowed = steps; });
   m.def("used", [] { return used; });

@@ -50,13 +50,6 @@ class Masks {
     return sets_[known];
   }
 
-  // Whether that is known already.
-  bool knows(i32 configuration, i64 left, bool spelled) const {
-    if (left < 0) return true;
-    if (configuration >= i32(known_.size()) || known_[configuration].set == NONE) return false;
-    return known_[configuration].most <= left || near_index_.find({u64(u32(configuration)), u64(std::min<i64>(left, FAR / 2)), spelled}) != NONE;
-  }
-
   size_t bytes() const {
     return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + set_index_.bytes() + rest_index_.bytes() + walk_index_.bytes();
   }

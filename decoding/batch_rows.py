@@ -1,4 +1,4 @@
-"""The masks of a batch of rows in one call: what has to be computed is, on several threads.
+"""The masks of a batch of rows in one call of the compiled engine, which holds no interpreter lock meanwhile.
 
 fill([(row, 3), (other, 4)], bitmask)           as row.fill(bitmask, 3), other.fill(bitmask, 4)
 """
@@ -11,16 +11,11 @@ from jaxtyping import Int32
 from torch import Tensor
 
 from ..constraints.engine import native
-from ..constraints.engine.cores import PARTS
 from .grammar_rows import GrammarRow
 from .reasoned_rows import ReasonedRow
 
 
-def fill(
-    rows: Iterable[tuple[GrammarRow | ReasonedRow, int]],
-    bitmask: Int32[Tensor, "rows words"],
-    threads: int = PARTS,
-) -> None:
+def fill(rows: Iterable[tuple[GrammarRow | ReasonedRow, int]], bitmask: Int32[Tensor, "rows words"]) -> None:
     """Write the masks of rows under any constraints, each into its row of a bit mask, as :meth:`.GrammarRow.fill` does."""
     out, asked, answers = bitmask.numpy(), [], []
     for row, at in rows:
@@ -31,6 +26,6 @@ def fill(
         if (found := answer.ask(out, at)) is not None:
             asked.append((*found, at))
         answers.append((answer, at))
-    native.fill(asked, out, threads)
+    native.fill(asked, out)
     for answer, at in answers:
         answer.end(out, at)

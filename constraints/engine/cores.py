@@ -1,13 +1,11 @@
-"""The compiled engines (``core/``) of each vocabulary, where that was built, and how they are asked within limits.
+"""The compiled engine (``core/``) of each vocabulary, where that was built, and how it is asked within limits.
 
-A vocabulary has :data:`PARTS` engines, over one prefix tree. A constraint lives in one of them, with what is found out about its
-nodes; constraints in different ones are worked at side by side. What an engine finds out about a node, it keeps for all its
-constraints, up to :data:`MOST_BYTES`; then a new one takes over, and the old one goes with its last row.
+What the engine finds out about a node, it keeps for all constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine
+takes over, and the old one goes with its last row.
 """
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import cache
@@ -25,7 +23,7 @@ from ..program.rewrite import parts_first
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 6
+INTERFACE = 7
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT
@@ -41,12 +39,10 @@ except ImportError:  # it was not built
 
 T = TypeVar("T")
 logger = getLogger("tractile")
-PARTS = min(4, os.cpu_count() or 1)
-"""Engines of one vocabulary."""
-MOST_BYTES = 1 << 27
+MOST_BYTES = 1 << 28
 """What one engine keeps, in bytes, at most, before a new one takes over."""
 MOST_VOCABULARIES = 3
-"""Vocabularies whose engines are kept for later constraints."""
+"""Vocabularies whose engine is kept for later constraints."""
 
 
 @cache
@@ -71,10 +67,6 @@ class Engine:
     def full(self) -> bool:
         """Whether what it has kept takes more than :data:`MOST_BYTES`."""
         return bool(self.core.bytes() > MOST_BYTES)
-
-    def has(self, node: Node) -> bool:
-        """Return whether it was given a node."""
-        return node in self._nodes
 
     def node(self, root: Node) -> int:
         """Return the number of a node, which is given to the engine with all that it needs."""
@@ -119,39 +111,34 @@ class Engine:
         return self._tables[table]
 
 
-class Engines:
-    """The engines of one vocabulary."""
+class Shared:
+    """The prefix tree of a vocabulary, and the engine that constraints get at present."""
 
     def __init__(self, vocab: Vocabulary) -> None:
         trie = vocab.trie
         ints = (each.astype(np.int32) for each in (trie.first, trie.low, trie.own, trie.order))
         self._trie = Trie(trie.byte, *ints, [word or b"" for word in vocab.token_bytes], vocab.eos_token_id)
-        self._parts: list[Engine] = []
+        self.engine = Engine(self._trie)
 
-    def of(self, node: Node) -> Engine:
-        """Return the engine that has a node, else the one that keeps least; those that are full are left out."""
-        self._parts = [part for part in self._parts if not part.full]
-        for part in self._parts:
-            if part.has(node):
-                return part
-        if len(self._parts) < PARTS:
-            self._parts.append(Engine(self._trie))
-            return self._parts[-1]
-        return min(self._parts, key=lambda part: int(part.core.bytes()))
+    def renew(self) -> None:
+        """Let a new engine take over, if this one is full."""
+        if self.engine.full:
+            self.engine = Engine(self._trie)
 
 
-_engines: OrderedDict[str, Engines] = OrderedDict()  # by vocabulary, the latest last
+_shared: OrderedDict[str, Shared] = OrderedDict()  # by vocabulary, the latest last
 _lock = Lock()
 
 
-def engine_of(vocab: Vocabulary, node: Node) -> Engine:
-    """Return the engine in which a program lives."""
+def engine_of(vocab: Vocabulary) -> Engine:
+    """Return the engine of a vocabulary, a new one if there is none or it is full."""
     with _lock:
-        found = _engines.pop(vocab.cache_name, None) or Engines(vocab)
-        _engines[vocab.cache_name] = found
-        while len(_engines) > MOST_VOCABULARIES:
-            _engines.popitem(last=False)
-        return found.of(node)
+        found = _shared.pop(vocab.cache_name, None) or Shared(vocab)
+        _shared[vocab.cache_name] = found
+        while len(_shared) > MOST_VOCABULARIES:
+            _shared.popitem(last=False)
+        found.renew()
+        return found.engine
 
 
 MOST_STEPS = 4_000_000

@@ -41,7 +41,7 @@ class CompiledTokens:
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
         program = pruned(node)
-        self.engine = engine_of(vocab, program)
+        self.engine = engine_of(vocab)
         kinds = {each.kind for each in reachable(program)}
         spelled = Kind.TOKENS not in kinds and are_tokens(program, vocab)
         number = self.engine.node(program)
@@ -126,15 +126,12 @@ def tokens_of(node: Node, vocab: Vocabulary, require_eos: bool = True) -> Tokens
     return CompiledTokens(node, vocab, require_eos)
 
 
-def fill(
-    rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row words"], threads: int = 1
-) -> None:
+def fill(rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row words"]) -> None:
     """Write masks of texts under any constraints of one vocabulary, in one call of the compiled engine.
 
     ``rows``: automaton, state, budget (tokens left, the next one included), and the row of ``out`` to write. There token v is
-    bit v mod 32 of word v div 32; words past the vocabulary become zero. ``threads``: at most that many engines of the vocabulary
-    are worked at side by side, while other threads of Python go on. If a mask cannot be found within limits, the others are
-    written and ``TooManyStates`` is raised.
+    bit v mod 32 of word v div 32; words past the vocabulary become zero. Other threads of Python go on meanwhile. If a mask
+    cannot be found within limits, the others are written and ``TooManyStates`` is raised.
 
     >>> import numpy as np, tractile as tt
     >>> vocab = tt.Vocabulary([None, b"a", b"b"], eos_token_id=0)
@@ -146,7 +143,7 @@ def fill(
     """
     compiled = [(row[0].core, *row[1:]) for row in rows if isinstance(row[0], CompiledTokens)]
     if compiled:
-        asked(write_rows, compiled, out, threads)
+        asked(write_rows, compiled, out)
     for tokens, state, budget, at in rows if len(compiled) < len(rows) else ():
         if isinstance(tokens, ProgramTokens):
             tokens.fill([(state, budget)], out[at : at + 1])

@@ -56,7 +56,7 @@ def nothing_new(monkeypatch):
         monkeypatch.setattr(owner, name, asked)
 
     def work():
-        return [part.core.work() for engines in cores._engines.values() for part in engines._parts]
+        return [shared.engine.core.work() for shared in cores._shared.values()]
 
     before = []
 

@@ -55,14 +55,13 @@ def test_a_batch_is_its_rows(seed):
     rng = random.Random(seed)
     vocab = Vocabulary([None, *(BYTES if seed % 2 else []), *random_tokens(rng)], eos_token_id=0)
     rows, words = batch(rng, vocab), -(-len(vocab) // 32)
-    for threads in (1, 4):
-        out = np.full((len(rows) + 3, words + 2), 77, np.int32)
-        native.fill(rows, out, threads)
-        for tokens, state, budget, place in rows:
-            assert (out[place, :words] == tokens.words_within(state, budget - 1)).all()
-            assert not out[place, words:].any()
-        others = sorted({*range(len(out))} - {place for *_, place in rows})
-        assert (out[others] == 77).all()
+    out = np.full((len(rows) + 3, words + 2), 77, np.int32)
+    native.fill(rows, out)
+    for tokens, state, budget, place in rows:
+        assert (out[place, :words] == tokens.words_within(state, budget - 1)).all()
+        assert not out[place, words:].any()
+    others = sorted({*range(len(out))} - {place for *_, place in rows})
+    assert (out[others] == 77).all()
 
 
 @compiled
@@ -77,7 +76,7 @@ def test_masks_that_several_threads_ask_for_at_once():
         for _ in range(4):
             rows = batch(rng, vocab, (native.CompiledTokens,))
             out = np.zeros((len(rows) + 3, -(-len(vocab) // 32)), np.int32)
-            native.fill(rows, out, 3)
+            native.fill(rows, out)
             found[number].append(out)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
@@ -88,7 +87,7 @@ def test_masks_that_several_threads_ask_for_at_once():
     for number in range(3):
         for one, two in zip(found[number], found[number + 3], strict=True):
             assert (one == two).all()
-    cores._engines.pop(vocab.cache_name)
+    cores._shared.pop(vocab.cache_name)
     work(6)
     for one, two in zip(found[0], found[6], strict=True):
         assert (one == two).all()
@@ -96,7 +95,7 @@ def test_masks_that_several_threads_ask_for_at_once():
 
 def near_the_end(monkeypatch):
     """Rows with few tokens left, of engines that know nothing yet, and an empty matrix."""
-    monkeypatch.setattr(cores, "_engines", OrderedDict())
+    monkeypatch.setattr(cores, "_shared", OrderedDict())
     vocab = Vocabulary([None, *BYTES], eos_token_id=0)
     rows = []
     for place, name in enumerate("ab"):
@@ -110,31 +109,29 @@ def near_the_end(monkeypatch):
 
 
 @compiled
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_batch_goes_on_where_the_steps_of_a_call_end(monkeypatch, threads):
+def test_a_batch_goes_on_where_the_steps_of_a_call_end(monkeypatch):
     rows, want = near_the_end(monkeypatch)
-    native.fill(rows, want, threads)
+    native.fill(rows, want)
     assert want.any(1).all()
     rows, out = near_the_end(monkeypatch)
     calls, allow = [], cores.allow
     monkeypatch.setattr(cores, "SLICE", 3)
     monkeypatch.setattr(cores, "allow", lambda steps: (calls.append(steps), allow(steps)))
-    Limits().run(lambda: native.fill(rows, out, threads))
+    Limits().run(lambda: native.fill(rows, out))
     allow(100_000)
     assert len(calls) > 9
     assert (out == want).all()
 
 
 @compiled
-@pytest.mark.parametrize("threads", [1, 2])
-def test_rows_that_take_too_much_work_leave_the_others_written(monkeypatch, threads):
+def test_rows_that_take_too_much_work_leave_the_others_written(monkeypatch):
     rows, out = near_the_end(monkeypatch)
     known = rows[0][0].words_within(*rows[0][1:3])
     with pytest.raises(tt.errors.TooManyStates, match="more work"):
-        Limits(work=1).run(lambda: native.fill([(*rows[0][:2], rows[0][2] + 1, 0), rows[1]], out, threads))
+        Limits(work=1).run(lambda: native.fill([(*rows[0][:2], rows[0][2] + 1, 0), rows[1]], out))
     assert (out[0] == known).all()
     assert not out[1].any()
-    native.fill(rows, out, threads)
+    native.fill(rows, out)
     assert out[1].any()
 
 

@@ -12,7 +12,7 @@ SCHEMA = {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}
 @pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("stop", range(6))  # its nodes
 def test_a_program_that_was_stopped_on_its_way_can_be_given_again(monkeypatch, stop):
-    monkeypatch.setattr(cores, "_engines", type(cores._engines)())
+    monkeypatch.setattr(cores, "_shared", type(cores._shared)())
     given, add = [], cores.Engine._add
 
     def stopped(self, node):
