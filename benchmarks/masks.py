@@ -6,7 +6,7 @@ mask, look up the token's bit, advance. An instance is accepted if all its bits 
 
     passing   compiled, all valid instances accepted, no invalid one
     first     compile + the first mask, ms: median and 95th percentile over the schemas that the engine compiles
-    token     mask + advance, µs: median and 99th percentile over all tokens of all instances
+    token     mask + advance, µs: median, 99th and 99.9th percentile and mean over all tokens of all instances
     ratio     Tractile's median over the engine's; below 1, Tractile is faster
 
 Times are CPU times on one thread. Each engine has a process of its own, which is started again where a schema and its
@@ -15,7 +15,7 @@ instances take more than 6 s of it, or all memory: such a schema counts as not c
 sample beside the repository (``TRACTILE_SHARED``, else ``../shared``) and with ``--smoke`` the schemas are the three of
 ``peers/masks.py``, an instance each. The extra ``peers`` installs the engines.
 
-    python benchmarks/masks.py [--smoke] [--size N] [--minutes M] [--engines NAME …]
+    python benchmarks/masks.py [--smoke] [--size N] [--minutes M] [--engines NAME …] [--records FILE.jsonl]
 """
 
 import argparse
@@ -29,9 +29,10 @@ import statistics
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,8 @@ def table(
 ) -> str:
     """The Markdown table over some schemas."""
     lines = [
-        "| engine | compiled | passing | valid rejected | invalid accepted | first p50 / p95, ms | token p50 / p99, µs | ratio |",
+        "| engine | compiled | passing | valid rejected | invalid accepted | first p50 / p95, ms "
+        "| token p50 / p99 / p99.9 / mean, µs | ratio |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     ours = 0.0
@@ -188,7 +190,8 @@ def table(
             f"| {name} {versions[name]} | {len(done) / total:.1%} | {passing / total:.1%} "
             f"| {len(valid) - sum(valid)} of {len(valid)} | {sum(invalid)} of {len(invalid)} "
             f"| {statistics.median(first):.1f} / {float(np.quantile(first, 0.95)):.1f} "
-            f"| {median:.1f} / {float(np.quantile(token, 0.99)):.0f} | {ours / median:.2f} |"
+            f"| {median:.1f} / {' / '.join(f'{q:.0f}' for q in np.quantile(token, [0.99, 0.999]))} / {np.mean(token):.1f} "
+            f"| {ours / median:.2f} |"
         )
     return "\n".join(lines)
 
@@ -202,6 +205,9 @@ def main(given: list[str] | None = None) -> None:
     parser.add_argument("--size", type=int, default=333, help="the number of schemas")
     parser.add_argument("--minutes", type=float, default=0.0, help="no new schema after that time (0: all)")
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=list(ENGINES))
+    parser.add_argument(
+        "--records", type=Path, help="JSON lines of what was measured: schema, engine, outcome"
+    )
     arguments = parser.parse_args(given)
     engines = arguments.engines[:1] if arguments.smoke else arguments.engines
     versions: dict[str, str] = {}
@@ -214,12 +220,19 @@ def main(given: list[str] | None = None) -> None:
     processes = {name: Process(name) for name in names}
     outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     instances: list[list[Instance]] = []
-    for _, schema, tests in rows(2 if arguments.smoke else arguments.size, arguments.smoke):
+    records = arguments.records.open("w") if arguments.records else None
+    for identity, schema, tests in rows(2 if arguments.smoke else arguments.size, arguments.smoke):
         if arguments.minutes and time.monotonic() - begin > 60 * arguments.minutes:
             break
         instances.append(tests)
         for name in names:
             outcomes[name].append(processes[name].run(schema, tests))
+            if records:
+                print(
+                    json.dumps({"schema": identity, "engine": name, **asdict(outcomes[name][-1])}),
+                    file=records,
+                    flush=True,
+                )
     print(f"{len(instances)} schemas, {sum(map(len, instances))} instances, V = 131,072, one thread.\n")
     print(table(names, outcomes, instances, versions))
     common = [i for i in range(len(instances)) if all(outcomes[n][i].status == "ok" for n in names)]
