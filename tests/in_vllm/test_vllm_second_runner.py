@@ -94,7 +94,7 @@ def test_the_loader_takes_the_class_by_name_and_refuses_with_the_reason():
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
 
-    validate = loader.build_custom_logits_processors_params_validator(["test_vllm_rows:Masks"])
+    validate = loader.build_custom_logits_processors_params_validator(["second_runner:Masks"])
     validate(SamplingParams(extra_args={"tractile": {"regex": "a"}}))
     with pytest.raises(VLLMValidationError, match="at position"):
         validate(SamplingParams(extra_args={"tractile": {"regex": "("}}))
