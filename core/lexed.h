@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <unordered_map>
 
 #include "positions.h"
 #include "program.h"
@@ -115,7 +116,7 @@ struct Lexed {
 
   size_t bytes() const {
     size_t found = sizeof(*this) + sizeof(Exit) * exits.capacity() + sizeof(Group) * groups.capacity();
-    for (const Group& g : groups) found += g.gone ? g.gone->bytes() / groups.size() : g.tokens->bytes();
+    for (const Group& g : groups) found += g.gone ? g.gone->bytes() / groups.size() : g.tokens.use_count() > 1 ? 0 : g.tokens->bytes();
     return found;
   }
 };
@@ -130,7 +131,7 @@ class Lexer {
     if (known != NONE) return *all_[known];
     const Table& t = tables_[table];
     bool shared = t.base != NONE && tables_[t.base].base == NONE && t.in_base[state] != NONE && t.deterministic;
-    auto made = std::make_unique<Lexed>(shared ? by_layers(table, state, position) : walked(t, state, position));
+    auto made = std::make_unique<Lexed>(shared ? by_layers(table, state, position) : alike(table, state, position));
     bytes_ += made->bytes();
     index_.put(key, i32(all_.size()));
     all_.push_back(std::move(made));
@@ -141,8 +142,18 @@ class Lexer {
   u64 visited = 0;  // positions
 
  private:
+  static constexpr u64 MUCH = 10000;         // positions
+  static constexpr size_t MOST_AHEAD = 4000;  // states
+
   struct At {
     i32 position, state, characters;
+  };
+  struct Hash {
+    size_t operator()(const std::vector<i32>& form) const {
+      u64 found = form.size();
+      for (i32 each : form) found = (found ^ u64(u32(each))) * 0x9E3779B97F4A7C15ull, found ^= found >> 29;
+      return size_t(found);
+    }
   };
 
   // Groups and exits in the making.
@@ -293,6 +304,61 @@ class Lexer {
     positions_.nodes(child, [&](i32 n) { nodes.push_back(n); });
   }
 
+  // The answer of a state where much is read, from another state of the table that reads the same for as long as a token may be: its
+  // states have other numbers, its tokens are the same. Far from the end of a count, all states are alike.
+  Lexed alike(i32 number, i32 state, i32 position) {
+    const Table& table = tables_[number];
+    bool much = much_read_.find({u64(u32(number)), 0, 0}) != NONE;
+    std::vector<i32> order, form;
+    bool small = much && ahead(table, state, order, form);
+    form.push_back(position);
+    if (small)
+      if (auto known = forms_.find(form); known != forms_.end()) {
+        Lexed found = known->second;
+        for (Lexed::Group& group : found.groups) group.state = order[group.state];
+        for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
+        return found;
+      }
+    u64 before = visited;
+    Lexed found = walked(table, state, position);
+    if (!much && visited - before > MUCH) much_read_.put({u64(u32(number)), 0, 0}, 0);
+    if (!small) return found;
+    std::unordered_map<i32, i32> place;
+    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
+    bytes_ += found.bytes() + 4 * form.size();
+    Lexed numbered = found;
+    for (Lexed::Group& group : numbered.groups) group.state = place.at(group.state);
+    for (Lexed::Exit& exit : numbered.exits) exit.state = place.at(exit.state);
+    forms_.emplace(std::move(form), std::move(numbered));
+    return found;
+  }
+
+  // What a table reads from a state on, as far as a token is long, its states numbered as they are met; false if that is too much.
+  bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
+    if (!table.deterministic) return false;
+    std::vector<i32> number(table.states, NONE), depth{0};
+    order.push_back(state);
+    number[state] = 0;
+    for (size_t at = 0; at < order.size(); ++at) {
+      i32 here = order[at];
+      form.push_back((table.label[here] >= 0) | table.between[here] << 1);
+      if (depth[at] == positions_.trie().deepest) continue;
+      for (size_t i = table.begin[here]; i < table.begin[here + 1]; ++i) {
+        const Table::Move& move = table.moves[i];
+        if (number[move.to] == NONE) {
+          number[move.to] = i32(order.size());
+          order.push_back(move.to);
+          depth.push_back(depth[at] + 1);
+        }
+        form.push_back(move.low | move.high << 8);
+        form.push_back(number[move.to]);
+      }
+      form.push_back(-1);
+      if (order.size() > MOST_AHEAD) return false;
+    }
+    return true;
+  }
+
   Lexed walked(const Table& table, i32 state, i32 position) {
     Lexed found;
     Making making;
@@ -339,6 +405,8 @@ class Lexer {
   Positions& positions_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
+  Index much_read_;  // tables
+  std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
   size_t bytes_ = 0;
 };
 

@@ -18,6 +18,7 @@ struct Trie {
   std::vector<i32> parent;
   std::vector<i32> order, last;   // by node its place in the depth-first order, and the last place below it
   i32 vocab = 0, words = 0;
+  i32 deepest = 0;  // bytes of the longest token
   i32 eos = NONE;  // the token that ends a text
 
   // The child of a node for a byte, NONE if there is none.
@@ -36,6 +37,7 @@ struct Trie {
   }
 
   void put_in_order() {
+    for (const std::string& word : text) deepest = std::max(deepest, i32(word.size()));
     parent.assign(byte.size(), NONE);
     for (size_t n = 0; n < byte.size(); ++n)
       for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n);

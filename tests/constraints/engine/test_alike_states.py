@@ -1,0 +1,71 @@
+"""Masks of large tables, whose states share what they read as far as a token is long, against tables read byte by byte."""
+
+import random
+
+import pytest
+import torch
+
+import tractile as tt
+from tractile.constraints import regex
+
+DICE = random.Random(5)
+PIECES = sorted({"".join(DICE.choices("aab é", k=DICE.randint(1, 9))).encode() for _ in range(12_000)})
+
+
+def vocabulary():
+    words = [*(bytes([b]) for b in range(256)), *(p for p in PIECES if len(p) > 1)]
+    return tt.Vocabulary([*words, None], eos_token_id=len(words))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ".{0,90}",
+        "[ab]{5,60}(é| )?",
+        "(?:[bé ]{0,30}a){1,3}",
+        "(?:(?:ab|é){2,25} ){1,4}",
+        "[^a]{0,40}(?:aa|a )[^b]{0,40}",
+    ],
+)
+def test_a_token_is_allowed_exactly_if_its_bytes_may_be_read(pattern):
+    vocab, constraint = vocabulary(), regex(pattern)
+    found = constraint.bytes_automaton
+    step = {}
+    for source, low, high, target in found.edges.tolist():
+        for byte in range(low, high + 1):
+            step[source, byte] = target
+    assert found.is_deterministic
+    dice, automaton = random.Random(1), constraint.compile(vocab)
+    for _ in range(4):
+        state, query = int(found.start[0]), tt.lcd(automaton).start(1)
+        for _ in range(40):
+            after = {}
+            for token, word in enumerate(vocab.token_bytes[:-1]):
+                there = state
+                for byte in word:
+                    there = step.get((there, byte))
+                    if there is None:
+                        break
+                else:
+                    after[token] = there
+            expected = set(after) | ({vocab.eos_token_id} if state in found.accept else set())
+            assert set(query.mask()[0].nonzero().flatten().tolist()) == expected
+            if not after:
+                break
+            token = dice.choice(sorted(after))
+            query.advance([token])
+            state = after[token]
+
+
+@pytest.mark.parametrize("pattern", [".{70}é{0,9}", ".{60,90}", "(?:.{30}\n){2}"])
+def test_masks_within_a_budget_are_those_of_the_automaton_written_out(pattern):
+    automaton = regex(pattern).compile(vocabulary())
+    least, dice = automaton.fewest_after([]), random.Random(2)
+    for more in (0, 1, 4):
+        queries = [tt.gcd(each, least + more).start() for each in (automaton, automaton.finite)]
+        for _ in range(least + more):
+            masks = [query.mask() for query in queries]
+            assert torch.equal(*masks)
+            token = dice.choice(masks[0][0].nonzero().flatten().tolist())
+            for query in queries:
+                query.advance([token])
