@@ -165,6 +165,8 @@ class Lexer {
     std::vector<std::vector<i32>> ends;  // by exit its nodes
 
     std::vector<i32>& group(i32 state, i32 characters) {
+      Near& near = near_[(u32(state) * 31 + u32(characters)) % 64];
+      if (near.at != NONE && near.state == state && near.characters == characters) return tokens[near.at];
       Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
       i32 at = group_of.find(key);
       if (at == NONE) {
@@ -172,8 +174,14 @@ class Lexer {
         groups.push_back({state, characters, nullptr, nullptr});
         tokens.emplace_back();
       }
+      near = {state, characters, at};
       return tokens[at];
     }
+
+    struct Near {  // a group that was asked for lately
+      i32 state = 0, characters = 0, at = NONE;
+    };
+    Near near_[64];
 
     std::vector<i32>& exit(i32 state, i32 characters) {
       Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
