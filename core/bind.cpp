@@ -86,7 +86,7 @@ PYBIND11_MODULE(_core, m) {
   py::register_exception<Exhausted>(m, "Exhausted");
   m.attr("INTERFACE") = 7;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
-  m.def("allow", [](u64 steps) { allowed = steps; });
+  m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
   m.def("used", [] { return used; });
   m.def("fill", &fill);
   py::class_<Trie, std::shared_ptr<Trie>>(m, "Trie").def(py::init(&trie_of));

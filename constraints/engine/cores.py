@@ -145,8 +145,6 @@ MOST_STEPS = 4_000_000
 """Steps of one search, of some tenths of a microsecond each."""
 UNITS_A_STEP = 0.5
 """Units of work, of a microsecond each, that a step counts for."""
-
-
 TOO_MANY = f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to find: give more tokens, or bound lengths"
 
 
@@ -166,6 +164,7 @@ def asked(call: Callable[..., T], *given: Any) -> T:
             raise TooManyStates(str(error), limit=MOST_STEPS) from None
         finally:
             if limited:
+                taken = used()
                 allow(SLICE)
-                request_limits.search(UNITS_A_STEP * used())
+                request_limits.search(UNITS_A_STEP * taken)
     raise TooManyStates(TOO_MANY, limit=MOST_STEPS)

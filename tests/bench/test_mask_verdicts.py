@@ -37,4 +37,6 @@ def test_shares_are_of_all_schemas_and_verdicts_of_those_compiled():
     outcomes = {"a": [good, good, wrong, refused], "b": [good, refused, refused, refused]}
     lines = masks.table(["a", "b"], outcomes, tests, {"a": "1", "b": "2"}).splitlines()
     assert lines[2].startswith("| a 1 | 75.0% | 50.0% | 1 of 3 | 1 of 3 | 2.0 / 3.8 |")
-    assert lines[3].startswith("| b 2 | 25.0% | 25.0% | 0 of 1 | 0 of 1 | 2.0 / 2.0 | 2.0 / 3 / 3 / 2.0 | 0.50 |")
+    assert lines[3].startswith(
+        "| b 2 | 25.0% | 25.0% | 0 of 1 | 0 of 1 | 2.0 / 2.0 | 2.0 / 3 / 3 / 2.0 | 0.50 |"
+    )

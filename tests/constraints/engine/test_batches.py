@@ -13,6 +13,7 @@ from random_programs import random_program, random_tokens
 
 import tractile as tt
 from tractile.constraints import Limits, Vocabulary
+from tractile.constraints.automata import request_limits
 from tractile.constraints.engine import cores, native
 from tractile.constraints.engine.masks import SINK, ProgramTokens
 from tractile.decoding.batch_rows import fill
@@ -166,3 +167,19 @@ def test_rows_of_an_engine(ends):
     assert len({int(word) for word in out[places, 0]}) > 3
     with pytest.raises(tt.errors.VocabularyMismatch):
         fill([(rows[0], 0)], torch.zeros(1, 0, dtype=torch.int32))
+
+
+@compiled
+def test_a_call_that_searches_nothing_takes_no_work(monkeypatch):
+    rows, out = near_the_end(monkeypatch)
+    tokens = rows[0][0]
+    limits = Limits(work=100_000)
+
+    def asked():
+        native.fill(rows, out)
+        left = request_limits.search_left(100_000)
+        for _ in range(50):
+            assert tokens.step(-1, 1) == -1
+        assert request_limits.search_left(100_000) == left < 100_000
+
+    limits.run(asked)
