@@ -459,8 +459,7 @@ class Crossing {
     if (known != NONE) return u64(known);
     std::vector<u64> found = stacks_.labels(node, reg);
     u64 any = 0;
-    for (i32 label = 0; label < i32(stacks_.nodes[node].parts.size()); ++label)
-      if ((found[label / 64] >> label % 64 & 1) && !begun && !worth(node, reg, label)) found[label / 64] &= ~(1ull << label % 64);
+    if (!begun && stacks_.nodes[node].parts.size() > EVERY_ORDER) keep_short_ways(node, reg, found);
     std::vector<i32> words;
     for (u64 word : found) {
       any |= word;
@@ -473,29 +472,30 @@ class Crossing {
     return u64(set);
   }
 
-  // Whether a distance may be sought through a member. Of a few that are missing all are; beyond a few one of the first two is next,
-  // beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many those with
-  // the shortest texts first, or where the bag is small.
-  bool worth(i32 node, u64 reg, i32 label) {
+  // Leave the labels through which a distance is sought. Of a few members that are missing all are; beyond a few one of the first two is
+  // next, beyond twice as many the first. Members that need not be there are read only where their number has to grow, of many those
+  // with the shortest texts first.
+  void keep_short_ways(i32 node, u64 reg, std::vector<u64>& labels) {
     const Node& bag = stacks_.nodes[node];
     const BagState& read = stacks_.bag_read(reg);
-    if (bag.parts.size() <= EVERY_ORDER) return true;
+    std::vector<u64> kept(labels.size(), 0);
     auto is = [](const std::vector<u64>& bits, i32 m) { return bits[m / 64] >> m % 64 & 1; };
-    std::vector<i32> missing;
+    auto keep = [&](const std::vector<i32>& some, i64 most) {
+      if (some.size() <= EVERY_ORDER) most = EVERY_ORDER;
+      for (i64 i = 0; i < most && i < i64(some.size()); ++i) kept[some[i] / 64] |= 1ull << some[i] % 64;
+    };
+    std::vector<i32> missing, optional, others;
     for (i32 m = 0; m < bag.members; ++m)
       if (is(bag.required, m) && !is(read.bits, m)) missing.push_back(m);
-    if (label < bag.members && is(bag.required, label))
-      return missing.size() <= EVERY_ORDER || label == missing[0] || (missing.size() <= 2 * EVERY_ORDER && label == missing[1]);
-    i64 lacking = bag.low - read.count - i64(missing.size());
-    if (lacking <= 0) return false;
-    if (label >= bag.members || bag.ordered) return true;
-    int shorter = 0, others = 0;
-    for (i32 m : shortest_first(node))
-      if (!is(read.bits, m) && !is(bag.required, m)) {
-        if (m == label) shorter = others;
-        ++others;
-      }
-    return others <= EVERY_ORDER || shorter < (lacking <= 2 * EVERY_ORDER ? 2 : 1);
+    keep(missing, missing.size() <= 2 * EVERY_ORDER ? 2 : 1);
+    if (i64 lacking = bag.low - read.count - i64(missing.size()); lacking > 0) {
+      for (i32 m : shortest_first(node))
+        if (!is(bag.required, m) && !is(read.bits, m)) optional.push_back(m);
+      for (i32 label = bag.members; label < i32(bag.parts.size()); ++label) others.push_back(label);
+      keep(optional, bag.ordered ? bag.members : lacking <= 2 * EVERY_ORDER ? 2 : 1);
+      keep(others, i64(others.size()));
+    }
+    for (size_t w = 0; w < labels.size(); ++w) labels[w] &= kept[w];
   }
 
   // The members of a bag, those with the shortest texts first.

@@ -92,30 +92,6 @@ class Stacks {
   const Table& names(const Node& bag, const BagState& read) const { return tables[bag.tables[read.count > 0]]; }
   const BagState& bag_read(u64 reg) const { return bag_states_[high(reg)]; }
 
-  // Whether a bag may have a member with this label next.
-  bool allowed(const Node& bag, const BagState& read, i32 label) const {
-    if (nodes[bag.parts[label]].nothing) return false;
-    if (bag.high >= 0 && read.count >= bag.high) return false;
-    bool member = label < bag.members;
-    if (member && has(read.bits, label)) return false;
-    i32 last = !bag.ordered ? NONE : member ? std::max(label, read.last) : read.last;  // members before it may not come any more
-    if (member && label < last) return false;
-    i64 missing = 0, later = 0;  // required members still to come; members that may still come after this one
-    for (i32 m = 0; m < bag.members; ++m) {
-      if (m == label || has(read.bits, m)) continue;
-      if (has(bag.required, m)) {
-        ++missing;
-        if (m < last) return false;
-      }
-      if (!nodes[bag.parts[m]].nothing && m >= last) ++later;
-    }
-    if (bag.high >= 0 && read.count + 1 + missing > bag.high) return false;
-    if (read.count + 1 + later >= bag.low) return true;
-    for (i32 other = bag.members; other < i32(bag.parts.size()); ++other)
-      if (!nodes[bag.parts[other]].nothing) return true;
-    return false;
-  }
-
   bool complete(const Node& bag, const BagState& read) const {
     if (read.count < bag.low) return false;
     for (size_t w = 0; w < read.bits.size(); ++w)
@@ -123,15 +99,35 @@ class Stacks {
     return true;
   }
 
-  // The labels that a bag allows, as bits.
+  // The labels that a bag allows, as bits: after a member with one of them what must be there can still come, and as many as must.
   const std::vector<u64>& labels(i32 node, u64 reg) {
     auto& known = allowed_[high(reg)];
-    if (known.empty()) {
-      const Node& bag = nodes[node];
-      known.assign(bag.parts.size() / 64 + 1, 0);
-      for (i32 label = 0; label < i32(bag.parts.size()); ++label)
-        if (allowed(bag, bag_read(reg), label)) known[label / 64] |= 1ull << label % 64;
+    if (!known.empty()) return known;
+    const Node& bag = nodes[node];
+    const BagState& read = bag_read(reg);
+    known.assign(bag.parts.size() / 64 + 1, 0);
+    if (bag.high >= 0 && read.count >= bag.high) return known;
+    bool any_others = false;  // of which as many may come as are wanted
+    for (i32 other = bag.members; other < i32(bag.parts.size()); ++other) any_others |= !nodes[bag.parts[other]].nothing;
+    i32 first = NONE;            // of the members that must still come
+    i64 missing = 0, later = 0;  // members that must still come, and that may
+    auto may = [&](i32 m) { return !has(read.bits, m) && !nodes[bag.parts[m]].nothing && m >= read.last; };
+    for (i32 m = 0; m < bag.members; ++m) {
+      if (has(bag.required, m) && !has(read.bits, m) && !missing++) first = m;
+      later += may(m);
     }
+    auto allow = [&](i32 label, i64 still, i64 rest) {
+      if (bag.high >= 0 && read.count + 1 + still > bag.high) return;
+      if (read.count + 1 + rest >= bag.low || any_others) known[label / 64] |= 1ull << label % 64;
+    };
+    i64 passed = 0;
+    for (i32 m = 0; m < bag.members; ++m) {
+      if (!may(m)) continue;
+      ++passed;
+      if (!bag.ordered || first == NONE || first >= m) allow(m, missing - has(bag.required, m), later - (bag.ordered ? passed : 1));
+    }
+    for (i32 other = bag.members; other < i32(bag.parts.size()); ++other)
+      if (!nodes[bag.parts[other]].nothing && (!bag.ordered || first == NONE || first >= read.last)) allow(other, missing, later);
     return known;
   }
 
