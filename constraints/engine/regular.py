@@ -34,6 +34,7 @@ SMALLER = 10
 """How many times larger than asked for an expansion may be before it is made smaller."""
 
 Cuts = dict[str, Narrowing]
+Rules = dict[tuple[Node, int], Node]
 
 
 @limited()
@@ -87,8 +88,10 @@ def _least(one: Bounds, other: Bounds) -> Bounds:
 
 def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrowing, ...]]:
     """Return the automaton of the texts within bounds, and what they cut."""
-    cuts: Cuts = {}
-    some = pruned(rewritten(program, partial(_bounded, bounds=bounds, cuts=cuts)))
+    cuts, rules = Cuts(), Rules()
+    some = rewritten(program, partial(_bounded, bounds=bounds, cuts=cuts, rules=rules))
+    _define(rules)
+    some = pruned(some)
     try:
         return expanded(some, most).plain, merged(cuts.values())
     except TooManyStates:
@@ -99,7 +102,7 @@ def _within(program: Node, bounds: Bounds, most: int) -> tuple[Nfa, tuple[Narrow
     return found, merged([Narrowing("", "max_depth", "any depth", bounds.depth, why)], cuts.values())
 
 
-def _bounded(node: Node, bounds: Bounds, cuts: Cuts) -> Node:
+def _bounded(node: Node, bounds: Bounds, cuts: Cuts, rules: Rules) -> Node:
     """Return a node of some of the texts, and note what is cut."""
     why = "a finite automaton of all of them would be too large"
     match node.kind:
@@ -116,34 +119,50 @@ def _bounded(node: Node, bounds: Bounds, cuts: Cuts) -> Node:
             return nodes.bag(first, later, node.parts, node.members, required, node.low, node.high, True)
         case Kind.APART:
             cuts["apart"] = Narrowing("", "uniqueItems", "any items", "at most one", why)
-            return _items(node.parts[0], 1)
+            return _items(node.parts[0], 1, rules)
     return node
 
 
-def _items(node: Node, most: int) -> Node:
-    """Return the texts of a node that read at most one item, or none (``most=0``)."""
-    inside = partial(_items, most=0)
+def _items(node: Node, most: int, rules: Rules) -> Node:
+    """Return the texts of a node that read at most one item, or none (``most=0``).
+
+    ``rules``: the rules that stand for others, by rule and ``most``; they are defined when those are (:func:`_define`).
+    """
+    inside = partial(_items, most=0, rules=rules)
     match node.kind:
         case Kind.ITEM:
             return node.parts[0] if most else nodes.NOTHING
-        case Kind.LEX | Kind.COUNT | Kind.RULE | Kind.APART:
+        case Kind.LEX | Kind.COUNT | Kind.APART:
             return node
+        case Kind.RULE:
+            if (node, most) not in rules:
+                rules[node, most] = nodes.rule()
+            return rules[node, most]
         case Kind.ALT:
-            return nodes.alt(*(_items(part, most) for part in node.parts))
+            return nodes.alt(*(_items(part, most, rules) for part in node.parts))
         case Kind.SEQ if most:
             without = [inside(part) for part in node.parts]
             options = [
-                [*without[:i], _items(part, 1), *without[i + 1 :]] for i, part in enumerate(node.parts)
+                [*without[:i], _items(part, 1, rules), *without[i + 1 :]] for i, part in enumerate(node.parts)
             ]
             return nodes.alt(*(nodes.seq(*option) for option in options))
         case Kind.BAG if most and node.low <= 1:
             required = [label for label in range(node.members) if node.required >> label & 1]
-            some, (first, later) = [_items(part, 1) for part in node.parts], node.tables
+            some, (first, later) = [_items(part, 1, rules) for part in node.parts], node.tables
             high = 1 if node.high is None else min(1, node.high)
             return nodes.bag(first, later, some, node.members, required, node.low, high, node.ordered)
         case Kind.REPEAT if most and node.low <= 1:
-            return nodes.alt(rebuilt(node, tuple(map(inside, node.parts))), _items(node.parts[0], 1))
+            return nodes.alt(rebuilt(node, tuple(map(inside, node.parts))), _items(node.parts[0], 1, rules))
     return rebuilt(node, tuple(map(inside, node.parts)))
+
+
+def _define(rules: Rules) -> None:
+    """Define the rules of :func:`_items`, which may ask for more."""
+    todo = list(rules)
+    for node, most in todo:
+        known = len(rules)
+        nodes.define(rules[node, most], _items(node.parts[0], most, rules))
+        todo += list(rules)[known:]
 
 
 def guiding(program: Node, most_states: int) -> Nfa:

@@ -1,5 +1,6 @@
 """Arrays of distinct items, token by token: masks, budgets and texts against what is read byte by byte."""
 
+import itertools
 import json
 import random
 
@@ -127,3 +128,22 @@ def test_what_need_not_be_written_does_not_move_the_least_budget(distinct):
     texts = [each.shortest() for each in constraints]
     assert texts[0] == texts[1]
     assert [each.compile(vocab).fewest_after([]) for each in constraints] == [6, 6]
+
+
+@pytest.mark.parametrize("contains", [{"type": "string"}, {"const": "ab"}])
+@pytest.mark.parametrize("bounds", [{}, {"minContains": 2}, {"maxContains": 1}])
+def test_the_finite_automaton_has_only_texts_of_the_constraint(contains, bounds):
+    """Where items are counted and must differ."""
+    schema = {
+        "type": "array",
+        "uniqueItems": True,
+        "items": {"type": ["string", "null"]},
+        "contains": contains,
+        **bounds,
+    }
+    constraint = tt.constraints.json_schema(schema, on_narrowed="ignore")
+    some = ["a", "ab", None]
+    for n in range(4):
+        for value in itertools.product(some, repeat=n):
+            text = json.dumps(list(value))
+            assert constraint.accepts(text) or not constraint.finite.accepts(text), text
