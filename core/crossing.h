@@ -10,7 +10,6 @@
 // lacks tokens: `need` is the number of costs that are told apart.
 #pragma once
 
-#include <functional>
 #include <queue>
 #include <unordered_map>
 
@@ -30,10 +29,10 @@ class Crossing {
   Crossing(Stacks& stacks, Positions& positions, Lexer& lexer)
       : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), lengths_(stacks) {}
 
-  // One that reads other nodes in place of WITHIN and APART, or nothing for NONE. What it takes is counted with the first one's.
-  Crossing(Crossing& first, std::function<i32(i32)> instead)
+  // One by which no text enters WITHIN or APART, unless `enters`. What it takes is counted with the first one's.
+  Crossing(Crossing& first, bool enters)
       : taken(first.taken), stacks_(first.stacks_), positions_(first.positions_), lexer_(first.lexer_), account_(first.account_),
-        lengths_(first.stacks_), instead_(std::move(instead)) {}
+        lengths_(first.stacks_), enters_(enters) {}
 
   // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
   // `budgets`: those of the parts that are open.
@@ -318,11 +317,7 @@ class Crossing {
     i32 node = acts_[number].node;
     i32 need = acts_[number].need - cost;
     if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
-    if (Kind kind = stacks_.nodes[node].kind; instead_ && !place.reg && (kind == WITHIN || kind == APART)) {
-      i32 read = instead_(node);
-      if (read != NONE) call(number, cost, activation(read, stacks_.first(read), place.position, need), 1);
-      return;
-    }
+    if (Kind kind = stacks_.nodes[node].kind; !enters_ && !place.reg && (kind == WITHIN || kind == APART)) return;
     if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
       return call(number, cost, activation(node, place.reg, place.position, need), ENDED);  // what is left is shared by all ways to it
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
@@ -529,7 +524,7 @@ class Crossing {
   Index index_, rest_index_, met_index_, sought_index_;
   Lists label_lists_;
   Bytes lengths_;
-  std::function<i32(i32)> instead_;
+  bool enters_ = true;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
   std::vector<i32> met_;

@@ -1,8 +1,8 @@
 // Distances where observers look at bytes: between what the frames say, which do not see them, and a text that is found.
 //
 //     below     the distance by frames (`crossing.h`), for which WITHIN, APART and ITEM take anything
-//     above     the bytes of a text that the observers take, where each byte is a token; and the fewest tokens of those on which each
-//               observer that is entered reads one text that it takes
+//     above     the bytes of a text that the observers take, where each byte is a token; and the fewest tokens of those on which no
+//               observer is entered
 //     exactly   a search over tokens (`search.h`), where neither tells
 #pragma once
 
@@ -18,7 +18,7 @@ class Observed {
       : stacks_(stacks),
         trie_(positions.trie()),
         crossing_(crossing),
-        one_text_(crossing, [this](i32 node) { return text_node(node); }),
+        aside_(crossing, false),
         frames_(stacks),
         ends_(stacks, [this](i32 node) { return of_node(node); }) {}
 
@@ -49,7 +49,7 @@ class Observed {
     if (may) --searches;
     else refused = true;
     if (may)
-      if (const auto& found = by_search(item)) return found->cost;
+      if (const auto& found = by_search(item)) return i32(std::min<i64>({found->cost, enough, written}));
     return i32(std::min<i64>({FAR, enough, written}));
   }
 
@@ -124,7 +124,7 @@ class Observed {
     return found;
   }
 
-  size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
+  size_t bytes() const { return ends_.bytes() + aside_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
 
  private:
   using Known = std::optional<Text>;
@@ -248,11 +248,11 @@ class Observed {
     return exact_[known];
   }
 
-  // The fewest tokens that write the way out and from there a text on which each observer reads one that it takes; if more than
-  // `most`, FAR.
+  // The fewest tokens that write the way out of the observers, and from there a text without them, or a byte each; if more than `most`,
+  // FAR.
   i32 tokens(Item item, i32 most, bool spelled) {
     if (!stacks_.observers.looks(item.env)) {
-      i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most);
+      i32 found = aside_.rest(item.stack, stacks_.observers.budgets(item.env), most);
       return found <= most ? found : FAR;
     }
     if (!spelled) return FAR;
@@ -271,74 +271,26 @@ class Observed {
       }
     }
     if (fewest.back() > most) return FAR;
-    i32 after = one_text_.rest(stack, stacks_.observers.budgets(env), most - fewest.back());
+    i32 after = std::min(aside_.rest(stack, stacks_.observers.budgets(env), most - fewest.back()), i32(std::min<i64>(FAR, bytes({stack, env}))));
     return after <= most - fewest.back() ? fewest.back() + after : FAR;
   }
 
-  // A text of an observer's node.
-  const Known& of_observer(i32 node) {
-    auto found = observers_.find(node);
-    if (found == observers_.end()) {
-      Search search(stacks_, trie_, false, frames_);
-      found = observers_.emplace(node, search.text({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE)).first;
-      crossing_.taken += search.taken;
-    }
-    return found->second;
-  }
-
+  // The bytes of a text of an observer's node.
   i64 of_node(i32 node) {
-    crossing_.check();
-    const Known& found = of_observer(node);
+    Known found = searched({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE, false);
     return found ? i64(found->bytes.size()) : ENDLESS;
-  }
-
-  // A node that reads a text of an observer's node and nothing else; NONE if none is known, or if parts of it have budgets.
-  i32 text_node(i32 node) {
-    auto known = text_nodes_.find(node);
-    if (known != text_nodes_.end()) return known->second;
-    const Known& found = of_observer(node);
-    i32 made = NONE;
-    if (found && !has_budgets(node)) {
-      std::vector<i32> edges, label(found->bytes.size() + 1, -1);
-      for (i32 i = 0; i < i32(found->bytes.size()); ++i) {
-        i32 byte = u8(found->bytes[i]);
-        edges.insert(edges.end(), {i, byte, byte, i + 1});
-      }
-      label.back() = 0;
-      stacks_.tables.push_back(Table::of(edges.data(), edges.size() / 4, label, std::vector<u8>(label.size(), 1)));
-      Node text;
-      text.kind = LEX;
-      text.tables = {i32(stacks_.tables.size() - 1)};
-      stacks_.nodes.push_back(std::move(text));
-      made = i32(stacks_.nodes.size() - 1);
-    }
-    return text_nodes_[node] = made;
-  }
-
-  bool has_budgets(i32 node) const {
-    std::vector<i32> reached{node};
-    std::vector<u8> seen(stacks_.nodes.size(), 0);
-    seen[node] = 1;
-    for (size_t at = 0; at < reached.size(); ++at) {
-      if (stacks_.nodes[reached[at]].kind == TOKENS) return true;
-      for (i32 part : stacks_.nodes[reached[at]].parts)
-        if (!seen[part]) seen[part] = 1, reached.push_back(part);
-    }
-    return false;
   }
 
   Stacks& stacks_;
   const Trie& trie_;
   Crossing& crossing_;
-  Crossing one_text_;  // where each observer that is entered reads one text
+  Crossing aside_;  // where no observer is entered
   Bytes frames_;  // where observers take anything
   Bytes ends_;
   std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
   Index index_, exact_index_;
   std::deque<Known> known_;
   std::deque<Known> exact_;
-  std::unordered_map<i32, Known> observers_;
-  std::unordered_map<i32, i32> text_nodes_;
 };
 
 }  // namespace tractile

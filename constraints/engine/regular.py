@@ -35,6 +35,8 @@ SMALLER = 10
 
 Cuts = dict[str, Narrowing]
 Rules = dict[tuple[Node, int], Node]
+WHOLE = (Kind.ITEM, Kind.LEX, Kind.COUNT, Kind.APART, Kind.RULE)
+"""The kinds of nodes whose parts are not looked at where items are left out."""
 
 
 @limited()
@@ -123,37 +125,47 @@ def _bounded(node: Node, bounds: Bounds, cuts: Cuts, rules: Rules) -> Node:
     return node
 
 
-def _items(node: Node, most: int, rules: Rules) -> Node:
+def _items(root: Node, most: int, rules: Rules) -> Node:
     """Return the texts of a node that read at most one item, or none (``most=0``).
 
     ``rules``: the rules that stand for others, by rule and ``most``; they are defined when those are (:func:`_define`).
     """
-    inside = partial(_items, most=0, rules=rules)
+    found: dict[tuple[Node, int], Node] = {}
+    todo = [(root, False)]
+    while todo:
+        node, is_left = todo.pop()
+        if is_left or node.kind in WHOLE:
+            for n in (0, 1):
+                found[node, n] = _of_items(node, n, found, rules)
+        elif (node, most) not in found:
+            todo.append((node, True))
+            todo += [(part, False) for part in node.parts]
+    return found[root, most]
+
+
+def _of_items(node: Node, most: int, found: Rules, rules: Rules) -> Node:
+    """Return :func:`_items` of a node from what was found of its parts."""
+    without = tuple(found[part, 0] for part in node.parts) if node.kind not in WHOLE else ()
     match node.kind:
         case Kind.ITEM:
             return node.parts[0] if most else nodes.NOTHING
         case Kind.LEX | Kind.COUNT | Kind.APART:
             return node
         case Kind.RULE:
-            if (node, most) not in rules:
-                rules[node, most] = nodes.rule()
-            return rules[node, most]
-        case Kind.ALT:
-            return nodes.alt(*(_items(part, most, rules) for part in node.parts))
+            return rules.setdefault((node, most), nodes.rule())
+        case Kind.ALT if most:
+            return nodes.alt(*(found[part, 1] for part in node.parts))
         case Kind.SEQ if most:
-            without = [inside(part) for part in node.parts]
-            options = [
-                [*without[:i], _items(part, 1, rules), *without[i + 1 :]] for i, part in enumerate(node.parts)
-            ]
-            return nodes.alt(*(nodes.seq(*option) for option in options))
+            options = [(*without[:i], found[part, 1], *without[i + 1 :]) for i, part in enumerate(node.parts)]
+            return nodes.alt(*(nodes.seq(*option) for option in options)) if options else node
         case Kind.BAG if most and node.low <= 1:
             required = [label for label in range(node.members) if node.required >> label & 1]
-            some, (first, later) = [_items(part, 1, rules) for part in node.parts], node.tables
+            some, (first, later) = [found[part, 1] for part in node.parts], node.tables
             high = 1 if node.high is None else min(1, node.high)
             return nodes.bag(first, later, some, node.members, required, node.low, high, node.ordered)
         case Kind.REPEAT if most and node.low <= 1:
-            return nodes.alt(rebuilt(node, tuple(map(inside, node.parts))), _items(node.parts[0], 1, rules))
-    return rebuilt(node, tuple(map(inside, node.parts)))
+            return nodes.alt(rebuilt(node, without), found[node.parts[0], 1])
+    return rebuilt(node, without)
 
 
 def _define(rules: Rules) -> None:

@@ -147,3 +147,37 @@ def test_the_finite_automaton_has_only_texts_of_the_constraint(contains, bounds)
         for value in itertools.product(some, repeat=n):
             text = json.dumps(list(value))
             assert constraint.accepts(text) or not constraint.finite.accepts(text), text
+
+
+NAMED = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "string"}}
+LISTED = STRINGS | {"minItems": 2}
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"value": NAMED, "x": STRINGS},
+        {"id": NAMED, "tags": LISTED},
+        {"a": {"type": "array", "items": NAMED, "minItems": 1}},
+    ],
+    ids=["names", "names and items", "a list of names"],
+)
+@pytest.mark.long
+@pytest.mark.parametrize("more", [0, 3])
+def test_a_way_to_the_end_stays_open_near_the_least_budget(properties, more):
+    """With a vocabulary whose tokens write several bytes: every random walk ends, in a valid text."""
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    vocab = tt.Vocabulary.from_tokenizer(tt.embedded.load_lm()[1])
+    automaton, dice = tt.constraints.json_schema(schema).compile(vocab), random.Random(more)
+    validator = jsonschema.Draft202012Validator(schema)
+    for _ in range(1):
+        query, text = tt.gcd(automaton, automaton.fewest_after([]) + more).start(), b""
+        while True:
+            allowed = sorted(tokens_of(query.mask()))
+            assert allowed, text
+            token = dice.choice(allowed)
+            if token == vocab.eos_token_id:
+                break
+            query.advance([token])
+            text += vocab.token_bytes[token]
+        assert validator.is_valid(json.loads(text)), text
