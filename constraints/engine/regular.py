@@ -169,12 +169,29 @@ def _of_items(node: Node, most: int, found: Rules, rules: Rules) -> Node:
 
 
 def _define(rules: Rules) -> None:
-    """Define the rules of :func:`_items`, which may ask for more."""
-    todo = list(rules)
+    """Define the rules of :func:`_items`, which may ask for more; one for a rule without items reads the same."""
+    todo, made = list(rules), set[Node]()
     for node, most in todo:
         known = len(rules)
-        nodes.define(rules[node, most], _items(node.parts[0], most, rules))
+        made.update(rules.values())
+        body = _items(node.parts[0], most, rules) if _has_items(node, made) else node
+        nodes.define(rules[node, most], body)
         todo += list(rules)[known:]
+
+
+def _has_items(root: Node, made: set[Node]) -> bool:
+    """Return whether a node reads items of the ``APART`` that it is in; the rules that were ``made`` for others do not."""
+    seen, todo = {root}, [root]
+    for node in todo:
+        if node.kind is Kind.ITEM:
+            return True
+        if node.kind is Kind.APART or node in made:
+            continue
+        for part in node.parts:
+            if part not in seen:
+                seen.add(part)
+                todo.append(part)
+    return False
 
 
 def guiding(program: Node, most_states: int) -> Nfa:
