@@ -69,7 +69,7 @@ class Engine:
         return bool(self.core.bytes() > MOST_BYTES)
 
     def node(self, root: Node) -> int:
-        """Return the number of a node, which is given to the engine with all that it needs."""
+        """Hand a node to the compiled engine, with its parts, rules and tables, and return its number there."""
         with self._lock:
             order = parts_first(root)
             for node in order:

@@ -158,7 +158,7 @@ class _Expansion:
         return self.within[node]
 
     def block(self, found: Table | None, context: Context) -> int:
-        """Add the states of a table; of None, a state from which nothing can be read."""
+        """Add the states and moves of a table at a context, and return the first; of None, one state that reads nothing."""
         if found is None:
             return self.new()
         first = self.new(found.num_states)

@@ -29,7 +29,7 @@ MOST = 1 << 27
 
 @final
 class CompiledTokens:
-    """The automaton over tokens of a program; see ``TokenStates`` of the masks.
+    """The automaton over tokens of a program, as the compiled engine reads it (protocol ``TokenStates``).
 
     States are the engine's configurations, :data:`~.steps.NO_STATE` and :data:`~.masks.SINK`. ``require_eos``: whether a text is
     finished only by the end token. Any program and any vocabulary will do: where a byte that the program reads is no token by

@@ -180,7 +180,10 @@ def _define(rules: Rules) -> None:
 
 
 def _has_items(root: Node, made: set[Node]) -> bool:
-    """Return whether a node reads items of the ``APART`` that it is in; the rules that were ``made`` for others do not."""
+    """Return whether an ``ITEM`` is reached from a node, not counting those of another ``APART`` inside.
+
+    ``made``: rules that stand for others without their items; nothing is sought in them.
+    """
     seen, todo = {root}, [root]
     for node in todo:
         if node.kind is Kind.ITEM:

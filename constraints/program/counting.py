@@ -154,7 +154,7 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
 
 
 def _live(node: Node) -> int:
-    """Return the labels whose value has texts."""
+    """Return the labels of a ``BAG`` whose value has a text, as the bits of a number."""
     known = _lives.get(node)
     if known is None:
         known = _lives[node] = sum(

@@ -39,7 +39,7 @@ class TokenStates(Protocol):
         """Return whether a state is at most ``left`` tokens from acceptance."""
 
     def bound(self, state: int) -> int:
-        """Return an upper bound of the tokens from a state to acceptance."""
+        """Return an upper bound of the fewest tokens from a state to acceptance."""
 
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in a state without a further token."""
@@ -67,7 +67,7 @@ class LazyMasks:
         return UNREACHABLE if self.horizon is None and budget else budget
 
     def mask(self, state: int, budget: int) -> memoryview:
-        """Return as int32 words the tokens after which acceptance is reachable within ``budget`` − 1 more."""
+        """Return the tokens after which acceptance is reachable within ``budget`` − 1 more, as int32 words of 32 bits each."""
         return self.tokens.words_within(state, self.budget(budget) - 1).data
 
     def allows(self, state: int, budget: int, token: int) -> bool:

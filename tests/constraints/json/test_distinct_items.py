@@ -3,6 +3,7 @@
 import itertools
 import json
 import random
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -181,3 +182,31 @@ def test_a_way_to_the_end_stays_open_near_the_least_budget(properties, more):
             query.advance([token])
             text += vocab.token_bytes[token]
         assert validator.is_valid(json.loads(text)), text
+
+
+@pytest.mark.long
+def test_a_way_to_the_end_stays_open_with_a_large_vocabulary():
+    """Tokens that write the names' end and the value's begin at once: the bound of a member must not be lost inside it."""
+    module = pytest.importorskip("mistral_common")
+    from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+    file = Path(module.__file__).parent / "data/tekken_240911.json"
+    vocab = tt.Vocabulary.from_tokenizer(Tekkenizer.from_file(str(file)))
+    booleans = {"type": "array", "uniqueItems": True, "items": {"type": "boolean"}, "maxItems": 3}
+    named = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}}
+    schema = {
+        "type": "object",
+        "properties": {"value": named, "name": booleans},
+        "required": ["name", "value"],
+    }
+    automaton = tt.constraints.json_schema(schema, whitespace="none").compile(vocab)
+    query, text, dice = tt.gcd(automaton, automaton.fewest_after([])).start(), b"", random.Random(0)
+    while True:
+        allowed = sorted(tokens_of(query.mask()))
+        assert allowed, text
+        token = dice.choice(allowed)
+        if token == vocab.eos_token_id:
+            break
+        query.advance([token])
+        text += vocab.token_bytes[token]
+    assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)), text
