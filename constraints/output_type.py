@@ -62,6 +62,7 @@ def output_type(
     strict: bool = False,
     order: Literal["auto", "declared", "any"] | None = None,
     whitespace: Literal["none", "space", "flexible"] = "space",
+    max_whitespace: int | None = None,
     documents: Mapping[str, Any] | None = None,
 ) -> OutputType[Any]:
     """Return the constraint for a Python type, with a parser for its texts.
@@ -97,7 +98,9 @@ def output_type(
         The order of the members of an object, or of a call's arguments: :func:`json_schema`, :func:`function_calls`. Default: any
         for an object, the declared one for a call.
     whitespace
-        The white space between the tokens of JSON.
+        The white space between the tokens of JSON: :func:`json_schema`.
+    max_whitespace
+        The most characters of ``"flexible"`` white space in a row.
     documents
         Other schemas by URI, to which a JSON Schema refers: :func:`json_schema`.
 
@@ -131,6 +134,7 @@ def output_type(
             strict=strict,
             order=order or "auto",
             whitespace=whitespace,
+            max_whitespace=max_whitespace,
             documents=documents,
         )
         return OutputType(found, read_json)
@@ -140,13 +144,16 @@ def output_type(
         choices = choices_of(output)
         if choices:
             return OutputType(any_of(*choices), partial(chosen, choices))
-        found = json_schema(output, order=order or "auto", whitespace=whitespace)
+        found = json_schema(
+            output, order=order or "auto", whitespace=whitespace, max_whitespace=max_whitespace
+        )
         return OutputType(found, reader(output))
     tools = output if isinstance(output, list | tuple) else [output]
     other = [i for i, tool in enumerate(tools) if not (is_tool(tool) or names_tool(tool))]
     if tools and not other:
         arguments: Literal["declared", "any"] = "any" if order in ("any", "auto") else "declared"
-        return OutputType(function_calls(tools, order=arguments, whitespace=whitespace), call_reader(tools))
+        calls = function_calls(tools, order=arguments, whitespace=whitespace, max_whitespace=max_whitespace)
+        return OutputType(calls, call_reader(tools))
     if other and isinstance(output, list | tuple):
         raise FormatError(
             f"output[{other[0]}] is {short(output[other[0]])}, which names no tool; a list has functions, classes and dicts with "

@@ -31,6 +31,7 @@ class JSONOptions(TypedDict, total=False):
     strict: bool
     order: Literal["auto", "declared", "any"]
     whitespace: Literal["none", "space", "flexible"]
+    max_whitespace: int | None
     documents: Mapping[str, Any]
 
 
@@ -144,7 +145,8 @@ def generate(
         particle, after one prompt.
     json
         For outputs in JSON, as :func:`.output_type` has them: ``strict`` refuses keywords of a JSON Schema that no draft defines;
-        ``order`` of the members of an object; ``whitespace``; ``documents``, other schemas to which a schema refers.
+        ``order`` of the members of an object; ``whitespace`` and ``max_whitespace``; ``documents``, other schemas to which a
+        schema refers.
 
     Returns
     -------

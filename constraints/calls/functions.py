@@ -17,12 +17,13 @@ from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
 from ..automata.work import limited, spend
 from ..constraint import Constraint
-from ..json.text import STYLES
+from ..json.text import Space, json_space, style_of
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from ..program.node import Node
 from .arguments import Arguments
 from .nodes import call, calls, python_call
-from .python_syntax import ARGUMENTS, LITERALS
+from .python_syntax import arguments as arguments_in
+from .python_syntax import literals
 from .tools import Tool, read_tools, with_references
 
 ONE = -1, -1
@@ -36,6 +37,7 @@ def function_calls(
     parallel: bool | tuple[int, int | None] = False,
     order: Literal["declared", "any"] = "declared",
     whitespace: Literal["none", "space", "flexible"] = "space",
+    max_whitespace: int | None = None,
     references: str | None = None,
     keys: tuple[str, str] = ("name", "arguments"),
     max_depth: int | None = None,
@@ -46,7 +48,8 @@ def function_calls(
     ``tools`` are dicts in the format of OpenAI, BFCL or xLAM; Python functions and classes, by their signature (Pydantic
     reads them); JSON text, or the path of a JSON or JSON Lines file. ``parallel`` is True for a list of one or more calls, or
     (fewest, most) with None for no upper bound. ``order`` is the order of the arguments within a call. ``whitespace``:
-    "space" writes a space after each comma and colon, "none" writes nothing, "flexible" allows any white space.
+    "space" writes a space after each comma and colon, "none" writes nothing, "flexible" allows any white space,
+    ``max_whitespace`` characters in a row at most.
     ``references`` is a pattern for strings that may stand in place of every argument, item and property, such as
     ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python
     syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
@@ -69,11 +72,13 @@ def function_calls(
     (True, False)
     """
     for value, name, choices in (
-        (syntax, "syntax", ("json", "python")), (order, "order", ("declared", "any")), (whitespace, "whitespace", tuple(STYLES)),
-    ):  # fmt: skip
+        (syntax, "syntax", ("json", "python")),
+        (order, "order", ("declared", "any")),
+    ):
         if value not in choices:
             raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
     check_choice(on_narrowed)
+    space = json_space(whitespace, max_whitespace)
     chosen = [] if max_depth is None else ["max_depth"]
     max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     if references is not None:
@@ -88,7 +93,7 @@ def function_calls(
     if syntax == "python":
         for index, tool in enumerate(read):
             check_names(tool, f"tools[{index}].parameters")
-    constraint = written(read, (low, high), order, (syntax, whitespace), keys)
+    constraint = written(read, (low, high), order, (syntax, space), keys)
     if max_depth is not None:
         constraint = constraint.within(depth=max_depth)
     report(constraint.narrowed, on_narrowed, chosen)
@@ -114,14 +119,14 @@ def written(
     tools: list[Tool],
     number: tuple[int, int | None],
     order: str,
-    syntax: tuple[str, str],
+    syntax: tuple[str, Space],
     keys: tuple[str, str],
 ) -> Constraint:
     """Return the constraint of the calls. ``syntax``: the syntax and the white space."""
-    kind, whitespace = syntax
+    kind, space = syntax
     is_python, (low, high) = kind == "python", number
-    inner = (LITERALS if is_python else STYLES)[whitespace]
-    arguments = Arguments(ARGUMENTS[whitespace] if is_python else inner, inner, order)
+    inner = literals(space) if is_python else style_of(space)
+    arguments = Arguments(arguments_in(space) if is_python else inner, inner, order)
     called, cuts = dict[str, Node](), list[Narrowing]()
     with limited((1 + len(tools) / 500) * limits.WORK):
         for index, tool in enumerate(tools):

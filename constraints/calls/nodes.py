@@ -14,7 +14,7 @@ from ..json.text import Style
 from ..program import nodes
 from ..program.labelled import labelled
 from ..program.node import Node
-from ..program.nodes import EMPTY, NOTHING
+from ..program.nodes import NOTHING
 from .tools import json_text
 
 
@@ -23,7 +23,7 @@ def call(tools: Mapping[str, Node], keys: tuple[str, str], style: Style) -> Node
 
     ``keys``: the names of the two members, ``style``: the syntax of the call, in JSON.
     """
-    blank, (name, arguments) = blanks() if style.blank else EMPTY, map(json_text, keys)
+    blank, (name, arguments) = blanks(style.blank), map(json_text, keys)
     after_name = nodes.seq(blank, spaced(style, style.comma, arguments, style.colon), blank)
     options = {json_text(tool): nodes.seq(after_name, after) for tool, after in tools.items()}
     head = spaced(style, b"{", name, style.colon)
@@ -37,7 +37,7 @@ def python_call(tools: Mapping[str, Node]) -> Node:
 
 def calls(one: Node, low: int, high: int | None, style: Style) -> Node:
     """Return the node of a list of ``low`` to ``high`` calls, without an upper bound for None."""
-    blank = blanks() if style.blank else EMPTY
+    blank = blanks(style.blank)
     comma = nodes.seq(nodes.text(style.comma), blank)
     some = nodes.repeat(nodes.seq(one, blank), low, high, comma)
     return nodes.seq(nodes.text(b"["), blank, some, nodes.text(b"]"))
@@ -54,4 +54,4 @@ def spaced(style: Style, *parts: bytes) -> Node:
     """Return the node of some texts in a row, with the white space of a style between them."""
     if not style.blank:
         return nodes.text(b"".join(parts))
-    return nodes.seq(*[each for part in parts for each in (blanks(), nodes.text(part))][1:])
+    return nodes.seq(*[each for part in parts for each in (blanks(style.blank), nodes.text(part))][1:])

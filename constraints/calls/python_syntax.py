@@ -18,7 +18,7 @@ from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences, union
 from ..automata.utf8 import Alphabet, CodePoints, negate, normalize, within
 from ..automata.work import metered
-from ..json.text import BACKSLASH, STYLES, Spelling, Ways, choices, escape
+from ..json.text import BACKSLASH, Space, Spelling, Style, Ways, choices, escape, style_of
 
 SHORT = {ord(c): e for c, e in zip("\\'\"\a\b\f\n\r\t\v", b"\\'\"abfnrtv", strict=True)}
 ESCAPED = ((0, 0x1F), (0x7F, 0x10FFFF))
@@ -104,13 +104,17 @@ def unquoted(alphabet: Alphabet, closing: int = 0) -> Spelling:
 DOUBLE, SINGLE = quoted(b'"'), quoted(b"'")
 NAME = unquoted(bare, ord("="))
 """The name of an argument: an identifier, ended by the equals sign."""
-LITERALS = {
-    name: replace(style, spellings=(DOUBLE, SINGLE), words=(b"None", b"False", b"True"), tuples=True)
-    for name, style in STYLES.items()
-}
-"""The styles of Python literals, by white space."""
-ARGUMENTS = {
-    name: replace(style, spellings=(NAME,), colon=b"", braces=(b"(", b")"))
-    for name, style in LITERALS.items()
-}
-"""The styles of the arguments of a call, by white space."""
+
+
+@lru_cache(128)
+def literals(space: Space) -> Style:
+    """Return the style of Python literals with some white space."""
+    return replace(
+        style_of(space), spellings=(DOUBLE, SINGLE), words=(b"None", b"False", b"True"), tuples=True
+    )
+
+
+@lru_cache(128)
+def arguments(space: Space) -> Style:
+    """Return the style of the arguments of a call with some white space."""
+    return replace(literals(space), spellings=(NAME,), colon=b"", braces=(b"(", b")"))

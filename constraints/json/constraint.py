@@ -25,7 +25,7 @@ from .nodes import Reading, value_node
 from .nodes.indented import MOST_DEPTH
 from .nodes.leaves import blanks
 from .python_types import is_type
-from .text import SPELLINGS, STYLES, Writing, json_indent, json_separators, style_of
+from .text import SPELLINGS, Writing, json_indent, json_separators, json_space, style_of
 
 
 @named
@@ -33,6 +33,7 @@ def json_schema(
     schema: Any,
     *,
     whitespace: Literal["none", "space", "flexible"] = "space",
+    max_whitespace: int | None = None,
     separators: tuple[str, str] | None = None,
     indent: int | str | None = None,
     escapes: Literal["any", "minimal", "ascii"] = "any",
@@ -64,6 +65,8 @@ def json_schema(
         - ``"space"``: as ``json.dumps`` writes it, ``", "`` and ``": "``.
         - ``"none"``: none, ``","`` and ``":"``.
         - ``"flexible"``: any, also before and after the value.
+    max_whitespace
+        The most characters of ``"flexible"`` white space in a row, up to 100. Default: no bound.
     separators
         The separators between members or items, and between a name and its value, as in ``json.dumps``: a comma and a colon with
         white space of your own around them, ``(" , ", " : ")``, in place of those of ``whitespace``.
@@ -154,7 +157,6 @@ def json_schema(
     (True, False)
     """
     for name, value, allowed in (
-        ("whitespace", whitespace, list(STYLES)),
         ("escapes", escapes, list(SPELLINGS)),
         ("order", order, ["auto", "declared", "any"]),
         ("formats", formats, ["auto", "assert", "annotate"]),
@@ -163,6 +165,7 @@ def json_schema(
         if value not in allowed:
             raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
     check_choice(on_narrowed)
+    space = json_space(whitespace, max_whitespace)
     chosen = ["max_depth"] * (max_depth is not None) + ["maxLength", "maxItems"] * (max_length is not None)
     max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     max_length = None if max_length is None else validation.count(max_length, "max_length")
@@ -180,7 +183,7 @@ def json_schema(
     separators = None if separators is None else json_separators(separators)
     indent = None if indent is None else json_indent(indent)
     reading = Reading(order, open_objects, formats, plain, max_digits, strict=strict)
-    writing = (whitespace, separators, escapes, indent)
+    writing = (space, separators, escapes, indent)
     constraint = of_schema(root, reading, writing)
     if chosen and indent is not None:
         constraint = of_few_levels(root, reading, writing, max_depth, max_length)
@@ -195,9 +198,10 @@ def of_schema(root: Schema, reading: Reading, writing: Writing, most_levels: int
     style = style_of(*writing)
     with limited():
         node, narrowed = value_node(root, style, reading, most_levels)
-    if style.blank:
-        node = nodes.seq(blanks(), node, blanks())
-    found = Constraint(node, narrowed, partial(of_schema, root, reading, writing, most_levels))
+    around = blanks(style.blank)
+    found = Constraint(
+        nodes.seq(around, node, around), narrowed, partial(of_schema, root, reading, writing, most_levels)
+    )
     found.why_empty = partial(conflict, root, reading, style)
     return found
 

@@ -8,12 +8,14 @@ are never escaped. White space between tokens is that of the chosen style.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from ...errors import UnsupportedConstraint
+from .. import validation
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences, union
@@ -164,7 +166,7 @@ class Style:
     comma, colon
         The separators between members or items, and between a name and its value.
     blank
-        Whether any white space may surround them.
+        The most characters of white space in a row around them; ``math.inf``: any number.
     spellings
         The ways to write a string; short texts use the first.
     words
@@ -182,13 +184,18 @@ class Style:
 
     comma: bytes
     colon: bytes
-    blank: bool
+    blank: float
     spellings: tuple[Spelling, ...] = (JSON,)
     words: tuple[bytes, bytes, bytes] = (b"null", b"false", b"true")
     braces: tuple[bytes, bytes] = (b"{", b"}")
     tuples: bool = False
     indent: bytes | None = None
     depth: int = 0
+
+    @cached_property
+    def joint(self) -> bytes:
+        """What a table of names has behind a name: the colon, or nothing if white space may stand before it."""
+        return b"" if self.blank else self.colon
 
     @cached_property
     def lead(self) -> bytes:
@@ -211,39 +218,57 @@ class Style:
         """The style with any white space in place of the indent."""
         return replace(STYLES["flexible"], spellings=self.spellings)
 
-    def named(self, name: bytes) -> bytes:
-        """Return an encoded name with its quotes and the colon."""
-        return self.spellings[0].around(name) + self.colon
-
 
 MOST_INDENT = 16
 """The largest indent of one level, in bytes."""
+MOST_BLANK = 100
+"""The largest ``max_whitespace``."""
 STYLES = {
-    "none": Style(b",", b":", False),
-    "space": Style(b", ", b": ", False),
-    "flexible": Style(b",", b":", True),
+    "none": Style(b",", b":", 0),
+    "space": Style(b", ", b": ", 0),
+    "flexible": Style(b",", b":", math.inf),
 }
 
 
-Writing = tuple[str, tuple[str, str] | None, str, str | None]
-"""The options ``whitespace``, ``separators``, ``escapes`` and ``indent`` of :func:`.json_schema`."""
+Space = str | int
+"""The name of a style, or the most characters of any white space in a row."""
+Writing = tuple[Space, tuple[str, str] | None, str, str | None]
+"""The white space, and the options ``separators``, ``escapes`` and ``indent`` of :func:`.json_schema`."""
 
 
 @lru_cache(256)
 def style_of(
-    whitespace: str,
+    whitespace: Space,
     separators: tuple[str, str] | None = None,
     escapes: str = "any",
     indent: str | None = None,
 ) -> Style:
     """Return the style of these options of :func:`.json_schema`."""
-    found = STYLES[whitespace]
+    if isinstance(whitespace, str):
+        found = STYLES[whitespace]
+    else:
+        found = replace(STYLES["flexible"], blank=whitespace)
     if separators is not None:
         found = replace(found, comma=separators[0].encode(), colon=separators[1].encode())
     if indent is not None:
         comma = found.comma if separators is not None else found.comma.rstrip()
         found = replace(found, comma=comma + b"\n" + indent.encode(), indent=indent.encode())
     return found if escapes == "any" else replace(found, spellings=(SPELLINGS[escapes],))
+
+
+def json_space(whitespace: Any, most: Any) -> Space:
+    """Return the options ``whitespace`` and ``max_whitespace`` as one. Raises ``UnsupportedConstraint``."""
+    if whitespace not in list(STYLES):
+        raise UnsupportedConstraint(
+            f"whitespace is one of {list(STYLES)}, not {whitespace!r}", path="whitespace"
+        )
+    if most is None:
+        return str(whitespace)
+    if whitespace != "flexible":
+        raise UnsupportedConstraint(
+            'it bounds the white space of whitespace="flexible"', path="max_whitespace"
+        )
+    return validation.count(most, "max_whitespace", 0, MOST_BLANK)
 
 
 def json_separators(given: Any) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from ..json.document import Schema, read_schema
 from ..json.needs import Needs
 from ..json.nodes import Reading, Writer
 from ..json.shapes import NEVER, Need, Strings
-from ..json.text import STYLES
+from ..json.text import Space, style_of
 from ..json.values import Value
 from ..narrowing import OnNarrowed, report
 
@@ -55,19 +55,19 @@ class Excluding(Needs):
 
 
 def writer_without(
-    schema: Schema, whitespace: str, any_order: bool, words: tuple[str, ...], plain: bool = False
+    schema: Schema, whitespace: Space, any_order: bool, words: tuple[str, ...], plain: bool = False
 ) -> Writer:
     """Return the writer of the values of a schema that contain none of the words; its objects are closed."""
     order = "any" if any_order else "declared"
     reading = Reading(order=order, open_objects=False, plain=plain, whole=True)
-    found = Writer.of(schema, STYLES[whitespace], reading)
+    found = Writer.of(schema, style_of(whitespace), reading)
     if not words:
         return found
     return Writer(Excluding(found.needs, words), found.style, found.notation, found.narrowed)
 
 
 def json_value(
-    schema: Any, whitespace: str, any_order: bool, words: Iterable[str], on_narrowed: OnNarrowed
+    schema: Any, whitespace: Space, any_order: bool, words: Iterable[str], on_narrowed: OnNarrowed
 ) -> Constraint:
     """Accept the JSON texts that a schema allows, with no white space around them, and none of the words in a string or a name.
 
@@ -78,7 +78,7 @@ def json_value(
     return found
 
 
-def written(schema: Schema, whitespace: str, any_order: bool, words: tuple[str, ...]) -> Constraint:
+def written(schema: Schema, whitespace: Space, any_order: bool, words: tuple[str, ...]) -> Constraint:
     """Return the constraint of :func:`json_value`."""
     writer = writer_without(schema, whitespace, any_order, words)
     return Constraint(writer.root(), writer.narrowed, partial(written, schema, whitespace, any_order, words))

@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from ...errors import FormatError, UnsupportedConstraint
-from .. import validation
+from .. import limits, validation
 from ..constraint import Constraint
 from ..grammar.constraint import grammar
+from ..json.text import MOST_BLANK
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
@@ -136,19 +137,21 @@ class Reader(TokenNames):
         schema, style = get(spec, "json_schema", path), spec.get("style", "json")
         without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
         any_order = bool(spec.get("any_order", False))
+        most = self.count(spec, "max_whitespace_cnt", path, MOST_BLANK)
         if isinstance(style, str) and style in STYLES:
-            relaxed = STYLES[style].relaxed(self.count(spec, "max_whitespace_cnt", path))
+            relaxed = STYLES[style].relaxed(most)
             place = f"{path}/json_schema"
             return closed(parameters(schema, relaxed, place, self.on_narrowed, without, any_order), ends)
         if style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
-        most = self.count(spec, "max_whitespace_cnt", path)
-        whitespace = "flexible" if most is None else "space" if most else "none"
-        return closed(json_value(schema, whitespace, any_order, without, self.on_narrowed), ends)
+        return closed(
+            json_value(schema, "flexible" if most is None else most, any_order, without, self.on_narrowed),
+            ends,
+        )
 
-    def count(self, spec: Any, key: str, path: str) -> int | None:
+    def count(self, spec: Any, key: str, path: str, most: int = limits.COUNT) -> int | None:
         """Return a number that a format may have."""
-        return None if spec.get(key) is None else validation.count(spec[key], f"{path}/{key}")
+        return None if spec.get(key) is None else validation.count(spec[key], f"{path}/{key}", 0, most)
 
     def _qwen_xml_parameter(self, spec: Any, path: str, ends: Ends) -> Constraint:
         return self._json_schema({**spec, "style": "qwen_xml"}, path, ends)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ..json.text import Space
+
 SPACE = r"[ \n\r\t]"
 
 
@@ -20,7 +22,7 @@ class Parameters(NamedTuple):
     around: str = r"\n?"  # around a value, but not around strings without a condition
     after: str = r"\n?"  # after all parameters
     blank: bool = True  # whether that may stand where there is no parameter
-    whitespace: str = "space"  # in JSON values
+    whitespace: Space = "space"  # in JSON values
     types: Mapping[str, str] | None = None  # what is written for each JSON type; None: nothing is
     padded: bool = True  # whether white space may stand around strings with a condition, too
     item: str | None = None  # the begin of an item: arrays and objects are XML; None: they are JSON
@@ -33,13 +35,12 @@ class Parameters(NamedTuple):
     def relaxed(self, most: int | None = None) -> Parameters:
         """Return this style with any white space where it may stand: runs of at most ``most`` characters."""
         space = f"{SPACE}{{0,{most}}}" if most is not None else f"{SPACE}*"
-        inner = "flexible" if most is None else "space" if most else "none"
         between_items = self.between_items and space
         return self._replace(
             between=space,
             around=self.around and space,
             after=space,
-            whitespace=inner,
+            whitespace="flexible" if most is None else most,
             between_items=between_items,
         )
 

@@ -37,7 +37,7 @@ from .preparation import hold, release
 from .structured_output import Asked, TractileBackend, TractileGrammar, fill_together, grammars_of
 
 NAME = "tractile"
-OPTIONS = ("whitespace", "order", "formats", "numbers", "max_digits")  # options of json_schema
+OPTIONS = "whitespace", "max_whitespace", "order", "formats", "numbers", "max_digits"  # of json_schema
 
 
 def register() -> None:

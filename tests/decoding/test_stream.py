@@ -179,3 +179,5 @@ def test_how_json_is_written_is_said_at_the_door():
     assert call.accepts('{"name":"feed","arguments":{"grams":1,"animal":"cat"}}')
     with pytest.raises(TypeError, match="ordre"):
         tt.generate(MODEL, TOKENIZER, PROMPT, Pet, ordre="any")
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="max_whitespace"):
+        tt.generate(MODEL, TOKENIZER, PROMPT, Pet, max_whitespace=2)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import numpy as np
 
 from ....errors import TooManyStates
@@ -11,7 +14,7 @@ from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import nodes, tables
 from ...program.node import Node
-from ...program.nodes import NOTHING
+from ...program.nodes import EMPTY, NOTHING
 from ...program.tables import Table
 from .. import strings
 from ..numbers import Notation, number_automaton
@@ -26,10 +29,26 @@ def lex(nfa: Nfa) -> Node:
     return nodes.lex(tables.of_nfa(nfa))
 
 
-@metered(maxsize=1)
-def blanks() -> Node:
-    """Return the node of any white space."""
-    return nodes.lex(tables.table([(0, byte, byte, 0) for byte in BLANKS], [0]))
+@metered(maxsize=128)
+def blanks(most: float) -> Node:
+    """Return the node of white space of at most ``most`` characters, which may be ``math.inf``."""
+    return lex(blanks_nfa(most)) if most else EMPTY
+
+
+def blanks_nfa(most: float) -> Nfa:
+    """Return the automaton of white space of at most ``most`` characters."""
+    edges, states = blanks_at(0, 1, most)
+    rows = np.array(edges, np.int64).reshape(-1, 4)
+    return Nfa(len(states), rows, NO_EPSILONS, np.array([0]), np.array(states))
+
+
+def blanks_at(state: int, fresh: int, most: float) -> tuple[list[tuple[int, int, int, int]], list[int]]:
+    """Return the edges of white space of at most ``most`` characters behind a state, and all states in which it may end: this
+    one, and those numbered from ``fresh`` on."""
+    if most == math.inf:
+        return [(state, byte, byte, state) for byte in BLANKS], [state]
+    states = [state, *range(fresh, fresh + int(most))]
+    return [(a, byte, byte, b) for a, b in pairwise(states) for byte in BLANKS], states
 
 
 @metered(maxsize=1024)

@@ -7,14 +7,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from ...automata.dfa import minimize
-from ...automata.nfa import Nfa, byte_ranges, concat, literal, star, union
+from ...automata.nfa import Nfa, concat, literal, union
 from ...program.labelled import labelled
 from ...program.tables import Table
 from .. import numbers, strings
 from ..numbers import number_automaton
 from ..shapes import NEVER, Need, Numbers
 from ..text import Style
-from .leaves import BLANKS, around
+from .leaves import around, blanks_nfa
 
 if TYPE_CHECKING:
     from .values import Writer
@@ -59,7 +59,7 @@ def text_table(values: Sequence[Nfa], before: bytes, style: Style) -> Table:
 
     A state in which a value ends has no moves: where a longer text goes on, the last byte leads to two states.
     """
-    blanks = [star(byte_ranges([(byte, byte) for byte in BLANKS]))] if style.blank and before else []
-    found = labelled([concat([literal(before), *blanks, value]) for value in values])
+    head = [literal(before), blanks_nfa(style.blank)] if before else []
+    found = labelled([concat([*head, value]) for value in values])
     assert found is not None
     return found

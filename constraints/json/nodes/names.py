@@ -18,7 +18,7 @@ from ...program.tables import Table
 from .. import strings
 from ..shapes import Strings
 from ..text import Spelling, Style
-from .leaves import BLANKS
+from .leaves import blanks_at
 
 MOST_STATES = 1 << 16
 """The most states of the names of an object."""
@@ -132,11 +132,11 @@ def inside(
     for label, before in last.items():
         chains[label] = size
         edges += [(source, quote, quote, size) for source in before]
-        edges += chain(style.colon, size, style, True)
-        size += len(style.colon) + 1
+        edges += chain(style.joint, size)
+        size += len(style.joint) + 1
     label_of = np.full(size, -1)
     for label, at in chains.items():
-        label_of[at + len(style.colon)] = label
+        label_of[at + len(style.joint)] = label
     rows = [np.array(edges, np.int64).reshape(-1, 4)]
     if base is None:
         return Inside(rows[0], label_of, first)
@@ -153,12 +153,9 @@ def inside(
     return trimmed(found) if bare and len(last) < len(ends) else found
 
 
-def chain(text: bytes, first: int, style: Style, blank: bool) -> list[tuple[int, int, int, int]]:
-    """Return the edges of a text from a state on. White space may stand before each byte, before the first one if ``blank``."""
-    found = [(first + i, byte, byte, first + i + 1) for i, byte in enumerate(text)]
-    if style.blank:
-        found += [(first + i, byte, byte, first + i) for i in range(not blank, len(text)) for byte in BLANKS]
-    return found
+def chain(text: bytes, first: int) -> list[tuple[int, int, int, int]]:
+    """Return the edges of a text from a state on."""
+    return [(first + i, byte, byte, first + i + 1) for i, byte in enumerate(text)]
 
 
 @metered(maxsize=256)
@@ -169,12 +166,12 @@ def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -
     parts = [strings.body(kind, spelling) for kind in classes]
     size, root, edges, last = product(parts) if len(parts) > 1 else alone(parts[0])
     labels = sorted({label for _, label in last})
-    chains = {label: size + i * (len(style.colon) + 1) for i, label in enumerate(labels)}
+    chains = {label: size + i * (len(style.joint) + 1) for i, label in enumerate(labels)}
     more = [(source, spelling.closing, spelling.closing, chains[label]) for source, label in last]
-    label_of = np.full(size + len(labels) * (len(style.colon) + 1), -1)
+    label_of = np.full(size + len(labels) * (len(style.joint) + 1), -1)
     for label, at in chains.items():
-        more += chain(style.colon, at, style, True)
-        label_of[at + len(style.colon)] = label
+        more += chain(style.joint, at)
+        label_of[at + len(style.joint)] = label
     return trimmed(Inside(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)]), label_of, root))
 
 
@@ -265,16 +262,15 @@ def after_text(
     others
         Labels of members whose name is no part of the table: they are read where a name begins.
     """
-    size = len(before) + 1
-    start = chain(before, 0, style, False)
-    if style.blank and before:
-        start += [(size - 1, byte, byte, size - 1) for byte in BLANKS]
+    blank, ends = blanks_at(len(before), len(before) + 1, style.blank if before else 0)
+    start = chain(before, 0) + blank
+    begun = size = len(before) + len(ends)
     label = [-1] * size + list(others)
     start += [
         (source, low, high, size + i)
         for i in range(len(others))
         for source, low, high, target in start
-        if target == size - 1
+        if target in ends
     ]
     rows, marks = [], [np.array(label)]
     size += len(others)
@@ -282,10 +278,10 @@ def after_text(
         if part is None:
             continue
         if spelling.opening:
-            start.append((len(before), *spelling.opening * 2, size + part.root))
+            start += [(end, *spelling.opening * 2, size + part.root) for end in ends]
         else:  # the name begins at once
             first = part.edges[part.edges[:, 0] == part.root].tolist()
-            start += [(len(before), low, high, size + target) for _, low, high, target in first]
+            start += [(end, low, high, size + target) for end in ends for _, low, high, target in first]
         rows.append(np.add(part.edges, (size, 0, 0, size)))
         marks.append(part.label if labels is None else np.append(labels, -1)[part.label])
         size += len(part.label)
@@ -293,9 +289,8 @@ def after_text(
     (only, *more) = parts
     if more or others or only is None or only.base is None or only.in_base is None or only.apart is None:
         return tables.table(edges, np.concatenate(marks))
-    size = len(before) + 1
-    there = np.concatenate([np.arange(size), np.where(only.in_base < 0, -1, only.in_base + size)])
-    apart = np.concatenate([np.ones(size, bool), only.apart])
+    there = np.concatenate([np.arange(begun), np.where(only.in_base < 0, -1, only.in_base + begun)])
+    apart = np.concatenate([np.ones(begun, bool), only.apart])
     base = after_text((only.base,), before, style)
     return tables.table(edges, np.concatenate(marks), None, (base, there, apart))
 

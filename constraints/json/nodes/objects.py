@@ -95,17 +95,23 @@ def with_members(
 ) -> Node:
     """Return the node of an object: a bag of members (see :func:`~...program.nodes.bag`) in braces."""
     left, right = (nodes.text(brace) for brace in style.braces)
-    blank = blanks() if style.blank else EMPTY
+    blank = blanks(style.blank)
     may_be_empty = not (least or required)
     if found is None:  # no name can be read
         return nodes.seq(left, blank, right) if may_be_empty else NOTHING
     low = max(least, style.indent is not None)
-    parts = [nodes.seq(blank, value, blank) for value in values]
+    parts = [after_name(value, style, style.joint) for value in values]
     some = nodes.bag(*found, parts, members, required, low, most, ordered)
     if style.indent is None:
         return nodes.seq(left, blank, some, right)
     some = nodes.seq(some, nodes.text(style.trail))
     return nodes.seq(left, nodes.alt(*([EMPTY] if may_be_empty else []), some), right)
+
+
+def after_name(value: Node, style: Style, read: bytes) -> Node:
+    """Return the node of a value with what is between it and its name behind ``read``, and the white space behind it."""
+    blank, colon = blanks(style.blank), nodes.text(style.colon.removeprefix(read))
+    return nodes.seq(*([] if colon is EMPTY else [blank, colon]), blank, value, blank)
 
 
 def object_node(values: Mapping[str, Node], required: Collection[str], style: Style, ordered: bool) -> Node:
@@ -145,14 +151,12 @@ def told_apart(
 ) -> Node:
     """Return the node of the objects of a form in which no two names are equal.
     A member that must be there is one of a label of its own; it may provide several of ``form.some``."""
-    blank = blanks() if style.blank else EMPTY
-    colon = nodes.seq(blank, nodes.text(style.colon))
 
     def member(kinds: Kinds) -> Node:
         found = []
         for kind, each in kinds:
             name = nodes.item(string(kind, style.spellings[0]), json=True)
-            found.append(nodes.seq(name, colon, blank, inner(each), blank))
+            found.append(nodes.seq(name, after_name(inner(each), style, b"")))
         return nodes.alt(*found)
 
     free, options = member(form.others), []
@@ -182,7 +186,6 @@ def told_apart_in(
     ``others``: the members whose names are items: those that must be there, and the last all others. ``order``: the label of
     each live name and of each member that must be there.
     """
-    blank = blanks() if style.blank else EMPTY
     spelling = style.spellings[0]
     part = (inside(tuple(names[i] for i in live), (), (), spelling, style),)
     labels, rest = tuple(order[: len(live)]), (*order[len(live) :], len(order))
@@ -190,7 +193,7 @@ def told_apart_in(
     later = after_text(part, style.comma, style, labels, rest)
     values = [EMPTY] * (len(order) + 1)
     for i, label in zip(live, labels, strict=True):
-        values[label] = nodes.seq(blank, inner(form.needs[i]), blank)
+        values[label] = after_name(inner(form.needs[i]), style, style.joint)
     for node, label in zip(others, rest, strict=True):
         values[label] = node
     required = [label for i, label in zip(live, labels, strict=True) if i in form.required]

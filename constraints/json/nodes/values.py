@@ -12,7 +12,7 @@ from ...automata.work import at, limited, uncollected
 from ...narrowing import Narrowing
 from ...program import nodes
 from ...program.node import Node
-from ...program.nodes import EMPTY, NOTHING
+from ...program.nodes import NOTHING
 from ..document import Document, Schema
 from ..needs import Needs
 from ..numbers import Notation
@@ -59,7 +59,7 @@ class Writer:
         self, needs: Needs, style: Style, notation: Notation, narrowed: tuple[Narrowing, ...] = ()
     ) -> None:
         self.needs, self.style, self.notation, self.narrowed = needs, style, notation, narrowed
-        self.blank = blanks() if style.blank else EMPTY
+        self.blank = blanks(style.blank)
         self.parts: dict[Need, dict[Need, None]] = {}  # the needs within the values of each need
         self._known: dict[Need, Node] = {}
         self._open: dict[Need, Node | None] = {}

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tractile as tt
-from tractile.constraints.calls.python_syntax import ARGUMENTS, LITERALS
+from tractile.constraints.calls.python_syntax import arguments, literals
 from tractile.constraints.engine import native
 from tractile.constraints.engine.steps import Steps
 from tractile.constraints.json.nodes import Reading, Writer, object_node, value_node
@@ -208,6 +208,18 @@ def test_texts_of_small_values(name):
     assert read
 
 
+@pytest.mark.parametrize("name", [name for name, (_, options) in SCHEMAS.items() if "indent" not in options])
+def test_bounded_white_space_leaves_the_least_budget(name):
+    schema, options = SCHEMAS[name]
+    options, least = {**options, "whitespace": "flexible", "on_narrowed": "ignore"}, []
+    for most in (None, 2):
+        constraint = tt.constraints.json_schema(schema, **options, max_whitespace=most)
+        with pytest.raises(tt.errors.BudgetTooSmall) as told:
+            tt.gcd(constraint.compile(BYTES), 0).start(1)
+        least.append((told.value.needed, constraint.shortest()))
+    assert least[0] == least[1]
+
+
 def program(schema, order="any"):
     """The node of a schema."""
     return value_node(schema, STYLES["space"], Reading(order))[0]
@@ -250,7 +262,7 @@ def test_names_that_are_counted_differ():
 
 
 def test_values_as_python_literals():
-    node, narrowed = value_node({}, LITERALS["space"])
+    node, narrowed = value_node({}, literals("space"))
     right = ["[]", "()", "(None,)", "('a', \"b\")", "[True, ('\\xe9',)]", "'\\''"]
     wrong = ["(None)", "(,)", "null", "[true]", "'a\"", "(None,None)"]
     assert not narrowed
@@ -263,13 +275,13 @@ def test_arguments_of_a_call_have_bare_names():
         "required": ["a"],
         "additionalProperties": False,
     }
-    writer = Writer.of(schema | {"type": "object"}, LITERALS["space"])
-    node = writer.objects(writer.needs.keywords.root(), ARGUMENTS["space"])
+    writer = Writer.of(schema | {"type": "object"}, literals("space"))
+    node = writer.objects(writer.needs.keywords.root(), arguments("space"))
     right = ["(a=1)", "(b={'x': None}, a=1)"]
     assert accepted(node, *right, "()", "(a=1.0)", "('a'=1)", '{"a": 1}', "(a=1, c=2)") == right
-    writer = Writer.of({"type": "object"}, LITERALS["space"])
+    writer = Writer.of({"type": "object"}, literals("space"))
     with pytest.raises(tt.errors.UnsupportedConstraint, match="not declared"):
-        writer.objects(writer.needs.keywords.root(), ARGUMENTS["space"])
+        writer.objects(writer.needs.keywords.root(), arguments("space"))
 
 
 def test_objects_of_given_members():

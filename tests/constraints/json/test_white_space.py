@@ -1,0 +1,122 @@
+"""At most N characters of white space in a row: ``max_whitespace``."""
+
+import itertools
+import json
+import re
+
+import pytest
+
+import tractile as tt
+from tractile.constraints import function_calls, json_schema, structural_tag
+from tractile.errors import UnsupportedConstraint
+
+BLANKS = " \t\n\r"
+TOKENS = re.compile(r'"[^"]*"|[\w.=]+\(?|.')
+BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
+OBJECT = {"properties": {"a b": {"type": ["array", "object"]}, "c": {"enum": [1, "  "]}}, "type": "object"}
+TEXT = '{"a b":[1,{"x":null}],"c":"  ","d e":{}}'
+TOOLS = [
+    {"name": name, "parameters": {"type": "object", "properties": {"a": OBJECT, "t": {"enum": ["  "]}}}}
+    for name in ("f", "g")
+]
+JSON_CALL = '[{"name":"f","arguments":{"a":{"a b":[],"c":1},"t":"  "}},{"name":"g","arguments":{}}]'
+PYTHON_CALL = '[f(a={"a b":[],"c":1},t="  "),g()]'
+
+
+def gaps(text):
+    """The tokens of a text, and the text with the white space of a list between them and at both ends."""
+    tokens = TOKENS.findall(text)
+    assert "".join(tokens) == text
+    return tokens, lambda blanks: "".join(map("".join, itertools.zip_longest(blanks, tokens, fillvalue="")))
+
+
+def check_each_gap(accepts, text, places, most):
+    """In each place N characters may stand, and not one more; and N in all places at once."""
+    assert places
+    tokens, written = gaps(text)
+    for place, blank in itertools.product(places, BLANKS):
+        for number in (most, most + 1):
+            blanks = [""] * (len(tokens) + 1)
+            blanks[place] = (blank + BLANKS * most)[:number]
+            assert accepts(written(blanks)) == (number == most), written(blanks)
+    assert accepts(written([BLANKS[i % 4] * most * (i in places) for i in range(len(tokens) + 1)]))
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+@pytest.mark.parametrize("order", ["any", "declared"])
+@pytest.mark.parametrize("schema", [{}, OBJECT, {"const": json.loads(TEXT)}, OBJECT | {"minProperties": 3}])
+def test_between_tokens_of_json(schema, order, most):
+    accepts = json_schema(schema, whitespace="flexible", max_whitespace=most, order=order).accepts
+    check_each_gap(accepts, TEXT, range(len(gaps(TEXT)[0]) + 1), most)
+
+
+@pytest.mark.parametrize(
+    "schema", [{"enum": ["a", "b "]}, {"enum": ["a", 1, "b "]}, {"type": ["integer", "string"]}]
+)
+def test_between_items_that_differ(schema):
+    accepts = json_schema(
+        {"type": "array", "items": schema, "uniqueItems": True}, whitespace="flexible", max_whitespace=2
+    ).accepts
+    check_each_gap(accepts, '["a","b "]', range(6), 2)
+
+
+@pytest.mark.parametrize("syntax", ["json", "python"])
+def test_between_tokens_of_calls(syntax):
+    text = JSON_CALL if syntax == "json" else PYTHON_CALL
+    accepts = function_calls(
+        TOOLS, syntax=syntax, parallel=True, whitespace="flexible", max_whitespace=2
+    ).accepts
+    # a function and its bracket, a name and "=" are one token; none stands around the whole
+    check_each_gap(accepts, text, range(1, len(gaps(text)[0])), 2)
+
+
+def test_a_way_to_the_end_stays_open():
+    constraint = json_schema(OBJECT, whitespace="flexible", max_whitespace=2)
+    query = tt.gcd(constraint.compile(BYTES), 60).start(1)
+    text = bytearray()
+    while (allowed := query.mask()[0].nonzero().flatten().tolist()) != [256]:
+        text.append(next((token for token in map(ord, BLANKS) if token in allowed), allowed[-1]))
+        query.advance([text[-1]])
+    assert not re.search(rb"\s{3}", text)
+    json.loads(text)
+
+
+def test_equal_bounds_are_one_program():
+    def program(**options):
+        return json_schema(OBJECT, **options).program
+
+    assert program(whitespace="flexible", max_whitespace=3) is program(
+        whitespace="flexible", max_whitespace=3
+    )
+    assert program(whitespace="flexible", max_whitespace=3) is not program(whitespace="flexible")
+
+
+@pytest.mark.parametrize("door", [json_schema, function_calls, tt.constraints.output_type])
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"whitespace": "flexible", "max_whitespace": -1}, "from 0 to 100"),
+        ({"whitespace": "flexible", "max_whitespace": 101}, "from 0 to 100"),
+        ({"whitespace": "flexible", "max_whitespace": True}, "not True"),
+        ({"whitespace": "flexible", "max_whitespace": 1.5}, "not 1.5"),
+        ({"max_whitespace": 2}, 'whitespace="flexible"'),
+        ({"whitespace": "none", "max_whitespace": 0}, 'whitespace="flexible"'),
+        ({"whitespace": "tabs"}, "one of"),
+        ({"whitespace": ["none"]}, "one of"),
+    ],
+)
+def test_what_is_refused(door, options, match):
+    with pytest.raises(UnsupportedConstraint, match=match):
+        door(TOOLS if door is function_calls else OBJECT, **options)
+
+
+def test_at_the_other_doors():
+    schema = {"type": "array", "items": {"const": 1}}
+    for output in (schema, list[int]):
+        found = tt.constraints.output_type(output, whitespace="flexible", max_whitespace=1).constraint
+        assert [found.accepts(text) for text in ("[ 1]", "[  1]")] == [True, False]
+    content = {"type": "json_schema", "json_schema": schema, "max_whitespace_cnt": 1}
+    found = structural_tag({"type": "structural_tag", "format": content})
+    assert [found.accepts(text) for text in ("[1,1]", "[1 , 1]", "[1,  1]")] == [True, True, False]
+    with pytest.raises(UnsupportedConstraint, match="max_whitespace_cnt"):
+        structural_tag({"type": "structural_tag", "format": content | {"max_whitespace_cnt": 101}})
