@@ -16,6 +16,7 @@ Rows are unfinished particles; all (rows, vocab) tensors are batch first.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import isqrt
 from typing import Literal, final
 
 import torch
@@ -325,12 +326,30 @@ def draw_tokens(
 ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
     """Draw a token for each row with probability proportional to its weight; return also the rows' total weights (float64).
 
-    The distribution function is inverted at one uniform number per row: a token of weight zero is never drawn, unless all are
-    zero. The numbers are drawn on the CPU, so a seed gives the same result on any device.
+    The distribution function is inverted at one uniform number per row, first over blocks of tokens, then within one: a token of
+    weight zero is never drawn, unless all are zero. The numbers are drawn on the CPU, so a seed gives the same result on any
+    device.
     """
-    cumulative = weights.cumsum(dim=1, dtype=torch.float64)
-    total = cumulative[:, -1:]
-    uniform = torch.rand(len(weights), 1, dtype=torch.float64, generator=generator).to(weights.device)
-    point = uniform * total  # below the total: uniform is at most 1 − 2⁻⁵³
-    tokens = torch.searchsorted(cumulative, point, right=True)[:, 0].clamp(max=weights.shape[1] - 1)
-    return tokens, total[:, 0]
+    rows, size = weights.shape
+    width = max(1, isqrt(size))
+    if rest := -size % width:
+        weights = torch.nn.functional.pad(weights, (0, rest))
+    blocks = weights.reshape(rows, -1, width)
+    mass = blocks.sum(2, dtype=torch.float64)
+    cumulative = mass.cumsum(1)
+    total = cumulative[:, -1]
+    uniform = torch.rand(rows, 1, dtype=torch.float64, generator=generator).to(weights.device)
+    point = uniform * total[:, None]
+    block = _first_above(cumulative, point)
+    point = (point - (cumulative - mass).gather(1, block)).clamp(min=0)
+    inside = blocks[torch.arange(rows, device=weights.device), block[:, 0]].cumsum(1, dtype=torch.float64)
+    return (block * width + _first_above(inside, point))[:, 0].clamp(max=size - 1), total
+
+
+def _first_above(
+    cumulative: Float[Tensor, "rows entries"], point: Float[Tensor, "rows 1"]
+) -> Int[Tensor, "rows 1"]:
+    """Return the first entry of each row above a point; the last one to rise, if rounding left none."""
+    last = cumulative[:, -1:]
+    below = torch.minimum(point, torch.nextafter(last, torch.zeros_like(last)))
+    return torch.searchsorted(cumulative, below, right=True).clamp(max=cumulative.shape[1] - 1)

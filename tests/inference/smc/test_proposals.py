@@ -202,6 +202,18 @@ def test_settings_are_checked(bad):
         bad()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 10, 16, 1000])
+def test_tokens_are_drawn_by_the_distribution_function(size):
+    generator = torch.Generator().manual_seed(size)
+    weights = torch.rand(200, size, generator=generator) * (torch.rand(200, size, generator=generator) < 0.5)
+    weights[:, -1] = 0.25
+    drawn, total = draw_tokens(weights, torch.Generator().manual_seed(1))
+    uniform = torch.rand(200, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    cumulative = weights.double().cumsum(1)
+    torch.testing.assert_close(total, cumulative[:, -1])
+    torch.testing.assert_close(drawn, (cumulative <= uniform * cumulative[:, -1:]).sum(1))
+
+
 # What a token both models rule out is worth, mixtures, defaults
 
 
