@@ -139,16 +139,21 @@ class TransformersLM(Multiplies):
         if self._sharing():
             self._start_shared(rows)
             return
-        width = max(len(row) for row in rows)
-        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        place: dict[tuple[int, ...], int] = {}
+        index = [place.setdefault(tuple(row), len(place)) for row in rows]
+        distinct = list(place)  # equal prompts are read once
+        width = max(len(row) for row in distinct)
+        ids = torch.zeros(len(distinct), width, dtype=torch.long)
         mask = torch.zeros_like(ids)
-        for i, row in enumerate(rows):
+        for i, row in enumerate(distinct):
             ids[i, width - len(row) :] = torch.tensor(row)
             mask[i, width - len(row) :] = 1
         # Without padding the mask is all ones, and attention is faster without it.
-        self._begin(rows, None if bool(mask.all()) else mask.to(self._finished.device))
+        self._begin(distinct, None if bool(mask.all()) else mask.to(self._finished.device))
         self._check_padding()
         self._log_probs = self._forward(ids.to(self._finished.device))
+        if len(distinct) < len(rows):
+            self.select(torch.tensor(index))
 
     def _begin(self, rows: Sequence[Sequence[int]], mask: Int[Tensor, "batch length"] | None = None) -> None:
         self._cache, self._shared, self._mask, self._selected = None, None, mask, None

@@ -158,6 +158,23 @@ def test_rows_that_share_prompts_are_those_that_do_not():
     assert model.config._attn_implementation == "sdpa"
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_equal_prompts_are_read_once(name):
+    model, read = MODELS[name](), []
+    forward = model.forward
+    model.forward = lambda **given: read.append(len(given["input_ids"])) or forward(**given)
+    model.forward.__signature__ = inspect.signature(forward)
+    lm = tt.TransformersLM(model, None, share_prompts=False)
+    rows = [[5, 6, 7], [3], [5, 6, 7], [3]]
+    lm.start(rows)
+    assert read[-1] == 2
+    for token in (8, 9):
+        expected = torch.stack([plain(model, row) for row in rows])
+        torch.testing.assert_close(lm.log_probs(), expected, rtol=1e-4, atol=1e-4)
+        lm.advance(torch.tensor([token, token, token + 1, token]))
+        rows = [[*row, token + (i == 2)] for i, row in enumerate(rows)]
+
+
 @pytest.mark.skipif(not SHARES, reason="this transformers has no cache layers")
 def test_prompts_that_are_kept_are_not_read_again():
     model, read = llama(), []
