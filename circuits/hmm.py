@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..argument_checks import whole
 from ..errors import FormatError, ShapeError
-from ..layers import Categorical, Dense, Identity, Monarch, Operator
+from ..layers import Categorical, ClassCategorical, Dense, Identity, InputLayer, Monarch, Operator
 from ..layers.functorch_utils import any_if_concrete
 from ..layers.operator import TensorMap
 from ..storage import make_directory, write_atomically
@@ -39,8 +39,8 @@ class HMM(Chain):
     """A hidden Markov model: a chain with L = identity, B = emission, R = transition, final = ones.
 
     ``initial`` (H,), ``transition`` (H, H) or an :class:`~tractile.layers.Operator` such as ``Monarch``, ``emission``
-    (H, V): probabilities, each row summing to one; tensors, NumPy arrays or lists of numbers. Raises :class:`ShapeError`
-    if shapes differ or a row is not a distribution.
+    (H, V) or a :class:`~tractile.layers.ClassCategorical`: probabilities, each row summing to one; tensors, NumPy arrays or
+    lists of numbers. Raises :class:`ShapeError` if shapes differ or a row is not a distribution.
 
     ``vocabulary_fingerprint`` identifies the vocabulary of the emitted tokens (None: unknown; ``for_vocabulary`` sets it).
 
@@ -59,32 +59,36 @@ class HMM(Chain):
         self,
         initial: Float[Tensor, " hidden"] | ArrayLike,
         transition: Float[Tensor, "hidden hidden"] | Operator | ArrayLike,
-        emission: Float[Tensor, "hidden vocab"] | ArrayLike,
+        emission: Float[Tensor, "hidden vocab"] | ClassCategorical | ArrayLike,
     ) -> None:
-        initial, emission = _numbers(initial, "initial"), _numbers(emission, "emission")
+        classes = emission if isinstance(emission, ClassCategorical) else None
+        initial = _numbers(initial, "initial")
+        table = _numbers(emission, "emission") if classes is None else classes.class_weight
         if not isinstance(transition, Operator):
             transition = _numbers(transition, "transition")
-            dtype = reduce(torch.promote_types, (t.dtype for t in (initial, transition, emission)))
-            initial, transition, emission = (t.to(dtype) for t in (initial, transition, emission))
+            dtype = reduce(torch.promote_types, (t.dtype for t in (initial, transition, table)))
+            initial, transition, table = (t.to(dtype) for t in (initial, transition, table))
         hidden = initial.numel()
         if (
             initial.ndim != 1
-            or emission.ndim != 2
-            or emission.shape[0] != hidden
+            or table.ndim != 2
+            or table.shape[0] != hidden
             or tuple(transition.shape) != (hidden, hidden)
         ):
             raise ShapeError(
                 f"HMM: initial (H,), transition (H, H) and emission (H, V) must agree, not {tuple(initial.shape)}, "
-                f"{tuple(transition.shape)} and {tuple(emission.shape)}"
+                f"{tuple(transition.shape)} and {tuple(table.shape)}"
             )
         _check_distribution("initial", initial)
         for weight in transition.parameters() if isinstance(transition, Operator) else [transition]:
             _check_distribution("transition", weight)
-        _check_distribution("emission", emission)
+        _check_distribution("emission", table)
         operator = transition if isinstance(transition, Operator) else Dense(transition)
-        super().__init__(
-            (initial,), Identity(hidden), Categorical(emission), operator, (torch.ones_like(initial),)
-        )
+        inputs: InputLayer = Categorical(table)
+        if classes is not None:
+            _check_distribution("shares of a class", classes.class_totals()[:, None])
+            inputs = classes.map(lambda _: table)
+        super().__init__((initial,), Identity(hidden), inputs, operator, (torch.ones_like(initial),))
 
     @classmethod
     def random(
@@ -133,7 +137,7 @@ class HMM(Chain):
         _check_distribution("initial", self.initial_probs, rounded)
         for weight in self.transition.parameters():
             _check_distribution("transition", weight, rounded)
-        _check_distribution("emission", self.emission_probs, rounded)
+        _check_distribution("emission", self.inputs.parameters()[0], rounded)
 
     @property
     def hidden(self) -> int:
@@ -152,8 +156,8 @@ class HMM(Chain):
 
     @property
     def emission_probs(self) -> Float[Tensor, "hidden vocab"]:
-        """B: p(x_t | z_t)."""
-        return self.inputs.parameters()[0]
+        """B: p(x_t | z_t), written out if it is given by classes."""
+        return self.inputs.table()
 
     def log_prob(
         self, tokens: Int[Tensor, "batch length"] | ArrayLike, lengths: Int[Tensor, " batch"] | None = None
@@ -228,8 +232,11 @@ class HMM(Chain):
         (tensor([0.3515], dtype=torch.float64), tensor([0.3515], dtype=torch.float64))
         """
         path = make_directory(directory)
-        tensors = {"initial": self.initial_probs, "emission": self.emission_probs}
+        tensors = {"initial": self.initial_probs, "emission": self.inputs.parameters()[0]}
         tensors |= {f"transition.{i}": w for i, w in enumerate(self.transition.parameters())}
+        fixed: dict[str, Tensor] = {}
+        if isinstance(self.inputs, ClassCategorical):
+            fixed = {"class_of": self.inputs.class_of, "share": self.inputs.share.cpu()}
         monarch = isinstance(self.transition, Monarch)
         config: dict[str, Any] = {
             "format": FORMAT,
@@ -244,7 +251,7 @@ class HMM(Chain):
                 f"HMM.save_pretrained: the format has no transition of type {type(self.transition).__name__}; use tt.save"
             )
         data = save_tensors(
-            {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()}
+            {k: v.detach().to(dtype or v.dtype).contiguous().cpu() for k, v in tensors.items()} | fixed
         )
         config |= {
             VOCABULARY: self.vocabulary_fingerprint,
@@ -306,6 +313,7 @@ class HMM(Chain):
                 raise FormatError(
                     f"{path}/config.json: expected format {FORMAT!r}, found {config.get('format')!r}"
                 )
+            fixed = [tensors.pop(name) for name in ("class_of", "share") if name in tensors]
             tensors = {
                 k: _cast(v, dtype or torch.promote_types(v.dtype, torch.float32)) for k, v in tensors.items()
             }
@@ -313,7 +321,8 @@ class HMM(Chain):
             operator: Operator = (
                 Monarch(weights, config["axes"]) if config["transition"] == "monarch" else Dense(weights[0])
             )
-            return cls(tensors["initial"], operator, tensors["emission"])
+            table = tensors["emission"]
+            return cls(tensors["initial"], operator, ClassCategorical(table, *fixed) if fixed else table)
         except (KeyError, IndexError, ShapeError) as error:
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
 
@@ -359,4 +368,11 @@ def _check_distribution(what: str, weight: Tensor, rounded: torch.dtype = torch.
         )
 
 
-register(HMM, lambda o: (o.initial_probs, o.transition, o.emission_probs))
+register(
+    HMM,
+    lambda o: (
+        o.initial_probs,
+        o.transition,
+        o.inputs if isinstance(o.inputs, ClassCategorical) else o.emission_probs,
+    ),
+)

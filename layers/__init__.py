@@ -4,6 +4,7 @@ Inside the engine the unit axes of a message come first and the batch last, so t
 contiguous. In arguments and results of public functions the batch comes first.
 """
 
+from .classes import ClassCategorical
 from .discrete import Bernoulli, Indicator, Table
 from .gaussian import Continuous, Gaussian
 from .incidence import Identity, Incidence
@@ -16,6 +17,7 @@ from .token_sets import TokenSets
 __all__ = [
     "Bernoulli",
     "Categorical",
+    "ClassCategorical",
     "Continuous",
     "Dense",
     "Gaussian",

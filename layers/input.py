@@ -123,6 +123,13 @@ class InputLayer(ABC):
         """Return the layer B · diag(w)."""
         return Categorical(self.table() * weights)
 
+    def condensed(self, kind: Int[Tensor, " vocab"]) -> tuple[InputLayer, Int[Tensor, " fewer"]]:
+        """Return a layer over fewer values and their kinds, if values of one kind are all alike to the units; else the same.
+
+        A value of the new layer has the sum of the columns of the values that it stands for.
+        """
+        return self, kind
+
     def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, "*units"]:
         """Compute Σ_v B[:, v] w(v) in ordinary arithmetic; without weights, the sum of all columns."""
         axes = list(range(len(self.unit_dims)))

@@ -56,6 +56,7 @@ TYPES: dict[type, Type] = {
     layers.Kronecker: Type(lambda o: (o.order,), layers.Kronecker),
     Constant: Type(lambda o: (len(o.unit_dims),), Constant),
     layers.Categorical: Type(lambda o: (o.weight,), layers.Categorical),
+    layers.ClassCategorical: Type(lambda o: (o.class_weight, o.class_of, o.share), layers.ClassCategorical),
     layers.TokenSets: Type(
         lambda o: (o.incidence.row, o.incidence.col, o.tokens, o.num_units), layers.TokenSets, "Labels"
     ),

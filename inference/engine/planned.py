@@ -241,7 +241,10 @@ class Plan:
     @cached_property
     def _smallest_weights(self) -> float:
         parts = [p for _, leaf in (*self.right, *self.left) for p in leaf.parameters()]
-        return _least([*parts, *self._every_row, *self.ends[1]])
+        units = range(len(self.inputs.unit_dims))
+        emitted = self.inputs.factors(units, len(units), len(units) + 1)
+        parts += [x for x, _ in emitted if isinstance(x, Tensor)]
+        return _least([*parts, *self.ends[1]])
 
 
 class Cycle:

@@ -71,8 +71,11 @@ def label_totals(semiring: SR, chain: Chain, automaton: Automaton, labels: EdgeL
         torch.tensor([len(key) for key in labels.classes])
     )
     classes = torch.tensor([c for key in labels.classes for c in key], dtype=torch.long)
-    sets = TokenSets(number, classes, automaton.labels.tokens, len(labels.classes), trusted=True)
-    found = total(semiring, chain.inputs.times(sets), chain.device)
+    inputs, tokens = chain.inputs, automaton.labels.tokens
+    if semiring.additive and isinstance(tokens, Tensor):
+        inputs, tokens = inputs.condensed(tokens)
+    sets = TokenSets(number, classes, tokens, len(labels.classes), trusted=True)
+    found = total(semiring, inputs.times(sets), chain.device)
     shape = semiring.shape(found)
     return semiring.merge(found, len(shape) - 2, 2)
 

@@ -19,6 +19,7 @@ import tractile as tt
 from tractile.layers import (
     Bernoulli,
     Categorical,
+    ClassCategorical,
     Dense,
     Gaussian,
     Hadamard,
@@ -85,6 +86,13 @@ def categorical(rng, size, zeros):
     return Categorical(tensor(b)), b
 
 
+def by_class(rng, size, zeros):
+    classes = int(rng.integers(1, size + 1))
+    class_of, share = rng.permutation(np.arange(size) % classes), weights(rng, size, zeros=zeros)
+    c = weights(rng, int(rng.integers(1, 4)), classes, zeros=zeros)
+    return ClassCategorical(tensor(c), torch.tensor(class_of), tensor(share)), c[:, class_of] * share
+
+
 def grid(rng, size, zeros):
     b = weights(rng, 2, int(rng.integers(1, 3)), size, zeros=zeros)
     return Categorical(tensor(b)), b.reshape(-1, size)
@@ -138,7 +146,7 @@ def gaussian_product(rng, size, zeros):
     }
 
 
-DISCRETE = {f.__name__: f for f in (categorical, grid, labels, row_kron, bernoulli, indicator)}
+DISCRETE = {f.__name__: f for f in (categorical, by_class, grid, labels, row_kron, bernoulli, indicator)}
 CONTINUOUS = {f.__name__: f for f in (gaussian, heavy_gaussian, gaussian_product)}
 INPUTS = {**DISCRETE, **CONTINUOUS}
 
