@@ -88,7 +88,7 @@ def model_card(
     transition = "dense"
     if isinstance(hmm.transition, Monarch):
         transition = f"Monarch ({' × '.join(str(size) for size in hmm.transition.weights[0].shape[:-1])})"
-    weights = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    weights = [hmm.initial_probs, *hmm.transition.parameters(), *hmm.inputs.parameters()]
     return TEXT.format(
         source=manifest.model or "a text corpus",
         tokenizer=f"hash `{manifest.tokenizer}`" if manifest.tokenizer else "not recorded",

@@ -84,7 +84,7 @@ def start_name(initial: HMM | Callable[[], HMM] | None, name: str) -> str:
     """Return the name of the initial HMM in the settings of a run: "random", a digest, or ``name`` for a function."""
     if not isinstance(initial, HMM):
         return "random" if initial is None else name
-    weights = [initial.initial_probs, *initial.transition.parameters(), initial.emission_probs]
+    weights = [initial.initial_probs, *initial.transition.parameters(), *initial.inputs.parameters()]
     return f"HMM {digest({str(i): weight for i, weight in enumerate(weights)})[:16]}"
 
 

@@ -14,10 +14,11 @@ from ..circuits.hmm import HMM
 from ..errors import ShapeError
 from ..fingerprints import Tokens, check_vocabularies
 from ..inference.engine import messages
-from ..inference.engine.contract import outer
+from ..inference.engine.contract import adjoint, outer
 from ..inference.queries.exact import Rows, within_range
 from ..inference.queries.marginal import prepare
 from ..inference.semirings.base import Semiring
+from ..inference.semirings.scaled_real import Real
 from .corpus import Corpus
 from .distributed import Ranks
 from .em import log_likelihood, state_marginals
@@ -86,7 +87,7 @@ def evaluate(hmm: HMM, corpus: Corpus, batch_size: int = 256) -> Evaluation:
     """
     check(hmm, corpus)
     manifest, tokens = corpus.manifest, corpus.tokens
-    device = hmm.emission_probs.device
+    device = hmm.device
     parts = [predictions(hmm, part.to(device)) for part in torch.split(tokens, batch_size)]
     log_probs = torch.cat([part[0] for part in parts]).double().cpu()
     ended = (tokens == manifest.eos_token_id).int().cumsum(1) > 0
@@ -162,7 +163,9 @@ def predictions(
 def _frequencies(hmm: HMM, corpus: Corpus) -> Float[Tensor, " vocab"]:
     """Compute the expected token frequencies of the HMM's texts of the corpus's length; each end counts once."""
     eos = corpus.manifest.eos_token_id
-    each = (state_marginals(hmm, corpus.manifest.max_new_tokens) @ hmm.emission_probs).double()
+    real = Real()
+    states = real.lift(state_marginals(hmm, corpus.manifest.max_new_tokens).T, batched=True)
+    each = real.log(adjoint(real, hmm.inputs, states)).exp().T.double()
     found = each.sum(0)
     if has_end_state(hmm, eos):
         found[eos] = each[-1, eos]

@@ -14,6 +14,7 @@ The last state, H − 1, is the *end*: it alone emits the end-of-sequence token,
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -26,6 +27,7 @@ from ..inference.queries.baum_welch import HMMCounts
 from ..layers import Monarch
 from .corpus import Corpus
 from .sharding import ShardedHMM
+from .token_classes import TokenClasses
 
 
 def random_start(corpus: Corpus, hidden: int, transition: str = "dense", seed: int = 0) -> HMM:
@@ -68,7 +70,8 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
 def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
     """Return whether the last state is absorbing and emits the end token with certainty."""
     certain = [weight[(-1,) * weight.ndim] for weight in hmm.transition.parameters()]
-    return all(float(p) == 1 for p in [*certain, hmm.emission_probs[-1, eos_token_id]])
+    (ended,) = hmm.inputs.columns(torch.tensor([eos_token_id], device=hmm.device))
+    return all(float(p) == 1 for p in [*certain, ended[-1, 0]])
 
 
 @torch.no_grad()
@@ -84,6 +87,8 @@ def initialise(
     seed: int = 0,
 ) -> HMM:
     """Initialise an HMM: its states are clusters of a transformers model's hidden states on the first ``sequences``.
+
+    Rare tokens of a large vocabulary share one emission, as in :func:`~tractile.distill.train`.
 
     Raises :class:`VocabularyMismatch` if the corpus was made with another tokenizer, :class:`ShapeError` if the corpus has fewer
     tokens than ``hidden``.
@@ -103,20 +108,35 @@ def initialise(
     """
     corpus.check_tokenizer(tokenizer)
     part = corpus.select(torch.arange(min(sequences, len(corpus))))
-    tokens, eos, vocab = part.tokens, part.manifest.eos_token_id, part.manifest.vocab_size
     points = hidden_states(model, tokenizer, part)
+    if (classes := TokenClasses.where_sparse(corpus)) is None:
+        return _of_points(points, part, hidden, transition, iterations, seed)
+    found = _of_points(points, classes.relabelled(part), hidden, transition, iterations, seed)
+    return classes.widen(found)
+
+
+def _of_points(
+    points: Float[Tensor, "sequences length width"],
+    part: Corpus,
+    hidden: int,
+    transition: str,
+    iterations: int,
+    seed: int,
+) -> HMM:
+    """Fit an HMM whose states are clusters of the points at the tokens of a corpus."""
+    tokens, eos, vocab = part.tokens, part.manifest.eos_token_id, part.manifest.vocab_size
     text = tokens != eos
     if int(text.sum()) < hidden:
         raise ShapeError(f"initialise: {int(text.sum())} tokens are too few for {hidden} hidden states")
     states = torch.full_like(tokens, hidden - 1)
     states[text], owner = clones(points[text], tokens[text], hidden - 1, iterations, seed)
 
-    random = HMM.random(hidden, vocab, transition, seed).for_vocabulary(corpus.vocabulary_fingerprint)
+    random = HMM.random(hidden, vocab, transition, seed).for_vocabulary(part.vocabulary_fingerprint)
     base = with_end_state(random, eos)
     counts = _observed(base, states, tokens)
     if transition != "dense":
         fitted = ShardedHMM.of(base).m_step(counts, pseudocount=0.01).whole()
-        return fitted.for_vocabulary(corpus.vocabulary_fingerprint)
+        return fitted.for_vocabulary(part.vocabulary_fingerprint)
     followed, emitted = counts.transition[0], counts.emission
     followed[-1], emitted[-1], emitted[:, eos] = 0, 0, 0
     kinds = followed.clamp(max=1)
@@ -131,7 +151,7 @@ def initialise(
     own = owner >= 0
     emission[own] = torch.lerp(torch.nn.functional.one_hot(owner[own], vocab).to(usual), usual, OTHERS)
     hmm = with_end_state(HMM(_normal(counts.initial + UNSEEN), _normal(move), emission), eos)
-    return hmm.for_vocabulary(corpus.vocabulary_fingerprint)
+    return hmm.for_vocabulary(part.vocabulary_fingerprint)
 
 
 UNSEEN = 0.05  # pseudocount of initial states, of transitions from any state and of token frequencies
@@ -211,7 +231,10 @@ def hidden_states(
         for row, head in enumerate(heads):  # padding on the right does not affect a causal model
             ids[row, : len(head) + n] = torch.cat([torch.tensor(head, dtype=torch.long), tokens[row]])
         ids = ids.to(model.device)
-        states = model(input_ids=ids, output_hidden_states=True, use_cache=False).hidden_states[-1].cpu()
+        # The logits are not needed, and those of a large vocabulary would be gigabytes.
+        one = {"logits_to_keep": 1} if "logits_to_keep" in signature(model.forward).parameters else {}
+        read = model(input_ids=ids, output_hidden_states=True, use_cache=False, **one)
+        states = read.hidden_states[-1].cpu()
         if int(offset.min()) < shift:
             raise ShapeError("hidden_states: there is a prompt without tokens; begin it with the model's BOS")
         places = offset[:, None] + torch.arange(n) - shift  # the prompt's last token is at offset − 1

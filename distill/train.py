@@ -33,6 +33,7 @@ from .latent import has_end_state, random_start
 from .progress import Log, draw_curve, progress, read_log
 from .run_folder import locked, write_record
 from .sharding import ShardedHMM
+from .token_classes import TokenClasses
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,7 @@ def train(
     dtype: torch.dtype = torch.float16,
     messages: torch.dtype | None = None,
     shard: bool = False,
+    token_classes: bool | None = None,
     device: torch.device | str = "cpu",
     initial_name: str = "made by a function",
     overwrite: bool = False,
@@ -69,6 +71,8 @@ def train(
     as unobserved. ``held_out``: share of sequences kept for testing; their nats per token are logged after each epoch.
     ``messages``: dtype of forward and backward messages, bfloat16 to halve their memory. ``floor``: share of the uniform
     distribution mixed into every row at the end, so that no token is impossible and half precision does not underflow.
+    ``token_classes``: whether tokens that occur at most once share one emission (:mod:`~.token_classes`); default: where the
+    vocabulary has over 32,768 tokens and the corpus less than a quarter of them.
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
     ``learning-curve.png``. Until then a checkpoint is written every ``checkpoint_minutes`` and after each epoch; the same call
@@ -106,7 +110,10 @@ def train(
             "train: batch_size, chunk_size and step_size (at most 1) must be positive, epochs not negative"
         )
     data = corpus if isinstance(corpus, Corpus) else Corpus.load(corpus)
-    fit, test = data.split(held_out, seed)
+    divide = TokenClasses.where_sparse if token_classes is None else TokenClasses.of
+    classes = None if token_classes is False else divide(data)
+    seen = data if classes is None else classes.relabelled(data)
+    fit, test = seen.split(held_out, seed)
     if len(fit) == 0:
         raise ShapeError(f"train: no sequence is left for training ({len(test)} of {len(data)} are held out)")
     settings = {
@@ -117,6 +124,7 @@ def train(
         "sequences": len(data), "tokens": data.num_tokens, "corpus": data.digest,
         "start": checkpoint.start_name(initial, initial_name),
     }  # fmt: skip
+    settings |= {} if classes is None else {"token_classes": fit.manifest.vocab_size}
 
     def begin() -> tuple[HMM, int | None]:
         """Return (HMM, step) to start from: the state of this run in ``out`` (step None: finished), or the initial HMM and 0."""
@@ -124,8 +132,10 @@ def train(
         if saved is not None:
             return saved
         if initial is None:
-            return random_start(data, hidden, transition, seed), 0
-        return (initial if isinstance(initial, HMM) else initial()), 0
+            return random_start(seen, hidden, transition, seed), 0
+        first = initial if isinstance(initial, HMM) else initial()
+        check(first, data)
+        return (first if classes is None else classes.narrow(first)), 0
 
     with ExitStack() as stack:
         team = stack.enter_context(ranks(torch.device(device)))
@@ -138,13 +148,14 @@ def train(
             return hmm
         if done and team.rank == 0:
             _log.info("%s: the run goes on after step %d", out, done)
-        check(hmm, data)
+        check(hmm, seen)
         made_for = hmm.vocabulary_fingerprint
         if out is not None and team.rank == 0:
             write_record(Path(out), settings)
         hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team, torch.device(device))
         made_for = data.vocabulary_fingerprint or made_for
-        hmm = smooth(hmm, floor, data.manifest.eos_token_id).for_vocabulary(made_for)
+        hmm = smooth(hmm, floor, seen.manifest.eos_token_id)
+        hmm = (hmm if classes is None else classes.widen(hmm)).for_vocabulary(made_for)
         if out is not None and team.rank == 0:
             hmm.save_pretrained(out, dtype=dtype)
             card = model_card(hmm, data.manifest, settings, read_log(Path(out) / "log.jsonl"), floor)

@@ -299,7 +299,7 @@ def _described(path: Path | None, parameters: Any) -> dict[str, Any]:
 def _described_hmm(
     path: Path | None, hmm: HMM, context: bool, boost: float, copied: Copying | None
 ) -> dict[str, Any]:
-    tensors = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
+    tensors = [hmm.initial_probs, *hmm.transition.parameters(), *hmm.inputs.parameters()]
     form = "monarch" if isinstance(hmm.transition, Monarch) else "dense"
     facts: dict[str, Any] = {"hidden": hmm.hidden, "transition": form, "context": context}
     facts |= ({"boost": boost} if boost else {}) | ({} if copied is None else {"copying": copied.recent})

@@ -92,7 +92,7 @@ def split_by_memory(prepared: Sequence[Prepared], max_new_tokens: int) -> Iterat
     for one in prepared:
         if one.fa is not None and one.hmm is not None:
             key = id(one.fa), id(one.hmm)
-            itemsize = one.hmm.emission_probs.element_size()
+            itemsize = one.hmm.initial_probs.element_size()
             tables[key] = one.fa.guide().num_states * one.hmm.hidden * max_new_tokens * itemsize
             if part and sum(tables.values()) > HMM_MEMORY:
                 yield part
