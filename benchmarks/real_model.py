@@ -37,6 +37,7 @@ from tractile.lm import TransformersLM
 from tractile_bench.cli import SAMPLE
 from tractile_bench.function_calling.task import FunctionCalling
 from tractile_bench.function_calling.tools import tools_of
+from tractile_bench.prompts import few_shot
 
 BUDGETS = [16, 32, 64, 128, 256]
 SHOTS, TOGETHER = 3, 4  # solved questions before each one; questions at once
@@ -217,7 +218,7 @@ def main(given: list[str] | None = None) -> None:
     task = FunctionCalling(
         args.data if args.data.is_dir() and not args.smoke else SAMPLE / "function-calling", calls="one"
     )
-    solved = [e for e in task.examples("train") if len(e.prompt) + len(e.reference) < 700]
+    asked = few_shot(task, shots)
     questions = [e for e in task.examples("test") if len(e.prompt) < 1500]
     random.Random(args.seed).shuffle(questions)
     lm = TransformersLM(model, tokenizer)
@@ -226,9 +227,7 @@ def main(given: list[str] | None = None) -> None:
     for at in range(0, 1 if args.smoke else len(questions), TOGETHER):
         chosen, rows, prompts, schemas, rooms = questions[at : at + TOGETHER], [], [], [], []
         for i, example in enumerate(chosen):
-            before = random.Random(example.id).sample(solved, min(shots, len(solved)))
-            text = "".join(f"{e.prompt}{e.reference}\n\n" for e in before) + example.prompt
-            prompts.append(tokenizer(text).input_ids)
+            prompts.append(tokenizer(asked(example)).input_ids)
             schemas.append(schema_of(example.facts["tools"]))
             rooms.append(room_for(exact, schemas[-1], budgets))
             rows += rows_of(i, schemas[-1], engines, rooms[-1])

@@ -39,6 +39,7 @@ from .guides.copying import FILE as COPYING
 from .guides.prompted import READERS
 from .methods import METHODS, PAPERS, named
 from .models import load_small_lm, small_hmm_path
+from .prompts import few_shot
 from .report.document import report
 from .results import Results
 from .runner import Bench, Settings, choose, fingerprint
@@ -104,6 +105,9 @@ def bench(
         bool,
         typer.Option(help="Let the HMM copy from the prompt, if its folder holds parameters of copying."),
     ] = True,
+    shots: Annotated[
+        int, typer.Option(min=0, help="Solved examples of the training split before each prompt.")
+    ] = 0,
     chat: Annotated[
         bool, typer.Option("--chat", help="Prompts as turns of the model's chat template.")
     ] = False,
@@ -129,13 +133,14 @@ def bench(
         console.print(f"left out: {reason}: {number}", markup=False)
     if not examples:
         raise typer.BadParameter(f"--split {split}: the data has no examples there")
+    asked = few_shot(task, shots)
     if write_prompts is not None:
         tokenizer = language_model(model, default=load_small_lm)[1] if chat else None
         with write_prompts.open("w", encoding="utf-8") as file:
             for example in examples:
-                line: dict[str, Any] = {"prompt": example.prompt}
+                line: dict[str, Any] = {"prompt": asked(example)}
                 if tokenizer is not None:
-                    line = {"tokens": chat_prompt(tokenizer, example.prompt)}
+                    line = {"tokens": chat_prompt(tokenizer, asked(example))}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
         console.print(f"{len(examples)} prompts in {write_prompts}")
         return
@@ -173,7 +178,7 @@ def bench(
         return made
 
     by_prompt = context or copied is not None or boost
-    shown = (lambda example: chat_prompt(tokenizer, example.prompt)) if chat else (lambda e: e.prompt)
+    shown = (lambda example: chat_prompt(tokenizer, asked(example))) if chat else asked
     runner = Bench(
         task,
         lm,
@@ -196,6 +201,7 @@ def bench(
         "device": torch.device(device).type,
         "temperature": temperature,
         "chat": chat,
+        **({"shots": shots} if shots else {}),
         "max_new_tokens": settings.max_new_tokens,
         "draws": draws,
         "w": w,

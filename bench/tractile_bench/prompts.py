@@ -7,8 +7,12 @@ prompt in a model's chat template.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .base import Example, Task
 
 CALL_SYNTAXES = {"json": "JSON call:\n", "python": "Python call:\n"}
 
@@ -70,3 +74,20 @@ def goal_inference(description: str) -> str:
 def molecules(examples: Iterable[str]) -> str:
     """Write a prompt with molecules as SMILES, one a line; another one is to follow (Loula et al. 2025)."""
     return "Molecules:\n" + "".join(f"{one}\n" for one in examples)
+
+
+def few_shot(task: Task, shots: int, longest: int = 700) -> Callable[[Example], str]:
+    """Return a function from an example to its prompt behind ``shots`` others with their answers, chosen by the example's id.
+
+    These are of the split "train", of at most ``longest`` characters each.
+    """
+    if not shots:
+        return lambda example: example.prompt
+    solved = [e for e in task.examples("train") if len(e.prompt) + len(e.reference) < longest]
+
+    def prompt(example: Example) -> str:
+        drawn = random.Random(example.id).sample(solved, min(shots + 1, len(solved)))
+        before = [e for e in drawn if e.id != example.id][:shots]
+        return "".join(f"{e.prompt}{e.reference}\n\n" for e in before) + example.prompt
+
+    return prompt

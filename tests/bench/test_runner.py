@@ -520,6 +520,18 @@ def test_prompts_are_written_for_distillation(app, data, tmp_path):
     assert written == [{"prompt": e.prompt} for e in choose(Words(data), "test", 3, 0)]
 
 
+def test_solved_examples_stand_before_a_prompt(app, data, tmp_path):
+    lines = [{"id": f"t{i}", "prompt": f"{i}\n", "pattern": "b"} for i in range(4)]
+    (data / "train.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    options = ["--data", data, "--split", "train", "--shots", "2", "--write-prompts", tmp_path / "p.jsonl"]
+    result = call(app, "words", *options)
+    assert result.exit_code == 0, result.output
+    written = [line["prompt"] for line in files.read_jsonl(tmp_path / "p.jsonl")]
+    assert all(re.fullmatch(r"\d\nb\n\n\d\nb\n\n\d\n", prompt) for prompt in written)
+    assert {prompt[-2] for prompt in written} == set("0123")
+    assert all(len(set(re.findall(r"\d", prompt))) == 3 for prompt in written)
+
+
 def test_every_task_is_a_command():
     found = CliRunner().invoke(bench_app, ["--help"]).output
     for name in (*TASKS, "report"):
