@@ -57,9 +57,9 @@ class TokenClasses:
         own[corpus.manifest.eos_token_id] = True
         class_of = torch.where(own, own.cumsum(0) - 1, int(own.sum()))
         once, never = (counts == 1) & ~own, (counts == 0) & ~own
-        weight = own.float() + once + never * (max(1, int(once.sum())) / max(1, int(never.sum())))
-        total = torch.zeros(int(class_of.max()) + 1).index_add(0, class_of, weight)
-        return cls(class_of, weight / total[class_of])
+        weight = own.double() + once + never * (max(1, int(once.sum())) / max(1, int(never.sum())))
+        total = weight.new_zeros(int(class_of.max()) + 1).index_add(0, class_of, weight)
+        return cls(class_of, (weight / total[class_of]).float())
 
     @classmethod
     def where_sparse(cls, corpus: Corpus) -> TokenClasses | None:

@@ -250,8 +250,8 @@ def test_a_subclass_of_hmm_stays_one(tmp_path):
 
 def test_the_names_of_types_in_files_stay():
     """Files that were written are read by them."""
-    names = """Automaton Bernoulli Categorical Chain Constant Dense Gaussian HMM Hadamard Identity Incidence Indicator
-    Joint Kron Kronecker Labels Monarch RowKron Sum"""
+    names = """Automaton Bernoulli Categorical Chain ClassCategorical Constant Dense Gaussian HMM Hadamard Identity
+    Incidence Indicator Joint Kron Kronecker Labels Monarch RowKron Sum"""
     assert sorted(serialize.file_name(cls) for cls in serialize.TYPES) == names.split()
     assert serialize.FORMAT == "tractile-circuit-1"
 

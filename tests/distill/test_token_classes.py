@@ -33,6 +33,8 @@ def test_shares_add_up_to_one_in_each_class(corpus):
     totals = torch.zeros(7).index_add(0, classes.class_of, classes.share)
     torch.testing.assert_close(totals, torch.ones(7))
     assert (classes.share > 0).all()
+    wide = TokenClasses.of(distill.Corpus.of(corpus.tokens, vocab_size=300_000, eos_token_id=EOS))
+    assert abs(float(wide.share[wide.class_of == 6].double().sum()) - 1) < 1e-6
     once = torch.tensor([5, 6, 11])
     torch.testing.assert_close(classes.share[once].sum(), torch.tensor(0.5))
 
