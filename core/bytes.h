@@ -90,7 +90,7 @@ class Bytes {
   size_t bytes() const { return 8 * known_.capacity() + counted_index_.bytes() + 8 * counts_.size(); }
 
  private:
-  bool looks(const Node& n) const { return observed_ && (n.kind == WITHIN || n.kind == APART); }
+  bool looks(const Node& n) const { return observed_ && n.looks(); }
 
   // The bytes of a text of a node. Rules in circles are worked out together: a value that was infinite gets smaller.
   i64 of_node(i32 node) {

@@ -10,6 +10,7 @@
 // lacks tokens: `need` is the number of costs that are told apart.
 #pragma once
 
+#include <functional>
 #include <queue>
 #include <unordered_map>
 
@@ -29,10 +30,11 @@ class Crossing {
   Crossing(Stacks& stacks, Positions& positions, Lexer& lexer)
       : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), lengths_(stacks) {}
 
-  // One by which no text enters WITHIN or APART, unless `enters`. What it takes is counted with the first one's.
-  Crossing(Crossing& first, bool enters)
+  // One by which WITHIN and APART are read as other nodes, each of which has texts of theirs alone; NONE: not at all. What it takes is
+  // counted with the first one's.
+  Crossing(Crossing& first, std::function<i32(i32)> instead)
       : taken(first.taken), stacks_(first.stacks_), positions_(first.positions_), lexer_(first.lexer_), account_(first.account_),
-        lengths_(first.stacks_), enters_(enters) {}
+        lengths_(first.stacks_), instead_(std::move(instead)) {}
 
   // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
   // `budgets`: those of the parts that are open.
@@ -298,14 +300,24 @@ class Crossing {
         throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
       }
       Place place = acts_[number].places[cost].back();
+      i32 node = acts_[number].node, instead = node;
+      if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].looks()) {
+        try {
+          instead = instead_(node);
+        } catch (...) {
+          queue_.push({cost, number});  // a later search goes on here
+          throw;
+        }
+      }
       acts_[number].places[cost].pop_back();
       --acts_[number].queued;
       ++taken;
       if (outdone(number, cost, place)) continue;
       place.position = fresh(number, cost, place.reg, place.position);  // costs come in their order, so what was met was no dearer
       if (place.position == NONE) continue;
-      i32 node = acts_[number].node;
       if (place.reg == ENDED) exit(number, cost, 0, place.position);
+      else if (instead == NONE) continue;
+      else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), place.position, acts_[number].need - cost), ENDED);
       else if (node < NONE) read(number, cost, place, -2 - node);
       else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
       else follow(number, cost, place);
@@ -317,7 +329,6 @@ class Crossing {
     i32 node = acts_[number].node;
     i32 need = acts_[number].need - cost;
     if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
-    if (Kind kind = stacks_.nodes[node].kind; !enters_ && !place.reg && (kind == WITHIN || kind == APART)) return;
     if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
       return call(number, cost, activation(node, place.reg, place.position, need), ENDED);  // what is left is shared by all ways to it
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
@@ -524,7 +535,7 @@ class Crossing {
   Index index_, rest_index_, met_index_, sought_index_;
   Lists label_lists_;
   Bytes lengths_;
-  bool enters_ = true;
+  std::function<i32(i32)> instead_;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
   std::vector<i32> met_;

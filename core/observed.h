@@ -1,9 +1,11 @@
 // Distances where observers look at bytes: between what the frames say, which do not see them, and a text that is found.
 //
 //     below     the distance by frames (`crossing.h`), for which WITHIN, APART and ITEM take anything
-//     above     the bytes of a text that the observers take, where each byte is a token; and the fewest tokens of those on which no
-//               observer is entered
+//     above     the same, where each observer takes one text; and the bytes of a text, where each byte is a token
 //     exactly   a search over tokens (`search.h`), where neither tells
+//
+// The text of an observer stays the same while it is read: an item on its way keeps what is left of it, so that a token of the text is
+// a step towards the end.
 #pragma once
 
 #include "bytes.h"
@@ -18,7 +20,7 @@ class Observed {
       : stacks_(stacks),
         trie_(positions.trie()),
         crossing_(crossing),
-        aside_(crossing, false),
+        one_text_(crossing, [this](i32 node) { return text_node(node); }),
         frames_(stacks),
         ends_(stacks, [this](i32 node) { return of_node(node); }) {}
 
@@ -28,9 +30,9 @@ class Observed {
   // The bytes of some text from an item to the end, ENDLESS if there is none.
   i64 bytes(Item item) {
     if (!stacks_.observers.looks(item.env)) return ends_.of_stack(item.stack);
-    auto [stack, env] = below(item);
-    const Known& known = text(item, stack);
-    return known ? std::min(ENDLESS, i64(known->bytes.size()) + bytes({stack, env})) : ENDLESS;
+    Outside out = outside(item);
+    const Way& found = way(item, out);
+    return found.text ? std::min(ENDLESS, i64(found.text->bytes.size()) + bytes(out.item)) : ENDLESS;
   }
 
   // The fewest tokens from an item to the end, if they are at most `most`, otherwise more; `exactly`: not a bound that is enough.
@@ -60,7 +62,7 @@ class Observed {
 
   // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
   const Text& witness(Item item, i32 most, bool spelled) {
-    if (spelled && (most == FAR || bytes(item) <= most || tokens(item, most, spelled) <= most)) return *text(item, below(item).stack);
+    if (spelled && (most == FAR || bytes(item) <= most || tokens(item, most, spelled) <= most)) return *way(item, outside(item)).text;
     return *by_search(item);
   }
 
@@ -124,10 +126,19 @@ class Observed {
     return found;
   }
 
-  size_t bytes() const { return ends_.bytes() + aside_.bytes() + index_.bytes() + exact_index_.bytes() + known_.size() * sizeof(Known) + exact_.size() * sizeof(Known); }
+  size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + ways_.size() * sizeof(Way) + exact_.size() * sizeof(Known) + written_; }
 
  private:
   using Known = std::optional<Text>;
+
+  struct Way {
+    Known text;
+    i32 node = NONE, from = 0;  // as LEX, which reads it from this state on; NONE: not yet
+  };
+  struct Outside {
+    Item item;  // below the outermost observer that looks at bytes
+    i32 node;   // of this; NONE if it is that of several stacks
+  };
 
   bool looks(i32 stack) {
     std::vector<i32> above;
@@ -150,49 +161,112 @@ class Observed {
     return found;
   }
 
+  // Whether a node of these kinds may be reached from a node; the nodes that may are left in `reached`.
+  template <class F>
+  bool reaches(i32 node, std::vector<i32>& reached, F&& is) {
+    std::vector<u8> seen(stacks_.nodes.size(), 0);
+    reached.assign(1, node);
+    seen[node] = 1;
+    for (size_t at = 0; at < reached.size(); ++at) {
+      const Node& n = stacks_.nodes[reached[at]];
+      if (is(n)) return true;
+      for (i32 part : n.parts)
+        if (!seen[part]) seen[part] = 1, reached.push_back(part);
+    }
+    return false;
+  }
+
   bool node_looks(i32 node) {
     if (nodes_.size() < stacks_.nodes.size()) nodes_.resize(stacks_.nodes.size(), NONE);
     if (nodes_[node] != NONE) return nodes_[node];
-    std::vector<i32> reached{node};
-    std::vector<u8> seen(stacks_.nodes.size(), 0);
-    seen[node] = 1;
-    bool found = false;
-    for (size_t at = 0; at < reached.size() && !found; ++at) {
-      Kind kind = stacks_.nodes[reached[at]].kind;
-      found = kind == WITHIN || kind == APART;
-      for (i32 part : stacks_.nodes[reached[at]].parts)
-        if (!seen[part]) seen[part] = 1, reached.push_back(part);
-    }
+    std::vector<i32> reached;
+    bool found = reaches(node, reached, [](const Node& n) { return n.looks(); });
     if (!found)
       for (i32 each : reached) nodes_[each] = 0;
     nodes_[node] = found;
     return found;
   }
 
-  // What is below the outermost observer that looks at bytes.
-  Item below(Item item) {
-    i32 open = 0;
+  Outside outside(Item item) {
+    i32 open = 0, node = NONE;
     for (i32 e = item.env, at = 1; e; e = stacks_.observers.top(e).outer, ++at)
       if (stacks_.observers.kind(e) != TOKENS) open = at;
     for (; open; item.stack = stacks_.frame(item.stack).below) {
-      Frame f = stacks_.frame(item.stack);
-      if (f.node == JOIN) return {NONE, 0};  // its stacks share no frame
-      if (stacks_.nodes[f.node].kind < WITHIN) continue;
+      node = stacks_.frame(item.stack).node;
+      if (node == JOIN) return {{NONE, 0}, NONE};  // its stacks share no frame
+      if (stacks_.nodes[node].kind < WITHIN) continue;
       item.env = stacks_.observers.top(item.env).outer;
       --open;
     }
-    return item;
+    return {item, node};
   }
 
-  // A text from an item to the stack below observers. That of a stack without texts of items will do for others, as far as all differ.
-  const Known& text(Item item, i32 base) {
+  // A text from an item to what is outside its observers: the rest of the text of the outermost if it is on its way. That of a stack
+  // without texts of items will do for others, as far as all differ.
+  Way& way(Item item, const Outside& out) {
+    follow(out);
+    i32 known = index_.find(key_of(item));
     i32 plain = stacks_.observers.without_texts(item.env);
-    if (plain != item.env) {
-      i32 shared = text_alone({item.stack, plain}, base);
-      if (known_[shared] && serves(item.env, *known_[shared])) return known_[shared];
+    if (known == NONE && plain != item.env) {
+      Way& shared = alone({item.stack, plain}, out.item.stack);
+      if (shared.text && serves(item.env, *shared.text)) return shared;
     }
-    return known_[text_alone(item, base)];
+    return known == NONE ? alone(item, out.item.stack) : ways_[known];
   }
+
+  // Keep, of each item on the way of the text of an observer that is entered, the rest of it.
+  void follow(const Outside& out) {
+    if (out.node == NONE) return;
+    Index::Key key{u64(u32(out.item.stack)), u64(u32(out.item.env)), 1 + u64(u32(out.node))};
+    if (index_.find(key) != NONE) return;
+    Way& entered = this->entered(out.node);
+    if (entered.text) {
+      const Text& text = *entered.text;
+      std::vector<Item> entry{{stacks_.push(out.node, stacks_.first(out.node), out.item.stack), out.item.env}}, end{out.item};
+      std::vector<i32> read{stacks_.closed(entry)};
+      for (char c : text.bytes) read.push_back(stacks_.step(read.back(), u8(c)));
+      i32 next = stacks_.closed(end);  // of each place the items from which the text leads there
+      for (size_t at = text.bytes.size(); at-- > 0;) {
+        std::vector<Item> reading = stacks_.configurations[read[at]].reading, found;
+        for (Item item : reading)
+          if (meet(stacks_.step(stacks_.numbered({item}, false), u8(text.bytes[at])), next)) found.push_back(item);
+        next = stacks_.numbered(found, false);
+        for (Item item : found)
+          if (index_.find(key_of(item)) == NONE) {
+            index_.put(key_of(item), i32(ways_.size()));
+            ways_.push_back({rest_of(text, at, item.env), lex(entered), i32(at)});
+          }
+      }
+    }
+    index_.put(key, 0);
+  }
+
+  // Whether two configurations have an item in common, or the end.
+  bool meet(i32 a, i32 b) const {
+    if (a == NONE || b == NONE) return false;
+    const Configuration &one = stacks_.configurations[a], &other = stacks_.configurations[b];
+    std::vector<Item> both;
+    std::set_intersection(one.reading.begin(), one.reading.end(), other.reading.begin(), other.reading.end(), std::back_inserter(both));
+    return !both.empty() || (one.accepting && other.accepting);
+  }
+
+  // What is left of a text where an item is on its way.
+  Text rest_of(const Text& text, size_t from, i32 env) {
+    Text found{text.cost - i32(from), text.bytes.substr(from), {}, {}};
+    const std::vector<i32>& open = stacks_.observers.memory(env).open;
+    size_t between = 0;  // open items of which some but not all is read
+    for (auto [begin, end] : text.items) between += begin < from && from < end;
+    bool entered = open.size() > between && open.front() == 0;  // the innermost, of which nothing is read
+    bool ended = open.size() > between && !entered;             // the innermost, of which all is read
+    for (auto [begin, end] : text.items) {
+      if ((begin < from && from < end) || (ended && begin < from && from == end) || (entered && begin == from)) found.open.push_back(end - from);
+      else if (begin >= from) found.items.push_back({begin - from, end - from});
+    }
+    return found;
+  }
+
+  // A text of a node that looks at bytes.
+  Way& entered(i32 node) { return alone({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE); }
 
   // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
   bool serves(i32 env, const Text& way) {
@@ -219,14 +293,16 @@ class Observed {
   // What an item of this text is compared by.
   i32 whole(i32 text, bool json) { return json ? stacks_.observers.of_json(text) : text; }
 
-  i32 text_alone(Item item, i32 base) {
-    Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 0};
-    i32 known = index_.find(key);
-    if (known != NONE) return known;
-    Known found = searched(item, base, false);
-    index_.put(key, known = i32(known_.size()));
-    known_.push_back(std::move(found));
-    return known;
+  static Index::Key key_of(Item item) { return {u64(u32(item.stack)), u64(u32(item.env)), 0}; }
+
+  Way& alone(Item item, i32 base) {
+    i32 known = index_.find(key_of(item));
+    if (known == NONE) {
+      Known found = searched(item, base, false);
+      index_.put(key_of(item), known = i32(ways_.size()));
+      ways_.push_back({std::move(found)});
+    }
+    return ways_[known];
   }
 
   Known searched(Item item, i32 base, bool by_tokens) {
@@ -248,49 +324,60 @@ class Observed {
     return exact_[known];
   }
 
-  // The fewest tokens that write the way out of the observers, and from there a text without them, or a byte each; if more than `most`,
-  // FAR.
+  // The fewest tokens to the end on which each observer takes one text; FAR if they are more than `most`.
   i32 tokens(Item item, i32 most, bool spelled) {
-    if (!stacks_.observers.looks(item.env)) {
-      i32 found = aside_.rest(item.stack, stacks_.observers.budgets(item.env), most);
-      return found <= most ? found : FAR;
+    if (stacks_.observers.looks(item.env)) {
+      if (!spelled) return FAR;
+      Outside out = outside(item);
+      Way& found = way(item, out);
+      if (!found.text) return FAR;
+      i32 node = lex(found);
+      item = {stacks_.push(node, u64(u32(found.from)), out.item.stack), out.item.env};
     }
-    if (!spelled) return FAR;
-    auto [stack, env] = below(item);
-    const Known& known = text(item, stack);
-    if (!known) return FAR;
-    const std::string& text = known->bytes;
-    std::vector<i32> fewest(text.size() + 1, FAR);
-    fewest[0] = 0;
-    for (size_t begin = 0; begin < text.size(); ++begin) {
-      i32 node = 0;
-      for (size_t end = begin; end < text.size() && fewest[begin] < FAR; ++end) {
-        node = trie_.child(node, u8(text[end]));
-        if (node == NONE) break;
-        if (trie_.own_begin[node] < trie_.own_begin[node + 1]) fewest[end + 1] = std::min(fewest[end + 1], fewest[begin] + 1);
-      }
-    }
-    if (fewest.back() > most) return FAR;
-    i32 after = std::min(aside_.rest(stack, stacks_.observers.budgets(env), most - fewest.back()), i32(std::min<i64>(FAR, bytes({stack, env}))));
-    return after <= most - fewest.back() ? fewest.back() + after : FAR;
+    i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most);
+    return found <= most ? found : FAR;
   }
 
-  // The bytes of a text of an observer's node.
+  // A LEX node of one text of a node that looks at bytes, NONE if it has none, or if its parts have budgets.
+  i32 text_node(i32 node) {
+    Way& found = entered(node);
+    std::vector<i32> reached;
+    return found.text && !reaches(node, reached, [](const Node& n) { return n.kind == TOKENS; }) ? lex(found) : NONE;
+  }
+
+  // The node that reads a text.
+  i32 lex(Way& way) {
+    if (way.node != NONE) return way.node;
+    const std::string& bytes = way.text->bytes;
+    std::vector<i32> edges, label(bytes.size() + 1, NONE);
+    for (size_t at = 0; at < bytes.size(); ++at) edges.insert(edges.end(), {i32(at), u8(bytes[at]), u8(bytes[at]), i32(at) + 1});
+    label.back() = 0;
+    stacks_.tables.push_back(Table::of(edges.data(), bytes.size(), label, std::vector<u8>(label.size(), 1)));
+    Node made;
+    made.kind = LEX;
+    made.tables = {i32(stacks_.tables.size() - 1)};
+    written_ += sizeof(Table) + sizeof(Node) + 4 * stacks_.tables.back().next.size() + 40 * label.size();
+    stacks_.nodes.push_back(std::move(made));
+    return way.node = i32(stacks_.nodes.size() - 1);
+  }
+
+  // The bytes of an observer's node.
   i64 of_node(i32 node) {
-    Known found = searched({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE, false);
-    return found ? i64(found->bytes.size()) : ENDLESS;
+    Way& found = entered(node);
+    return found.text ? i64(found.text->bytes.size()) : ENDLESS;
   }
 
   Stacks& stacks_;
   const Trie& trie_;
   Crossing& crossing_;
-  Crossing aside_;  // where no observer is entered
+  Crossing one_text_;  // where each observer takes one text
   Bytes frames_;  // where observers take anything
   Bytes ends_;
   std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
   Index index_, exact_index_;
-  std::deque<Known> known_;
+  std::deque<Way> ways_;
   std::deque<Known> exact_;
+  size_t written_ = 0;  // bytes of nodes of texts
 };
 
 }  // namespace tractile

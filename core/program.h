@@ -152,6 +152,9 @@ struct Node {
   std::vector<i64> begins;            // of COUNT: the characters read from which on each set is of the states that can be completed
   std::vector<std::vector<u8>> sets;  // the sets, by state
 
+  // Whether it looks at the bytes that are read inside it, and so does not see them by frames.
+  bool looks() const { return kind == WITHIN || kind == APART; }
+
   // The most that a count is told apart: counts beyond are alike.
   i64 cap() const { return high >= 0 ? high : std::max<i64>(low, 1); }
 };
