@@ -5,7 +5,7 @@
 
 namespace tractile {
 
-constexpr i32 MOST_SEARCHES = 16;  // by tokens, of one mask, unless nothing would be left
+constexpr i64 MOST_SEARCHED = 60000;  // items of the searches by tokens for one mask, unless nothing would be left
 constexpr int MOST_ALONE = 256;  // tokens of one group that are looked at alone
 
 class Masks {
@@ -64,8 +64,8 @@ class Masks {
 
   struct Few {  // searches by tokens, while it is there
     Observed& observed;
-    explicit Few(Observed& o) : observed(o) { observed.allow(MOST_SEARCHES); }
-    ~Few() { observed.searches = FAR; }
+    explicit Few(Observed& o) : observed(o) { observed.allow(MOST_SEARCHED); }
+    ~Few() { observed.may_search = ENDLESS; }
   };
 
   const Known& filled(i32 configuration, bool spelled) {
@@ -208,7 +208,8 @@ class Masks {
       if (!group.gone || !group.gone->has(token)) tokens.push_back(token);
     });
     const Trie& trie = positions_.trie();
-    for (int tries = 0; !tokens.empty() && tries < MOST_ALONE; ++tries) {
+    size_t failed = 0, most = stacks_.observers.beginnings(env, SPARE);  // of more that fail some do so whatever their text
+    for (int tries = 0; !tokens.empty() && tries < MOST_ALONE && failed <= most; ++tries) {
       i32 token = tokens.back();
       i32 after = env;
       for (char c : trie.text[token]) after = after == NONE ? NONE : stacks_.observers.read(after, u8(c));
@@ -216,6 +217,7 @@ class Masks {
       i64 rest = after == NONE ? ENDLESS : this->rest(item, left, spelled);
       if (rest >= ENDLESS) {
         tokens.pop_back();
+        ++failed;
         if (left != FAR && crossing_.rest(stack, stacks_.observers.budgets(item.env), left) > left) return;  // whatever the text
         continue;
       }

@@ -30,9 +30,9 @@ class Observed {
   // The bytes of some text from an item to the end, ENDLESS if there is none.
   i64 bytes(Item item) {
     if (!stacks_.observers.looks(item.env)) return ends_.of_stack(item.stack);
-    Outside out = outside(item);
-    const Way& found = way(item, out);
-    return found.text ? std::min(ENDLESS, i64(found.text->bytes.size()) + bytes(out.item)) : ENDLESS;
+    Parted at = parted(item);
+    const Way& found = way(at);
+    return found.text ? std::min(ENDLESS, i64(found.text->bytes.size()) + bytes(at.below)) : ENDLESS;
   }
 
   // The fewest tokens from an item to the end, if they are at most `most`, otherwise more; `exactly`: not a bound that is enough.
@@ -47,23 +47,27 @@ class Observed {
     if (!exactly && enough <= most) return i32(enough);
     i32 written = tokens(item, most, spelled);
     if (written <= (exactly ? least : most)) return written;
-    bool may = searches > 0;
-    if (may) --searches;
-    else refused = true;
-    if (may)
-      if (const auto& found = by_search(item)) return i32(std::min<i64>({found->cost, enough, written}));
-    return i32(std::min<i64>({FAR, enough, written}));
+    i64 found = std::min<i64>({FAR, enough, written});
+    if (may_search <= 0) {
+      refused = true;
+    } else {
+      const Exact& exact = by_search(item);
+      may_search -= exact.taken;
+      if (exact.text) found = std::min<i64>(found, exact.text->cost);
+    }
+    return i32(found);
   }
 
-  // Let so many answers be sought by tokens; those that are known count as well, so that what is found does not depend on them.
-  void allow(i32 most) { searches = most, refused = false; }
-  i32 searches = FAR;
-  bool refused = false;  // whether one was not sought
+  // Let searches by tokens take so many items, but for the last; those that are known count as well, so that what is found does not
+  // depend on them.
+  void allow(i64 items) { may_search = items, refused = false; }
+  i64 may_search = ENDLESS;
+  bool refused = false;  // whether an answer was not sought
 
   // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
   const Text& witness(Item item, i32 most, bool spelled) {
-    if (spelled && (most == FAR || bytes(item) <= most || tokens(item, most, spelled) <= most)) return *way(item, outside(item)).text;
-    return *by_search(item);
+    if ((spelled && (most == FAR || bytes(item) <= most)) || tokens(item, most, spelled) <= most) return *way(parted(item)).text;
+    return *by_search(item).text;
   }
 
   // Whether the texts of open items end at different lengths, whatever token they go on with.
@@ -126,18 +130,20 @@ class Observed {
     return found;
   }
 
-  size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + ways_.size() * sizeof(Way) + exact_.size() * sizeof(Known) + written_; }
+  size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + ways_.size() * sizeof(Way) + exact_.size() * sizeof(Exact) + written_; }
 
  private:
-  using Known = std::optional<Text>;
-
+  struct Exact {
+    std::optional<Text> text;
+    i64 taken;  // items
+  };
   struct Way {
-    Known text;
+    std::optional<Text> text;
     i32 node = NONE, from = 0;  // as LEX, which reads it from this state on; NONE: not yet
   };
-  struct Outside {
-    Item item;  // below the outermost observer that looks at bytes
-    i32 node;   // of this; NONE if it is that of several stacks
+  struct Parted {  // an item, parted at the outermost observer that looks at bytes
+    i32 node;      // the observer; NONE if it is that of several stacks
+    Item inside, below;
   };
 
   bool looks(i32 stack) {
@@ -187,49 +193,59 @@ class Observed {
     return found;
   }
 
-  Outside outside(Item item) {
-    i32 open = 0, node = NONE;
-    for (i32 e = item.env, at = 1; e; e = stacks_.observers.top(e).outer, ++at)
-      if (stacks_.observers.kind(e) != TOKENS) open = at;
-    for (; open; item.stack = stacks_.frame(item.stack).below) {
-      node = stacks_.frame(item.stack).node;
-      if (node == JOIN) return {{NONE, 0}, NONE};  // its stacks share no frame
-      if (stacks_.nodes[node].kind < WITHIN) continue;
-      item.env = stacks_.observers.top(item.env).outer;
-      --open;
+  Parted parted(Item item) {
+    std::vector<i32> open, frames;
+    i32 outer = item.env;
+    for (i32 e = item.env; e; e = stacks_.observers.top(e).outer) {
+      frames.push_back(e);
+      if (stacks_.observers.kind(e) == TOKENS) continue;
+      open = frames;
+      outer = stacks_.observers.top(e).outer;
     }
-    return {item, node};
+    frames.clear();
+    Parted found{NONE, {NONE, 0}, {item.stack, outer}};
+    for (size_t left = open.size(); left; found.below.stack = stacks_.frame(found.below.stack).below) {
+      frames.push_back(found.below.stack);
+      found.node = stacks_.frame(found.below.stack).node;
+      if (found.node == JOIN) return {NONE, item, {NONE, 0}};  // its stacks share no frame
+      left -= stacks_.nodes[found.node].kind >= WITHIN;
+    }
+    for (; !frames.empty(); frames.pop_back()) {
+      Frame f = stacks_.frame(frames.back());
+      found.inside.stack = stacks_.push(f.node, f.reg, found.inside.stack);
+    }
+    for (; !open.empty(); open.pop_back()) found.inside.env = stacks_.observers.within(open.back(), found.inside.env);
+    return found;
   }
 
-  // A text from an item to what is outside its observers: the rest of the text of the outermost if it is on its way. That of a stack
-  // without texts of items will do for others, as far as all differ.
-  Way& way(Item item, const Outside& out) {
-    follow(out);
-    i32 known = index_.find(key_of(item));
-    i32 plain = stacks_.observers.without_texts(item.env);
-    if (known == NONE && plain != item.env) {
-      Way& shared = alone({item.stack, plain}, out.item.stack);
-      if (shared.text && serves(item.env, *shared.text)) return shared;
+  // A text from what is inside an observer to its end: what is left of the observer's text where that leads there, else one of its own.
+  // That of a stack without texts of items will do for others, as far as all differ.
+  Way& way(const Parted& at) {
+    follow(at.node);
+    i32 known = index_.find(key_of(at.inside));
+    if (known != NONE) return ways_[known];
+    i32 plain = stacks_.observers.without_texts(at.inside.env);
+    if (plain != at.inside.env) {
+      Way& shared = alone({at.inside.stack, plain});
+      if (shared.text && serves(at.inside.env, *shared.text)) return shared;
     }
-    return known == NONE ? alone(item, out.item.stack) : ways_[known];
+    return alone(at.inside);
   }
 
-  // Keep, of each item on the way of the text of an observer that is entered, the rest of it.
-  void follow(const Outside& out) {
-    if (out.node == NONE) return;
-    Index::Key key{u64(u32(out.item.stack)), u64(u32(out.item.env)), 1 + u64(u32(out.node))};
-    if (index_.find(key) != NONE) return;
-    Way& entered = this->entered(out.node);
+  // Keep, of each item that the text of an observer leads through, the rest of the text.
+  void follow(i32 node) {
+    Index::Key key{u64(u32(node)), 0, 2};
+    if (node == NONE || has_budgets(node) || index_.find(key) != NONE) return;
+    Way& entered = this->entered(node);
     if (entered.text) {
       const Text& text = *entered.text;
-      std::vector<Item> entry{{stacks_.push(out.node, stacks_.first(out.node), out.item.stack), out.item.env}}, end{out.item};
-      std::vector<i32> read{stacks_.closed(entry)};
+      std::vector<i32> read{stacks_.start(node)};
       for (char c : text.bytes) read.push_back(stacks_.step(read.back(), u8(c)));
-      i32 next = stacks_.closed(end);  // of each place the items from which the text leads there
-      for (size_t at = text.bytes.size(); at-- > 0;) {
+      i32 next = read.back();
+      for (size_t at = text.bytes.size(); at-- > 0;) {  // of each place the items from which the rest leads to the end
         std::vector<Item> reading = stacks_.configurations[read[at]].reading, found;
         for (Item item : reading)
-          if (meet(stacks_.step(stacks_.numbered({item}, false), u8(text.bytes[at])), next)) found.push_back(item);
+          if (meet(stacks_.step(stacks_.numbered({item}, false), u8(text.bytes[at])), next, at + 1 == text.bytes.size())) found.push_back(item);
         next = stacks_.numbered(found, false);
         for (Item item : found)
           if (index_.find(key_of(item)) == NONE) {
@@ -241,13 +257,14 @@ class Observed {
     index_.put(key, 0);
   }
 
-  // Whether two configurations have an item in common, or the end.
-  bool meet(i32 a, i32 b) const {
+  // Whether two configurations have an item in common; `ends`: whether both are at the end.
+  bool meet(i32 a, i32 b, bool ends) const {
     if (a == NONE || b == NONE) return false;
     const Configuration &one = stacks_.configurations[a], &other = stacks_.configurations[b];
+    if (ends) return one.accepting && other.accepting;
     std::vector<Item> both;
     std::set_intersection(one.reading.begin(), one.reading.end(), other.reading.begin(), other.reading.end(), std::back_inserter(both));
-    return !both.empty() || (one.accepting && other.accepting);
+    return !both.empty();
   }
 
   // What is left of a text where an item is on its way.
@@ -266,7 +283,7 @@ class Observed {
   }
 
   // A text of a node that looks at bytes.
-  Way& entered(i32 node) { return alone({stacks_.push(node, stacks_.first(node), NONE), 0}, NONE); }
+  Way& entered(i32 node) { return alone({stacks_.push(node, stacks_.first(node), NONE), 0}); }
 
   // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
   bool serves(i32 env, const Text& way) {
@@ -295,29 +312,29 @@ class Observed {
 
   static Index::Key key_of(Item item) { return {u64(u32(item.stack)), u64(u32(item.env)), 0}; }
 
-  Way& alone(Item item, i32 base) {
+  Way& alone(Item item) {
     i32 known = index_.find(key_of(item));
     if (known == NONE) {
-      Known found = searched(item, base, false);
+      Exact found = searched(item, false);
       index_.put(key_of(item), known = i32(ways_.size()));
-      ways_.push_back({std::move(found)});
+      ways_.push_back({std::move(found.text)});
     }
     return ways_[known];
   }
 
-  Known searched(Item item, i32 base, bool by_tokens) {
+  Exact searched(Item item, bool by_tokens) {
     crossing_.check();
     Search search(stacks_, trie_, by_tokens, frames_);
-    Known found = search.text(item, base);
+    std::optional<Text> found = search.text(item);
     crossing_.taken += search.taken;
-    return found;
+    return {std::move(found), i64(search.taken)};
   }
 
-  const Known& by_search(Item item) {
+  const Exact& by_search(Item item) {
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 1};
     i32 known = exact_index_.find(key);
     if (known == NONE) {
-      Known found = searched(item, NONE, true);
+      Exact found = searched(item, true);
       exact_index_.put(key, known = i32(exact_.size()));
       exact_.push_back(std::move(found));
     }
@@ -327,12 +344,12 @@ class Observed {
   // The fewest tokens to the end on which each observer takes one text; FAR if they are more than `most`.
   i32 tokens(Item item, i32 most, bool spelled) {
     if (stacks_.observers.looks(item.env)) {
-      if (!spelled) return FAR;
-      Outside out = outside(item);
-      Way& found = way(item, out);
+      Parted at = parted(item);
+      if (!spelled && (at.node == NONE || has_budgets(at.node))) return FAR;
+      Way& found = way(at);
       if (!found.text) return FAR;
       i32 node = lex(found);
-      item = {stacks_.push(node, u64(u32(found.from)), out.item.stack), out.item.env};
+      item = {stacks_.push(node, u64(u32(found.from)), at.below.stack), at.below.env};
     }
     i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most);
     return found <= most ? found : FAR;
@@ -340,9 +357,17 @@ class Observed {
 
   // A LEX node of one text of a node that looks at bytes, NONE if it has none, or if its parts have budgets.
   i32 text_node(i32 node) {
+    if (has_budgets(node)) return NONE;
     Way& found = entered(node);
+    return found.text ? lex(found) : NONE;
+  }
+
+  // Whether parts of a node have budgets.
+  bool has_budgets(i32 node) {
+    if (budgets_.size() < stacks_.nodes.size()) budgets_.resize(stacks_.nodes.size(), NONE);
     std::vector<i32> reached;
-    return found.text && !reaches(node, reached, [](const Node& n) { return n.kind == TOKENS; }) ? lex(found) : NONE;
+    if (budgets_[node] == NONE) budgets_[node] = reaches(node, reached, [](const Node& n) { return n.kind == TOKENS; });
+    return budgets_[node];
   }
 
   // The node that reads a text.
@@ -373,10 +398,10 @@ class Observed {
   Crossing one_text_;  // where each observer takes one text
   Bytes frames_;  // where observers take anything
   Bytes ends_;
-  std::vector<i32> looking_, nodes_;  // by stack, by node; NONE: not yet
+  std::vector<i32> looking_, nodes_, budgets_;  // by stack, by node, by node; NONE: not yet
   Index index_, exact_index_;
   std::deque<Way> ways_;
-  std::deque<Known> exact_;
+  std::deque<Exact> exact_;
   size_t written_ = 0;  // bytes of nodes of texts
 };
 

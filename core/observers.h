@@ -34,6 +34,9 @@ class Observers {
   // The environment inside a node, which is an observer.
   i32 enter(i32 node, i32 env) { return put(node, 0, env); }
 
+  // The environment of an observer inside another one.
+  i32 within(i32 env, i32 outer) { return put(all_[env].node, all_[env].value, outer); }
+
   // The environment after the innermost observer, NONE if it may not be left.
   i32 leave(i32 env) {
     Open open = all_[env];

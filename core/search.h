@@ -1,4 +1,4 @@
-// A text, or the cheapest, from a stack with open observers to the stack below them: the search of `constraints/engine/crossing.py`.
+// A text, or the cheapest, from a stack with open observers to its end: the search of `constraints/engine/crossing.py`.
 //
 // What observers keep is part of each state, so nothing that is found here is shared by other nodes. It is for the parts of texts
 // that WITHIN, APART and ITEM look at; all else is found by frames.
@@ -34,12 +34,12 @@ class Search {
 
   u64 taken = 0;  // items
 
-  // A text from a stack to a stack below it, of tokens the cheapest; none if there is none, or none was found.
-  std::optional<Text> text(Item item, i32 base) {
+  // A text from a stack to its end, of tokens the cheapest; none if there is none, or none was found.
+  std::optional<Text> text(Item item) {
     std::optional<Text> found;
     for (i32 spare : {by_tokens_ ? SPARE : 0, by_tokens_ ? 0 : SPARE}) {  // the exact search takes longer
       clear(spare);
-      bool ended = searched(item, base, found);
+      bool ended = searched(item, found);
       taken += number_ / 8;
       if (found || (by_tokens_ && ended)) return found;
     }
@@ -93,8 +93,7 @@ class Search {
   }
 
   // False if it takes too many items.
-  bool searched(Item item, i32 base, std::optional<Text>& found) {
-    base_ = base;
+  bool searched(Item item, std::optional<Text>& found) {
     push({0, 0, NO_TEXT}, ROOT, u64(u32(item.stack)), 0, item.env);
     i32 left = MOST_ITEMS;
     while (!queue_.empty()) {
@@ -112,7 +111,7 @@ class Search {
       settled_[known].push_back(at.env);
       if (at.act != ROOT) {
         settle(at);
-      } else if (i32 stack = i32(u32(at.reg)); stack != base_) {
+      } else if (i32 stack = i32(u32(at.reg)); stack != NONE) {
         Frame f = stacks_.frame(stack);
         if (f.node == JOIN)
           for (i32 each : stacks_.joined(stack)) push(at.weight, ROOT, u64(u32(each)), at.place, at.env);
@@ -257,7 +256,7 @@ class Search {
   const Trie& trie_;
   bool by_tokens_;
   Bytes& frames_;
-  i32 base_ = NONE, spare_ = 0;
+  i32 spare_ = 0;
   i32 number_ = 0;
   std::vector<Act> acts_;
   std::vector<std::pair<i32, i32>> texts_;  // two texts, or a byte and NONE
