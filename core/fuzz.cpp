@@ -859,6 +859,10 @@ void one_input() {
       if (start == NONE && (p.budgets || looks)) continue;
       if (start == NONE) fail("a program with texts has no beginning");
       bool spelled = !p.budgets && every_byte && rng.chance(0.7);
+      if (p.apart)  // any byte may tell items apart
+        for (const auto& t : p.tables)
+          for (const auto& e : t.edges)
+            for (int b = e[1]; b <= e[2]; ++b) spelled = spelled && std::find(tokens.begin(), tokens.end(), std::string(1, char(b))) != tokens.end();
       Checked checked{core, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
       if (rng.chance(0.5)) checked.walk(start);
       if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);

@@ -223,7 +223,11 @@ class Observed {
   Way& way(const Parted& at) {
     follow(at.node);
     i32 known = index_.find(key_of(at.inside));
-    if (known != NONE) return ways_[known];
+    if (known != NONE) {
+      Way& found = ways_[known];
+      if (!found.text && found.node != NONE) found.text = rest_of(*entered(at.node).text, size_t(found.from), at.inside.env);
+      return found;
+    }
     i32 plain = stacks_.observers.without_texts(at.inside.env);
     if (plain != at.inside.env) {
       Way& shared = alone({at.inside.stack, plain});
@@ -238,19 +242,19 @@ class Observed {
     if (node == NONE || has_budgets(node) || index_.find(key) != NONE) return;
     Way& entered = this->entered(node);
     if (entered.text) {
-      const Text& text = *entered.text;
+      const std::string& text = entered.text->bytes;
       std::vector<i32> read{stacks_.start(node)};
-      for (char c : text.bytes) read.push_back(stacks_.step(read.back(), u8(c)));
+      for (char c : text) read.push_back(stacks_.step(read.back(), u8(c)));
       i32 next = read.back();
-      for (size_t at = text.bytes.size(); at-- > 0;) {  // of each place the items from which the rest leads to the end
+      for (size_t at = text.size(); at-- > 0;) {  // of each place the items from which the rest leads to the end
         std::vector<Item> reading = stacks_.configurations[read[at]].reading, found;
         for (Item item : reading)
-          if (meet(stacks_.step(stacks_.numbered({item}, false), u8(text.bytes[at])), next, at + 1 == text.bytes.size())) found.push_back(item);
+          if (meet(stacks_.step(stacks_.numbered({item}, false), u8(text[at])), next, at + 1 == text.size())) found.push_back(item);
         next = stacks_.numbered(found, false);
         for (Item item : found)
           if (index_.find(key_of(item)) == NONE) {
             index_.put(key_of(item), i32(ways_.size()));
-            ways_.push_back({rest_of(text, at, item.env), lex(entered), i32(at)});
+            ways_.push_back({std::nullopt, lex(entered), i32(at)});  // the text is written where it is wanted
           }
       }
     }

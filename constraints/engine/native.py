@@ -1,9 +1,14 @@
 """The automaton over tokens of a program, run by the compiled engine (``core/``), where that was built.
 
-Its masks and distances are those of :class:`~.masks.ProgramTokens`, but for objects with more than five kinds of members. There
-distances are upper bounds: members that may be absent are not read to save tokens, and if more than five required ones are
-missing, not all orders are tried. Masks within a budget, and of a vocabulary in which a byte of the program is no token, are then
-narrower, never wider, and always leave a way to the end.
+Its masks and distances are those of :class:`~.masks.ProgramTokens`, but for two kinds of parts. There distances are upper bounds:
+
+* Of an object with more than five kinds of members those that may be absent are not read to save tokens, and if more than five
+  required ones are missing, not all orders are tried.
+* Of an array whose items must differ, or an object whose names are counted, one short text stands for all, unless a search that
+  is not long finds a cheaper one.
+
+Masks within a budget, and of a vocabulary in which a byte of the program is no token, are then narrower, never wider, and always
+leave a way to the end.
 """
 
 from __future__ import annotations
@@ -75,7 +80,7 @@ class CompiledTokens:
     def fewest(self, state: int) -> int:
         """Return the fewest tokens from a state to acceptance, ``NEVER`` if there are none.
 
-        For objects with more than five kinds of members this is an upper bound, see above. Raises ``TooManyStates``.
+        An upper bound where the module says so. Raises ``TooManyStates``.
         """
         if state < 0:
             return 0 if state == SINK else NEVER

@@ -154,6 +154,50 @@ NAMED = {"type": "object", "minProperties": 2, "additionalProperties": {"type": 
 LISTED = STRINGS | {"minItems": 2}
 
 
+def fewest_tokens(text, vocab):
+    """The fewest tokens that write a text, its end included."""
+    pieces, best = {piece for piece in vocab.token_bytes if piece}, [0]
+    for end in range(1, len(text) + 1):
+        best.append(1 + min(best[begin] for begin in range(end) if text[begin:end] in pieces))
+    return best[-1] + 1
+
+
+@pytest.mark.parametrize(
+    ("properties", "value"),
+    [
+        ({"value": NAMED}, {"value": {"": "", "a": ""}}),
+        ({"tags": LISTED, "value": NAMED}, {"tags": ["", "a"], "value": {"": "", "a": ""}}),
+        ({"tags": LISTED, "x": {"type": "integer"}}, {"tags": ["the", "a"], "x": 1}),
+        ({"a": {"type": "array", "items": LISTED, "minItems": 2}}, {"a": [["", "a"], ["", "a"]]}),
+    ],
+)
+def test_a_least_budget_is_not_a_token_for_each_byte(properties, value):
+    """Where a text of items that differ has to be written, it is at most that of a text at hand."""
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    several = [
+        '{"',
+        '":',
+        '":"',
+        '","',
+        '":{"',
+        '":["',
+        '"]',
+        '"}',
+        '[["',
+        '"],["',
+        '""',
+        '"},"',
+        '"],"',
+        "}}",
+        "]}",
+    ]
+    pieces = [bytes([byte]) for byte in range(256)] + [piece.encode() for piece in several] + [None]
+    vocab = tt.Vocabulary(pieces, len(pieces) - 1)
+    automaton = tt.constraints.json_schema(schema, whitespace="none").compile(vocab)
+    text = json.dumps(value, separators=(",", ":")).encode()
+    assert automaton.fewest_after([]) <= fewest_tokens(text, vocab) < 0.8 * len(text)
+
+
 @pytest.mark.parametrize(
     "properties",
     [
