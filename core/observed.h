@@ -140,6 +140,7 @@ class Observed {
   struct Way {
     std::optional<Text> text;
     i32 node = NONE, from = 0;  // as LEX, which reads it from this state on; NONE: not yet
+    const Way* of = nullptr;    // the rest of this one, from that byte on, which is written where it is wanted
   };
   struct Parted {  // an item, parted at the outermost observer that looks at bytes
     i32 node;      // the observer; NONE if it is that of several stacks
@@ -225,7 +226,7 @@ class Observed {
     i32 known = index_.find(key_of(at.inside));
     if (known != NONE) {
       Way& found = ways_[known];
-      if (!found.text && found.node != NONE) found.text = rest_of(*entered(at.node).text, size_t(found.from), at.inside.env);
+      if (!found.text && found.of) found.text = rest_of(*found.of->text, size_t(found.from), at.inside.env);
       return found;
     }
     i32 plain = stacks_.observers.without_texts(at.inside.env);
@@ -254,7 +255,7 @@ class Observed {
         for (Item item : found)
           if (index_.find(key_of(item)) == NONE) {
             index_.put(key_of(item), i32(ways_.size()));
-            ways_.push_back({std::nullopt, lex(entered), i32(at)});  // the text is written where it is wanted
+            ways_.push_back({std::nullopt, lex(entered), i32(at), &entered});
           }
       }
     }
