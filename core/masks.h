@@ -22,7 +22,10 @@ class Masks {
     if (c.accepting) return 0;
     i32 best = FAR;
     std::vector<Item> reading = c.reading;
-    for (Item item : reading) best = std::min(best, observed_.fewest(item, std::min(most, best - 1), spelled, exactly));
+    for (Item item : reading) {
+      if (!exactly && best <= most) break;
+      best = std::min(best, observed_.fewest(item, std::min(most, best - 1), spelled, exactly));
+    }
     return best;
   }
 
@@ -128,7 +131,10 @@ class Masks {
     if (stacks_.configurations[configuration].accepting) return 0;
     std::vector<Item> reading = stacks_.configurations[configuration].reading;
     i64 best = ENDLESS;
-    for (Item item : reading) best = std::min(best, rest(item, left == FAR || best > left ? left : i32(best) - 1, spelled));
+    for (Item item : reading) {
+      if (left < SOME && best <= left) break;
+      best = std::min(best, rest(item, left == FAR || best > left ? left : i32(best) - 1, spelled));
+    }
     return best;
   }
 
