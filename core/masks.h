@@ -245,9 +245,12 @@ class Masks {
       std::vector<i32> undecided;
       tokens.pop_back();
       out[token >> 5] |= 1u << (token & 31);
-      for (i32 each : tokens)
-        if (std::binary_search(others.begin(), others.end(), each)) undecided.push_back(each);
+      auto other = others.begin();
+      for (i32 each : tokens) {  // in ascending order, as the others are
+        while (other != others.end() && *other < each) ++other;
+        if (other != others.end() && *other == each) undecided.push_back(each);
         else out[each >> 5] |= 1u << (each & 31);
+      }
       tokens.swap(undecided);
     }
   }

@@ -107,6 +107,10 @@ class Observed {
     for (i32 value : others(env, way)) values.push_back(observers.written(value));
     std::sort(values.begin(), values.end());
     for (i32 text : open) begun.push_back(observers.written(text));
+    for (i32 token = i32(plain_.size()); token < trie_.vocab; ++token) {
+      const auto& text = trie_.text[token];
+      plain_.push_back(std::all_of(text.begin(), text.end(), [](char c) { return c != '"' && c != '\\' && u8(c) >= 0x20; }));
+    }
     // a token of characters that stand for themselves in a string is a part of the value
     bool in_string = !begun.empty() && JsonValue::is_in_string(begun.front());
     std::vector<u8> parts(trie_.text.size(), !in_string);
@@ -117,9 +121,8 @@ class Observed {
           for (i32 i = trie_.own_begin[node]; i < trie_.own_begin[node + 1]; ++i) parts[trie_.own[i]] = 1;
       }
     for (i32 token : tokens) {
+      if (plain_[token] && !parts[token]) continue;
       const auto& text = trie_.text[token];
-      bool stays = std::all_of(text.begin(), text.end(), [](char c) { return c != '"' && c != '\\' && u8(c) >= 0x20; });
-      if (stays && !parts[token]) continue;
       for (size_t k = 0; k < begun.size(); ++k) {
         std::string value = JsonValue::form(begun[k] + std::string(text.begin(), text.end()) + way.bytes.substr(0, way.open[k]));
         if (!std::binary_search(values.begin(), values.end(), value)) continue;
@@ -407,6 +410,7 @@ class Observed {
   Index index_, exact_index_;
   std::deque<Way> ways_;
   std::deque<Exact> exact_;
+  std::vector<u8> plain_;  // by token: whether all its characters stand for themselves in a string of JSON
   size_t written_ = 0;  // bytes of nodes of texts
 };
 

@@ -14,9 +14,8 @@
 
 namespace tractile {
 
-constexpr i32 MOST_ITEMS = 20000;    // of one search
-constexpr i32 MOST_QUEUED = 60000;   // of them and others that were met
-constexpr i32 SPARE = 4;           // items still to come that must differ, for which a search is exact
+constexpr i32 FEW_ITEMS = 1000, MOST_ITEMS = 20000;  // of one search
+constexpr i32 SPARE = 4;  // items still to come that must differ, for which a search is exact
 
 struct Text {  // a cost, and the text that has it
   i32 cost;
@@ -37,9 +36,13 @@ class Search {
   // A text from a stack to its end, of tokens the cheapest; none if there is none, or none was found.
   std::optional<Text> text(Item item) {
     std::optional<Text> found;
-    for (i32 spare : {by_tokens_ ? SPARE : 0, by_tokens_ ? 0 : SPARE}) {  // the exact search takes longer
-      clear(spare);
-      bool ended = searched(item, found);
+    struct Try {
+      i32 spare, most;
+    };
+    static const std::vector<Try> bytes{{0, FEW_ITEMS}, {SPARE, FEW_ITEMS}, {0, MOST_ITEMS}, {SPARE, MOST_ITEMS}}, tokens{{SPARE, MOST_ITEMS}, {0, MOST_ITEMS}};
+    for (Try next : by_tokens_ ? tokens : bytes) {
+      clear(next.spare);
+      bool ended = searched(item, next.most, found);
       taken += number_ / 8;
       if (found || (by_tokens_ && ended)) return found;
     }
@@ -92,10 +95,10 @@ class Search {
     number_ = 0;
   }
 
-  // False if it takes too many items.
-  bool searched(Item item, std::optional<Text>& found) {
+  // False if it takes more than `left` items, or meets three times as many.
+  bool searched(Item item, i32 left, std::optional<Text>& found) {
     push({0, 0, NO_TEXT}, ROOT, u64(u32(item.stack)), 0, item.env);
-    i32 left = MOST_ITEMS;
+    i32 queued = 3 * left;
     while (!queue_.empty()) {
       Queued at = queue_.top();
       queue_.pop();
@@ -106,7 +109,7 @@ class Search {
         settled_.emplace_back();
       }
       if (observers_.is_needless(at.env, settled_[known], spare_)) continue;
-      if (left-- == 0 || number_ > MOST_QUEUED) return false;
+      if (left-- == 0 || number_ > queued) return false;
       ++taken;
       settled_[known].push_back(at.env);
       if (at.act != ROOT) {
