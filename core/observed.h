@@ -38,7 +38,7 @@ class Observed {
   // The fewest tokens from an item to the end, if they are at most `most`, otherwise more; `exactly`: not a bound that is enough.
   i32 fewest(Item item, i32 most, bool spelled, bool exactly) {
     if (most == FAR) return !looks(item) || bytes(item) < ENDLESS ? 0 : FAR + 1;
-    if (!exactly && spelled && !looks(item))  // as many bytes, each of which is a token
+    if (!exactly && spelled && !stacks_.observers.looks(item.env))  // as many bytes, each of which is a token
       if (i64 enough = bytes(item); enough <= most) return i32(enough);
     i32 least = crossing_.rest(item.stack, stacks_.observers.budgets(item.env), most);
     if (least > most || !looks(item)) return least;
