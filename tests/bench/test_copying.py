@@ -181,15 +181,8 @@ def test_from_the_command_line(tmp_path):
     corpus = distill.Corpus.load(tmp_path / "corpus")
     guides.ngram(corpus, 2, 30).save_pretrained(tmp_path / "hmm")
     fit = [
-        "bench",
-        "copying",
-        "--corpus",
-        tmp_path / "corpus",
-        "--out",
-        tmp_path / "out",
-        "--hmm",
-        tmp_path / "hmm",
-    ]
+        "bench", "copying", "--corpus", tmp_path / "corpus", "--out", tmp_path / "out", "--hmm", tmp_path / "hmm",
+    ]  # fmt: skip
     found = run(*fit, "--epochs", 2, "--batch-size", 8, "--recent", 3)
     assert found.exit_code == 0, found.stderr
     assert "nats per token" in found.stdout
@@ -198,16 +191,8 @@ def test_from_the_command_line(tmp_path):
     ids = [i for i in tokenizer("Ann has a pig.").input_ids if i not in tokenizer.all_special_ids]
     assert read.hidden == copying.hmm.hidden + len(set(ids[:-3])) + 3
     generate = [
-        "generate",
-        "--prompt",
-        "Ann has a pig.",
-        "--regex",
-        ".*",
-        "--max-new-tokens",
-        3,
-        "--particles",
-        2,
-    ]
+        "generate", "--prompt", "Ann has a pig.", "--regex", ".*", "--max-new-tokens", 3, "--particles", 2,
+    ]  # fmt: skip
     assert run(*generate, "--hmm", tmp_path / "out", "--json").exit_code == 0
     with pytest.raises(tt.errors.ShapeError, match="tokenizer"):
         copying.read("Ann has a pig.")

@@ -175,14 +175,8 @@ def test_with_many_particles_a_method_gives_what_it_should(name, tmp_path):
 @pytest.mark.long
 def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
     names = [
-        "lcd",
-        "gcd",
-        "pgcd",
-        "pgcd-mixture-prefix",
-        "pgcd-mixture",
-        "gcd-unweighted",
-        "gcd-grammar-only-smc",
-    ]
+        "lcd", "gcd", "pgcd", "pgcd-mixture-prefix", "pgcd-mixture", "gcd-unweighted", "gcd-grammar-only-smc",
+    ]  # fmt: skip
     lines = results(tmp_path, names, [1, 4], number=12)
     share = {name: [line["satisfied"] for line in lines if line["method"] == name] for name in names}
     assert min(share["lcd"]) < 1

@@ -57,16 +57,11 @@ def targets():
     everything = {x: math.exp(sequence_log_prob(LM, x)) for x in itertools.product(range(V), repeat=N)}
     local = local_product()
     return {
-        "base-lm": everything,
-        "lcd": local,
-        "grammar-only-is": TRUTH,
-        "grammar-only-smc": TRUTH,
-        "sample-rerank": {x: p * psi(x) for x, p in local.items()},
-        "full-is": {x: p * psi(x) for x, p in TRUTH.items()},
-        "full-smc": {x: p * psi(x) for x, p in TRUTH.items()},
-        "rejection": TRUTH,
+        "base-lm": everything, "lcd": local, "grammar-only-is": TRUTH, "grammar-only-smc": TRUTH,
+        "sample-rerank": {x: p * psi(x) for x, p in local.items()}, "full-is": {x: p * psi(x) for x, p in TRUTH.items()},
+        "full-smc": {x: p * psi(x) for x, p in TRUTH.items()}, "rejection": TRUTH,
         "smc-steering": {x: p * psi(x) for x, p in TRUTH.items()},
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -297,12 +297,8 @@ def rows():
     for i in range(8):
         yield ours | {"name": f"t{i}", "init_desc": "explicit", "goal_desc": "abstract"}
         yield public | {
-            "id": f"p{i}",
-            "name": f"p{i}",
-            "init_is_abstract": 1,
-            "goal_is_abstract": False,
-            "is_placeholder": 1,
-        }
+            "id": f"p{i}", "name": f"p{i}", "init_is_abstract": 1, "goal_is_abstract": False, "is_placeholder": 1,
+        }  # fmt: skip
         yield public | {"name": f"q{i}", "init_desc": "abstract", "goal_desc": "abstract"}
 
 
@@ -374,14 +370,8 @@ def test_the_potential_is_zero_when_no_completion_holds(task):
             assert after_atoms(text) == len(text)
             assert partial(text) == whole(text + ")") == inside
     assert [after_atoms("(and (clear b1) (on b2 b1))"[:i]) for i in (0, 4, 14, 15, 20, 26, 27)] == [
-        0,
-        0,
-        0,
-        15,
-        15,
-        26,
-        26,
-    ]
+        0, 0, 0, 15, 15, 26, 26,
+    ]  # fmt: skip
     assert not whole("(and (clear b1)")
     assert not whole("")
     short = GoalInference(task.data, max_states=0)
@@ -483,12 +473,8 @@ def test_planetarium_fixtures(shared_dir):
     full, types, robby, balls, grippers = (
         f"gripper_{n}"
         for n in (
-            "fully_specified",
-            "no_goal_types",
-            "no_robby",
-            "underspecified_1",
-            "fully_specified_not_strict",
+            "fully_specified", "no_goal_types", "no_robby", "underspecified_1", "fully_specified_not_strict",
         )
-    )
+    )  # fmt: skip
     same = [full, types, grippers]
     assert classes(full, types, grippers, robby, balls) == [same] * 3 + [[robby], [balls]]

@@ -223,12 +223,8 @@ def test_scores_of_any_text(text):
 def test_answers_together():
     task, one = Molecules("none"), example()
     answers = [
-        (one, {"CCO": 0.4, "C": 0.6}),
-        (one, {"OCC": 1.0}),
-        (one, {"CCO": 1.0}),
-        (one, {"C1": 1.0}),
-        (one, {}),
-    ]
+        (one, {"CCO": 0.4, "C": 0.6}), (one, {"OCC": 1.0}), (one, {"CCO": 1.0}), (one, {"C1": 1.0}), (one, {}),
+    ]  # fmt: skip
     found = task.aggregate(answers)
     assert found["distinct"] == pytest.approx(2 / 3)
     assert found["diversity"] == pytest.approx(

@@ -220,17 +220,10 @@ def test_what_is_asked_of_a_partial_query():
     query = "SELECT Name FROM Ship AS T1 JOIN voyage AS T2 ON T1.Ship_ID = T2.ship_id AND T2.Year > 3 WHERE Miles IN (SELECT MAX(Year) FROM voyage WHERE (ID = 1 AND Year = 2)) OR Name = ' WHERE ' ORDER BY Name"  # noqa: E501
     seen = [query[: known_names(query[:end])] for end in range(len(query) + 1)]
     assert list(dict.fromkeys(seen)) == [
-        "",
-        query[: query.index(" voyage AS")],
-        query[: query.index(" T1.Ship_ID")],
-        query[: query.index(" T2.Year > 3")],
-        query[: query.index("WHERE")],
-        query[: query.index("WHERE (ID")],
-        query[: query.index("AND Year = 2")],
-        query[: query.index(" OR Name")],
-        query[: query.index("OR Name")],
-        query[: query.index("ORDER")],
-    ]
+        "", query[: query.index(" voyage AS")], query[: query.index(" T1.Ship_ID")], query[: query.index(" T2.Year > 3")],
+        query[: query.index("WHERE")], query[: query.index("WHERE (ID")], query[: query.index("AND Year = 2")],
+        query[: query.index(" OR Name")], query[: query.index("OR Name")], query[: query.index("ORDER")],
+    ]  # fmt: skip
     assert closed(query[: query.index("AND Year = 2")]).endswith("(ID = 1 ))")
 
 

@@ -138,24 +138,8 @@ def test_what_the_constraint_accepts(task: CommonGen, text: str, good: bool) -> 
 
 
 PIECES = [
-    "dog",
-    "Dogs",
-    "dogged",
-    "cat",
-    "cats",
-    "ran",
-    "run",
-    "runs",
-    "a",
-    ",",
-    ".",
-    "!",
-    " ",
-    "  ",
-    "”",
-    "é",
-    "-",
-]
+    "dog", "Dogs", "dogged", "cat", "cats", "ran", "run", "runs", "a", ",", ".", "!", " ", "  ", "”", "é", "-",
+]  # fmt: skip
 PET = example("dog", "cat", "run")
 
 

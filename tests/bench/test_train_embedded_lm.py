@@ -30,22 +30,8 @@ def script() -> ModuleType:
 def stories(count: int) -> list[str]:
     rng = random.Random(0)
     words = [
-        "the",
-        "a",
-        "dog",
-        "cat",
-        "ran",
-        "sat",
-        "saw",
-        "big",
-        "small",
-        "red",
-        "ball",
-        "tree",
-        "and",
-        "was",
-        "happy",
-    ]
+        "the", "a", "dog", "cat", "ran", "sat", "saw", "big", "small", "red", "ball", "tree", "and", "was", "happy",
+    ]  # fmt: skip
     sentence = lambda: " ".join(rng.choices(words, k=rng.randint(3, 9))).capitalize() + "."  # noqa: E731
     return [" ".join(sentence() for _ in range(rng.randint(2, 12))) for _ in range(count)]
 

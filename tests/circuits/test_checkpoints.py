@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import re
 
 import numpy as np
 import pytest
@@ -150,6 +149,8 @@ def save(path, config=None, **changes):
     [
         ({"beta": None}, "beta .* missing"),
         ({"beta": torch.ones(2, 2, 2)}, r"beta .* \(2, 2, 2\)"),
+        ({"beta": torch.zeros(2)}, r"beta .* of shape \(2,\)$"),
+        ({"beta": torch.zeros(2, 0)}, r"beta .* of shape \(2, 0\)$"),
         ({"beta": torch.full((2, 2), 0.5)}, "beta should be log-probabilities that sum to one"),
         ({"beta": torch.full((2, 2), torch.nan)}, "beta .* nan"),
         ({"beta": torch.full((2, 2), -torch.inf)}, "beta .* sums to 0"),
@@ -206,22 +207,6 @@ def test_files_that_are_no_checkpoint_are_refused(tmp_path):
         tt.HMM.from_pretrained(tmp_path)
     (tmp_path / "config.json").write_text("[]")
     with pytest.raises(FormatError):
-        tt.HMM.from_pretrained(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("beta", "found"),
-    [
-        (None, "missing"),
-        (torch.zeros(2), r"of shape (2,)"),
-        (torch.zeros(2, 0), r"of shape (2, 0)"),
-        (torch.zeros(1, 2, 2), r"of shape (1, 2, 2)"),
-    ],
-)
-def test_what_is_wrong_with_the_emissions_is_said(tmp_path, beta, found):
-    save(tmp_path, beta=beta)
-    message = f"beta should hold log-emissions of shape (hidden, vocab); it is {found}"
-    with pytest.raises(FormatError, match=re.escape(message) + "$"):
         tt.HMM.from_pretrained(tmp_path)
 
 

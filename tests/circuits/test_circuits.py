@@ -16,8 +16,7 @@ from tractile.circuits import is_compatible, is_decomposable, is_smooth, is_stru
 from tractile.circuits.checks import check_decomposable, check_smooth
 from tractile.circuits.graph import Graph
 from tractile.circuits.graph_transforms import rewrite
-from tractile.errors import CircuitError, EvidenceError, FormatError, ShapeError, VocabularyMismatch
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.errors import CircuitError, FormatError, ShapeError, VocabularyMismatch
 from tractile.layers import Categorical, Dense, Hadamard, Kronecker, Monarch, Sum
 from tractile.layers.input import Constant
 
@@ -29,89 +28,6 @@ def weights_on(rng, vocab_size, units=1):
 
 
 # ---------------------------------------------------------------------------------------------------------- queries
-
-SEMIRINGS = {
-    Real: "total",
-    Log: "total",
-    Boolean: "support",
-    Counting: "paths",
-    MaxProduct: "best",
-    MinPlus: "best",
-}
-
-
-@pytest.mark.parametrize("semiring", SEMIRINGS)
-@given(data=st.data())
-@FEW
-def test_log_marginal_in_every_semiring(semiring, data):
-    plan, kind = data.draw(oracle.plans()), SEMIRINGS[semiring]
-    evidence, weights = data.draw(oracle.evidence(dict(sorted(plan.sizes.items()))))
-    if kind == "total":
-        expected = oracle.sums(plan.total(), weights)
-    elif kind == "best":
-        expected = [oracle.weigh(plan.best(), weights, r).max() for r in range(len(weights[0]))]
-    else:
-        expected = oracle.sums(plan.paths(), [(w > 0) * 1.0 for w in weights])
-        expected = (expected > 0) * 1.0 if kind == "support" else expected
-    assert_log_close(tt.log_marginal(plan.build(), evidence, semiring=semiring()), log(np.array(expected)))
-
-
-@given(st.data())
-@FEW
-def test_partition_support_count_and_float32(data):
-    plan = data.draw(oracle.plans())
-    table, circuit = plan.total(), plan.build()
-    assert_log_close(tt.partition(circuit), log(table.sum()))
-    assert_log_close(tt.partition(plan.build(torch.float32)), log(table.sum()), 1e-5)
-    x = torch.tensor(list(itertools.product(*(range(size) for size in table.shape))))
-    assert tt.support(circuit, x).tolist() == (table.flatten() > 0).tolist()
-    assert_log_close(tt.log_marginal(circuit, x), log(table.flatten()))
-    assert tt.count(circuit, paths=True) == plan.paths().sum()
-
-
-@given(st.data())
-@FEW
-def test_conditional(data):
-    plan = data.draw(oracle.plans())
-    variables = sorted(plan.sizes)
-    evidence, weights = data.draw(oracle.evidence({v: plan.sizes[v] for v in variables}))
-    asked = data.draw(st.lists(st.sampled_from(variables), min_size=1, max_size=3, unique=True))
-    axes = [variables.index(v) for v in asked]
-    tables = []
-    for row in range(len(weights[0])):
-        joint = oracle.weigh(plan.total(), weights, row, skip=axes)
-        joint = joint.sum(tuple(i for i in range(len(variables)) if i not in axes))
-        tables.append(joint.transpose([sorted(axes).index(i) for i in axes]))
-    table = np.array(tables)
-    totals = table.reshape(len(table), -1).sum(1)
-    variable = tuple(asked) if len(asked) > 1 else asked[0]
-    if (totals == 0).any():
-        with pytest.raises(EvidenceError, match="probability zero"):
-            tt.conditional(plan.build(), evidence, variable)
-    else:
-        expected = log(table / totals.reshape(-1, *[1] * len(asked)))
-        assert_log_close(tt.conditional(plan.build(), evidence, variable), expected)
-
-
-@given(st.data())
-@FEW
-def test_mpe_and_samples(data):
-    plan = data.draw(oracle.plans())
-    evidence, weights = data.draw(oracle.evidence(dict(sorted(plan.sizes.items()))))
-    best = [oracle.weigh(plan.best(), weights, row) for row in range(len(weights[0]))]
-    tables = [oracle.weigh(plan.total(), weights, row) for row in range(len(weights[0]))]
-    circuit = plan.build()
-    if min(b.max() for b in best) == 0:
-        for query in (tt.mpe, lambda c, e: tt.sample(c, 2, e)):
-            with pytest.raises(EvidenceError, match="probability zero"):
-                query(circuit, evidence)
-        return
-    x, score = tt.mpe(circuit, evidence)
-    assert_log_close(score, log(np.array([b.max() for b in best])))
-    assert_log_close(score, log(np.array([b[tuple(row)] for b, row in zip(best, x.tolist(), strict=True)])))
-    samples = tt.sample(circuit, 8, evidence).view(8, len(tables), -1)
-    for row, table in enumerate(tables):
-        assert all(table[tuple(s)] > 0 for s in samples[:, row].tolist())
 
 
 @given(st.data())
@@ -158,24 +74,6 @@ def test_mixture_of_products_by_hand():
 
 
 # --------------------------------------------------------------------------------------------------- multiplication
-
-
-@given(st.data())
-@FEW
-def test_the_product_of_compatible_circuits(data):
-    """Mixtures with several children, Kronecker with an order, shared nodes, children of products in any order."""
-    vtree = data.draw(oracle.vtrees(3))
-    a, b = data.draw(oracle.plans(vtree)), data.draw(oracle.plans(vtree))
-    x, y = a.build(), b.build()
-    assert is_compatible(x, y)
-    product, expected = x * y, a.total() * b.total()
-    assert product.variables == x.variables
-    assert is_smooth(product)
-    assert is_decomposable(product)
-    evidence = torch.tensor(list(itertools.product(*(range(s) for s in expected.shape))))
-    assert_log_close(tt.log_marginal(product, evidence), log(expected.flatten()))
-    assert_log_close(tt.partition(product), log(expected.sum()))
-    assert_log_close(tt.partition(product, semiring=Log()), log(expected.sum()))
 
 
 @given(st.data())

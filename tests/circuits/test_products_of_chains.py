@@ -27,15 +27,10 @@ B = tt.HMM.random(4, V, "monarch", seed=2, dtype=torch.float64)
 DFA = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 2, 1), (1, [0, 2], 1), (1, 1, 0)], 0, [1], V)
 NFA = tt.Automaton.from_edges([(0, [0, 1, 2], 0), (0, 2, 1), (1, [0, 1, 2], 1)], [0, 1], [1], V)
 PRODUCTS = {
-    "HMM × HMM": (A, B),
-    "HMM × DFA": (A, DFA),
-    "HMM × NFA": (B, NFA),
-    "DFA × NFA": (DFA, NFA),
-    "HMM × HMM × DFA": (A, B, DFA),
-    "HMM × DFA × NFA": (A, DFA, NFA),
-    "HMM × HMM × NFA": (B, A, NFA),
+    "HMM × HMM": (A, B), "HMM × DFA": (A, DFA), "HMM × NFA": (B, NFA), "DFA × NFA": (DFA, NFA),
+    "HMM × HMM × DFA": (A, B, DFA), "HMM × DFA × NFA": (A, DFA, NFA), "HMM × HMM × NFA": (B, A, NFA),
     "HMM × HMM × DFA × NFA": (A, B, DFA, NFA),
-}
+}  # fmt: skip
 TEXTS = list(itertools.product(range(V), repeat=N))
 EVIDENCE = {
     0: torch.tensor([1, -1]),

@@ -7,8 +7,6 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 import tractile as tt
@@ -25,26 +23,6 @@ from tractile.layers import (
     Monarch,
     Sum,
 )
-
-
-@given(data=st.data())
-@settings(max_examples=20, deadline=None)
-def test_circuits_survive(data, tmp_path_factory):
-    plan = data.draw(oracle.plans())
-    circuit = (
-        tt.inference.normalise(plan.build())
-        if data.draw(st.booleans()) and plan.total().sum() > 0
-        else plan.build()
-    )
-    path = tmp_path_factory.mktemp("circuit")
-    tt.save(circuit, path)
-    again = tt.load(path)
-    assert isinstance(again, tt.Circuit)
-    assert again.variables == circuit.variables
-    for a, b in zip(circuit.parameters(), again.parameters(), strict=True):
-        assert a.dtype == b.dtype
-        assert torch.equal(a, b)
-    assert torch.equal(tt.partition(again), tt.partition(circuit))
 
 
 def test_every_layer_survives(tmp_path):
@@ -128,24 +106,15 @@ def rewrite(path, change):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: c.update(format="tractile-circuit-0"),
-        lambda c: c.update(tensors_sha256="0"),
-        lambda c: c.update(root=99),
-        lambda c: c.update(root="1"),
-        lambda c: c.pop("root"),
-        lambda c: c.pop("nodes"),
-        lambda c: c["nodes"].append([0]),
-        lambda c: c["nodes"].append([77, [], None]),
-        lambda c: c["nodes"][0].__setitem__(2, None),
-        lambda c: c["nodes"][-1].__setitem__(1, [50]),
-        lambda c: c["nodes"][-1].__setitem__(1, []),
-        lambda c: c["layers"][0].update(type="os.system"),
-        lambda c: c["layers"][0].update(args=[{"tensor": "absent"}]),
-        lambda c: c["layers"][0].update(args=[]),
-        lambda c: c["layers"].__setitem__(0, "Categorical"),
+        lambda c: c.update(format="tractile-circuit-0"), lambda c: c.update(tensors_sha256="0"), lambda c: c.update(root=99),
+        lambda c: c.update(root="1"), lambda c: c.pop("root"), lambda c: c.pop("nodes"), lambda c: c["nodes"].append([0]),
+        lambda c: c["nodes"].append([77, [], None]), lambda c: c["nodes"][0].__setitem__(2, None),
+        lambda c: c["nodes"][-1].__setitem__(1, [50]), lambda c: c["nodes"][-1].__setitem__(1, []),
+        lambda c: c["layers"][0].update(type="os.system"), lambda c: c["layers"][0].update(args=[{"tensor": "absent"}]),
+        lambda c: c["layers"][0].update(args=[]), lambda c: c["layers"].__setitem__(0, "Categorical"),
         lambda c: c.update(chain={"type": "Identity", "args": [3]}),
     ],
-)
+)  # fmt: skip
 def test_odd_files_are_refused(change, tmp_path):
     rng = np.random.default_rng(0)
     tt.save(oracle.random_plan(rng, ("kron", 0, 1), {0: 2, 1: 2}).build(), tmp_path)

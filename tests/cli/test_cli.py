@@ -82,17 +82,8 @@ def test_canonical_leaves_one_way_to_write_a_text():
 @pytest.mark.long
 def test_generate_is_reproducible_and_follows_the_seed():
     arguments = [
-        "generate",
-        "--prompt",
-        PROMPT,
-        "--keywords",
-        "dog",
-        "--max-new-tokens",
-        40,
-        "--particles",
-        4,
-        "--json",
-    ]
+        "generate", "--prompt", PROMPT, "--keywords", "dog", "--max-new-tokens", 40, "--particles", 4, "--json",
+    ]  # fmt: skip
     first, again, other = (last_json(run(*arguments, "--seed", seed)) for seed in (1, 1, 2))
     assert first == again
     assert first["particles"] != other["particles"]
@@ -222,13 +213,8 @@ def test_diff_prints_what_only_one_constraint_accepts(tmp_path):
     ]
     facts = last_json(run("diff", "regex:(ab)*|a:b", "regex:(ab)*", "--max-bytes", 4, "--json"))
     assert facts == {
-        "differ": True,
-        "only_first": "a:b",
-        "only_second": None,
-        "compared": None,
-        "counts": [1, 0],
-        "max_bytes": 4,
-    }
+        "differ": True, "only_first": "a:b", "only_second": None, "compared": None, "counts": [1, 0], "max_bytes": 4,
+    }  # fmt: skip
     assert run("diff", "keywords:dog", "keywords:dog").stdout == "both accept the same texts\n"
     assert_refused(run("diff", "a", "regex:a"), 2, "'a' names no constraint")
     assert_refused(run("diff", "regex:a", "sql:nothing"), 2, "no file 'nothing'")

@@ -144,18 +144,13 @@ def test_lazy_constraints_and_no_hmm(parts):
 @pytest.mark.parametrize(
     ("kind", "text", "budget", "error"),
     [
-        ("regex", "(", 12, tt.errors.UnsupportedConstraint),
-        ("regex", "[a-z]{40}", 3, tt.errors.BudgetTooSmall),
-        ("regex", "[a&&b]", 0, tt.errors.EvidenceError),
-        ("regex", "a", 100_000, tt.errors.EvidenceError),
-        ("regex", 7, 12, tt.errors.FormatError),
-        ("json_schema", "{", 12, tt.errors.FormatError),
-        ("json_schema", "[" * 100_000, 12, tt.errors.FormatError),
-        ("json_schema", "[]", 12, tt.errors.UnsupportedConstraint),
-        ("file", "/etc/passwd", 12, tt.errors.FormatError),
-        ("regex", "(a{1,900}){1,900}", 12, tt.errors.TooManyStates),
+        ("regex", "(", 12, tt.errors.UnsupportedConstraint), ("regex", "[a-z]{40}", 3, tt.errors.BudgetTooSmall),
+        ("regex", "[a&&b]", 0, tt.errors.EvidenceError), ("regex", "a", 100_000, tt.errors.EvidenceError),
+        ("regex", 7, 12, tt.errors.FormatError), ("json_schema", "{", 12, tt.errors.FormatError),
+        ("json_schema", "[" * 100_000, 12, tt.errors.FormatError), ("json_schema", "[]", 12, tt.errors.UnsupportedConstraint),
+        ("file", "/etc/passwd", 12, tt.errors.FormatError), ("regex", "(a{1,900}){1,900}", 12, tt.errors.TooManyStates),
     ],
-)
+)  # fmt: skip
 def test_bad_constraints_are_typed_errors(session, kind, text, budget, error):
     with pytest.raises(error):
         session.open(kind, text, PROMPT, budget)
@@ -255,12 +250,8 @@ def test_other_sites_are_refused(server):
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
 def test_the_page_works_in_a_browser(server, tmp_path):
     flags = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}",
-        "--virtual-time-budget=8000",
-    ]
+        "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--virtual-time-budget=8000",
+    ]  # fmt: skip
     query = "?particles=1&text=+a+(dog|cat)&budget=6"
     run = subprocess.run(
         ["chromium", *flags, "--dump-dom", server.url + query],

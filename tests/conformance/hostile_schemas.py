@@ -41,14 +41,8 @@ def schemas() -> dict[str, Any]:
         for i in range(60)
     }
     passwords = [
-        r"^(?=.*[A-Z]).*$",
-        r"^(?=.*\d).*$",
-        r"^.*[!-/].{3,}$",
-        r"^(?!.*aaa).*$",
-        r"^.{8,64}$",
-        r"(.*b){5}",
-        "a.{9}b",
-    ]
+        r"^(?=.*[A-Z]).*$", r"^(?=.*\d).*$", r"^.*[!-/].{3,}$", r"^(?!.*aaa).*$", r"^.{8,64}$", r"(.*b){5}", "a.{9}b",
+    ]  # fmt: skip
     return {
         "shared parts, allOf": shared,
         "shared parts, anyOf": either,

@@ -101,11 +101,6 @@ def own() -> Iterator[Source]:
 
 
 SETS: dict[str, Callable[[], Iterator[Source]]] = {
-    "own": own,
-    "schemas": of_schemas,
-    "declared": lambda: of_schemas(order="declared"),
-    "patterns": of_patterns,
-    "tools": lambda: of_tools("json"),
-    "python": lambda: of_tools("python"),
-    "databases": of_databases,
-}
+    "own": own, "schemas": of_schemas, "declared": lambda: of_schemas(order="declared"), "patterns": of_patterns,
+    "tools": lambda: of_tools("json"), "python": lambda: of_tools("python"), "databases": of_databases,
+}  # fmt: skip

@@ -77,14 +77,10 @@ def recorded(suite: str, folder: Path, python: str, file: Path) -> None:
     package, tests = RUN[suite]
     path = (folder / tests).resolve()
     environment = {
-        **os.environ,
-        "PEER_PACKAGE": package,
-        "PEER_CASES": str(file.resolve()),
-        "PYTHONPATH": os.pathsep.join(map(str, (SUITES, path if path.is_dir() else path.parent))),
-        "PYTHONSAFEPATH": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
+        **os.environ, "PEER_PACKAGE": package, "PEER_CASES": str(file.resolve()),
+        "PYTHONPATH": os.pathsep.join(map(str, (SUITES, path if path.is_dir() else path.parent))), "PYTHONSAFEPATH": "1",
+        "PYTHONDONTWRITEBYTECODE": "1", "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip
     command = [python, "-m", "pytest", "-p", "suite_recorder", "-q", "--tb=no", "--import-mode=importlib"]
     command += ["-p", "no:cacheprovider", "--continue-on-collection-errors", str(path)]
     with tempfile.TemporaryDirectory() as elsewhere:

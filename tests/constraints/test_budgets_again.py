@@ -14,34 +14,14 @@ from tractile.errors import BudgetTooSmall
 TOOLS = Path(os.environ.get("TRACTILE_SHARED", "../shared")) / "data/taubench"
 TEXT, FLAG = {"type": "string"}, {"type": "boolean"}
 PLAYER = {
-    "autoPlay": FLAG,
-    "rates": {"type": "array"},
-    "buffering": FLAG,
-    "cued": FLAG,
-    "loaded": {"type": "integer"},
-}
+    "autoPlay": FLAG, "rates": {"type": "array"}, "buffering": FLAG, "cued": FLAG, "loaded": {"type": "integer"},
+}  # fmt: skip
 PLAYER |= {"id": TEXT, "url": TEXT}
 CODE = {"type": "string", "pattern": "[a-f0-9]{4}-[a-f0-9]{2}"}
 PIECES = [
-    '{"',
-    '":',
-    '","',
-    '":"',
-    '",',
-    '"}',
-    "true",
-    "false",
-    "[],",
-    "],",
-    "ed",
-    "auto",
-    "Play",
-    "url",
-    '":true',
-    "}}",
-    "0-",
+    '{"', '":', '","', '":"', '",', '"}', "true", "false", "[],", "],", "ed", "auto", "Play", "url", '":true', "}}", "0-",
     "00",
-]
+]  # fmt: skip
 PIECES += ["x=", "= ", "))", "((", " +", "(x", "\n\n", "  "]
 VOCAB = tt.Vocabulary(
     [*[bytes([byte]) for byte in range(256)], *(one.encode() for one in PIECES), None], 256 + len(PIECES)

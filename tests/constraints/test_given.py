@@ -41,19 +41,15 @@ def test_what_is_no_text(name, value):
 
 TOOL = [{"name": "f", "parameters": {"type": "object", "properties": {"a": {}}}}]
 COUNTS = {
-    "low": lambda n: C.literal("a").repeat(n),
-    "high": lambda n: C.literal("a").repeat(0, n),
-    "length": lambda n: C.text_length(n),
-    "at_least": lambda n: C.keywords([["a"], ["b"]], at_least=n),
+    "low": lambda n: C.literal("a").repeat(n), "high": lambda n: C.literal("a").repeat(0, n),
+    "length": lambda n: C.text_length(n), "at_least": lambda n: C.keywords([["a"], ["b"]], at_least=n),
     "depth of a grammar": lambda n: C.grammar('start: "a"', max_depth=n),
-    "depth of queries": lambda n: C.sql({"t": ["a"]}, max_depth=n),
-    "tables": lambda n: C.sql({"t": ["a"]}, max_tables=n),
+    "depth of queries": lambda n: C.sql({"t": ["a"]}, max_depth=n), "tables": lambda n: C.sql({"t": ["a"]}, max_tables=n),
     "depth of a schema": lambda n: C.json_schema({"items": {}}, max_depth=n),
     "longest": lambda n: C.json_schema({"maxLength": 9}, max_length=n),
     "depth of values": lambda n: C.function_calls(TOOL, max_depth=n, syntax="python"),
-    "calls": lambda n: C.function_calls(TOOL, parallel=(n, n)),
-    "flags": lambda n: C.regex("a", n),
-}
+    "calls": lambda n: C.function_calls(TOOL, parallel=(n, n)), "flags": lambda n: C.regex("a", n),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COUNTS)

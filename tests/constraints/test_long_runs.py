@@ -16,17 +16,8 @@ from tractile import constraints
 from tractile.constraints.engine import native
 
 WORDS = [
-    *(bytes([b]) for b in range(256)),
-    b'{"',
-    b'": ',
-    b'", "',
-    b'"a',
-    b"12",
-    b"true",
-    b"], ",
-    b" the",
-    b"ab",
-]
+    *(bytes([b]) for b in range(256)), b'{"', b'": ', b'", "', b'"a', b"12", b"true", b"], ", b" the", b"ab",
+]  # fmt: skip
 EOS = len(WORDS)
 GENERATIONS = int(os.environ.get("TRACTILE_GENERATIONS", "500"))
 STEPS = int(os.environ.get("TRACTILE_STEPS", "1000"))

@@ -45,21 +45,14 @@ SCHEMAS = {
     "open": {"type": "object", "properties": {"a": ONE, "ab": NULL}, "required": ["a"]},
     "long first": {"type": "object", "properties": {"a": STRING, "ab": LONG}, "required": ["ab"]},
     "others": {
-        "type": "object",
-        "properties": {"a": WORD},
-        "additionalProperties": STRING,
-        "maxProperties": 2,
+        "type": "object", "properties": {"a": WORD}, "additionalProperties": STRING, "maxProperties": 2,
     },
     "nested": closed(
         ["a", "b"], a=closed(["b", "aa"], b=ONE, aa=ONE), b={"type": "array", "items": {"enum": [0, 1]}}
     ),
     "recursive": NODE,
     "counted": {
-        "type": "object",
-        "properties": {"a": ONE, "b": ONE},
-        "minProperties": 2,
-        "maxProperties": 3,
-        **LETTERS,
+        "type": "object", "properties": {"a": ONE, "b": ONE}, "minProperties": 2, "maxProperties": 3, **LETTERS,
     },
     "dependent": {**closed(["b"], a=ONE, b=ONE, ab=ONE), "dependentRequired": {"a": ["ab"]}},
     "readings": {"anyOf": [closed(["a", "b"], a=ONE, b=NULL), closed(["a"], a=NULL)]},
@@ -71,7 +64,7 @@ SCHEMAS = {
     "hexadecimal": {"type": "string", "pattern": "^[0-9a-f]+-[A-F0-9]*$"},
     "not a backslash": {"type": "string", "pattern": r"^[^\\]+.$"},
     "pairs": {"type": "string", "pattern": "^(😀|\ud83d\ude01|é)+x?$"},
-}
+}  # fmt: skip
 BOUNDED = {"counted", "two members", "few names"}
 """Their names must differ: the engine's distances are upper bounds."""
 STYLES = ({"whitespace": "none"}, {"whitespace": "space"}, {"whitespace": "flexible"}, {"indent": 1})

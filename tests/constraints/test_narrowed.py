@@ -72,21 +72,8 @@ def test_arguments_that_are_numbers_are_reported_once():
 def test_the_complement_has_no_other_way_to_write_the_same_number():
     """Whatever text the complement accepts, and JSON can read, is no value of the schema."""
     texts = [
-        "1",
-        "1.0",
-        "1e0",
-        "10E-1",
-        "1e+22",
-        "-2e1",
-        "1.5",
-        "15e-1",
-        '"1"',
-        '"1e0"',
-        "[1]",
-        "[1e0]",
-        "x",
-        "null",
-    ]
+        "1", "1.0", "1e0", "10E-1", "1e+22", "-2e1", "1.5", "15e-1", '"1"', '"1e0"', "[1]", "[1e0]", "x", "null",
+    ]  # fmt: skip
     items = {"type": "array", "items": INTEGER}
     for value in (INTEGER, {"type": "number", "minimum": 3}, {"enum": [1, 2]}, items):
         validator, constraint = jsonschema.Draft202012Validator(value), schema(value)
@@ -271,17 +258,12 @@ def test_the_negation_of_unique_items_is_refused_or_sound(items):
 @pytest.mark.parametrize(
     ("text", "nests"),
     [
-        ('start: "(" start ")" | "x"', True),
-        ('start: sum\nsum: sum "+" term | term\nterm: "1" | "(" sum ")"', True),
-        ('start: start start | "a"', False),
-        ('start: "a" start | "b"', False),
-        ('start: start "a" | "b"', False),
-        ('start: "a" b\nb: "c"*', False),
-        ('start: "a"\nx: "(" x ")" | "x"', False),
-        ('start: a b\na: "(" a ")" | "x"\nb: "b" b | "b"', True),
-        ('start: "[" (start ("," start)*)? "]" | "1"', True),
+        ('start: "(" start ")" | "x"', True), ('start: sum\nsum: sum "+" term | term\nterm: "1" | "(" sum ")"', True),
+        ('start: start start | "a"', False), ('start: "a" start | "b"', False), ('start: start "a" | "b"', False),
+        ('start: "a" b\nb: "c"*', False), ('start: "a"\nx: "(" x ")" | "x"', False),
+        ('start: a b\na: "(" a ")" | "x"\nb: "b" b | "b"', True), ('start: "[" (start ("," start)*)? "]" | "1"', True),
     ],
-)
+)  # fmt: skip
 def test_grammars_whose_rules_nest_are_cut_to_a_depth(text, nests):
     constraint = finite_grammar(text, on_narrowed="ignore")
     assert [each.keyword for each in constraint.narrowed] == ["max_depth"] * nests

@@ -13,17 +13,8 @@ from tractile.constraints import regex, report
 
 VOCAB = tt.Vocabulary([None, b"a", b"b", b"ab", b"bab"], eos_token_id=0)
 PATTERNS = [
-    "a",
-    "(ab){1,2}",
-    "a*",
-    "a{0,3}b",
-    "(a|b)*a(a|b){2}",
-    "",
-    "(ab|b){0,2}",
-    "a|bab|ababab",
-    "b(ab)*",
-    "[ab]{4}",
-]
+    "a", "(ab){1,2}", "a*", "a{0,3}b", "(a|b)*a(a|b){2}", "", "(ab|b){0,2}", "a|bab|ababab", "b(ab)*", "[ab]{4}",
+]  # fmt: skip
 
 
 def token_lengths(pattern: str, most: int) -> set[int]:

@@ -151,19 +151,15 @@ def test_a_request_cannot_raise_the_limits(name):
 @pytest.mark.parametrize(
     "wish",
     [
-        {"json_schema": {"$ref": "http://127.0.0.1:9/schema.json"}},
-        {"json_schema": {"$ref": "file:///etc/passwd"}},
+        {"json_schema": {"$ref": "http://127.0.0.1:9/schema.json"}}, {"json_schema": {"$ref": "file:///etc/passwd"}},
         {"json_schema": {"$schema": "http://127.0.0.1:9/draft", "type": "integer"}},
-        {"grammar": "%import .secret.X\nstart: X"},
-        {"grammar": "%import secret.X\nstart: X"},
-        {"grammar": "%import common.INT\n%import .secret (X)\nstart: X"},
-        {"grammar": "secret.lark"},
-        {"grammar": "start: /(?{print(1)})a/"},
-        {"regex": "(?{__import__('os')})"},
+        {"grammar": "%import .secret.X\nstart: X"}, {"grammar": "%import secret.X\nstart: X"},
+        {"grammar": "%import common.INT\n%import .secret (X)\nstart: X"}, {"grammar": "secret.lark"},
+        {"grammar": "start: /(?{print(1)})a/"}, {"regex": "(?{__import__('os')})"},
         {"tools": [{"name": "f", "parameters": {"$ref": "http://127.0.0.1:9/"}}]},
         {"structural_tag": {"type": "__import__('os')"}},
     ],
-)
+)  # fmt: skip
 def test_nothing_is_fetched_opened_or_imported(wish, tmp_path, monkeypatch):
     (tmp_path / "secret.lark").write_text('X: "the secret"\n')
     monkeypatch.chdir(tmp_path)

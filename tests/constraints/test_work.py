@@ -164,13 +164,8 @@ def test_what_takes_too_much_is_refused_by_its_work(make, error, monkeypatch):
 def test_enums_of_any_characters_are_small_and_exact():
     dice = random.Random(0)
     points = [
-        *range(0x20),
-        *map(ord, 'a"\\/~\x7f\x80'),
-        *dice.sample(range(0x100, 0xD800), 9),
-        0xFFFF,
-        0x10000,
-        0x10FFFF,
-    ]
+        *range(0x20), *map(ord, 'a"\\/~\x7f\x80'), *dice.sample(range(0x100, 0xD800), 9), 0xFFFF, 0x10000, 0x10FFFF,
+    ]  # fmt: skip
     for point in points:
         found, spelled = strings.words([chr(point)]), text.spelled(((point, point),))
         assert found.is_deterministic

@@ -7,8 +7,9 @@ from typing import Literal
 
 import pytest
 import torch
+from networks import llama
 from smc_reference import Fsa, ReferenceNextToken, as_automaton
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 import tractile as tt
 
@@ -21,20 +22,7 @@ HMM = tt.HMM.random(4, V, seed=1, dtype=torch.float64)
 
 @pytest.fixture(scope="module")
 def model():
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=V,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.4,
-        bos_token_id=1,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-    )
-    return LlamaForCausalLM(config).eval()
+    return llama(V, initializer_range=0.4, bos_token_id=1, eos_token_id=EOS, pad_token_id=PAD)
 
 
 PROMPTS = torch.tensor(

@@ -53,15 +53,11 @@ class Guided(VLLMLogitsProcessor):
 
 
 WISHES = [
-    None,
-    {"regex": r" [a-z]+( and [a-z]+)*\."},
-    {"regex": r" [a-z]+( and [a-z]+)*\.", "max_new_tokens": 7},
-    {"choice": [" yes", " no", " maybe not"], "max_new_tokens": 5},
-    json.dumps({"json_schema": {"type": "boolean"}}),
-    {"regex": r"(a|b)*c", "strength": 0.5, "max_new_tokens": 6},
-    {"regex": r"(a|b)*c", "mixture": 0.5},
+    None, {"regex": r" [a-z]+( and [a-z]+)*\."}, {"regex": r" [a-z]+( and [a-z]+)*\.", "max_new_tokens": 7},
+    {"choice": [" yes", " no", " maybe not"], "max_new_tokens": 5}, json.dumps({"json_schema": {"type": "boolean"}}),
+    {"regex": r"(a|b)*c", "strength": 0.5, "max_new_tokens": 6}, {"regex": r"(a|b)*c", "mixture": 0.5},
     {"keywords": [["dog"]], "options": {"word_boundaries": False}, "hmm": False},
-]
+]  # fmt: skip
 
 
 @dataclass(eq=False)

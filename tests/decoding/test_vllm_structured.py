@@ -23,13 +23,9 @@ V = len(TOKENIZER)
 EOS = TOKENIZER.eos_token_id
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 PROTOCOL = {  # vllm.v1.structured_output.backend_types
-    "accept_tokens": ["request_id", "tokens"],
-    "validate_tokens": ["tokens"],
-    "rollback": ["num_tokens"],
-    "fill_bitmask": ["bitmask", "batch_index"],
-    "is_terminated": [],
-    "reset": [],
-}
+    "accept_tokens": ["request_id", "tokens"], "validate_tokens": ["tokens"], "rollback": ["num_tokens"],
+    "fill_bitmask": ["bitmask", "batch_index"], "is_terminated": [], "reset": [],
+}  # fmt: skip
 
 
 def letter(character):

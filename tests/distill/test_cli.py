@@ -130,17 +130,8 @@ def test_another_tokenizer_is_refused(corpus, tmp_path):
         shard = distill.Corpus.load(corpus).shards[i]
         distill.corpus.write_shard(tmp_path, i, other, dict(shard))
     train = [
-        "distill",
-        "train",
-        "--corpus",
-        tmp_path,
-        "--hidden",
-        4,
-        "--init",
-        "latent",
-        "--out",
-        tmp_path / "h",
-    ]
+        "distill", "train", "--corpus", tmp_path, "--hidden", 4, "--init", "latent", "--out", tmp_path / "h",
+    ]  # fmt: skip
     assert_refused(run(*train), 1, "tokenizer")
 
 

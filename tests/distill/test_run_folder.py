@@ -313,18 +313,8 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_command_overwrites_only_if_told(drawn: Path, tmp_path: Path) -> None:
     train = [
-        "distill",
-        "train",
-        "--corpus",
-        drawn,
-        "--epochs",
-        1,
-        "--out",
-        tmp_path,
-        "--held-out",
-        0,
-        "--hidden",
-    ]
+        "distill", "train", "--corpus", drawn, "--epochs", 1, "--out", tmp_path, "--held-out", 0, "--hidden",
+    ]  # fmt: skip
     assert run(*train, 3).exit_code == 0
     assert_refused(run(*train, 4), 1, "hidden was 3, is 4")
     assert run(*train, 4, "--overwrite").exit_code == 0

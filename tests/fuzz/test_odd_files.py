@@ -86,15 +86,8 @@ def json_damages(draw):
 
 
 DTYPES = [
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.int64,
-    torch.bool,
-    torch.uint8,
-    torch.complex64,
-]
+    torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64, torch.bool, torch.uint8, torch.complex64,
+]  # fmt: skip
 
 
 @st.composite
@@ -134,12 +127,8 @@ def models():
     )
     dense, monarch = (tt.HMM.random(4, 5, transition=kind, seed=1) for kind in ("dense", "monarch"))
     return {
-        "circuit": circuit,
-        "automaton": automaton,
-        "dense": dense,
-        "monarch": monarch,
-        "product": dense * automaton,
-    }
+        "circuit": circuit, "automaton": automaton, "dense": dense, "monarch": monarch, "product": dense * automaton,
+    }  # fmt: skip
 
 
 @cache

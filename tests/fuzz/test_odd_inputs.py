@@ -42,16 +42,9 @@ ENTRIES = st.sampled_from(
     [0, 1, 2, 3, -1, -2, 10**12, 0.5, -0.5, 1e308, 1e-320, math.nan, math.inf, -math.inf, True, None, "a"]
 )
 DTYPES = [
-    torch.int8,
-    torch.int64,
-    torch.int32,
-    torch.uint8,
-    torch.bool,
-    torch.float16,
-    torch.float32,
-    torch.float64,
+    torch.int8, torch.int64, torch.int32, torch.uint8, torch.bool, torch.float16, torch.float32, torch.float64,
     torch.complex64,
-]
+]  # fmt: skip
 NUMBERS = st.sampled_from([0, 1, 2, 3, -1, -2, 100, 0.5, -0.5, 1e30, 1e-40, math.nan, math.inf, -math.inf])
 
 
@@ -158,13 +151,8 @@ def test_mutated_grammars(text):
 
 
 PATTERNS = [
-    r"(a|b)*c{2,5}",
-    r"^\d{3}-[^x-z]+$",
-    r"(?P<n>a+)(?P=n)?",
-    r"(?i:ab)(?=c)c|\bfoo\b",
-    r"\p{Lu}\w*\s?",
-    r"(?<!a)b(?>c|d)++",
-]
+    r"(a|b)*c{2,5}", r"^\d{3}-[^x-z]+$", r"(?P<n>a+)(?P=n)?", r"(?i:ab)(?=c)c|\bfoo\b", r"\p{Lu}\w*\s?", r"(?<!a)b(?>c|d)++",
+]  # fmt: skip
 SIGNS = [
     "(", ")", "(?", "(?:", "[", "]", "[^", "{", "}", "{1,", "{9999999}", "{3,2}", "*", "+", "?", "|", "\\",
     "\\x", "\\p{", "\\u{110000}",
@@ -266,16 +254,9 @@ def test_mutated_texts_of_schemas(text):
     JSON,
     st.sampled_from(
         [
-            "regex",
-            "json_schema",
-            "keywords",
-            "grammar",
-            "function_calls",
-            "structural_tag",
-            "literal",
-            "any_of",
+            "regex", "json_schema", "keywords", "grammar", "function_calls", "structural_tag", "literal", "any_of",
         ]
     ),
-)
+)  # fmt: skip
 def test_what_is_no_description(value, kind):
     tried(lambda: getattr(constraints, kind)(value))

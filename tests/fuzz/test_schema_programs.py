@@ -82,25 +82,8 @@ def test_every_configuration_can_be_completed(document, seed, whitespace):
 
 
 PIECES = [
-    '": ',
-    '", "',
-    '"}',
-    "}}",
-    '["',
-    '"]',
-    '{"',
-    '": {',
-    "null",
-    "true",
-    "]}",
-    "12",
-    ", ",
-    "[]",
-    "{}",
-    "[{",
-    '"},',
-    "}]",
-]
+    '": ', '", "', '"}', "}}", '["', '"]', '{"', '": {', "null", "true", "]}", "12", ", ", "[]", "{}", "[{", '"},', "}]",
+]  # fmt: skip
 PIECES += ["\n\t", "{\n", "\n}", ",\n\t"]
 WORDS = [bytes([byte]) for byte in range(256)] + [piece.encode() for piece in PIECES]
 VOCAB = tt.Vocabulary([*WORDS, None], eos_token_id=len(WORDS))

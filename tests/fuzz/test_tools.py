@@ -16,14 +16,10 @@ import tractile as tt
 
 PLAIN, SPELLED = 0, 1
 NAMES = {
-    "string": ("string", "str", "String"),
-    "integer": ("integer", "int", "Integer", "long"),
-    "number": ("number", "float", "double"),
-    "boolean": ("boolean", "bool", "Boolean"),
-    "null": ("null", "None"),
-    "array": ("array", "list", "ArrayList"),
-    "object": ("object", "dict", "HashMap"),
-}
+    "string": ("string", "str", "String"), "integer": ("integer", "int", "Integer", "long"),
+    "number": ("number", "float", "double"), "boolean": ("boolean", "bool", "Boolean"), "null": ("null", "None"),
+    "array": ("array", "list", "ArrayList"), "object": ("object", "dict", "HashMap"),
+}  # fmt: skip
 PATTERNS = {r"^[ab]+$": ["a", "bab"], r"\d": ["1", "x7"], "^$": [""]}
 STRINGS = ["", "a", "b'c", 'q"', "\\", "é\n", "€😀", "x y"]
 NUMBERS = [0, 1, -3, 7, 20, 0.5, -2.25, 100.0]

@@ -12,14 +12,8 @@ from tractile.constraints import structural_tag
 
 REFUSED = (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates)
 KINDS = {
-    str: "string",
-    bool: "boolean",
-    int: "number",
-    float: "number",
-    type(None): "null",
-    list: "array",
-    dict: "object",
-}
+    str: "string", bool: "boolean", int: "number", float: "number", type(None): "null", list: "array", dict: "object",
+}  # fmt: skip
 COHERE = {"string": "raw", "object": "dict", "array": "list"}
 
 

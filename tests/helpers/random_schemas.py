@@ -11,7 +11,7 @@ DRAFTS = {
     "https://json-schema.org/draft/2019-09/schema": jsonschema.Draft201909Validator,
     "https://json-schema.org/draft/2020-12/schema": jsonschema.Draft202012Validator,
 }
-NAMES = ["a", "b", "x1", "é"]
+NAMES = ["a", "b", "x1", "é", '"']
 STRINGS = ["", "a", "ab", "b", "é", '"', "aa", "2024-02-29", "1.2.3.4"]
 NUMBERS = [0, 1, -1, 2, 3, 5, 0.5, -2.5, 10, 100, 1e22, -1e-07]
 PATTERNS = ["^a", "b$", "^[ab]*$", "^.$", "[^a]", "^(a|é)+$", "^x"]
@@ -163,12 +163,8 @@ def instances(draw, schema, root, depth=3):
         size = draw(st.integers(schema.get("minItems", 0), schema.get("minItems", 0) + 2))
         return [down(first[i] if i < len(first) else schema.get("items", True)) for i in range(size)]
     plain = {
-        "null": [None],
-        "boolean": [True, False],
-        "string": STRINGS,
-        "number": NUMBERS,
-        "integer": [0, 1, 2, 3, -1, 10, 1e22],
-    }
+        "null": [None], "boolean": [True, False], "string": STRINGS, "number": NUMBERS, "integer": [0, 1, 2, 3, -1, 10, 1e22],
+    }  # fmt: skip
     return draw(st.sampled_from(plain[kind]))
 
 

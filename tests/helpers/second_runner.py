@@ -44,6 +44,23 @@ WISHES = [
 ]
 
 
+def check_rows(runner):
+    """Rows of requests that come and go are those of processors of their own."""
+    for _ in range(14):
+        for slot in range(SLOTS):
+            if slot not in runner.live and runner.random.random() < 0.5:
+                runner.add(slot, runner.random.choice(WISHES))
+        if runner.live:
+            runner.step()
+
+
+def check_a_return(runner):
+    """After a preemption the slot is filled with the prompt and the tokens written so far."""
+    a = TOKENIZER.convert_tokens_to_ids("a")
+    runner.add(2, {"regex": "(a|b)*c", "max_new_tokens": 4}, output=[a, a])
+    runner.step()
+
+
 class Runner:
     """The second model runner: slots with tensors of tokens and lengths; rows in any order of requests, drafts after each."""
 

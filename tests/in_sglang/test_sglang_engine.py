@@ -52,12 +52,8 @@ def manager():
 
 def request(budget, **asked):
     asked = {
-        "json_schema": None,
-        "regex": None,
-        "ebnf": None,
-        "ebnf_full_assistant": False,
-        "structural_tag": None,
-    } | asked
+        "json_schema": None, "regex": None, "ebnf": None, "ebnf_full_assistant": False, "structural_tag": None,
+    } | asked  # fmt: skip
     params = SimpleNamespace(max_new_tokens=budget, custom_params=None, **asked)
     made = SimpleNamespace(sampling_params=params, origin_input_ids=[1], require_reasoning=False, grammar=None, grammar_key=None,
                            grammar_wait_ct=0, aborted=None, rid="r", finished=lambda: False)  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from second_runner import LENGTH, SLOTS, WISHES, Guided, Masks, Runner, V
+from second_runner import LENGTH, SLOTS, Guided, Masks, Runner, V, check_a_return, check_rows
 
 loader = pytest.importorskip("vllm.v1.worker.gpu.sample.logits_processor", reason="vLLM has no second runner")
 
@@ -73,21 +73,11 @@ class Real(Runner):
 
 @pytest.mark.parametrize("adapter", [Masks, Guided])
 def test_every_row_is_as_if_it_were_alone(adapter):
-    runner = Real(adapter, 0)
-    for _ in range(14):
-        for slot in range(SLOTS):
-            if slot not in runner.live and runner.random.random() < 0.5:
-                runner.add(slot, runner.random.choice(WISHES))
-        if runner.live:
-            runner.step()
+    check_rows(Real(adapter, 0))
 
 
 def test_a_request_comes_back_with_what_it_had():
-    """After a preemption the slot is filled with the prompt and the tokens written so far."""
-    runner = Real(Masks, 1)
-    a = Masks.tokenizer.convert_tokens_to_ids("a")
-    runner.add(2, {"regex": "(a|b)*c", "max_new_tokens": 4}, output=[a, a])
-    runner.step()
+    check_a_return(Real(Masks, 1))
 
 
 def test_the_loader_takes_the_class_by_name_and_refuses_with_the_reason():

@@ -1,6 +1,5 @@
 """Every query, semiring and kind of evidence on chains against enumeration; chains against their unrolled circuits."""
 
-import itertools
 import math
 
 import numpy as np
@@ -14,59 +13,13 @@ from scipy import stats
 
 import tractile as tt
 from tractile.errors import CircuitError, EvidenceError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.inference import Log, MaxProduct, Real
 
 FEW = settings(max_examples=25, deadline=None)
-SEMIRINGS = {
-    "real": (Real, "total"),
-    "log": (Log, "total"),
-    "boolean": (Boolean, "support"),
-    "counting": (Counting, "paths"),
-    "max-product": (MaxProduct, "best"),
-    "min-plus": (MinPlus, "best"),
-}
-
-
-def expected_total(model, n, weights, kind):
-    """The log of the ⊕-total under the evidence, for each row, from the enumerated tables."""
-    rows = range(len(weights[0]))
-    if kind == "total":
-        return log(oracle.sums(model.total(n), weights))
-    if kind == "best":
-        return log(np.array([oracle.weigh(model.best(n), weights, r).max() for r in rows]))
-    positive = [(w > 0) * 1.0 for w in weights]
-    counts = oracle.sums(model.paths(n), positive)
-    return log(counts if kind == "paths" else (counts > 0) * 1.0)
 
 
 def evidence_for(model, n):
     return oracle.evidence(dict.fromkeys(range(n), model.vocab_size))
-
-
-@pytest.mark.parametrize("name", SEMIRINGS)
-@given(data=st.data())
-@FEW
-def test_log_marginal_in_every_semiring(name, data):
-    semiring, kind = SEMIRINGS[name]
-    model, n = data.draw(oracle.chains())
-    evidence, weights = data.draw(evidence_for(model, n))
-    expected = expected_total(model, n, weights, kind)
-    chain = model.build()
-    actual = tt.log_marginal(chain, evidence, n=n, semiring=semiring())
-    assert_log_close(actual, expected, 1e-6 if kind == "boolean" else 1e-10)
-    assert_log_close(tt.log_marginal(chain.unroll(n), evidence, semiring=semiring()), expected)
-
-
-@given(st.data())
-@FEW
-def test_log_marginal_partition_support_by_default(data):
-    model, n = data.draw(oracle.chains())
-    evidence, weights = data.draw(evidence_for(model, n))
-    expected = oracle.sums(model.total(n), weights)
-    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
-        assert_log_close(tt.log_marginal(circuit, evidence, **length), log(expected))
-        assert tt.support(circuit, evidence, **length).tolist() == (expected > 0).tolist()
-        assert_log_close(tt.partition(circuit, **length), log(model.total(n).sum()))
 
 
 @given(st.data())
@@ -108,50 +61,6 @@ def empty(model):
         if isinstance(model, oracle.OracleHMM)
         else float(sum(s in model.accept for s in set(model.start)))
     )
-
-
-@given(st.data())
-@FEW
-def test_conditional_of_one_variable_and_of_several(data):
-    model, n = data.draw(oracle.chains())
-    evidence, weights = data.draw(evidence_for(model, n))
-    rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
-    asked = tuple(rng.permutation(n)[: int(rng.integers(1, min(3, n) + 1))].tolist())
-    table = model.total(n)
-    expected = []
-    for row in range(len(weights[0])):
-        joint = oracle.weigh(table, weights, row, skip=asked)
-        joint = joint.sum(tuple(v for v in range(n) if v not in asked))
-        order = sorted(asked)
-        expected.append(joint.transpose([order.index(v) for v in asked]))
-    expected = np.array(expected)
-    totals = expected.reshape(len(expected), -1).sum(1)
-    variable = asked if len(asked) > 1 else asked[0]
-    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
-        if (totals == 0).any():
-            with pytest.raises(EvidenceError, match="probability zero"):
-                tt.conditional(circuit, evidence, variable, **length)
-        else:
-            actual = tt.conditional(circuit, evidence, variable, **length)
-            assert_log_close(actual, log(expected / totals.reshape(-1, *[1] * len(asked))))
-
-
-@given(st.data())
-@FEW
-def test_mpe(data):
-    model, n = data.draw(oracle.chains())
-    evidence, weights = data.draw(evidence_for(model, n))
-    best = [oracle.weigh(model.best(n), weights, row) for row in range(len(weights[0]))]
-    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
-        if min(b.max() for b in best) == 0:
-            with pytest.raises(EvidenceError, match="probability zero"):
-                tt.mpe(circuit, evidence, **length)
-            continue
-        x, score = tt.mpe(circuit, evidence, **length)
-        assert x.shape == (len(best), n)
-        assert_log_close(score, log(np.array([b.max() for b in best])), 1e-10)
-        chosen = [b[tuple(row)] for b, row in zip(best, x.tolist(), strict=True)]
-        assert_log_close(log(np.array(chosen)), score, 1e-10)
 
 
 @given(st.data())
@@ -307,37 +216,6 @@ def test_samples_under_every_kind_of_evidence(unrolled):
         assert chi_square(x[:, row], table) > 1e-4
 
 
-@given(st.data())
-@FEW
-def test_every_sample_lies_in_the_support(data):
-    model, n = data.draw(oracle.chains())
-    evidence, weights = data.draw(evidence_for(model, n))
-    tables = [oracle.weigh(model.total(n), weights, row) for row in range(len(weights[0]))]
-    for circuit, length in ((model.build(), {"n": n}), (model.build().unroll(n), {})):
-        if min(t.sum() for t in tables) == 0:
-            with pytest.raises(EvidenceError, match="probability zero"):
-                tt.sample(circuit, 2, evidence, **length)
-            continue
-        x = tt.sample(circuit, 8, evidence, **length).view(8, len(tables), n)
-        for row, table in enumerate(tables):
-            assert all(table[tuple(s)] > 0 for s in x[:, row].tolist())
-
-
-# -------------------------------------------------------------------------------------------- products and unrolling
-
-
-@given(st.data())
-@FEW
-def test_unrolling_commutes_with_multiplication(data):
-    vocab_size, n = data.draw(st.sampled_from([(2, 4), (3, 3), (4, 2)]))
-    a, b = data.draw(oracle.hmms(vocab_size)), data.draw(oracle.fsas(vocab_size))
-    expected = a.total(n) * b.total(n)
-    tokens = torch.tensor(list(itertools.product(range(vocab_size), repeat=n)))
-    for circuit in ((a.build() * b.build()).unroll(n), a.build().unroll(n) * b.build().unroll(n)):
-        assert_log_close(tt.log_marginal(circuit, tokens), log(expected.flatten()))
-        assert_log_close(tt.partition(circuit), log(expected.sum()))
-
-
 # ------------------------------------------------------------------------------------------------------- gradients
 
 
@@ -369,25 +247,17 @@ def test_gradients_match_finite_differences(data):
 
 HMM = oracle.random_hmm(np.random.default_rng(0), 2, 3).build()
 BAD_EVIDENCE = {
-    "a token outside the vocabulary": torch.tensor([[0, 3]]),
-    "a token below −1": torch.tensor([[0, -2]]),
-    "an id outside the vocabulary": {0: 7},
-    "an empty set": {0: []},
-    "a negative weight": {0: torch.tensor([0.5, -0.1, 0.2])},
+    "a token outside the vocabulary": torch.tensor([[0, 3]]), "a token below −1": torch.tensor([[0, -2]]),
+    "an id outside the vocabulary": {0: 7}, "an empty set": {0: []}, "a negative weight": {0: torch.tensor([0.5, -0.1, 0.2])},
     "a weight that is not a number": {0: torch.tensor([0.5, math.nan, 0.2])},
-    "an infinite weight": {0: torch.tensor([0.5, math.inf, 0.2])},
-    "weights for another vocabulary": {0: torch.ones(4)},
+    "an infinite weight": {0: torch.tensor([0.5, math.inf, 0.2])}, "weights for another vocabulary": {0: torch.ones(4)},
     "a variable that is not there": {5: 1},
-    "rows for different batches": {0: torch.tensor([0, 1]), 1: torch.tensor([0, 1, 2])},
-    "a text": {0: "ab"},
-    "a set of unlike values": {0: [0, None]},
-    "a set of booleans": {0: [True, False, True]},
-    "a set with a tensor": {0: [0, torch.tensor([])]},
-    "complex numbers": torch.zeros(1, 2, dtype=torch.complex64),
-    "complex weights": {0: torch.ones(3, dtype=torch.complex64)},
-    "a truth value": {0: True},
+    "rows for different batches": {0: torch.tensor([0, 1]), 1: torch.tensor([0, 1, 2])}, "a text": {0: "ab"},
+    "a set of unlike values": {0: [0, None]}, "a set of booleans": {0: [True, False, True]},
+    "a set with a tensor": {0: [0, torch.tensor([])]}, "complex numbers": torch.zeros(1, 2, dtype=torch.complex64),
+    "complex weights": {0: torch.ones(3, dtype=torch.complex64)}, "a truth value": {0: True},
     "weights of a wrong shape": torch.ones(1, 2, 4),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", BAD_EVIDENCE)

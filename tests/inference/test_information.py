@@ -120,24 +120,6 @@ def test_expectation_of_chains():
         tt.inference.expectation(hmm.build().unroll(2), hmm.build().unroll(3))
 
 
-@given(data=st.data())
-@FEW
-def test_marginals(data):
-    plan = data.draw(oracle.plans())
-    sizes = dict(sorted(plan.sizes.items()))
-    evidence, weights = data.draw(oracle.evidence(sizes))
-    tables = [oracle.weigh(plan.total(), weights, row) for row in range(len(weights[0]))]
-    if any(t.sum() == 0 for t in tables):
-        with pytest.raises(EvidenceError, match="probability zero"):
-            tt.inference.marginals(plan.build(), evidence)
-        return
-    actual = tt.inference.marginals(plan.build(), evidence)
-    assert list(actual) == list(sizes)
-    for axis, v in enumerate(sizes):
-        others = tuple(a for a in range(len(sizes)) if a != axis)
-        assert_log_close(actual[v], log(np.stack([t.sum(others) / t.sum() for t in tables])), 1e-9)
-
-
 def test_marginals_of_a_chain():
     hmm = oracle.random_hmm(np.random.default_rng(0), 3, 2)
     tokens = torch.tensor([[1, -1, -1], [-1, -1, 0]])
@@ -204,23 +186,6 @@ def test_product_circuits_are_sampled_by_rows():
     counts = np.bincount(np.ravel_multi_index(x.T, (2, 2, 2)), minlength=8)
     assert counts[p == 0].sum() == 0
     assert stats.chisquare(counts[p > 0], 4000 * p[p > 0] / p.sum()).pvalue > 1e-4
-
-
-@given(data=st.data())
-@FEW
-def test_mpe_of_circuits(data):
-    plan = data.draw(oracle.plans())
-    evidence, weights = data.draw(oracle.evidence(dict(sorted(plan.sizes.items()))))
-    tables = [oracle.weigh(plan.best(), weights, row) for row in range(len(weights[0]))]
-    if any(t.max() == 0 for t in tables):
-        with pytest.raises(EvidenceError, match="probability zero"):
-            tt.mpe(plan.build(), evidence)
-        return
-    x, score = tt.mpe(plan.build(), evidence)
-    assert_log_close(score, log(np.array([t.max() for t in tables])))
-    assert_log_close(
-        log(np.array([t[tuple(row)] for t, row in zip(tables, x.tolist(), strict=True)])), score.numpy()
-    )
 
 
 @given(data=st.data())

@@ -34,13 +34,8 @@ SEEDS = [
 ]  # specimens follow from seeds: there is nothing to shrink
 FEW = settings(max_examples=3, deadline=None, phases=SEEDS)
 SEMIRINGS = {
-    Real: "total",
-    Log: "total",
-    Boolean: "support",
-    Counting: "paths",
-    MaxProduct: "best",
-    MinPlus: "best",
-}
+    Real: "total", Log: "total", Boolean: "support", Counting: "paths", MaxProduct: "best", MinPlus: "best",
+}  # fmt: skip
 
 
 class Case:

@@ -12,7 +12,7 @@ import torch
 from oracle import assert_log_close
 
 import tractile as tt
-from tractile.inference import Log, NextToken, Real
+from tractile.inference import Log, Real
 
 # ------------------------------------------------------------- a large HMM and an automaton of tokens in a given order
 
@@ -151,34 +151,6 @@ def test_the_largest_case():
     check_long_queries(hidden=256, vocab_size=32_000, n=4_096, states=500)
 
 
-def test_one_token_in_a_hundred_thousand_at_every_step():
-    """A constraint that leaves a single token at each of 500 steps: the lookahead is right to 1e-4 relative throughout."""
-    vocab_size, n, hidden = 100_000, 500, 4
-    rng = np.random.default_rng(0)
-    x = rng.integers(0, vocab_size, n)
-    hmm = tt.HMM.random(hidden, vocab_size)
-    initial, transition, emission = (
-        p.double().numpy() for p in (hmm.initial_probs, hmm.transition.dense(), hmm.emission_probs)
-    )
-    masses, alpha, log_p = [0.0], initial, 0.0
-    for v in x:
-        alpha = alpha * emission[:, v]
-        log_p += math.log(alpha.sum())
-        alpha = alpha / alpha.sum() @ transition
-        masses.append(log_p)
-    fsa = tt.Automaton.from_edges([(t, int(v), t + 1) for t, v in enumerate(x)], 0, [n], vocab_size)
-    query = tt.pgcd(hmm, fsa, n).start(1)
-    assert masses[-1] < -5000
-    for t, v in enumerate(x):
-        assert_log_close(query.log_lookahead(), [masses[-1] - masses[t]], 1e-4)
-        if t % 25 == 0 or t > n - 5:
-            assert query.mask()[0].nonzero().flatten().tolist() == [v]
-            assert_log_close(query.lookahead()[0, v], masses[-1] - masses[t + 1], 1e-4)
-            assert_log_close(query.scores()[0, v], 0.0, 1e-6)
-            assert int(query.lookahead().isfinite().sum()) == 1
-        query.advance(torch.tensor([v]))
-
-
 # --------------------------------------------------------------------------- states that scaled arithmetic drives apart
 
 
@@ -302,48 +274,6 @@ def test_gradients_are_finite_where_states_are_dead():
         (gradient,) = torch.autograd.grad(value, emission)
         assert gradient.isfinite().all()
         assert (gradient >= 0).all()
-
-
-# ------------------------------------------------------------------------------------------- what is counted only once
-
-
-def test_overlapping_ways_and_lengths_are_counted_once():
-    """p(C | x) ≤ 1 where a sequence is accepted in many ways and at many lengths: words ended by EOS and its padding."""
-    # anything with "0" or "01" or "1" in it, then EOS (2) for ever: each accepted sequence has many paths
-    edges = [(0, [0, 1], 0), (0, 0, 3), (0, 0, 1), (1, 1, 3), (0, 1, 3), (3, [0, 1], 3), (3, 2, 4), (4, 2, 4)]
-    fsa = oracle.OracleFSA(
-        [(s, v, d) for s, vs, d in edges for v in (vs if isinstance(vs, list) else [vs])], [0], [4], 3
-    )
-    n = 6
-    assert fsa.total(n).max() > 3
-    emission = np.array([[0.7, 0.3, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
-    transition = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.0, 0.0, 1.0]])
-    hmm = oracle.OracleHMM(np.array([0.7, 0.3, 0.0]), transition, emission)
-    query = tt.pgcd(hmm.build(), fsa.build(), n).start(1)
-    once = (hmm.total(n) * fsa.best(n)).sum()
-    assert 0.3 < once < 1
-    assert_log_close(query.log_lookahead(), [math.log(once)])
-    for v in (0, 1, 0, 2, 2):
-        assert float(query.lookahead().max()) <= 1e-12
-        assert float(query.log_lookahead().max()) <= 1e-12
-        query.advance(torch.tensor([v]))
-    assert_log_close(query.log_lookahead(), [0.0])  # after EOS the constraint is met for certain
-
-
-def test_pgcd_recovers_a_hidden_state_that_scaled_arithmetic_forgot():
-    # after forty 0s the second hidden state is 1e-160 of the first, and a 2 can only come from it
-    r = 1e-4
-    emission = torch.tensor([[1 - r, r, 0], [r, r, 1 - 2 * r]])
-    hmm = tt.HMM(torch.full((2,), 0.5), torch.eye(2), emission / emission.sum(1, keepdim=True))
-    fa = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], 3)
-    fast, slow = tt.pgcd(hmm, fa, 60).start(2), NextToken(hmm * fa, 60, Log()).start(2)
-    for token in [*[0] * 40, 2, 0]:
-        assert torch.allclose(fast.log_weights(), slow.log_weights().double(), rtol=1e-4)
-        assert bool((fast.lookahead().abs() < 1e-2).all())  # everything is accepted
-        for query in (fast, slow):
-            query.advance(torch.tensor([token, 0]))
-        fast.select(torch.tensor([0, 1]))
-    assert torch.allclose(fast.scores().exp().sum(1), torch.ones(2, dtype=torch.float64))
 
 
 # ------------------------------------------------------------------------------------ the forward algorithm on arrays

@@ -28,13 +28,9 @@ def tree(join=builders.cp_join):
 
 
 MODELS = {
-    "hmm": hmm,
-    "automaton": automaton,
-    "hmm x automaton": lambda: hmm() * automaton(),
-    "unrolled": lambda: (hmm() * automaton()).unroll(N),
-    "tree": tree,
-    "tucker": lambda: tree(builders.tucker_join),
-}
+    "hmm": hmm, "automaton": automaton, "hmm x automaton": lambda: hmm() * automaton(),
+    "unrolled": lambda: (hmm() * automaton()).unroll(N), "tree": tree, "tucker": lambda: tree(builders.tucker_join),
+}  # fmt: skip
 QUERIES = {
     "log_marginal": lambda m, x: tt.log_marginal(m, x),
     "conditional": lambda m, x: tt.conditional(m, x, 1),

@@ -19,13 +19,8 @@ from tractile.layers import Bernoulli, Categorical, Dense, Gaussian, Hadamard, I
 from tractile.layers.input import KhatriRao
 
 SEMIRINGS = {
-    Real: "total",
-    Log: "total",
-    Boolean: "support",
-    Counting: "paths",
-    MaxProduct: "best",
-    MinPlus: "best",
-}
+    Real: "total", Log: "total", Boolean: "support", Counting: "paths", MaxProduct: "best", MinPlus: "best",
+}  # fmt: skip
 F64 = torch.float64
 
 
@@ -341,15 +336,11 @@ def test_one_variable_has_one_set_of_values():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Bernoulli(tensor(0.5, 1.5)),
-        lambda: Bernoulli(torch.rand(2, 2)),
-        lambda: Bernoulli(torch.tensor([1])),
-        lambda: Indicator(0),
-        lambda: Gaussian(tensor(0.0), tensor(0.0)),
-        lambda: Gaussian(tensor(0.0), tensor(1.0, 2.0)),
+        lambda: Bernoulli(tensor(0.5, 1.5)), lambda: Bernoulli(torch.rand(2, 2)), lambda: Bernoulli(torch.tensor([1])),
+        lambda: Indicator(0), lambda: Gaussian(tensor(0.0), tensor(0.0)), lambda: Gaussian(tensor(0.0), tensor(1.0, 2.0)),
         lambda: Gaussian(tensor(0.0), tensor(1.0), tensor(0.0, 0.0)),
     ],
-)
+)  # fmt: skip
 def test_bad_parameters(make):
     with pytest.raises(ShapeError):
         make()

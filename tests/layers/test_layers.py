@@ -337,13 +337,9 @@ def test_monarch_that_leaves_an_index_alone():
 @pytest.mark.parametrize(
     "semiring",
     [
-        tt.inference.MaxProduct,
-        tt.inference.MinPlus,
-        tt.inference.Counting,
-        tt.inference.Boolean,
-        tt.inference.Log,
+        tt.inference.MaxProduct, tt.inference.MinPlus, tt.inference.Counting, tt.inference.Boolean, tt.inference.Log,
     ],
-)
+)  # fmt: skip
 def test_monarch_that_rewrites_an_index_twice_is_its_matrix(axes, semiring):
     g = torch.Generator().manual_seed(0)
     weights = [torch.rand(2, 2, 2, generator=g, dtype=torch.float64) for _ in axes]

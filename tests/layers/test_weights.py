@@ -68,18 +68,14 @@ def test_a_transpose_is_the_operator_of_the_same_weights():
 LM = tt.lm.TableLM({(): logs(0.6, 0.4), (0,): logs(0.1, 0.9), (1,): logs(0.7, 0.3)})
 FA = tt.Automaton.from_edges([(0, [0, 1], 1), (1, 1, 2), (2, [0, 1], 3)], 0, 3, 2)
 NONSENSE = {
-    "too few": lambda w, g, n: multinomial(w, g, n)[1:],
-    "none": lambda w, g, n: multinomial(w, g, n)[:0],
-    "a table": lambda w, g, n: multinomial(w, g, n)[None],
-    "out of range": lambda w, g, n: multinomial(w, g, n) + len(w),
-    "negative": lambda w, g, n: multinomial(w, g, n) - len(w),
-    "no indices": lambda w, g, n: w,
-    "nothing": lambda w, g, n: None,
-    "the dead": lambda w, g, n: torch.full((n,), int(w.argmin())),
+    "too few": lambda w, g, n: multinomial(w, g, n)[1:], "none": lambda w, g, n: multinomial(w, g, n)[:0],
+    "a table": lambda w, g, n: multinomial(w, g, n)[None], "out of range": lambda w, g, n: multinomial(w, g, n) + len(w),
+    "negative": lambda w, g, n: multinomial(w, g, n) - len(w), "no indices": lambda w, g, n: w,
+    "nothing": lambda w, g, n: None, "the dead": lambda w, g, n: torch.full((n,), int(w.argmin())),
     "too few weights": lambda w, g, n: (multinomial(w, g, n), torch.ones(n - 1)),
     "negative weights": lambda w, g, n: (multinomial(w, g, n), torch.full((n,), -1.0)),
     "no weights": lambda w, g, n: (multinomial(w, g, n), torch.full((n,), NAN)),
-}
+}  # fmt: skip
 
 
 def run(scheme):

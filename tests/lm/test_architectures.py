@@ -11,13 +11,9 @@ from tractile.lm import caches
 
 V, EOS = 50, 2
 SIZES = {
-    "vocab_size": V,
-    "hidden_size": 16,
-    "intermediate_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
+    "vocab_size": V, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
     "max_position_embeddings": 64,
-}
+}  # fmt: skip
 GROUPED = SIZES | {"num_key_value_heads": 1, "head_dim": 8}
 STATES = {"vocab_size": V, "hidden_size": 16, "num_hidden_layers": 2, "state_size": 4}
 JAMBA = {"attn_layer_period": 2, "attn_layer_offset": 1, "num_experts": 2, "mamba_d_state": 4}
@@ -28,22 +24,16 @@ BART = {"vocab_size": V, "d_model": 16, "max_position_embeddings": 64} | {
     for what, number in (("layers", 1), ("attention_heads", 2), ("ffn_dim", 24))
 }
 RUN = {
-    "Llama": GROUPED,
-    "Qwen2": GROUPED,
-    "Qwen3": GROUPED,
-    "GPT2": {"vocab_size": V, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64},
-    "GPTNeoX": SIZES,
-    "Gemma": GROUPED,
+    "Llama": GROUPED, "Qwen2": GROUPED, "Qwen3": GROUPED,
+    "GPT2": {"vocab_size": V, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64}, "GPTNeoX": SIZES, "Gemma": GROUPED,
     "Gemma2": GROUPED | {"sliding_window": 4},
     "Gemma3": GROUPED | {"sliding_window": 4, "layer_types": ["sliding_attention", "full_attention"]},
-    "Mistral": GROUPED | {"sliding_window": 4},
-    "Mixtral": GROUPED | {"num_local_experts": 4},
+    "Mistral": GROUPED | {"sliding_window": 4}, "Mixtral": GROUPED | {"num_local_experts": 4},
     "GptOss": GROUPED | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 4},
-    "OPT": SIZES | {"ffn_dim": 24, "word_embed_proj_dim": 16},
-    "Mamba": STATES,
+    "OPT": SIZES | {"ffn_dim": 24, "word_embed_proj_dim": 16}, "Mamba": STATES,
     "Mamba2": STATES | {"num_heads": 4, "head_dim": 8, "n_groups": 1, "chunk_size": 4},
     "Jamba": GROUPED | JAMBA | {"use_mamba_kernels": False},
-}
+}  # fmt: skip
 STATEFUL = ("Mamba", "Mamba2", "Jamba")
 COPIED_SINCE_LAYERS = (*STATEFUL, "Gemma2", "Gemma3")
 REFUSED = {

@@ -32,15 +32,9 @@ def weighted():
 
 A, B, M = tt.HMM.random(3, V, seed=1), tt.HMM.random(2, V, seed=2), tt.HMM.random(4, V, "monarch", seed=3)
 CHAINS = {
-    "an HMM": A,
-    "Monarch": M,
-    "two HMMs": A * B,
-    "an HMM and an automaton": A * FA,
-    "HMM × HMM × DFA × NFA": A * B * FA * NFA,
-    "weighted": weighted(),
-    "weighted × HMM": weighted() * A,
-    "an automaton": FA,
-}
+    "an HMM": A, "Monarch": M, "two HMMs": A * B, "an HMM and an automaton": A * FA,
+    "HMM × HMM × DFA × NFA": A * B * FA * NFA, "weighted": weighted(), "weighted × HMM": weighted() * A, "an automaton": FA,
+}  # fmt: skip
 
 
 def after(table, prefix):

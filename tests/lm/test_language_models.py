@@ -4,6 +4,7 @@ import inspect
 import itertools
 import math
 
+import networks
 import pytest
 import torch
 from smc_reference import Fsa, as_automaton, hmm_next, random_table, sequence_log_prob, z_scores
@@ -11,8 +12,6 @@ from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
     GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
     PreTrainedTokenizerFast,
     cache_utils,
 )
@@ -24,19 +23,7 @@ SHARES = hasattr(cache_utils, "DynamicLayer")  # rows share their prompt's keys 
 
 
 def llama(**settings):
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=V,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=24,
-        initializer_range=0.3,
-        **settings,
-    )
-    return LlamaForCausalLM(config).eval()
+    return networks.llama(V, max_position_embeddings=24, initializer_range=0.3, **settings)
 
 
 def gpt2():
@@ -54,15 +41,7 @@ def sliding():
 
     torch.manual_seed(2)
     config = MistralConfig(
-        vocab_size=V,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=24,
-        sliding_window=4,
-        initializer_range=0.3,
+        vocab_size=V, max_position_embeddings=24, sliding_window=4, initializer_range=0.3, **networks.SIZES
     )
     return MistralForCausalLM(config).eval()
 

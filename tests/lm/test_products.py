@@ -65,16 +65,12 @@ def enumerated(factors, case):
 
 
 PROPOSALS = {
-    "lm": tt.inference.smc.LMProposal,
-    "lcd": tt.inference.smc.LCDProposal,
-    "gcd": tt.inference.smc.GCDProposal,
-    "gcd, tempered": lambda: tt.inference.smc.GCDProposal(temperature=0.6),
-    "awrs by masks": lambda: "awrs",
-    "lookahead": tt.inference.smc.LookaheadProposal,
-    "mixture": tt.inference.smc.MixtureProposal,
+    "lm": tt.inference.smc.LMProposal, "lcd": tt.inference.smc.LCDProposal, "gcd": tt.inference.smc.GCDProposal,
+    "gcd, tempered": lambda: tt.inference.smc.GCDProposal(temperature=0.6), "awrs by masks": lambda: "awrs",
+    "lookahead": tt.inference.smc.LookaheadProposal, "mixture": tt.inference.smc.MixtureProposal,
     "awrs": lambda: tt.inference.smc.AWRSProposal(bool, tokens=True),
     "characters": lambda: tt.inference.smc.CharacterProposal(Letters(), lambda _: [1.0] * 257),
-}
+}  # fmt: skip
 
 
 def estimates(target, case, proposal, **settings):

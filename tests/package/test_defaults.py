@@ -19,14 +19,10 @@ SAME = {
     "min_variance": 1e-6, "sharpness": 1.5, "epochs": 50, "budgeted": False,
 }  # fmt: skip
 DIFFERENT = {
-    "tokens": {None: False},
-    "max_new_tokens": {None: 64},
-    "proposal": {"speculative": "gcd", None: "pgcd"},
-    "ess_threshold": {None: 0.5},
-    "resampling": {None: "systematic"},
-    "tolerance": {"em": 1e-6, None: 0.0},
+    "tokens": {None: False}, "max_new_tokens": {None: 64}, "proposal": {"speculative": "gcd", None: "pgcd"},
+    "ess_threshold": {None: 0.5}, "resampling": {None: "systematic"}, "tolerance": {"em": 1e-6, None: 0.0},
     "particles": {"denoise": 1, None: 16},
-}
+}  # fmt: skip
 
 
 def defaults(name):

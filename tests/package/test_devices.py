@@ -16,17 +16,12 @@ def models():
     monarch = tt.HMM.random(4, 3, "monarch", dtype=torch.float64)
     fa = random_fsa(np.random.default_rng(0), 3, 3, True).build()
     return {
-        "hmm": hmm,
-        "monarch": monarch,
-        "automaton": fa,
-        "product": hmm * fa,
-        "unrolled": hmm.unroll(3),
-        "unrolled automaton": fa.unroll(3),
-        "unrolled product": (hmm * fa).unroll(3),
+        "hmm": hmm, "monarch": monarch, "automaton": fa, "product": hmm * fa, "unrolled": hmm.unroll(3),
+        "unrolled automaton": fa.unroll(3), "unrolled product": (hmm * fa).unroll(3),
         "product of unrolled": monarch.unroll(3) * fa.unroll(3),
         "conditioned": tt.inference.condition(hmm.unroll(3), {1: [0, 1], 2: 1}),
         "marginalised": tt.circuits.marginalise(fa.unroll(3) * hmm.unroll(3), [1]),
-    }
+    }  # fmt: skip
 
 
 QUERIES = {

@@ -8,11 +8,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import networks
 import pytest
 import torch
 from commands import assert_refused, run
 from trained import byte_level
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 import tractile as tt
 from tractile import distill, embedded
@@ -49,9 +50,7 @@ def tokenizer(swapped: bool = False, eos: str = "</s>") -> PreTrainedTokenizerFa
 
 @cache
 def network(outputs: int) -> LlamaForCausalLM:
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=outputs, **sizes))
+    return networks.llama(outputs, networks.TINY)
 
 
 @pytest.fixture(scope="module")

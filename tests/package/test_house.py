@@ -39,16 +39,8 @@ def test_import_leaves_heavy_packages_out(module):
     """Packages that take long to import are imported by the functions that need them."""
     heavy = {"scipy", "networkx", "transformers", "torch._dynamo", "torch._inductor", "sympy", "matplotlib"}
     heavy |= {
-        "lemminflect",
-        "lark",
-        "automata",
-        "huggingface_hub",
-        "vllm",
-        "pandas",
-        "sklearn",
-        "jsonschema",
-        "sqlglot",
-    }
+        "lemminflect", "lark", "automata", "huggingface_hub", "vllm", "pandas", "sklearn", "jsonschema", "sqlglot",
+    }  # fmt: skip
     heavy -= modules_after("import torch.utils.checkpoint")  # of torch 2.6: sympy
     assert heavy & modules_after(f"import {module}") == set()
 

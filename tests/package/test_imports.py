@@ -20,16 +20,11 @@ BASE = {
     "token_bytes",
 }  # files of the root that every room may import
 MAY = {
-    "layers": set(),
-    "circuits": {"layers"},
-    "inference": {"layers", "circuits"},
-    "lm": {"layers", "circuits", "inference"},
-    "inference.smc": {"layers", "circuits", "inference", "lm"},
-    "constraints": {"layers", "circuits"},
+    "layers": set(), "circuits": {"layers"}, "inference": {"layers", "circuits"}, "lm": {"layers", "circuits", "inference"},
+    "inference.smc": {"layers", "circuits", "inference", "lm"}, "constraints": {"layers", "circuits"},
     "decoding": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"},
-    "distill": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"},
-    "embedded": {"circuits", "lm"},
-}
+    "distill": {"layers", "circuits", "inference", "inference.smc", "constraints", "lm"}, "embedded": {"circuits", "lm"},
+}  # fmt: skip
 STRICT = set(MAY) - {"constraints"}
 """Rooms without circles even of imports for type checkers."""
 

@@ -36,23 +36,15 @@ def kinds(source):
 def test_every_kind_of_change_is_made_once():
     """Docstrings, annotations, texts of errors, `__all__`, types and zip's `strict=` are left alone."""
     assert kinds(SOURCE) == [
-        ("constant", "2", "3"),
-        ("constant", "'box'", "'boxXX'"),
-        ("boolean", "width < 0 or not height", "width < 0 and (not height)"),
-        ("comparison", "width < 0", "width <= 0"),
-        ("constant", "0", "1"),
-        ("boolean", "not height", "not not height"),
+        ("constant", "2", "3"), ("constant", "'box'", "'boxXX'"),
+        ("boolean", "width < 0 or not height", "width < 0 and (not height)"), ("comparison", "width < 0", "width <= 0"),
+        ("constant", "0", "1"), ("boolean", "not height", "not not height"),
         ("statement", "raise ValueError('negative')", ""),
-        ("argument", "zip('ab', [width, -height], strict=True)", "zip('ab', strict=True)"),
-        ("constant", "'ab'", "'abXX'"),
-        ("arithmetic", "-height", "+height"),
-        ("statement", "sides['c'] = cast('int', round(1.5, ndigits=width))", ""),
-        ("constant", "'c'", "'cXX'"),
-        ("argument", "round(1.5, ndigits=width)", "round(1.5)"),
-        ("constant", "1.5", "2.5"),
-        ("return", "return width * height", "return None"),
-        ("arithmetic", "width * height", "width / height"),
-    ]
+        ("argument", "zip('ab', [width, -height], strict=True)", "zip('ab', strict=True)"), ("constant", "'ab'", "'abXX'"),
+        ("arithmetic", "-height", "+height"), ("statement", "sides['c'] = cast('int', round(1.5, ndigits=width))", ""),
+        ("constant", "'c'", "'cXX'"), ("argument", "round(1.5, ndigits=width)", "round(1.5)"), ("constant", "1.5", "2.5"),
+        ("return", "return width * height", "return None"), ("arithmetic", "width * height", "width / height"),
+    ]  # fmt: skip
     assert {kind for kind, *_ in kinds(SOURCE)} == set(KINDS)
 
 

@@ -18,25 +18,8 @@ from tractile.inference import smc as sampling
 from tractile.layers import Categorical, Dense, Identity, Incidence, Monarch
 
 PIECES = [
-    "x",
-    "X",
-    "= 1",
-    "\n",
-    ";",
-    "(",
-    ")",
-    "[",
-    "]",
-    "'a'",
-    '"b;"',
-    "'''c\nd'''",
-    '""',
-    "{",
-    "}",
-    "'\\''",
-    " ",
-    ",",
-]
+    "x", "X", "= 1", "\n", ";", "(", ")", "[", "]", "'a'", '"b;"', "'''c\nd'''", '""', "{", "}", "'\\''", " ", ",",
+]  # fmt: skip
 
 
 def statements(text):

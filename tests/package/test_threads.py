@@ -3,10 +3,10 @@
 import threading
 from contextlib import contextmanager
 
+import networks
 import pytest
 import torch
 from counting import HANGS
-from transformers import LlamaConfig, LlamaForCausalLM
 
 import tractile as tt
 from tractile.inference import threads
@@ -30,9 +30,7 @@ def two_threads():
 @pytest.fixture
 def network():
     """A model whose operations are too small to be shared out, whatever the number of threads."""
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=4, **sizes))
+    return networks.llama(4, networks.TINY)
 
 
 @contextmanager

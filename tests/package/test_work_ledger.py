@@ -24,25 +24,8 @@ FOLDERS = (
     "inference/next_token", "inference/queries", "inference/smc",
 )  # fmt: skip
 WORDS = [
-    '": "',
-    '{"',
-    '"}',
-    '", "',
-    '":',
-    "name",
-    "id",
-    "ab",
-    "abc",
-    "true",
-    "12",
-    "00",
-    "[[",
-    "]]",
-    '["',
-    '"]',
-    "((",
-    "))",
-]
+    '": "', '{"', '"}', '", "', '":', "name", "id", "ab", "abc", "true", "12", "00", "[[", "]]", '["', '"]', "((", "))",
+]  # fmt: skip
 TOKENS = [*(bytes([byte]) for byte in range(32, 127)), *(word.encode() for word in WORDS)]
 SCHEMA = {
     "type": "object",

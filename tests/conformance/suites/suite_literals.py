@@ -27,19 +27,11 @@ ESCAPE = re.compile(
     r"\\(?:x([0-9a-fA-F]{2})|u\{([0-9a-fA-F_]+)\}|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(\n\s*)|(.))", re.DOTALL
 )
 OPERATORS = {
-    "||": (1, lambda a, b: a or b),
-    "&&": (2, lambda a, b: a and b),
-    "==": (3, operator.eq),
-    "!=": (3, operator.ne),
-    "<": (3, operator.lt),
-    "<=": (3, operator.le),
-    ">": (3, operator.gt),
-    ">=": (3, operator.ge),
-    "+": (4, operator.add),
-    "-": (4, operator.sub),
-    "*": (5, operator.mul),
+    "||": (1, lambda a, b: a or b), "&&": (2, lambda a, b: a and b), "==": (3, operator.eq), "!=": (3, operator.ne),
+    "<": (3, operator.lt), "<=": (3, operator.le), ">": (3, operator.gt), ">=": (3, operator.ge), "+": (4, operator.add),
+    "-": (4, operator.sub), "*": (5, operator.mul),
     "%": (5, lambda a, b: math.fmod(a, b) if isinstance(a, float) else int(math.fmod(a, b))),
-}
+}  # fmt: skip
 
 
 class NotALiteral(ValueError):

@@ -60,12 +60,8 @@ def llama_cases(folder: Path) -> Iterator[Case]:
                 continue
             passing, failing = passing or [], failing or []
             case = {
-                "suite": "llama.cpp",
-                "kind": calls[token],
-                "spec": spec,
-                "options": {},
-                "test": described,
-            }
+                "suite": "llama.cpp", "kind": calls[token], "spec": spec, "options": {}, "test": described,
+            }  # fmt: skip
             for text in passing:
                 yield {**case, "text": text, "accepts": True}
             for text in failing:
@@ -164,14 +160,8 @@ class Body:
 
 UNREAD: Case = {"text": "", "accepts": None}
 CALLS = (
-    "json_schema_check",
-    "json_test_many",
-    "lark_str_test_many",
-    "lark_str_test",
-    "lark_err_test",
-    "json_err_test",
-    "lark_ok",
-)
+    "json_schema_check", "json_test_many", "lark_str_test_many", "lark_str_test", "lark_err_test", "json_err_test", "lark_ok",
+)  # fmt: skip
 
 
 def closing(source: list[tuple[str, Any]], at: int) -> int:

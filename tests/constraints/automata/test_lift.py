@@ -16,20 +16,8 @@ from tractile.constraints.automata import dfa, nfa
 from tractile.constraints.lift import lift
 
 PIECES = [
-    b"a",
-    b"b",
-    b"ab",
-    b"ba",
-    b"aab",
-    b"\xc3",
-    b"\xa9",
-    b"\xc3\xa9",
-    b"a\xc3",
-    b"\xa9b",
-    b"\xc3\xa9\xc3",
-    b"\n",
-    b"bb\xff",
-]
+    b"a", b"b", b"ab", b"ba", b"aab", b"\xc3", b"\xa9", b"\xc3\xa9", b"a\xc3", b"\xa9b", b"\xc3\xa9\xc3", b"\n", b"bb\xff",
+]  # fmt: skip
 PATTERNS = [
     "", "a*b", "(a|b)*a(a|b)", "[^a]*", "é+|a", "(ab|é){1,3}", "a{0,3}", "(?s).*é.*", r"(?=a).*b", "a?é?b?", r"(a|ab)(b|ba)",
 ]  # fmt: skip

@@ -51,22 +51,15 @@ LEAVES = st.one_of(
 OPERATIONS = [
     lambda a, b: (nfa.union([a[0], b[0]]), a[1] | b[1]),
     lambda a, b: (nfa.concat([a[0], b[0], a[0]]), joined(joined(a[1], b[1]), a[1])),
-    lambda a, _: (nfa.star(a[0]), power(a[1], 0, LONGEST + 1)),
-    lambda a, _: (nfa.plus(a[0]), power(a[1], 1, LONGEST + 1)),
-    lambda a, _: (nfa.optional(a[0]), a[1] | {b""}),
-    lambda a, _: (repeat(a[0], 1, 3), power(a[1], 1, 3)),
-    lambda a, _: (repeat(a[0], 0, 2), power(a[1], 0, 2)),
-    lambda a, _: (repeat(a[0], 2, 2), power(a[1], 2, 2)),
-    lambda a, _: (repeat(a[0], 2, 4), power(a[1], 2, 4)),
-    lambda a, _: (repeat(a[0], 2, None), power(a[1], 2, LONGEST + 3)),
-    lambda a, b: (dfa.intersect(a[0], b[0]), a[1] & b[1]),
-    lambda a, b: (dfa.difference(a[0], b[0]), a[1] - b[1]),
+    lambda a, _: (nfa.star(a[0]), power(a[1], 0, LONGEST + 1)), lambda a, _: (nfa.plus(a[0]), power(a[1], 1, LONGEST + 1)),
+    lambda a, _: (nfa.optional(a[0]), a[1] | {b""}), lambda a, _: (repeat(a[0], 1, 3), power(a[1], 1, 3)),
+    lambda a, _: (repeat(a[0], 0, 2), power(a[1], 0, 2)), lambda a, _: (repeat(a[0], 2, 2), power(a[1], 2, 2)),
+    lambda a, _: (repeat(a[0], 2, 4), power(a[1], 2, 4)), lambda a, _: (repeat(a[0], 2, None), power(a[1], 2, LONGEST + 3)),
+    lambda a, b: (dfa.intersect(a[0], b[0]), a[1] & b[1]), lambda a, b: (dfa.difference(a[0], b[0]), a[1] - b[1]),
     lambda a, _: (dfa.complement(a[0]), frozenset(WORDS) - a[1]),
-    lambda a, _: (a[0].reverse(), frozenset(w[::-1] for w in a[1])),
-    lambda a, _: (dfa.determinize(a[0]), a[1]),
-    lambda a, _: (dfa.minimize(a[0]), a[1]),
-    lambda a, _: (a[0].plain, a[1]),
-]
+    lambda a, _: (a[0].reverse(), frozenset(w[::-1] for w in a[1])), lambda a, _: (dfa.determinize(a[0]), a[1]),
+    lambda a, _: (dfa.minimize(a[0]), a[1]), lambda a, _: (a[0].plain, a[1]),
+]  # fmt: skip
 
 
 @st.composite

@@ -165,19 +165,8 @@ def test_the_finite_automaton_says_what_it_lacks():
 
 
 PIECES = [
-    '{"name": "',
-    '", "arguments": {',
-    '"a": ',
-    '": ',
-    '"é": true',
-    "}}",
-    '"}}',
-    "}, {",
-    "fg",
-    'f", "',
-    "lse",
-    "ull",
-]
+    '{"name": "', '", "arguments": {', '"a": ', '": ', '"é": true', "}}", '"}}', "}, {", "fg", 'f", "', "lse", "ull",
+]  # fmt: skip
 VOCAB = pieces_and_bytes(PIECES)
 
 

@@ -235,24 +235,9 @@ def test_the_guide_accepts_all_texts(options):
 
 
 PIECES = [
-    "fg",
-    "f(",
-    "é=",
-    "a=1",
-    "', '",
-    '", "',
-    "=True",
-    "alse",
-    ": 1",
-    "{'",
-    '{"u": ',
-    "'it",
-    "\\'s",
-    "()",
-    "(True,",
-    ",)",
+    "fg", "f(", "é=", "a=1", "', '", '", "', "=True", "alse", ": 1", "{'", '{"u": ', "'it", "\\'s", "()", "(True,", ",)",
     ", p",
-]
+]  # fmt: skip
 VOCAB = pieces_and_bytes(PIECES)
 
 

@@ -85,14 +85,9 @@ def test_items_that_differ(block):
     for seed in set(range(8 * block, 8 * (block + 1))) - {2, 8, 9, 13, 20}:
         rng = random.Random(seed)
         words = [
-            b"a",
-            b"b",
-            b'"',
-            b",",
-            b"[",
-            b"]",
+            b"a", b"b", b'"', b",", b"[", b"]",
             *rng.sample([b'",', b'","', b'"]', b'a"', b"ab", b'"a', b"],[", b"a,", b'"a","'], 4),
-        ]
+        ]  # fmt: skip
         compare(lists(rng), [word for word in words if rng.random() < 0.95], rng, seed, walks=2)
 
 
@@ -167,16 +162,8 @@ def test_objects_with_many_members_have_a_way_to_the_end(needed):
         "required": names[:needed],
     }
     words = [
-        None,
-        *(bytes([b]) for b in range(256)),
-        b'", "a',
-        b'": "',
-        b'a0": "',
-        b'"}',
-        b'", "',
-        b"b1",
-        b'"a2": "", "b',
-    ]
+        None, *(bytes([b]) for b in range(256)), b'", "a', b'": "', b'a0": "', b'"}', b'", "', b"b1", b'"a2": "", "b',
+    ]  # fmt: skip
     automaton = constraints.json_schema({**schema, "additionalProperties": False}).compile(
         Vocabulary(words, 0)
     )

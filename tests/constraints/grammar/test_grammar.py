@@ -353,32 +353,22 @@ def test_rules_below_others_are_as_deep_as_those():
         ("%declare X\nstart: X\n", {}, tt.errors.UnsupportedConstraint, "'X' has no pattern"),
         ('begin: "a"\n', {}, tt.errors.UnsupportedConstraint, "start"),
         (
-            'root ::= "a" x',
-            {"syntax": "gbnf"},
-            tt.errors.UnsupportedConstraint,
-            r"'x' is not defined \(at line 1\)",
+            'root ::= "a" x', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, r"'x' is not defined \(at line 1\)",
         ),
         ('root ::= "a"\nx := "b"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "line 2"),
         (
-            'root ::= "a"\nroot ::= "b"',
-            {"syntax": "gbnf"},
-            tt.errors.UnsupportedConstraint,
+            'root ::= "a"\nroot ::= "b"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint,
             r"on line 1 already \(at line 2\)",
         ),
         (r'root ::= "\q"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "unknown escape"),
         ("root ::= [z-a]", {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "no range"),
         (
-            "start: x\nx: A\nA: /a(?!a)a/",
-            {},
-            tt.errors.EmptyLanguage,
+            "start: x\nx: A\nA: /a(?!a)a/", {}, tt.errors.EmptyLanguage,
             "'x' matches nothing: the terminal A matches no text.*line 2",
         ),
         ('start: /\\ba\\b/ "b"', {}, tt.errors.UnsupportedConstraint, "beside the terminal.*A & ~B.*line 1"),
         (
-            "start: IF\nIF: /if(?!\\w)/",
-            {},
-            tt.errors.UnsupportedConstraint,
-            "terminal IF.*beside the terminal.*line 2",
+            "start: IF\nIF: /if(?!\\w)/", {}, tt.errors.UnsupportedConstraint, "terminal IF.*beside the terminal.*line 2",
         ),
         ("start: /(?:(?:a?)*|ab)c?/", {}, tt.errors.UnsupportedConstraint, r"may be empty: write x\*"),
         ("start: /(?>a|ab)c/", {}, tt.errors.UnsupportedConstraint, "atomic"),
@@ -390,10 +380,7 @@ def test_rules_below_others_are_as_deep_as_those():
         ),
         ('start: /a*/ "b"\n%ignore /#[^\\n]*/', {}, tt.errors.UnsupportedConstraint, "let it end by itself"),
         (
-            "start: x::1\nx::_: /a/ %if true",
-            {},
-            tt.errors.UnsupportedConstraint,
-            "a rule for each value.*line 1",
+            "start: x::1\nx::_: /a/ %if true", {}, tt.errors.UnsupportedConstraint, "a rule for each value.*line 1",
         ),
         ("root ::= <[1]>", {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, r"tokens=\{1: …\}.*line 1"),
         ('main ::= "a"', {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "start rule 'root'"),
@@ -401,9 +388,7 @@ def test_rules_below_others_are_as_deep_as_those():
         ("<id> ::= 'a'", {}, tt.errors.UnsupportedConstraint, 'give syntax="gbnf".*syntax="ebnf"'),
         ("a = ? anything ? ;", {"syntax": "ebnf"}, tt.errors.UnsupportedConstraint, "line 1"),
         (
-            'a = "x" - b ;\nb = "(", b, ")" | "x" ;',
-            {"syntax": "ebnf"},
-            tt.errors.UnsupportedConstraint,
+            'a = "x" - b ;\nb = "(", b, ")" | "x" ;', {"syntax": "ebnf"}, tt.errors.UnsupportedConstraint,
             "no regular language",
         ),
         ('a = "x" - "x" ;', {"syntax": "ebnf"}, tt.errors.EmptyLanguage, ""),
@@ -413,13 +398,10 @@ def test_rules_below_others_are_as_deep_as_those():
         ('start: "a"', {"max_depth": -1}, tt.errors.UnsupportedConstraint, "max_depth"),
         (7, {}, tt.errors.FormatError, "7"),
         (
-            "root ::= " + "(" * 3000 + '"a"' + ")" * 3000,
-            {"syntax": "gbnf"},
-            tt.errors.UnsupportedConstraint,
-            "too deep",
+            "root ::= " + "(" * 3000 + '"a"' + ")" * 3000, {"syntax": "gbnf"}, tt.errors.UnsupportedConstraint, "too deep",
         ),
     ],
-)
+)  # fmt: skip
 def test_bad_grammars(text, settings_, error, message):
     with pytest.raises(error) as raised:
         finite_grammar(text, **settings_)

@@ -5,11 +5,11 @@ import random
 
 import pytest
 from grammars import CASES
-from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
+from parts_oracle import Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
 from tractile.constraints import Vocabulary
-from tractile.errors import BudgetTooSmall, UnsupportedConstraint
+from tractile.errors import UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
 
@@ -38,48 +38,6 @@ TOKENS = {
     ),
     "llguidance's others in a row": ('start: <[^3]>* "a"', Series((Leaf(OTHERS), Leaf("a")))),
 }
-
-
-def random_node(rng, depth):
-    """A random expression, as the oracle has it, and as Lark writes it with the rules that it calls."""
-    kind = rng.randrange(5) if depth else 0
-    if kind == 0:
-        leaf = rng.choice(["a*", "b", "[ab]+", "ab", "a+b"])
-        return Leaf(leaf), f"/{leaf}/", []
-    if kind == 1:
-        node, text, rules = random_node(rng, depth - 1)
-        most = rng.randrange(1, 4)
-        name = f"r{rng.randrange(10**9)}"
-        return Tokens(node, most, 0), name, [*rules, f"{name}[max_tokens={most}]: {text}"]
-    if kind == 2:
-        node, text, rules = random_node(rng, depth - 1)
-        low, high = rng.choice([(0, 1), (0, None), (1, None), (0, 2), (2, 2), (1, 3)])
-        sign = {(0, 1): "?", (0, None): "*", (1, None): "+"}.get((low, high), f"{{{low},{high}}}")
-        return Repeated(node, low, high), f"({text}){sign}", rules
-    parts = [random_node(rng, depth - 1) for _ in range(2)]
-    nodes, rules = tuple(part[0] for part in parts), [rule for part in parts for rule in part[2]]
-    if kind == 3:
-        return Either(nodes), f"({parts[0][1]} | {parts[1][1]})", rules
-    return Series(nodes), f"{parts[0][1]} {parts[1][1]}", rules
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(25))
-def test_masks_of_random_grammars_are_what_enumeration_says(seed):
-    rng = random.Random(seed)
-    while True:
-        node, text, rules = random_node(rng, 4)
-        if rules:
-            break
-    constraint = tt.constraints.grammar("\n".join([f"start: {text}", *rules]))
-    fa = constraint.compile(VOCAB)
-    sequences = accepted(node, VOCAB, 4)
-    query = tt.gcd(fa, 5)
-    if sequences:
-        assert check_masks(query, sequences, 0, 5)
-    else:
-        with pytest.raises(BudgetTooSmall):
-            query.start()
 
 
 @pytest.mark.parametrize("name", TOKENS)

@@ -102,17 +102,12 @@ def test_a_small_language_of_statements():
 @pytest.mark.parametrize(
     "rules",
     [
-        'root ::= root "a" | "b"',
-        'root ::= x "a" | "b"\nx ::= root | y\ny ::= root "b" | "a"',
-        'root ::= e root "a" | "b"\ne ::= "" | "ab"',
-        'root ::= e e | root root\ne ::= e | "" | "a" e "b"',
-        'root ::= x\nx ::= y x | "a"\ny ::= x? "b"?',
-        'root ::= (root | "a")* "b"',
-        'root ::= x{2,3}\nx ::= root? "a" | "b"',
-        'root ::= "a" root root | ""',
-        'root ::= (root "b"){0,70} | "a"',
+        'root ::= root "a" | "b"', 'root ::= x "a" | "b"\nx ::= root | y\ny ::= root "b" | "a"',
+        'root ::= e root "a" | "b"\ne ::= "" | "ab"', 'root ::= e e | root root\ne ::= e | "" | "a" e "b"',
+        'root ::= x\nx ::= y x | "a"\ny ::= x? "b"?', 'root ::= (root | "a")* "b"', 'root ::= x{2,3}\nx ::= root? "a" | "b"',
+        'root ::= "a" root root | ""', 'root ::= (root "b"){0,70} | "a"',
     ],
-)
+)  # fmt: skip
 def test_recursion_of_all_kinds_against_derivation(rules):
     """Short texts against those that the rules derive, found as a least fixed point of sets of texts."""
     states = states_of(rules, syntax="gbnf")
@@ -295,39 +290,26 @@ def test_guides_accept_every_text(syntax, text):
         ('start: %regex {"a": 1}', {}, tt.errors.UnsupportedConstraint, "substring"),
         ("start: A\nA: /a/ & b\nb: /a/", {}, tt.errors.UnsupportedConstraint, "no terminal"),
         (
-            'start: A\nA: %lark { start: "a" }',
-            {},
-            tt.errors.UnsupportedConstraint,
+            'start: A\nA: %lark { start: "a" }', {}, tt.errors.UnsupportedConstraint,
             "%lark cannot stand in a terminal.*line 2",
         ),
         (
-            'start: "a"\n  | %lark { start: "a"',
-            {},
-            tt.errors.UnsupportedConstraint,
-            "no grammar in braces.*line 2",
+            'start: "a"\n  | %lark { start: "a"', {}, tt.errors.UnsupportedConstraint, "no grammar in braces.*line 2",
         ),
         ('start: %lark "a"', {}, tt.errors.UnsupportedConstraint, "no grammar in braces"),
         (
-            "start: %lark {\n  start: b }",
-            {},
-            tt.errors.UnsupportedConstraint,
-            r"'b' used but not defined.*line 2",
+            "start: %lark {\n  start: b }", {}, tt.errors.UnsupportedConstraint, r"'b' used but not defined.*line 2",
         ),
         (
-            'start: "a"\n | %lark { y: "a" }',
-            {},
-            tt.errors.UnsupportedConstraint,
-            "has no rule 'start'.*line 2",
+            'start: "a"\n | %lark { y: "a" }', {}, tt.errors.UnsupportedConstraint, "has no rule 'start'.*line 2",
         ),
         ('%llguidance {"ignore_once": true}\nstart: "a"', {}, tt.errors.UnsupportedConstraint, "ignore_once"),
         (
-            'a = "x" - b ;\nb = "(", b, ")" | "x" ;',
-            {"syntax": "ebnf"},
-            tt.errors.UnsupportedConstraint,
+            'a = "x" - b ;\nb = "(", b, ")" | "x" ;', {"syntax": "ebnf"}, tt.errors.UnsupportedConstraint,
             "no regular language.*line 1",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_named(text, options, error, message):
     with pytest.raises(error, match=message):
         constraints.grammar(text, **options)

@@ -14,23 +14,8 @@ TEXTS = ["".join(text) for size in range(1, 6) for text in itertools.product("-.
 NUMBERS = {text: Decimal(text) for text in TEXTS if DECIMAL.fullmatch(text)}
 TEXTS = [text for text in TEXTS if text in NUMBERS or len(text) < 4]
 BOUNDS = [
-    "0",
-    "-0",
-    "1",
-    "-1",
-    "5",
-    "-5",
-    "9.9",
-    "-9.9",
-    "0.5",
-    "-0.05",
-    "10",
-    "-15",
-    "150",
-    "100.1",
-    "1E+2",
-    "5.10",
-]
+    "0", "-0", "1", "-1", "5", "-5", "9.9", "-9.9", "0.5", "-0.05", "10", "-15", "150", "100.1", "1E+2", "5.10",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("integer", [False, True])

@@ -136,18 +136,27 @@ def test_what_need_not_be_written_does_not_move_the_least_budget(distinct):
 def test_the_finite_automaton_has_only_texts_of_the_constraint(contains, bounds):
     """Where items are counted and must differ."""
     schema = {
-        "type": "array",
-        "uniqueItems": True,
-        "items": {"type": ["string", "null"]},
-        "contains": contains,
-        **bounds,
-    }
+        "type": "array", "uniqueItems": True, "items": {"type": ["string", "null"]}, "contains": contains, **bounds,
+    }  # fmt: skip
     constraint = tt.constraints.json_schema(schema, on_narrowed="ignore")
     some = ["a", "ab", None]
     for n in range(4):
         for value in itertools.product(some, repeat=n):
             text = json.dumps(list(value))
             assert constraint.accepts(text) or not constraint.finite.accepts(text), text
+
+
+def walked(automaton, vocab, more):
+    """The text of a random walk that has the least budget and some tokens more."""
+    query, text, dice = tt.gcd(automaton, automaton.fewest_after([]) + more).start(), b"", random.Random(more)
+    while True:
+        allowed = sorted(tokens_of(query.mask()))
+        assert allowed, text
+        token = dice.choice(allowed)
+        if token == vocab.eos_token_id:
+            return text
+        query.advance([token])
+        text += vocab.token_bytes[token]
 
 
 NAMED = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "string"}}
@@ -213,19 +222,8 @@ def test_a_way_to_the_end_stays_open_near_the_least_budget(properties, more):
     """With a vocabulary whose tokens write several bytes: every random walk ends, in a valid text."""
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     vocab = tt.Vocabulary.from_tokenizer(tt.embedded.load_lm()[1])
-    automaton, dice = tt.constraints.json_schema(schema).compile(vocab), random.Random(more)
-    validator = jsonschema.Draft202012Validator(schema)
-    for _ in range(1):
-        query, text = tt.gcd(automaton, automaton.fewest_after([]) + more).start(), b""
-        while True:
-            allowed = sorted(tokens_of(query.mask()))
-            assert allowed, text
-            token = dice.choice(allowed)
-            if token == vocab.eos_token_id:
-                break
-            query.advance([token])
-            text += vocab.token_bytes[token]
-        assert validator.is_valid(json.loads(text)), text
+    text = walked(tt.constraints.json_schema(schema).compile(vocab), vocab, more)
+    assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)), text
 
 
 @pytest.mark.long
@@ -243,14 +241,5 @@ def test_a_way_to_the_end_stays_open_with_a_large_vocabulary():
         "properties": {"value": named, "name": booleans},
         "required": ["name", "value"],
     }
-    automaton = tt.constraints.json_schema(schema, whitespace="none").compile(vocab)
-    query, text, dice = tt.gcd(automaton, automaton.fewest_after([])).start(), b"", random.Random(0)
-    while True:
-        allowed = sorted(tokens_of(query.mask()))
-        assert allowed, text
-        token = dice.choice(allowed)
-        if token == vocab.eos_token_id:
-            break
-        query.advance([token])
-        text += vocab.token_bytes[token]
+    text = walked(tt.constraints.json_schema(schema, whitespace="none").compile(vocab), vocab, 0)
     assert jsonschema.Draft202012Validator(schema).is_valid(json.loads(text)), text

@@ -13,29 +13,11 @@ DRAFT = {4: "http://json-schema.org/draft-04/schema#", 7: "http://json-schema.or
 DRAFT[2020] = "https://json-schema.org/draft/2020-12/schema"
 BASE = "https://example.org/schemas/"
 INSTANCES = [
-    1,
-    7,
-    "a",
-    "b",
-    None,
-    True,
-    [],
-    [1],
-    ["a", "b"],
-    {},
-    {"x": 1},
-    {"x": "a"},
-    {"x": {"x": 1}},
-    {"next": None},
-]
+    1, 7, "a", "b", None, True, [], [1], ["a", "b"], {}, {"x": 1}, {"x": "a"}, {"x": {"x": 1}}, {"next": None},
+]  # fmt: skip
 INSTANCES += [
-    {"next": {"next": None}},
-    {"next": 3},
-    {"items": ["a"]},
-    {"items": [1]},
-    {"v": 1, "w": "a"},
-    {"v": 1, "w": 2},
-]
+    {"next": {"next": None}}, {"next": 3}, {"items": ["a"]}, {"items": [1]}, {"v": 1, "w": "a"}, {"v": 1, "w": 2},
+]  # fmt: skip
 
 
 def documents(draft):

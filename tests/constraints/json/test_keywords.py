@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from counting import at_most
 from finite import finite_json
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tractile as tt
@@ -110,6 +110,21 @@ CASES = [
     ({"prefixItems": [{"const": {"title": 1}}, {"const": {"title": 2}}]}, [[{"title": 1}, {"title": 2}]], [[{"title": 1}, {"title": 1}]]),
     ({"not": {"type": "array", "items": {"$ref": "#/$defs/t"}}, "$defs": {"t": {"type": "array", "items": {"$ref": "#/$defs/t"}}}},
      [[1], [[2]], 3], [[], [[]], [[[[[]]]]]]),
+    ({"type": ["number", "null"], "allOf": [{"minimum": 5}, {"maximum": 3}]}, [None], [3, 4, 5]),
+    ({"enum": [1, 5, 9, "a"], "minimum": 2, "exclusiveMaximum": 9}, [5, "a"], [1, 9]),
+    ({"type": ["string", "null"], "allOf": [{"minLength": 3}, {"maxLength": 2}]}, [None], ["ab", "abc"]),
+    ({"type": ["string", "null"], "allOf": [{"pattern": "a"}, {"not": {"type": "string", "pattern": "a"}}]}, [None], ["a", "b"]),
+    ({"type": ["array", "null"], "allOf": [{"minItems": 2}, {"prefixItems": [True, False]}]}, [None], [[1], [1, 2]]),
+    ({"type": "object", "allOf": [{"anyOf": [{"required": [*names]} for names in ("ab", *"cdefgah")]}] * 2}, [{"a": 1}, {"h": 1}], [{}, {"x": 1}]),
+    ({"required": ["k"], "allOf": [{"oneOf": [{"properties": {"k": {"const": k}}} for k in (1, 2)]}], "type": "object"},
+     [{"k": 1}, {"k": 2}], [{}, {"k": 3}]),
+    ({"type": "object", "patternProperties": {"^a": {"type": "null"}},
+      "not": {"patternProperties": {"^a": {}}, "additionalProperties": {"type": "string"}}},
+     [{"b": 1}, {"a": None, "b": 1}], [{}, {"a": None}, {"b": "x"}]),
+    ({"type": "object", "allOf": [{"not": {"patternProperties": {"^a": {"not": {"type": t}}}}} for t in ("string", "integer")]},
+     [{"a": "x", "ab": 1}], [{"a": "x"}, {"a": 1}, {"b": "x", "a": 1}]),
+    ({"not": {"oneOf": [{"enum": ["a"]}, {"enum": ["a", "b"]}]}}, ["a", "c"], ["b"]),
+    ({"type": "object", "propertyNames": {"enum": ["a", "b"]}, "not": {"propertyNames": {"enum": ["a"]}}}, [{"b": 1}], [{}, {"a": 1}]),
 ]  # fmt: skip
 
 
@@ -137,107 +152,12 @@ def random_value(rng: random.Random, depth: int = 2):
     return {n: random_value(rng, depth - 1) for n in rng.sample(NAMES, rng.randint(0, 3))}
 
 
-def random_schema(rng: random.Random, depth: int = 2):
-    if rng.random() < 0.08:
-        return rng.random() < 0.7
-
-    def sub():
-        return random_schema(rng, depth - 1)
-
-    leaf = {
-        "type": lambda: rng.choice(["null", "boolean", "integer", "number", "string", "array", "object", ["string", "array"]]),
-        "enum": lambda: [random_value(rng) for _ in range(rng.randint(1, 4))],
-        "const": lambda: random_value(rng),
-        "minimum": lambda: rng.choice([-1, 0, 2, 0.5]),
-        "exclusiveMaximum": lambda: rng.choice([1, 3, 3.5]),
-        "multipleOf": lambda: rng.choice([2, 3, 0.5]),
-        "minLength": lambda: rng.randint(0, 2),
-        "maxLength": lambda: rng.randint(0, 3),
-        "pattern": lambda: rng.choice(["^a", "b$", "^[ab]*$", "."]),
-        "format": lambda: rng.choice(["date", "ipv4", "email"]),
-        "required": lambda: rng.sample(NAMES, rng.randint(1, 2)),
-        "minItems": lambda: rng.randint(0, 2),
-        "maxItems": lambda: rng.randint(0, 3),
-        "minProperties": lambda: rng.randint(0, 1),
-        "maxProperties": lambda: rng.randint(0, 3),
-        "dependentRequired": lambda: {rng.choice(NAMES): [rng.choice(NAMES)]},
-    }  # fmt: skip
-    inner = {
-        "properties": lambda: {n: sub() for n in rng.sample(NAMES, rng.randint(1, 2))},
-        "patternProperties": lambda: {rng.choice(["^a", "b"]): sub()},
-        "additionalProperties": sub,
-        "propertyNames": lambda: rng.choice([{"maxLength": 1}, {"pattern": "^a"}, {"enum": ["a", "c"]}]),
-        "items": sub,
-        "prefixItems": lambda: [sub() for _ in range(rng.randint(1, 2))],
-        "contains": sub,
-        "allOf": lambda: [sub(), sub()],
-        "anyOf": lambda: [sub(), sub()],
-        "oneOf": lambda: [sub(), sub()],
-        "not": sub,
-        "if": sub,
-        "then": sub,
-        "else": sub,
-        "dependentSchemas": lambda: {rng.choice(NAMES): sub()},
-        "unevaluatedProperties": lambda: rng.choice([False, {"type": "integer"}]),
-    }
-    makers = leaf if depth == 0 else leaf | inner
-    return {key: makers[key]() for key in rng.sample(sorted(makers), rng.randint(1, 3))}
-
-
-def nesting(value) -> int:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return 0 if inner is None else 1 + max(map(nesting, inner), default=0)
-
-
-@pytest.mark.long
-@settings(max_examples=50)
-@given(st.integers(0, 2**32))
-def test_random_schemas_of_all_keywords(seed):
-    """In any order of members, what is accepted is exactly what is valid (undeclared members that must exist aside)."""
-    rng = random.Random(seed)
-    schema = random_schema(rng)
-    validator = jsonschema.Draft202012Validator(
-        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
-    )
-    try:
-        constraint = json_schema(
-            {**D20, **schema} if isinstance(schema, dict) else schema,
-            order="any",
-            formats="assert",
-            max_depth=3,
-        )
-    except (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates):
-        return
-    exact = (
-        "not" not in json.dumps(schema)
-        and "oneOf" not in json.dumps(schema)
-        and '"if"' not in json.dumps(schema)
-    )
-    email = '"email"' in json.dumps(schema)
-    for _ in range(25):
-        value = random_value(rng)
-        valid, accepted = validator.is_valid(value), accepts(constraint, value)
-        assert valid or not accepted, (schema, value)
-        if exact and not email and nesting(value) <= 3:
-            assert accepted or not valid, (schema, value)
-    if not constraint.is_empty():
-        assert validator.is_valid(json.loads(constraint.shortest())), schema
-
-
 @pytest.mark.parametrize(
     "pattern",
     [
-        "^[a-z]+$",
-        "a.*b",
-        "^(ab|é)*$",
-        r"\n",
-        "^$",
-        "^[a-c]{3,7}$",
-        "^(aaa)*$",
-        r"^(\n|an)$",
-        r"^(\S+ ){0,3}\S+$",
+        "^[a-z]+$", "a.*b", "^(ab|é)*$", r"\n", "^$", "^[a-c]{3,7}$", "^(aaa)*$", r"^(\n|an)$", r"^(\S+ ){0,3}\S+$",
     ],
-)
+)  # fmt: skip
 def test_counted_characters(pattern):
     """Copies of an automaton by the number of characters are the strings that are as long."""
     alphabet = JSON.alphabet

@@ -37,22 +37,14 @@ SCHEMAS = {
     ),
     "some counted": (
         {
-            "type": "array",
-            "items": {"enum": [1, "a", 10]},
-            "contains": {"const": 1},
-            "minContains": 2,
-            "maxContains": 2,
+            "type": "array", "items": {"enum": [1, "a", 10]}, "contains": {"const": 1}, "minContains": 2, "maxContains": 2,
             "maxItems": 4,
         },
         {},
     ),
     "some counted, on lines": (
         {
-            "type": "array",
-            "items": {"enum": [1, "a"]},
-            "contains": {"const": 1},
-            "maxContains": 1,
-            "minContains": 0,
+            "type": "array", "items": {"enum": [1, "a"]}, "contains": {"const": 1}, "maxContains": 1, "minContains": 0,
         },
         {"indent": 2},
     ),
@@ -110,19 +102,15 @@ SCHEMAS = {
     ),
     "names of a length": (
         {
-            "propertyNames": {"maxLength": 3, "minLength": 1},
-            "properties": {"ab": {"type": "null"}, "é": {"enum": [1]}},
-            "additionalProperties": {"type": "boolean"},
-            "type": "object",
+            "propertyNames": {"maxLength": 3, "minLength": 1}, "properties": {"ab": {"type": "null"}, "é": {"enum": [1]}},
+            "additionalProperties": {"type": "boolean"}, "type": "object",
         },
         {},
     ),
     "names without a value": (
         {
-            "properties": {"ab": False, "abc": {"enum": [1]}, "b": False},
-            "patternProperties": {"^a|^b$": {"enum": [1, 2]}},
-            "additionalProperties": False,
-            "type": "object",
+            "properties": {"ab": False, "abc": {"enum": [1]}, "b": False}, "patternProperties": {"^a|^b$": {"enum": [1, 2]}},
+            "additionalProperties": False, "type": "object",
         },
         {},
     ),
@@ -134,7 +122,7 @@ SCHEMAS = {
         },
         {"indent": 2},
     ),
-}
+}  # fmt: skip
 
 
 BYTES = tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0)
@@ -302,24 +290,8 @@ def test_an_indent_has_a_last_level():
 
 
 PIECES = (
-    '": ',
-    '", "',
-    '"a"',
-    '"b"',
-    ", ",
-    "10",
-    "1.0",
-    ".0",
-    "00",
-    "\\u00",
-    "\\u00e9",
-    "[1",
-    "ab",
-    '"]',
-    '{"a": ',
-    "}, {",
-    "e1",
-)
+    '": ', '", "', '"a"', '"b"', ", ", "10", "1.0", ".0", "00", "\\u00", "\\u00e9", "[1", "ab", '"]', '{"a": ', "}, {", "e1",
+)  # fmt: skip
 TOKENS = tt.Vocabulary(
     [None, *(bytes([b]) for b in range(256)), *(piece.encode() for piece in PIECES)], eos_token_id=0
 )

@@ -2,90 +2,13 @@
 
 import itertools
 import json
-import random
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import tractile as tt
 
 json_schema = tt.constraints.json_schema
-NAMES = ["a", "b", "ab", "é"]
-OTHERS = ["z", "x", "xy"]
-VALUES = [
-    {"const": 1},
-    {"enum": [1, 2]},
-    {"type": "boolean"},
-    {"const": [1]},
-    {"type": "integer", "minimum": 2},
-]
-SAMPLES = [1, 2, 3, True, [1]]
-
-
-def texts_of(rng, count, most=5):
-    """Objects as lists of members, of which some have a name in common."""
-    for _ in range(count):
-        names = [rng.choice([*NAMES, *OTHERS]) for _ in range(rng.randint(0, most))]
-        if rng.random() < 0.7:
-            names = list(dict.fromkeys(names))
-        yield [(name, rng.choice(SAMPLES)) for name in names]
-
-
-def text(members) -> str:
-    return "{" + ", ".join(f"{json.dumps(n, ensure_ascii=False)}: {json.dumps(v)}" for n, v in members) + "}"
-
-
-def combined(rng, depth=2):
-    """Schemas of objects that combine others."""
-    schema = {}
-    if rng.random() < 0.8:
-        schema["properties"] = {n: rng.choice(VALUES) for n in rng.sample(NAMES, rng.randint(1, 3))}
-    if rng.random() < 0.5:
-        schema["required"] = rng.sample([*NAMES, "z"], rng.randint(1, 2))
-    if rng.random() < 0.3:
-        schema["additionalProperties"] = rng.choice([False, *VALUES])
-    if rng.random() < 0.2:
-        schema["patternProperties"] = {"^x": rng.choice(VALUES)}
-    if rng.random() < 0.2:
-        schema[rng.choice(["minProperties", "maxProperties"])] = rng.randint(1, 3)
-    if rng.random() < 0.2:
-        schema["dependentRequired"] = {rng.choice(NAMES): [rng.choice(NAMES)]}
-    for key in ("allOf", "anyOf", "oneOf") if depth else ():
-        if rng.random() < 0.3:
-            schema[key] = [combined(rng, depth - 1) for _ in range(2)]
-    if depth and rng.random() < 0.3:
-        schema["not"] = combined(rng, depth - 1)
-    items = list(schema.items())
-    rng.shuffle(items)
-    return dict(items)
-
-
-@pytest.mark.long
-@settings(max_examples=12)  # tests/fuzz/test_schemas.py has more
-@given(st.integers(0, 2**32), st.sampled_from(["declared", "auto", "any"]))
-def test_never_invalid_however_members_stand(seed, order):
-    """Combinations of schemas: what is accepted is valid (names that are written twice included), and in any order what
-    is valid is accepted, but for undeclared members that must exist."""
-    rng = random.Random(seed)
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **combined(rng)}
-    validator = jsonschema.Draft202012Validator(schema)
-    try:
-        constraint = json_schema(schema, order=order, max_depth=2)
-    except (tt.errors.UnsupportedConstraint, tt.errors.TooManyStates):
-        return
-    said = json.dumps(schema)
-    exact = order == "any" and '"not"' not in said and '"oneOf"' not in said
-    for found in texts_of(rng, 60, 4):
-        names = [name for name, _ in found]
-        valid, accepted = validator.is_valid(json.loads(text(found))), constraint.accepts(text(found))
-        assert valid or not accepted, (schema, text(found))
-        undeclared = sum(f'"{name}"' not in said for name in names)  # of which one counts
-        if exact and len(set(names)) == len(names) and ("minProperties" not in said or undeclared < 2):
-            assert accepted or not valid, (schema, text(found))
-    if not constraint.is_empty():
-        assert validator.is_valid(json.loads(constraint.shortest())), schema
 
 
 def test_orders_of_combined_schemas():

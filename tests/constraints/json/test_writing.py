@@ -130,24 +130,11 @@ def test_indented_arrays(items):
     schema = {"type": "object", "properties": {"a": {"type": "array", **items}}, "required": ["a"]}
     indented, plain = (json_schema(schema, indent=2), json_schema(schema))
     values = [
-        [],
-        ["a"],
-        ["a", "b"],
-        ["b", "b"],
-        [1, 1],
-        [1, 2, 1],
-        [2, 2],
-        [[], [1]],
-        [[1], [1], [1]],
-        [[1], [1, 1]],
-    ]
+        [], ["a"], ["a", "b"], ["b", "b"], [1, 1], [1, 2, 1], [2, 2], [[], [1]], [[1], [1], [1]], [[1], [1, 1]],
+    ]  # fmt: skip
     values += [
-        [{}, {"a": 1}],
-        [{"a": {"b": 1}}, {"a": {"b": 1}}],
-        ["a", "b", 1, "a"],
-        [1, 2, 2, 1],
-        [[1], [], [1, 1]],
-    ]
+        [{}, {"a": 1}], [{"a": {"b": 1}}, {"a": {"b": 1}}], ["a", "b", 1, "a"], [1, 2, 2, 1], [[1], [], [1, 1]],
+    ]  # fmt: skip
     for value in values:
         text = json.dumps({"a": value}, indent=2)
         assert indented.accepts(text) == plain.accepts(json.dumps({"a": value})), text

@@ -203,23 +203,17 @@ def test_tool_calls_of_a_family(family):
 
 EMPTY = {
     "hermes": '<tool_call>\n{"name": "stop", "arguments": {}}\n</tool_call>',
-    "qwen_xml": "<tool_call>\n<function=stop>\n</function>\n</tool_call>",
-    "llama": '{"name": "stop", "parameters": {}}',
-    "mistral": "[TOOL_CALLS]stop[ARGS]{}",
-    "mistral_v3": '[TOOL_CALLS][{"name": "stop", "arguments": {}}]',
+    "qwen_xml": "<tool_call>\n<function=stop>\n</function>\n</tool_call>", "llama": '{"name": "stop", "parameters": {}}',
+    "mistral": "[TOOL_CALLS]stop[ARGS]{}", "mistral_v3": '[TOOL_CALLS][{"name": "stop", "arguments": {}}]',
     "deepseek": f"{MARK}s▁begin｜>{MARK}▁begin｜>stop<｜tool▁sep｜>{{}}{MARK}▁end｜>{MARK}s▁end｜>",
     "deepseek_v3": f"{MARK}s▁begin｜>{MARK}▁begin｜>function<｜tool▁sep｜>stop\n```json\n{{}}\n```{MARK}▁end｜>{MARK}s▁end｜>",
     "glm": "<tool_call>stop\n</tool_call>",
     "harmony": "<|channel|>commentary to=functions.stop <|constrain|>json<|message|>{}<|call|>",
-    "deepseek_v3_2": DSML.format("function_calls", "stop", ""),
-    "deepseek_v4": DSML.format("tool_calls", "stop", ""),
-    "kimi": KIMI.format("stop", "{}"),
-    "minimax": MINIMAX.format("stop", ""),
-    "minimax_m3": M3.format("stop", ""),
-    "cohere": COHERE.format("stop", ""),
-    "exaone": '<tool_call>{"name": "stop", "arguments": {}}</tool_call>',
+    "deepseek_v3_2": DSML.format("function_calls", "stop", ""), "deepseek_v4": DSML.format("tool_calls", "stop", ""),
+    "kimi": KIMI.format("stop", "{}"), "minimax": MINIMAX.format("stop", ""), "minimax_m3": M3.format("stop", ""),
+    "cohere": COHERE.format("stop", ""), "exaone": '<tool_call>{"name": "stop", "arguments": {}}</tool_call>',
     "mimo": "<tool_call><function=stop>\n</function></tool_call>",
-}
+}  # fmt: skip
 
 
 LISTS = {
@@ -349,15 +343,8 @@ def test_what_strings_and_names_exclude_may_stand_outside_them():
     constraint = structural_tag(spec)
     right = ["17", "true", '{"a": {"b": [17, "1", "7"]}}', "[" * 20 + '"<b"' + "]" * 20]
     wrong = [
-        '"17"',
-        '{"17": 1}',
-        '["true"]',
-        '": "',
-        '"\\""',
-        '"<b>"',
-        '"\\u003cb>"',
-        "[" * 20 + '"<b>"' + "]" * 20,
-    ]
+        '"17"', '{"17": 1}', '["true"]', '": "', '"\\""', '"<b>"', '"\\u003cb>"', "[" * 20 + '"<b>"' + "]" * 20,
+    ]  # fmt: skip
     assert [text for text in right + wrong if constraint.accepts(text)] == right
     assert pickle.loads(pickle.dumps(constraint)).accepts("17")
     unlike = [structural_tag({"type": "json_schema", "json_schema": {"type": "array"}, "excludes": words}).compile(BYTES)
@@ -472,15 +459,8 @@ def test_formats_of_single_tokens_are_those_of_their_texts():
          {"type": "dispatch", "rules": [["<|call|>", NUMBER]], "excludes": ["<|end|>"], "loop": False}),
     ]  # fmt: skip
     texts = [
-        "",
-        "a",
-        "<|end|>",
-        "<|call|>1<|end|>",
-        "<|call|>1",
-        "a<|call|>12<|end|>b",
-        "<|call|>x",
-        "<|call|>",
-    ]
+        "", "a", "<|end|>", "<|call|>1<|end|>", "<|call|>1", "a<|call|>12<|end|>b", "<|call|>x", "<|call|>",
+    ]  # fmt: skip
     for spec, other in pairs:
         found = [structural_tag(spec, tokens={9: "<|end|>"}).accepts(text) for text in texts]
         assert found == [structural_tag(other).accepts(text) for text in texts]

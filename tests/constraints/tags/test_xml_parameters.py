@@ -37,21 +37,8 @@ ITEM = {
     "minimax_m3_xml": (f"{M3}<item>", f"{M3}</item>"),
 }
 VALUES = [
-    "Bob",
-    "\nBob\n",
-    "",
-    " 3 ",
-    "3",
-    "\n\n3",
-    "a<b",
-    '{"a": [ 1 ]}',
-    '"q"',
-    "true",
-    "x</arg_value>",
-    "null",
-    "Bobby",
-    "é",
-]
+    "Bob", "\nBob\n", "", " 3 ", "3", "\n\n3", "a<b", '{"a": [ 1 ]}', '"q"', "true", "x</arg_value>", "null", "Bobby", "é",
+]  # fmt: skip
 SCHEMAS = [
     {"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": ["string", "integer"]}, {"enum": ["Bob", 3]}, {},
     {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}},
@@ -98,12 +85,8 @@ def test_xml_parameters_mean_what_they_mean_to_xgrammar(style, begin, end, peer)
         if style in ITEM:
             item = written(*ITEM[style], "", "1")
             values += [
-                item,
-                item * 2,
-                f"\n{item}\n",
-                written(begin, end, "a", item),
-                written(begin, end, "b", "x"),
-            ]
+                item, item * 2, f"\n{item}\n", written(begin, end, "a", item), written(begin, end, "b", "x"),
+            ]  # fmt: skip
         for value in values:
             one, other = written(begin, end, "p", value), written(begin, end, "q", "x")
             for text in (
@@ -187,13 +170,8 @@ def test_nothing_written_in_a_string_ends_it_or_is_excluded():
     constraint = structural_tag(of(schema, "qwen_xml", excludes=["bad", "]]>"]))
     right = [q("s", "</paramete"), q("s", "ba d]]"), q("e", "a")]
     wrong = [
-        q("s", "a</parameter>"),
-        q("s", "a bad b"),
-        q("s", "]]>"),
-        q("e", "bad"),
-        q("e", "</parameter>"),
-        q("s", "x" * 21),
-    ]
+        q("s", "a</parameter>"), q("s", "a bad b"), q("s", "]]>"), q("e", "bad"), q("e", "</parameter>"), q("s", "x" * 21),
+    ]  # fmt: skip
     assert [text for text in right + wrong if constraint.accepts(text)] == right
     nested = {"type": "object", "properties": {"o": {"type": "array", "items": {"type": "string"}}}}
     constraint = structural_tag(of(nested, "qwen_xml", excludes=["<b>"]))
@@ -271,14 +249,9 @@ def test_values_nest_as_deep_as_they_may():
 def test_types_of_free_parameters():
     argument = '<|open|>argument key="k" type="{}"<|sep|>{}<|close|>argument<|sep|>'
     values = {
-        "string": "x",
-        "number": "1.5",
-        "integer": "1",
-        "boolean": "true",
-        "object": '{"k": 1}',
-        "array": "[1]",
+        "string": "x", "number": "1.5", "integer": "1", "boolean": "true", "object": '{"k": 1}', "array": "[1]",
         "null": "null",
-    }
+    }  # fmt: skip
     free = structural_tag(of(True, "kimi_k3_xml"))
     for kind, value in values.items():
         assert free.accepts(argument.format(kind, value))

@@ -17,12 +17,8 @@ from tractile import token_bytes
 from tractile.constraints import Vocabulary, json_schema, keywords, literal, regex
 
 TEXTS = [
-    "Once upon a time.",
-    ' {"name": "Zoë", "age": 7}',
-    "tabs\tand\n\nnewlines  ",
-    "東京 🙂 façade",
-    "it's 12.5%",
-]
+    "Once upon a time.", ' {"name": "Zoë", "age": 7}', "tabs\tand\n\nnewlines  ", "東京 🙂 façade", "it's 12.5%",
+]  # fmt: skip
 
 
 def gpt2(shared: Path) -> Tokenizer:

@@ -71,14 +71,8 @@ def test_words_of_any_language():
     c = keywords(["dog"], inflections=False)
     assert all(c.accepts(t) for t in ("«dog»", "dog。", "（dog）", "dog\u00a0x", "¿dog?"))
     assert [c.accepts(t) for t in ("“dog”", "a—dog—b", "dogé", "édog", "dog's", "DOG", "dog2")] == [
-        True,
-        True,
-        False,
-        False,
-        True,
-        False,
-        False,
-    ]
+        True, True, False, False, True, False, False,
+    ]  # fmt: skip
 
 
 def characters_at_the_edges_of_words() -> list[str]:

@@ -29,13 +29,8 @@ SCHEMAS = [
     {"type": "string", "pattern": "a.*€"},
 ]  # fmt: skip
 PATTERNS = [
-    '"[^"]{0,3}"(, "a*")?',
-    "(a|aa|ä)*b",
-    "🙂{1,3}|a🙂",
-    '"(?!a")[^"]*": (0|1)',
-    "(?s).{0,4}",
-    "[a-z]+-[0-9]{1,2}",
-]
+    '"[^"]{0,3}"(, "a*")?', "(a|aa|ä)*b", "🙂{1,3}|a🙂", '"(?!a")[^"]*": (0|1)', "(?s).{0,4}", "[a-z]+-[0-9]{1,2}",
+]  # fmt: skip
 
 
 def vocabulary(rng: random.Random) -> Vocabulary:

@@ -232,15 +232,11 @@ def test_a_wrong_token_in_one_copy_is_no_error_of_another():
 @pytest.mark.parametrize(
     ("indices", "rows_kept"),
     [
-        ([2, 0, 0, 1], [2, 0, 0, 1]),
-        ([-1, 0], [2, 0]),
-        ([], []),
-        (torch.tensor([True, False, True]), [0, 2]),
-        (torch.tensor([False, False, False]), []),
-        (torch.tensor([1], dtype=torch.int32), [1]),
+        ([2, 0, 0, 1], [2, 0, 0, 1]), ([-1, 0], [2, 0]), ([], []), (torch.tensor([True, False, True]), [0, 2]),
+        (torch.tensor([False, False, False]), []), (torch.tensor([1], dtype=torch.int32), [1]),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_rows_are_selected_as_by_an_index(kind, indices, rows_kept):
     """Positions, or a Boolean for each row, as in ``x[indices]``."""
     one, query, rows = begun(kind)

@@ -92,12 +92,8 @@ def test_masks_of_several_keywords_are_exact_where_searches_are_given_up():
     pieces = [b"wal", b"ing", b"ield", b"isbee", b"atch", b"row", b" dog", b" the", b" a", b". "]
     vocab = tt.Vocabulary([*[bytes([b]) for b in range(256)], *pieces, None], 256 + len(pieces))
     words = [
-        ["dog", "dogs"],
-        ["field", "fields"],
-        ["catch", "catches", "caught"],
-        ["frisbee"],
-        ["throw", "threw"],
-    ]
+        ["dog", "dogs"], ["field", "fields"], ["catch", "catches", "caught"], ["frisbee"], ["throw", "threw"],
+    ]  # fmt: skip
     automaton = keywords(words, ignore_case=True).compile(vocab)
     horizon = automaton.lazy.fewest(automaton.lazy.start_state) + 6
     exact = GCDQuery(automaton.finite, horizon, FiniteMasks(automaton.finite, horizon)).start()

@@ -7,7 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
 from product_queries import product
@@ -19,7 +19,7 @@ from tractile.errors import (
     TooManyStates,
     VocabularyMismatch,
 )
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
+from tractile.inference import Boolean, Log, Real
 from tractile.inference.next_token import finite_masks as masks
 
 FEW = settings(max_examples=15, deadline=None)
@@ -106,41 +106,6 @@ def test_pgcd_counts_once_where_determinising_is_dear(monkeypatch):
 
 
 # ---------------------------------------------------------------------------------------------------------- generic
-
-SEMIRINGS = {
-    "real": (Real, "total", np.sum),
-    "log": (Log, "total", np.sum),
-    "counting": (Counting, "paths", np.sum),
-    "max-product": (MaxProduct, "best", np.max),
-    "min-plus": (MinPlus, "best", np.max),
-}
-
-
-@pytest.mark.parametrize("name", SEMIRINGS)
-@given(data=st.data())
-@settings(max_examples=8, deadline=None)
-def test_generic_query_in_every_semiring_at_every_prefix(name, data):
-    """All prefixes of all lengths as one batch, for the largest budget with an accepted sequence."""
-    semiring, kind, add = SEMIRINGS[name]
-    model, horizon = data.draw(oracle.chains(shapes=[(2, 4), (3, 3), (4, 2), (1, 2)]))
-    budgets = [n for n in range(1, horizon + 1) if getattr(model, kind)(n).sum() > 0]
-    assume(budgets)
-    budget = budgets[-1]
-    table = getattr(model, kind)(budget)
-    query = tt.NextToken(model.build(), horizon, semiring())
-    for t in range(budget):
-        prefixes = list(itertools.product(range(model.vocab_size), repeat=t))
-        query.start(len(prefixes), budget)
-        for tokens in zip(*prefixes, strict=True):
-            query.advance(torch.tensor(tokens))
-        expected = np.array([add(table[p].reshape(model.vocab_size, -1), axis=1) for p in prefixes])
-        assert query.remaining.tolist() == [budget - t] * len(prefixes)
-        assert_log_close(query.log_weights(), log(expected))
-        assert query.mask().tolist() == (expected > 0).tolist()
-        alive = expected.sum(1) > 0
-        if alive.any() and kind == "total":
-            query.select(torch.tensor(np.flatnonzero(alive)))
-            assert_log_close(query.scores(), log(expected[alive] / expected[alive].sum(1, keepdims=True)))
 
 
 @given(data=st.data())

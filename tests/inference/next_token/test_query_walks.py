@@ -98,14 +98,8 @@ def gained(query, steps, checks):
 
 
 NAMES = [
-    "gcd",
-    "lcd",
-    "real",
-    "pgcd",
-    "pgcd in fixed shapes",
-    "pgcd, a mask and a guide",
-    "pgcd, to a tolerance",
-]
+    "gcd", "lcd", "real", "pgcd", "pgcd in fixed shapes", "pgcd, a mask and a guide", "pgcd, to a tolerance",
+]  # fmt: skip
 
 
 def made(name):

@@ -141,27 +141,8 @@ def even_hash(tokens):
     return (3 * sum(tokens) + 2 * len(tokens)) % 5 < 2
 
 
-def never(tokens):
-    return False
-
-
-def only_five(tokens):
-    return tokens[-1] == 5
-
-
 BASES = [None, LMProposal(), GCDProposal(temperature=2.0), LookaheadProposal(), LCDProposal()]
 PREFIXES = [[], [0], [1, 3], [3, 5, 0]]
-
-
-# Four tokens are allowed after [1, 3]: all orders of rejection can be listed there.
-@pytest.mark.parametrize(
-    ("prefix", "max_rejects"),
-    [([1, 3], None), ([1, 3], 4), *((prefix, m) for prefix in PREFIXES for m in (1, 2, 3))],
-)
-@pytest.mark.parametrize("check", [even_hash, never, only_five])
-def test_awrs_is_properly_weighted(prefix, check, max_rejects):
-    proposal = AWRSProposal(check, tokens=True, max_rejects=max_rejects)
-    assert_properly_weighted(proposal, step_for(prefix), lambda t: check((*prefix, t)))
 
 
 def test_awrs_in_the_order_of_times_is_awrs():

@@ -155,14 +155,8 @@ def test_potentials_that_follow_the_prefix(case, potential):
 def test_what_comes_back():
     lm, fsa = CASES["ended"]
     settings = {
-        "hmm": HMM,
-        "samples": 10,
-        "max_new_tokens": N,
-        "seed": 5,
-        "chains": 4,
-        "burn_in": 3,
-        "thin": 2,
-    }
+        "hmm": HMM, "samples": 10, "max_new_tokens": N, "seed": 5, "chains": 4, "burn_in": 3, "thin": 2,
+    }  # fmt: skip
     found = tt.inference.smc.mcmc(lm, [], as_automaton(fsa), "pgcd", **settings)
     assert [len(chain) for chain in found.draws] == [3, 3, 2, 2]
     assert found.trace.shape == (4, 1 + 3 + 2 * 3)

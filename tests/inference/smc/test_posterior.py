@@ -174,12 +174,8 @@ def test_the_page_fits_a_narrow_window(tmp_path):
     page = tmp_path / "run.html"
     page.write_text(post.to_html().replace("</body>", f"<script>{lines}</script></body>"), encoding="utf-8")
     flags = [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        f"--user-data-dir={tmp_path}",
-        "--window-size=500,800",
-    ]
+        "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}", "--window-size=500,800",
+    ]  # fmt: skip
     dom = subprocess.run(
         ["chromium", *flags, "--dump-dom", page.as_uri()],
         capture_output=True,
@@ -206,12 +202,8 @@ def test_texts_with_odd_characters_can_be_plotted(tmp_path):
 def traced(**options):
     lm = tt.lm.TableLM(random_table(3, 2, seed=3), EOS, Letters())
     options = {
-        "proposal": sampling.LookaheadProposal(),
-        "particles": 7,
-        "max_new_tokens": 6,
-        "ess_threshold": 0.95,
-        "seed": 4,
-    } | options
+        "proposal": sampling.LookaheadProposal(), "particles": 7, "max_new_tokens": 6, "ess_threshold": 0.95, "seed": 4,
+    } | options  # fmt: skip
     return tt.smc(lm, (0, 1), as_automaton(ENDED), hmm=HMM, trace=True, **options)
 
 

@@ -247,33 +247,21 @@ def test_dead_particles_are_not_shown():
 @pytest.mark.parametrize(
     ("boundary", "text", "seen"),
     [
-        (every_token, "ab", "ab"),
-        (at_end, "ab", ""),
-        (every_line, "a\nb", "a\n"),
-        (every_line, "ab", ""),
-        (every_clause, "Yes, it is 3.5", "Yes,"),
-        (every_clause, "He left. So", "He left."),
-        (every_clause, "Done.", ""),
+        (every_token, "ab", "ab"), (at_end, "ab", ""), (every_line, "a\nb", "a\n"), (every_line, "ab", ""),
+        (every_clause, "Yes, it is 3.5", "Yes,"), (every_clause, "He left. So", "He left."), (every_clause, "Done.", ""),
         (every_statement, "x = 1\ny = (2,\n 3", "x = 1\n"),
         (every_statement, "x = 1\ny = (2,\n 3)\n", "x = 1\ny = (2,\n 3)\n"),
         (every_statement, "SELECT ';' FROM t; DE", "SELECT ';' FROM t;"),
-        (every_statement, 'd = """a\nb"""\nc', 'd = """a\nb"""\n'),
-        (every_statement, 'd = "a\\"\n;', ""),
-        (every_statement, 'd = "\\"a"\ne', 'd = "\\"a"\n'),
-        (every_statement, 'd = "a\\\\"\ne;"', 'd = "a\\\\"\ne;'),
-        (every_statement, 'd = "a\\', ""),
-        (every_json_value, '{"a": 1, "b', '{"a": 1'),
-        (every_json_value, '{"a": 12', ""),
-        (every_json_value, '{"a": "x"', '{"a": "x"'),
-        (every_json_value, '{"a"', ""),
+        (every_statement, 'd = """a\nb"""\nc', 'd = """a\nb"""\n'), (every_statement, 'd = "a\\"\n;', ""),
+        (every_statement, 'd = "\\"a"\ne', 'd = "\\"a"\n'), (every_statement, 'd = "a\\\\"\ne;"', 'd = "a\\\\"\ne;'),
+        (every_statement, 'd = "a\\', ""), (every_json_value, '{"a": 1, "b', '{"a": 1'), (every_json_value, '{"a": 12', ""),
+        (every_json_value, '{"a": "x"', '{"a": "x"'), (every_json_value, '{"a"', ""),
         (every_json_value, '{"a": [true, {"k": "v"}', '{"a": [true, {"k": "v"}'),
-        (every_json_value, '{"a": [true, {"k": "\\"', '{"a": [true'),
-        (every_json_value, '{"a": [], "b": nul', '{"a": []'),
-        (every_json_value, '{"a": {}, "b": {"c"', '{"a": {}'),
-        (every_json_value, "[-1.5e3 ", "[-1.5e3"),
+        (every_json_value, '{"a": [true, {"k": "\\"', '{"a": [true'), (every_json_value, '{"a": [], "b": nul', '{"a": []'),
+        (every_json_value, '{"a": {}, "b": {"c"', '{"a": {}'), (every_json_value, "[-1.5e3 ", "[-1.5e3"),
         (every_json_value, '{"a": {"b": 1}, "c": 2}', '{"a": {"b": 1}, "c": 2}'),
     ],
-)
+)  # fmt: skip
 def test_boundaries(boundary, text, seen):
     assert text[: boundary(text)] == seen
 

@@ -30,16 +30,9 @@ FSA = Fsa([(0, [0, 1], 0), (0, 2, 1), (0, 1, 2), (2, [0, 1], 2), (2, 3, 1), (1, 
 HMM = tt.HMM.random(3, V, seed=4, dtype=torch.float64)
 PREFIXES = [(), (0,), (0, 1), (1, 0, 0), (0, 1, 3), (1, 1, 1, 0)]
 PROPOSALS = [
-    LMProposal(),
-    LCDProposal(),
-    GCDProposal(),
-    LookaheadProposal(),
-    LookaheadProposal(strength=0.5),
-    LookaheadProposal(strength=0.0),
-    MixtureProposal(),
-    MixtureProposal(w=1.0),
-    MixtureProposal(w=0.0),
-]
+    LMProposal(), LCDProposal(), GCDProposal(), LookaheadProposal(), LookaheadProposal(strength=0.5),
+    LookaheadProposal(strength=0.0), MixtureProposal(), MixtureProposal(w=1.0), MixtureProposal(w=0.0),
+]  # fmt: skip
 
 
 def queries(proposal):

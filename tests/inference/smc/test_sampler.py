@@ -28,10 +28,8 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.inference.smc import (
-    LookaheadPotential,
     LookaheadProposal,
     Potential,
-    PrefixPotential,
 )
 from tractile.inference.smc.proposals import Knowledge
 
@@ -62,37 +60,6 @@ class Arbitrary(Potential):
 @pytest.mark.parametrize("case", CASES)
 def test_unbiased_under_forced_resampling_with_each_scheme(case, scheme):
     z = many_runs(case, proposal="gcd", potential=Arbitrary(), resampling=scheme, ess_threshold=1.1)
-    assert bool((z.abs() < LIMIT).all()), z
-
-
-@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "pgcd", "pgcd-mixture"])
-@pytest.mark.parametrize("case", CASES)
-def test_unbiased_with_each_proposal(case, proposal):
-    z = many_runs(case, proposal=proposal, ess_threshold=0.9)
-    assert bool((z.abs() < LIMIT).all()), z
-
-
-@pytest.mark.parametrize(
-    ("proposal", "potential"),
-    [
-        ("lcd", Arbitrary()),
-        ("gcd", LookaheadPotential()),
-        (LookaheadProposal(0.7), Arbitrary()),
-        ("pgcd", PrefixPotential()),
-        ("pgcd-mixture", LookaheadPotential(0.5)),
-        (LookaheadProposal(0.5), None),
-    ],
-    ids=[
-        "lcd-arbitrary",
-        "gcd-lookahead",
-        "lookahead-arbitrary",
-        "lookahead-prefix",
-        "mixture-lookahead",
-        "half",
-    ],
-)
-def test_potentials_telescope(proposal, potential):
-    z = many_runs("ended", proposal=proposal, potential=potential, ess_threshold=1.1)
     assert bool((z.abs() < LIMIT).all()), z
 
 
