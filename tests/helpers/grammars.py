@@ -86,6 +86,25 @@ CASES = {
         Repeated(Tokens(Leaf("a*b"), 2, 0), 0, 3),
     ),
     "repeated": ("start: x*\nx[max_tokens=2]: /[ab]b+/", Repeated(Tokens(Leaf("[ab]b+"), 2, 0), 0, None)),
+    "repeated, may be empty": (
+        "start: x+\nx[max_tokens=2]: /a*/",
+        Repeated(Tokens(Leaf("a*"), 2, 0), 1, None),
+    ),
+    "counted within, may be empty": (
+        'start: (x | y)+ "b"\nx[max_tokens=1]: y{0,2}\ny[max_tokens=2]: /a*/',
+        Series(
+            (
+                Repeated(
+                    Either(
+                        (Tokens(Repeated(Tokens(Leaf("a*"), 2, 0), 0, 2), 1, 0), Tokens(Leaf("a*"), 2, 0))
+                    ),
+                    1,
+                    None,
+                ),
+                Leaf("b"),
+            )
+        ),
+    ),
     "among others": (
         'start: (x | "a")+ "b"\nx[max_tokens=1]: /ab+/',
         Series((Repeated(Either((Leaf("a"), Tokens(Leaf("ab+"), 1, 0))), 1, None), Leaf("b"))),
