@@ -7,7 +7,7 @@ takes over, and the old one goes with its last row.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from logging import getLogger
 from threading import Lock
@@ -19,7 +19,6 @@ from ...errors import TooManyStates
 from ..automata import request_limits
 from ..program.counting import alive
 from ..program.node import Kind, Node
-from ..program.rewrite import parts_first
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
@@ -68,14 +67,13 @@ class Engine:
         """Whether what it has kept takes more than :data:`MOST_BYTES`."""
         return bool(self.core.bytes() > MOST_BYTES)
 
-    def node(self, root: Node) -> int:
-        """Hand a node to the compiled engine, with its parts, rules and tables, and return its number there."""
+    def node(self, root: Node, program: Sequence[Node]) -> int:
+        """Hand the nodes of a program to the compiled engine, parts first; return the number of its root there."""
         with self._lock:
-            order = parts_first(root)
-            for node in order:
+            for node in program:
                 if node not in self._nodes:
                     self._nodes[node] = self._add(node)
-            for node in order:  # all of them: an earlier program may have been stopped on the way
+            for node in program:  # all of them: an earlier program may have been stopped on the way
                 if node.kind is Kind.RULE:
                     self.core.define(self._nodes[node], self._nodes[node.parts[0]])
             return self._nodes[root]

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int, Int32
+from jaxtyping import Int32
 from numpy import ndarray
 
 from ..program.node import Kind, Node
@@ -49,7 +49,7 @@ class ProgramTokens:
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
         self.steps = Steps(node)
-        self._spells = not self.steps.has_budgets and are_tokens(self.steps.program, vocab)
+        self._spells = not self.steps.has_budgets and are_tokens(reachable(self.steps.program), vocab)
         self._completions: dict[int, Weight | None] = {}
         self._edges: dict[int, dict[int, list[int]]] = {}
         self._masks: dict[tuple[int, int], Words] = {}
@@ -186,11 +186,8 @@ def _packed(tokens: Iterable[int], size: int) -> Words:
     return np.packbits(bits, bitorder="little").view(np.int32)
 
 
-def are_tokens(program: Node, vocab: Vocabulary) -> bool:
-    """Return whether each byte that a program reads is a token by itself."""
-    used: Int[ndarray, " bytes"] = np.zeros(257, int)
-    for node in reachable(program):
-        for table in node.tables if node.kind is not Kind.WITHIN else ():
-            np.add.at(used, table.edges[:, 1], 1)
-            np.subtract.at(used, table.edges[:, 2] + 1, 1)
-    return not ((np.cumsum(used)[:256] > 0) & ~vocab.trie.single).any()
+def are_tokens(program: Iterable[Node], vocab: Vocabulary) -> bool:
+    """Return whether each byte that the nodes of a program read is a token by itself."""
+    known = int.from_bytes(np.packbits(vocab.trie.single, bitorder="little").tobytes(), "little")
+    tables = {table for node in program if node.kind is not Kind.WITHIN for table in node.tables}
+    return not any(table.reads & ~known for table in tables)

@@ -21,8 +21,8 @@ from jaxtyping import Int32
 from numpy import ndarray
 
 from ..program.node import Kind, Node
-from ..program.nodes import reachable
 from ..program.prune import pruned
+from ..program.rewrite import parts_first
 from ..vocabulary.vocabulary import Vocabulary
 from .cores import Automaton, Core, asked, engine_of, say_so
 from .cores import fill as write_rows
@@ -45,11 +45,11 @@ class CompiledTokens:
         self.node, self.vocab, self.require_eos = node, vocab, require_eos
         self.eos_token_id, self.vocabulary_fingerprint = vocab.eos_token_id, vocab.fingerprint
         self.vocab_size = len(vocab)
-        program = pruned(node)
+        root = pruned(node)
+        program = parts_first(root)
         self.engine = engine_of(vocab)
-        kinds = {each.kind for each in reachable(program)}
-        spelled = Kind.TOKENS not in kinds and are_tokens(program, vocab)
-        number = self.engine.node(program)
+        spelled = all(each.kind is not Kind.TOKENS for each in program) and are_tokens(program, vocab)
+        number = self.engine.node(root, program)
         self.core = asked(Automaton, self.engine.core, number, spelled, require_eos)
         self.start_state: int = self.core.start
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from weakref import WeakSet
 
 from .node import Kind, Node
 from .nodes import EMPTY, NOTHING, reachable
@@ -11,14 +12,22 @@ from .rewrite import least, rebuilt, rewritten
 
 def pruned(root: Node) -> Node:
     """Return a program of the same texts in which each rule has one, leaving ``WITHIN``, ``TOKENS`` and ``APART`` aside."""
-    found = least(root, _has_text)
-    gone = frozenset(node for node in reachable(root) if node.kind is Kind.RULE and node not in found)
-    return rewritten(root, lambda node: node, gone) if gone else root
+    if root not in _pruned:
+        found = least(root, _has_text)
+        gone = frozenset(node for node in reachable(root) if node.kind is Kind.RULE and node not in found)
+        root = rewritten(root, lambda node: node, gone) if gone else root
+        _pruned.add(root)
+    return root
+
+
+_pruned: WeakSet[Node] = WeakSet()
 
 
 def _has_text(node: Node, has: Callable[[Node], bool]) -> bool:
     if node.kind is Kind.RULE:
         return any(has(part) for part in node.parts)
+    if all(has(part) for part in node.parts):
+        return not node.is_nothing
     return rebuilt(node, tuple(EMPTY if has(part) else NOTHING for part in node.parts)) is not NOTHING
 
 

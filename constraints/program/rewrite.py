@@ -29,12 +29,19 @@ def parts_first(root: Node) -> list[Node]:
 
 def least(root: Node, holds: Callable[[Node, Callable[[Node], bool]], bool]) -> set[Node]:
     """Return the nodes that have a property, the least set: ``holds(node, has)`` asks ``has`` of its parts."""
-    order, found = parts_first(root), set[Node]()
-    while True:
+    left, found, before = parts_first(root), set[Node](), -1
+
+    def has(node: Node) -> bool:
+        """Return whether a node is known to have it; a rule does as soon as what it stands for does."""
+        return node in found or (node.kind is Kind.RULE and not found.isdisjoint(node.parts))
+
+    while len(found) != before:
         before = len(found)
-        found |= {node for node in order if node not in found and holds(node, found.__contains__)}
-        if len(found) == before:
-            return found
+        for node in left:
+            if holds(node, has):
+                found.add(node)
+        left = [node for node in left if node not in found]
+    return found
 
 
 def rebuilt(node: Node, parts: tuple[Node, ...]) -> Node:

@@ -68,6 +68,13 @@ class Table:
         return bool(((source[1:] != source[:-1]) | (low[1:] > high[:-1])).all())
 
     @cached_property
+    def reads(self) -> int:
+        """The bytes that it reads somewhere, as the bits of a number."""
+        begin, past = (np.bincount(each, minlength=257) for each in (self.edges[:, 1], self.edges[:, 2] + 1))
+        found = np.cumsum(begin - past)[:256] > 0
+        return int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little")
+
+    @cached_property
     def labels(self) -> int:
         """The labels of its texts, as the bits of a number."""
         return sum(1 << label for label in set(self.label.tolist()) if label >= 0)
