@@ -14,12 +14,6 @@ from ...errors import TooManyStates
 from .. import limits
 
 T = TypeVar("T")
-UNREACHED = -9999
-FEW_STATES = 300
-FEW_PAIRS = 3_000
-"""Up to this many pairs, and :data:`FEW_STATES` states, a search runs in Python: a SciPy graph takes longer to make."""
-MANY_PAIRS = 10_000
-"""Up to this many pairs a breadth-first search runs in Python: SciPy takes longer to import."""
 
 
 def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
@@ -83,60 +77,18 @@ def reachable(
     pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
 ) -> Bool[ndarray, " state"]:
     """Mark the states reachable from ``start`` over ``pairs`` (source, target), of ``n`` states."""
-    seen = np.zeros(n, bool)
-    if n > FEW_STATES or len(pairs) > FEW_PAIRS:
-        seen[breadth_first(pairs, start, n)[0]] = True
-        return seen
-    onward: list[list[int]] = [[] for _ in range(n)]
-    for source, target in pairs.tolist():
-        onward[source].append(target)
-    stack = start.tolist()
-    found = set(stack)
-    while stack:
-        fresh = set(onward[stack.pop()]) - found  # each state enters the stack once
-        found.update(fresh)
-        stack += fresh
-    seen[list(found)] = True
-    return seen
-
-
-def breadth_first(
-    pairs: Int[ndarray, "pair 2"], start: Int[ndarray, " start"], n: int
-) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-    """Search ``n`` states breadth first from ``start`` over ``pairs`` (source, target).
-
-    Return (reached states, nearest first; by state the one before it on a shortest path: ``n`` for those in ``start``,
-    negative for those not reached).
-    """
     pointer, order = csr_index(pairs[:, 0], n)
-    if len(pairs) <= MANY_PAIRS:
-        return _one_by_one(pairs[order, 1].tolist(), pointer.tolist(), start.tolist(), n)
-
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order
-
-    targets = np.concatenate([pairs[order, 1], start])  # state n leads to the start
-    bounds = np.append(pointer, len(targets))
-    graph = csr_array(
-        (np.ones(len(targets)), targets.astype(np.int32), bounds.astype(np.int32)), (n + 1, n + 1)
-    )
-    reached, before = breadth_first_order(graph, n)
-    return reached[1:].astype(np.int64), before[:n].astype(np.int64)
-
-
-def _one_by_one(
-    targets: list[int], pointer: list[int], start: list[int], n: int
-) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-    """Run :func:`breadth_first` in Python, from the two arrays of :func:`csr_index`."""
-    before, reached = [UNREACHED] * n, list(dict.fromkeys(start))
-    for state in reached:
-        before[state] = n
-    for state in reached:
-        for target in targets[pointer[state] : pointer[state + 1]]:
-            if before[target] == UNREACHED:
-                before[target] = state
-                reached.append(target)
-    return np.array(reached, np.int64), np.array(before, np.int64)
+    targets, bounds = pairs[order, 1].tolist(), pointer.tolist()
+    stack, seen = start.tolist(), bytearray(n)
+    for state in stack:
+        seen[state] = 1
+    while stack:
+        state = stack.pop()
+        for target in targets[bounds[state] : bounds[state + 1]]:
+            if not seen[target]:
+                seen[target] = 1
+                stack.append(target)
+    return np.frombuffer(seen, bool)
 
 
 def check_limit(states: int, limit: int = limits.STATES) -> None:

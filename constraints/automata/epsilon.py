@@ -13,7 +13,6 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from .arrays import (
-    FEW_STATES,
     check_transitions,
     csr_index,
     distinct,
@@ -96,10 +95,10 @@ def trim(nfa: Nfa) -> Nfa:
 
 def useful(nfa: Nfa) -> Bool[ndarray, " state"]:
     """Mark the states that some accepted word visits. There must be no epsilon transitions."""
-    found = reachable(nfa.edges[:, [0, 3]], nfa.start, nfa.num_states)
-    if nfa.num_states <= FEW_STATES:
-        return np.asarray(found & reachable(nfa.edges[:, [3, 0]], nfa.accept, nfa.num_states))
-    return np.asarray(found & (nfa.to_accept[1] >= 0))
+    return np.asarray(
+        reachable(nfa.edges[:, [0, 3]], nfa.start, nfa.num_states)
+        & reachable(nfa.edges[:, [3, 0]], nfa.accept, nfa.num_states)
+    )
 
 
 def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
@@ -109,19 +108,21 @@ def only(nfa: Nfa, keep: Bool[ndarray, " state"]) -> Nfa:
     edges = nfa.edges[rows]
     edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
     start, accept = (np.unique(number[some[keep[some]]]) for some in (nfa.start, nfa.accept))
-    small = replace(
+    return replace(
         nfa, num_states=int(keep.sum()), edges=edges, epsilons=NO_EPSILONS, start=start, accept=accept
     )
-    if "to_accept" in vars(nfa):  # unchanged for the states that are left
-        (reached, after), number = nfa.to_accept, np.append(number, small.num_states)
-        vars(small)["to_accept"] = number[reached[keep[reached]]], number[after[keep]]
-    return small
 
 
 def plain(nfa: Nfa) -> Nfa:
     """Mark an automaton without epsilon transitions and useless states as its own plain form."""
     object.__setattr__(nfa, "trimmed", True)
     return nfa
+
+
+def minimal(nfa: Nfa) -> Nfa:
+    """Mark an automaton as plain and the minimal DFA of its language."""
+    object.__setattr__(nfa, "minimal", True)
+    return plain(nfa)
 
 
 def merge_ranges(edges: Int[ndarray, "edge 4"]) -> Int[ndarray, "edge2 4"]:

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .arrays import breadth_first, ragged_arange
 from .arrays import check_limit as check_limit
+from .arrays import ragged_arange
 from .epsilon import NO_EPSILONS, remove_epsilons
 from .epsilon import trim as trim
 from .work import spend
@@ -35,6 +35,7 @@ class Nfa:
     start: Int[ndarray, " start"]
     accept: Int[ndarray, " accept"]
     trimmed: bool = field(default=False, init=False)  # whether it is its own plain form, see `plain`
+    minimal: bool = field(default=False, init=False)  # whether it is known to be the minimal DFA, and plain
 
     @property
     def plain(self) -> Nfa:
@@ -99,15 +100,6 @@ class Nfa:
         """The permutation that sorts edges by source and lowest byte, ``None`` if they are sorted."""
         key = self.edges[:, 0] * 256 + self.edges[:, 1]
         return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")  # nearly sorted
-
-    @cached_property
-    def to_accept(self) -> tuple[Int[ndarray, " reached"], Int[ndarray, " state"]]:
-        """The shortest paths to acceptance; the automaton must have no epsilon transitions.
-
-        Two arrays. The first lists the states from which acceptance can be reached, nearest first. The second has for each state
-        the next one on a shortest path, the number of states if it accepts, and a negative number if it cannot reach acceptance.
-        """
-        return breadth_first(self.edges[:, [3, 0]], self.accept, self.num_states)
 
     @cached_property
     def _steps(self) -> dict[int, list[list[int]]]:

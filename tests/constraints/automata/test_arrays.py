@@ -29,38 +29,12 @@ def distances(n: int, pairs: list[tuple[int, int]], start: list[int]) -> list[in
     return [found.get(state, -1) for state in range(n)]
 
 
-@pytest.mark.parametrize(("few", "pairs_at_most", "many"), [(0, 3_000, 9), (300, 3_000, -1), (300, 2, 9)])
 @given(GRAPHS)
-def test_reachable_and_shortest_ways(few, pairs_at_most, many, graph):
+def test_reachable(graph):
     n, rows, start = graph
-    expected = np.array(distances(n, rows, start))
     pairs = np.array(rows, np.int64).reshape(-1, 2)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "FEW_STATES", few)
-        patch.setattr(arrays, "FEW_PAIRS", pairs_at_most)
-        patch.setattr(arrays, "MANY_PAIRS", many)
-        np.testing.assert_array_equal(arrays.reachable(pairs, np.array(start, np.int64), n), expected >= 0)
-        reached, before = arrays.breadth_first(pairs, np.array(start, np.int64), n)
-    assert sorted(reached.tolist()) == np.flatnonzero(expected >= 0).tolist()
-    assert (np.diff(expected[reached]) >= 0).all()
-    for state, there in enumerate(before.tolist()):
-        assert (there < 0) == (expected[state] < 0)
-        assert (there == n) == (state in start)
-        if 0 <= there < n:
-            assert (there, state) in rows
-            assert expected[there] == expected[state] - 1
-
-
-def test_breadth_first_searches_of_any_size_find_the_same(monkeypatch):
-    rng = np.random.default_rng(0)
-    for n, m in ((5, 20), (300, 900), (40, 2_000)):
-        pairs, start = rng.integers(0, n, (m, 2)), rng.integers(0, n, 3)
-        small = arrays.breadth_first(pairs, start, n)
-        monkeypatch.setattr(arrays, "MANY_PAIRS", -1)
-        large = arrays.breadth_first(pairs, start, n)
-        monkeypatch.undo()
-        for a, b in zip(small, large, strict=True):
-            np.testing.assert_array_equal(a, b)
+    found = arrays.reachable(pairs, np.array(start, np.int64), n)
+    assert found.tolist() == [d >= 0 for d in distances(n, rows, start)]
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=50), st.sampled_from([41, 1 << 16, (1 << 16) + 1]))
@@ -72,29 +46,18 @@ def test_groups(keys, size):
 
 
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("few", [0, 300])
-def test_states_left_out_change_no_way_to_acceptance(seed, few, monkeypatch):
-    """The states that some word visits, and the next one on a shortest way from each that is left."""
-    monkeypatch.setattr(epsilons, "FEW_STATES", few)
+def test_states_that_some_word_visits(seed):
     rng, n = np.random.default_rng(seed), 40
     source, byte, target = rng.integers([[n], [256], [n]], size=(3, 55))
     edges = np.column_stack([source, byte, byte, target])[np.argsort(source, kind="stable")]
     automaton = nfa.Nfa(
         n, edges, epsilons.NO_EPSILONS, rng.integers(n, size=2), np.unique(rng.integers(n, size=4))
     )
-    keep = epsilons.useful(automaton)
     pairs = edges[:, [0, 3]].tolist()
     there = distances(n, pairs, automaton.start.tolist())
     left = distances(n, [(t, s) for s, t in pairs], automaton.accept.tolist())
-    assert keep.tolist() == [a >= 0 and b >= 0 for a, b in zip(there, left, strict=True)]
-    small = epsilons.only(automaton, keep)
-    wanted = [d for d, k in zip(left, keep, strict=True) if k]
-    reached, onward = small.to_accept
-    assert sorted(reached.tolist()) == list(range(small.num_states))
-    assert [wanted[s] for s in reached] == sorted(wanted)
-    for state, after in enumerate(onward.tolist()):
-        assert (after == small.num_states) == (state in small.accept)
-        assert after == small.num_states or wanted[after] == wanted[state] - 1
+    expected = [a >= 0 and b >= 0 for a, b in zip(there, left, strict=True)]
+    assert epsilons.useful(automaton).tolist() == expected
 
 
 @pytest.mark.parametrize("most", [5, 1 << 31, (1 << 62) - 1])
