@@ -17,7 +17,7 @@ from numpy import ndarray
 from ...errors import TooManyStates
 from .. import limits
 from .arrays import check_limit, check_transitions, csr_index, ragged_arange, reachable, unique_rows
-from .epsilon import NO_EPSILONS, ranged
+from .epsilon import NO_EPSILONS, minimal, ranged
 from .nfa import Nfa, trim
 from .subsets import determinize
 from .work import spend
@@ -112,11 +112,13 @@ def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     only predecessors of states that changed block are looked at again. A last exact check guards against equal sums of different
     states.
     """
+    if nfa.minimal:
+        return nfa
     dfa = determinize(nfa, limit)
     spend(200 + dfa.num_rows / 4)
     n, rows = dfa.num_states, dfa.transitions
-    if n < 2:
-        return dfa
+    if n < 2 or (n == 2 and len(dfa.accept) == 1):
+        return minimal(dfa)
     classes = int(dfa.byte_class.max()) + 1
     for seed in itertools.count(2):
         block = refine(n, rows, dfa.accept, classes, seed)
@@ -130,10 +132,10 @@ def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
         if np.all(target == target[first][inverse]) and np.all(count == np.bincount(block)[key // classes]):
             break
     if block.max() + 1 == n:
-        return dfa
+        return minimal(dfa)
     edges = np.column_stack([block[dfa.edges[:, 0]], dfa.edges[:, 1:3], block[dfa.edges[:, 3]]])
     start, accept = np.unique(block[dfa.start]), np.unique(block[dfa.accept])
-    return trim(Nfa(int(block.max()) + 1, edges, dfa.epsilons, start, accept))
+    return minimal(trim(Nfa(int(block.max()) + 1, edges, dfa.epsilons, start, accept)))
 
 
 def first_matches(texts: Nfa) -> Nfa:

@@ -76,6 +76,11 @@ def digit_ranges(
 @metered(maxsize=512)
 def utf8(points: CodePoints) -> Nfa:
     """Return a minimal DFA of the UTF-8 encodings of the characters in the set."""
+    return minimize(sequences(encodings(points)))
+
+
+def encodings(points: CodePoints) -> list[list[list[tuple[int, int]]]]:
+    """Return the UTF-8 encodings of the characters in the set, as sequences of ranges of bytes."""
     found = []
     for low, high in points:
         for end in (0x7F, 0x7FF, 0xFFFF, 0x10FFFF):
@@ -84,7 +89,7 @@ def utf8(points: CodePoints) -> Nfa:
             first, last = chr(low).encode(), chr(min(high, end)).encode()
             found += digit_ranges(list(first), list(last), 0x80, 0xBF)
             low = end + 1
-    return minimize(sequences([[r] for r in option] for option in found))
+    return [[[each] for each in option] for option in found]
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 
 from ..automata import utf8
 from ..automata.dfa import minimize
-from ..automata.nfa import Nfa, sequences, union
+from ..automata.nfa import Nfa, sequences
 from ..automata.utf8 import Alphabet, CodePoints, negate, normalize, within
 from ..automata.work import metered
 from ..json.text import BACKSLASH, Space, Spelling, Style, Ways, choices, escape, style_of
@@ -37,7 +37,7 @@ def spelled(quote: int, points: CodePoints) -> Nfa:
         for letter, width, last in NUMBERED:
             if low <= last:
                 escapes += escape(low, min(high, last), letter, width)
-    return minimize(union([utf8.utf8(within(points, raw)), sequences(escapes)]))
+    return minimize(sequences([*utf8.encodings(within(points, raw)), *escapes]))
 
 
 @lru_cache(maxsize=8192)

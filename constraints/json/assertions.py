@@ -47,7 +47,7 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
         raise UnsupportedConstraint(
             f"there is no type {unknown[0]!r}; there are {', '.join(known)}", path=f"{node.path}/type"
         )
-    found = join(*(known[name] for name in named))
+    found = known[named[0]] if len(named) == 1 else join(*(known[name] for name in named))
     if sign:
         return found
     number = (

@@ -55,8 +55,11 @@ def read_schema(schema: Any) -> Schema:
             raise ValueError(
                 f"it is more than {limits.LENGTH:,} values long where parts that are shared are written out"
             )
-        schema = json.loads(schema if isinstance(schema, str) else json.dumps(schema))
-        json.dumps(schema, allow_nan=False)
+        if isinstance(schema, str):
+            schema = json.loads(schema)
+            json.dumps(schema, allow_nan=False)  # a number that is no JSON, or too large
+        else:
+            schema = json.loads(json.dumps(schema, allow_nan=False))
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the schema cannot be read as JSON: {error}") from None
     if not isinstance(schema, dict | bool):
@@ -195,12 +198,12 @@ class Document:
         """Return a number that schemas with equal content share.
         Annotations such as titles are ignored; the order of members counts."""
         if not isinstance(schema, dict):
-            return self.printed(json.dumps(schema))
+            return self.printed(repr(schema))
         if id(schema) not in self.print_of:
             inner = tuple((step, self.fingerprint(below)) for step, below in subschemas(schema))
             steps = {step.partition("/")[0] for step, _ in inner}
             own = {key: value for key, value in schema.items() if key not in (*steps, *SILENT)}
-            self.print_of[id(schema)] = self.printed((json.dumps(own), inner))
+            self.print_of[id(schema)] = self.printed((repr(own), inner))
             self.kept.append(schema)  # keep it alive, so that no other schema gets its id
         return self.print_of[id(schema)]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import limits
 from ..automata import dfa, nfa
-from ..automata.epsilon import NO_EPSILONS
+from ..automata.epsilon import NO_EPSILONS, merge_ranges, minimal
 from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
 from ..program import nodes, tables
@@ -121,13 +121,21 @@ def empty(shape: Strings) -> bool:
         return not any(all(map(JSON.ways, word)) and has(word, shape.atoms) for word in shape.among)
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
-    found = every(shape.atoms, shape.but)
+    found = every(shape.atoms, frozenset())
     spend(300)
     if found.is_empty:
         return True
-    if not shape.least and shape.most is None:
-        return False
-    return counted(shape, JSON) is nodes.NOTHING
+    if shape.least or shape.most is not None:
+        return counted(shape, JSON) is nodes.NOTHING
+    return bool(shape.but) and not endless(found) and every(shape.atoms, shape.but).is_empty
+
+
+def endless(found: Nfa) -> bool:
+    """Return whether an automaton accepts texts of any length: its states lead in circles."""
+    pairs, before = found.plain.edges[:, [0, 3]], -1
+    while before != (before := len(pairs)):
+        pairs = pairs[np.isin(pairs[:, 0], pairs[:, 1])]  # what leads on from a state that something leads to
+    return bool(len(pairs))
 
 
 def member(shape: Strings, text: str) -> bool:
@@ -172,18 +180,25 @@ def few(shape: Strings) -> list[str]:
 
 
 def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
-    """Return a DFA of the contents of these strings. Strings with a surrogate are left out."""
+    """Return the minimal DFA of the contents of these strings. Strings with a surrogate are left out."""
     children, ends = trie((text for text in texts if all(map(spelling.ways, text))), spelling)
     spend(50)
     if not ends:
         return nfa.empty()
-    edges = [(node, byte, byte, to) for node, after in enumerate(children) for byte, to in after.items()]
-    rows = np.array(edges, np.int64).reshape(-1, 4)
-    return Nfa(len(children), rows, NO_EPSILONS, np.array([0]), np.array(sorted(ends))).plain
+    states: dict[tuple[bool, tuple[tuple[int, int], ...]], int] = {}  # by what is read from here on
+    place = [0] * len(children)
+    for node in reversed(range(len(children))):
+        onward = tuple((byte, place[to]) for byte, to in sorted(children[node].items()))
+        place[node] = states.setdefault((node in ends, onward), len(states))
+    edges = [(state, byte, byte, to) for (_, onward), state in states.items() for byte, to in onward]
+    accept = np.array([state for (is_end, _), state in states.items() if is_end])
+    rows = merge_ranges(np.array(edges, np.int64).reshape(-1, 4))
+    return minimal(Nfa(len(states), rows, NO_EPSILONS, np.array([place[0]]), accept))
 
 
 def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:
-    """Return the trie of some texts in all their spellings: by node the next ones by byte, and the text that ends there."""
+    """Return the trie of some texts in all their spellings: by node the next ones by byte, and the text that ends there.
+    Each node is before those that follow it."""
     children: list[dict[int, int]] = [{}]
     after: dict[tuple[int, str], int] = {}  # the node after a character, in any of its encodings
     ends: dict[int, str] = {}
@@ -205,13 +220,16 @@ def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]]
                 node = step(node, found[0][0])
                 continue
             if (node, char) not in after:
-                after[node, char] = end = len(children)
-                children.append({})
+                last = []
                 for way in found:
                     here = node
                     for choices in way[:-1]:
                         here = step(here, choices)
-                    children[here].update(dict.fromkeys(way[-1], end))
+                    last.append((here, way[-1]))
+                after[node, char] = end = len(children)
+                children.append({})
+                for here, choices in last:
+                    children[here].update(dict.fromkeys(choices, end))
             node = after[node, char]
         ends[node] = text
     return children, ends

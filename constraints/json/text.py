@@ -18,7 +18,7 @@ from ...errors import UnsupportedConstraint
 from .. import validation
 from ..automata import utf8
 from ..automata.dfa import minimize
-from ..automata.nfa import Nfa, sequences, union
+from ..automata.nfa import Nfa, sequences
 from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, within
 from ..automata.work import metered
 
@@ -72,14 +72,14 @@ def spelled(points: CodePoints, escapes: str = "any") -> Nfa:
         (e, e) for code, e in SHORT.items() if within(points, ((code, code),)) and is_short(code, escapes)
     ]
     cases = LETTERS if escapes == "any" else LETTERS[:1]
-    sequences_of = [[BACKSLASH, short]]
+    sequences_of = [*utf8.encodings(raw), [BACKSLASH, short]]
     for low, high in within(points, CODED[escapes]):
         sequences_of += escape(low, high, cases=cases)
     for low, high in within(points, ((0x10000, 0x10FFFF),) if escapes != "minimal" else ()):
         first, last = ([0xD800 + (c - 0x10000 >> 10), 0xDC00 + (c & 0x3FF)] for c in (low, high))
         for one, other in digit_ranges(first, last, 0xDC00, 0xDFFF):
             sequences_of += [[*a, *b] for a in escape(*one, cases=cases) for b in escape(*other, cases=cases)]
-    return minimize(union([utf8.utf8(raw), sequences(sequences_of)]))
+    return minimize(sequences(sequences_of))
 
 
 def is_short(code: int, escapes: str) -> bool:

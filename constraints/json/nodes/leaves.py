@@ -9,7 +9,7 @@ import numpy as np
 
 from ....errors import TooManyStates
 from ... import limits
-from ...automata.epsilon import NO_EPSILONS
+from ...automata.epsilon import NO_EPSILONS, merge_ranges, minimal, plain
 from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import nodes, tables
@@ -69,17 +69,18 @@ def string(shape: Strings, spelling: Spelling) -> Node:
 
 
 def around(inside: Nfa, spelling: Spelling) -> Nfa:
-    """Return the automaton of the texts of a deterministic automaton with the bytes around a string."""
+    """Return the automaton of the texts of a deterministic automaton with the bytes around a string.
+    It is minimal where that one is: no text inside begins with what opens a string."""
+    inside = inside.plain
     if inside.is_empty:
         return inside
-    n, ends, quote = inside.num_states, inside.accept, spelling.closing
-    begin, first = int(inside.start[0]), np.empty((0, 4), np.int64)
-    if spelling.opening:
-        first = np.array([[n, spelling.opening[0], spelling.opening[0], begin]])
-    last = np.column_stack([ends, np.full((len(ends), 2), quote), np.full(len(ends), n + 1)])
-    edges = np.concatenate([inside.edges, last, first])
-    start = np.array([n if spelling.opening else begin])
-    return Nfa(n + 2, edges, NO_EPSILONS, start, np.array([n + 1]))
+    n, start, quote = inside.num_states, int(inside.start[0]), spelling.closing
+    last = [(end, quote, quote, n) for end in inside.accept.tolist()]
+    first = [(n + 1, byte, byte, start) for byte in spelling.opening[:1]]
+    edges = merge_ranges(np.concatenate([inside.edges, np.array([*last, *first], np.int64)]))
+    start += (n + 1 - start) * len(first)
+    found = plain(Nfa(n + 1 + len(first), edges, NO_EPSILONS, np.array([start]), np.array([n])))
+    return minimal(found) if inside.minimal else found
 
 
 @metered(maxsize=1024)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ....errors import TooManyStates
+from ...automata.epsilon import merge_ranges, ranged
 from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import tables
@@ -22,6 +23,8 @@ from .leaves import blanks_at
 
 MOST_STATES = 1 << 16
 """The most states of the names of an object."""
+CHUNK = 1024
+"""States of a product whose moves are found at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,36 +190,39 @@ def alone(part: Nfa) -> Parts:
 
 def product(parts: Sequence[Nfa]) -> Parts:
     """Return deterministic automata read together. Raises ``TooManyStates``."""
-    rows = [rows_of(part) for part in parts]
-    ends = [frozenset(part.accept.tolist()) for part in parts]
-    states = [tuple(int(part.start[0]) if part.num_states else -1 for part in parts)]
+    *first, dead = itertools.accumulate((part.num_states for part in parts), initial=0)
+    edges = np.concatenate([np.add(part.edges, (i, 0, 0, i)) for i, part in zip(first, parts, strict=True)])
+    beside = replace(parts[0], num_states=dead, edges=edges)
+    byte_class, classes = beside.byte_class, int(beside.byte_class.max()) + 1
+    after = np.full((dead + 1, classes), dead)
+    after[beside.transitions[:, 0], beside.transitions[:, 1]] = beside.transitions[:, 2]
+    begin = (
+        i + int(part.start[0]) if part.num_states else dead for i, part in zip(first, parts, strict=True)
+    )
+    states, rows, at = [tuple(begin)], list[Int[ndarray, "row 3"]](), 0
     place = {states[0]: 0}
-    edges, last = list[tuple[int, int, int, int]](), list[tuple[int, int]]()
-    for source, at in enumerate(states):
-        here = [row[q] if q >= 0 else [] for row, q in zip(rows, at, strict=True)]
-        cuts = sorted({cut for row in here for low, high, _ in row for cut in (low, high + 1)})
-        for low, past in itertools.pairwise(cuts):
-            target = tuple(next((to for a, b, to in row if a <= low <= b), -1) for row in here)
-            if max(target) < 0:
-                continue
-            if target not in place:
-                place[target] = len(states)
-                states.append(target)
-            edges.append((source, low, past - 1, place[target]))
-        label = next((i for i, q in enumerate(at) if q in ends[i]), None)
-        if label is not None:
-            last.append((source, label))
+    while at < len(states):
+        here = np.array(states[at : at + CHUNK])
+        source, klass = np.divmod(np.arange(len(here) * classes), classes)
+        targets = after[here[source], klass[:, None]]
+        live = (targets < dead).any(axis=1)
+        source, klass, targets = source[live], klass[live], targets[live]
+        key = targets[:, 0]
+        for column in targets.T[1:]:
+            _, index, key = np.unique(key * (dead + 1) + column, return_index=True, return_inverse=True)
+        number = [place.setdefault(state, len(place)) for state in map(tuple, targets[index].tolist())]
+        rows.append(np.column_stack([at + source, klass, np.array(number, np.int64)[key]]))
+        at += len(here)
+        states += itertools.islice(place, len(states), None)
         if len(states) > MOST_STATES:
             raise too_many()
-    return len(states), 0, np.array(edges, np.int64).reshape(-1, 4), last
-
-
-def rows_of(nfa: Nfa) -> list[list[tuple[int, int, int]]]:
-    """Return the moves (lowest byte, highest byte, target) of each state."""
-    found: list[list[tuple[int, int, int]]] = [[] for _ in range(nfa.num_states)]
-    for source, low, high, target in nfa.edges.tolist():
-        found[source].append((low, high, target))
-    return found
+    ends = np.zeros(dead + 1, bool)
+    for i, part in zip(first, parts, strict=True):
+        ends[i + part.accept] = True
+    reads = ends[np.array(states)]
+    last = [(int(state), int(reads[state].argmax())) for state in np.flatnonzero(reads.any(axis=1))]
+    edges = merge_ranges(ranged(np.concatenate(rows), byte_class, classes))
+    return len(states), 0, edges, last
 
 
 def trimmed(found: Inside) -> Inside | None:

@@ -87,6 +87,8 @@ class Writer:
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""
+        if (found := self.needs.values.get(need)) is not None:
+            return found
         with limited(limits.WORK), at(self.needs.where(need)):
             return self.needs.value(need)
 
