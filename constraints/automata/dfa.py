@@ -9,20 +9,24 @@ are plain (no epsilon transitions, no useless states). Only :func:`determinize` 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Int, UInt64
+from jaxtyping import Bool, Int, UInt64
 from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
 from .arrays import check_limit, check_transitions, csr_index, ragged_arange, reachable, unique_rows
-from .epsilon import NO_EPSILONS, minimal, ranged
+from .epsilon import NO_EPSILONS, merge_ranges, minimal, ranged
 from .nfa import Nfa, trim
 from .subsets import determinize
 from .work import spend
 
 MANY_STATES = 10_000
+CHUNK = 1024
+"""States whose moves :func:`together` finds at once."""
 
 
 def from_classes(
@@ -83,6 +87,42 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
     edges[:, 0], edges[:, 3] = np.searchsorted(pairs, edges[:, 0]), np.searchsorted(pairs, edges[:, 3])
     accept = np.flatnonzero(np.isin(pairs // width, a.accept) & np.isin(pairs % width, b.accept))
     return trim(Nfa(len(pairs), edges, NO_EPSILONS, np.searchsorted(pairs, start), accept))
+
+
+def together(parts: Sequence[Nfa], limit: int) -> tuple[Int[ndarray, "edge 4"], Bool[ndarray, "state part"]]:
+    """Read several DFAs at once, as long as one of them goes on; state 0 is the start.
+
+    Return the edges, and which of the automata accept in each state. Raises :class:`TooManyStates` beyond ``limit`` states.
+    """
+    *first, dead = itertools.accumulate((part.num_states for part in parts), initial=0)
+    edges = np.concatenate([np.add(part.edges, (i, 0, 0, i)) for i, part in zip(first, parts, strict=True)])
+    beside = replace(parts[0], num_states=dead, edges=edges)
+    byte_class, classes = beside.byte_class, int(beside.byte_class.max()) + 1
+    after = np.full((dead + 1, classes), dead)
+    after[beside.transitions[:, 0], beside.transitions[:, 1]] = beside.transitions[:, 2]
+    accepting = np.zeros(dead + 1, bool)
+    accepting[np.concatenate([i + part.accept for i, part in zip(first, parts, strict=True)])] = True
+    start = (
+        i + int(part.start[0]) if part.num_states else dead for i, part in zip(first, parts, strict=True)
+    )
+    states, rows, at = [tuple(start)], list[Int[ndarray, "row 3"]](), 0
+    place = {states[0]: 0}
+    while at < len(states):
+        here = np.array(states[at : at + CHUNK])
+        source, klass = np.divmod(np.arange(len(here) * classes), classes)
+        targets = after[here[source], klass[:, None]]
+        live = (targets < dead).any(axis=1)
+        source, klass, targets = source[live], klass[live], targets[live]
+        key = np.zeros(len(targets), np.int64)
+        for column in targets.T:
+            _, index, key = np.unique(key * (dead + 1) + column, return_index=True, return_inverse=True)
+        number = [place.setdefault(state, len(place)) for state in map(tuple, targets[index].tolist())]
+        rows.append(np.column_stack([at + source, klass, np.array(number, np.int64)[key]]))
+        at += len(here)
+        states += itertools.islice(place, len(states), None)
+        check_limit(len(states), limit)
+    edges = merge_ranges(ranged(np.concatenate(rows), byte_class, classes))
+    return edges, accepting[np.array(states)]
 
 
 def complement(nfa: Nfa) -> Nfa:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int, Int32
 from numpy import ndarray
 
 from ..program.node import Kind, Node
@@ -188,6 +188,11 @@ def _packed(tokens: Iterable[int], size: int) -> Words:
 
 def are_tokens(program: Iterable[Node], vocab: Vocabulary) -> bool:
     """Return whether each byte that the nodes of a program read is a token by itself."""
-    known = int.from_bytes(np.packbits(vocab.trie.single, bitorder="little").tobytes(), "little")
-    tables = {table for node in program if node.kind is not Kind.WITHIN for table in node.tables}
-    return not any(table.reads & ~known for table in tables)
+    if vocab.trie.single.all():
+        return True
+    used: Int[ndarray, " bytes"] = np.zeros(257, int)
+    for node in program:
+        for table in node.tables if node.kind is not Kind.WITHIN else ():
+            np.add.at(used, table.edges[:, 1], 1)
+            np.subtract.at(used, table.edges[:, 2] + 1, 1)
+    return not ((np.cumsum(used)[:256] > 0) & ~vocab.trie.single).any()

@@ -38,13 +38,20 @@ SILENT = ("title", "description", "default", "examples", "$comment", "deprecated
 """Those that nothing reads: schemas that differ only in them are equal."""
 
 
+APPLIED = {"$defs": "map", "definitions": "map"} | {
+    key: form
+    for key, (form, _, _) in KEYWORDS.items()
+    if form in ("map", "dependencies", "schemas", "items", "schema")
+}
+"""By keyword that holds subschemas: the form of its value."""
+
+
 def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the direct subschemas of a schema with their paths relative to it."""
     for key, value in schema.items():
-        if key in ("$defs", "definitions"):
-            form = "map"
-        else:
-            form = KEYWORDS.get(key, ("", 0, 0))[0]
+        form = APPLIED.get(key)
+        if form is None:
+            continue
         if form in ("map", "dependencies") and isinstance(value, dict):
             yield from ((f"{key}/{pointer(name)}", inner) for name, inner in value.items())
         elif form in ("schemas", "items") and isinstance(value, list):

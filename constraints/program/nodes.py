@@ -138,7 +138,7 @@ def bag(
         Labels never fall from one member to the next; the labels from ``members`` on stand anywhere.
     """
     parts = tuple(values)
-    if any((found.label[found.edges[:, 0]] >= 0).any() for found in (first, later)):
+    if any(found.label[found.edges[:, 0]].max(initial=-1) >= 0 for found in (first, later)):
         raise ValueError(
             "bag: a state of the names' tables that accepts has moves; let each name end with a byte of its own"
         )

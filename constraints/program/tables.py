@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from weakref import WeakValueDictionary
 
 import numpy as np
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..automata.dfa import simplify
@@ -68,13 +68,6 @@ class Table:
         return bool(((source[1:] != source[:-1]) | (low[1:] > high[:-1])).all())
 
     @cached_property
-    def reads(self) -> int:
-        """The bytes that it reads somewhere, as the bits of a number."""
-        begin, past = (np.bincount(each, minlength=257) for each in (self.edges[:, 1], self.edges[:, 2] + 1))
-        found = np.cumsum(begin - past)[:256] > 0
-        return int.from_bytes(np.packbits(found, bitorder="little").tobytes(), "little")
-
-    @cached_property
     def labels(self) -> int:
         """The labels of its texts, as the bits of a number."""
         return sum(1 << label for label in set(self.label.tolist()) if label >= 0)
@@ -103,8 +96,7 @@ def table(
     base: tuple[Table, Iterable[int], Iterable[bool]] | None = None,
 ) -> Table:
     """Return the table of these arrays, the one that is known if an equal one is alive."""
-    rows = np.array(edges, np.int32).reshape(-1, 4)
-    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    rows = in_order(np.array(edges, np.int32).reshape(-1, 4))
     labels = np.array(label, np.int32)
     marks = np.zeros(len(labels), bool) if between is None else np.array(between, bool)
     key = rows.tobytes(), labels.tobytes(), marks.tobytes(), b"" if base is None else b"%d" % id(base[0])
@@ -117,6 +109,12 @@ def table(
     return found
 
 
+def in_order(edges: Int[ndarray, "edges 4"]) -> Int[ndarray, "edges 4"]:
+    """Return edges sorted by source and lowest byte."""
+    key = edges[:, 0] * 256 + edges[:, 1]
+    return edges if (key[1:] >= key[:-1]).all() else edges[np.argsort(key, kind="stable")]
+
+
 def of_nfa(nfa: Nfa) -> Table | None:
     """Return the table of a byte automaton, minimal if it could be determinized; None if it accepts nothing."""
     plain = simplify(nfa.plain)
@@ -127,7 +125,7 @@ def of_nfa(nfa: Nfa) -> Table | None:
     if len(plain.start) > 1:  # one start
         plain = network(2, [(0, plain, 1)], 0, 1).plain
     # states in the order of a breadth-first search, so that equal languages give equal tables
-    edges = plain.edges[np.lexsort((plain.edges[:, 1], plain.edges[:, 0]))]
+    edges = in_order(plain.edges)
     begin = np.searchsorted(edges[:, 0], np.arange(plain.num_states + 1)).tolist()
     targets = edges[:, 3].tolist()
     order = [int(plain.start[0])]
@@ -153,7 +151,7 @@ def of_text(text: bytes) -> Table:
 
 def with_fresh_start(found: Table) -> Table:
     """Return a table of the same texts whose start has no moves into it: in state 0 nothing has been read."""
-    if 0 not in found.edges[:, 3]:
+    if found.edges[:, 3].min(initial=1):
         return found
     again = found.edges[found.edges[:, 0] == 0]
     edges = np.concatenate([np.add(found.edges, (1, 0, 0, 1)), np.add(again, (0, 0, 0, 1))])

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ....errors import TooManyStates
-from ...automata.epsilon import merge_ranges, ranged
-from ...automata.nfa import Nfa
+from ...automata.dfa import together
 from ...automata.work import metered
 from ...program import tables
-from ...program.tables import Table
+from ...program.tables import Table, in_order
 from .. import strings
 from ..shapes import Strings
 from ..text import Spelling, Style
@@ -23,13 +21,11 @@ from .leaves import blanks_at
 
 MOST_STATES = 1 << 16
 """The most states of the names of an object."""
-CHUNK = 1024
-"""States of a product whose moves are found at once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Inside:
-    """A byte automaton of names, from the byte after the opening quote to the colon; its states as in a :class:`Table`.
+    """A byte automaton of names, from the byte after the opening quote to the colon; states and edges as in a :class:`Table`.
 
     ``root``: its start. ``in_base``, ``apart``: of a table that has a base.
     """
@@ -43,28 +39,39 @@ class Inside:
     _steps: dict[int, list[int]] = field(default_factory=dict)
     _rests: dict[tuple[int, tuple[int, ...]], Int[ndarray, "edges 3"]] = field(default_factory=dict)
 
+    @cached_property
+    def moves(self) -> list[list[tuple[int, int, int]]]:
+        """For each state its moves (lowest byte, highest byte, target), in the order of their bytes."""
+        found: list[list[tuple[int, int, int]]] = [[] for _ in self.label]
+        for source, low, high, target in self.edges.tolist():
+            found[source].append((low, high, target))
+        return found
+
     def steps(self, state: int) -> list[int]:
         """Return the states after a state by byte, −1 where there is none."""
         found = self._steps.get(state)
         if found is None:
             found = self._steps[state] = [-1] * 256
-            for _, low, high, target in self.edges[self.edges[:, 0] == state].tolist():
+            for low, high, target in self.moves[state]:
                 found[low : high + 1] = [target] * (high + 1 - low)
         return found
 
     def rest(self, state: int, taken: tuple[int, ...]) -> Int[ndarray, "edges 3"]:
-        """Return the moves (lowest byte, highest byte, target) of a state without those by some bytes."""
+        """Return the moves (lowest byte, highest byte, target) of a state without those by some bytes, ascending."""
         found = self._rests.get((state, taken))
         if found is None:
-            after = list(self.steps(state))
-            for byte in taken:
-                after[byte] = -1
-            rows = []
-            for target, group in itertools.groupby(range(256), after.__getitem__):
-                some = list(group)
-                if target >= 0:
-                    rows.append((some[0], some[-1], target))
-            found = self._rests[state, taken] = np.array(rows, np.int64).reshape(-1, 3)
+            rows = list[int]()
+            for low, high, target in self.moves[state]:
+                for byte in taken:
+                    if low <= byte <= high:
+                        if low < byte:
+                            rows += low, byte - 1, target
+                        low = byte + 1
+                if low <= high:
+                    rows += low, high, target
+            found = np.array(rows, np.int64).reshape(-1, 3)
+            if len(taken) < 2:
+                self._rests[state, taken] = found
         return found
 
 
@@ -142,7 +149,7 @@ def inside(
         label_of[at + len(style.joint)] = label
     rows = [np.array(edges, np.int64).reshape(-1, 4)]
     if base is None:
-        return Inside(rows[0], label_of, first)
+        return Inside(in_order(rows[0]), label_of, first)
     label_of[:first] = np.where(base.label < 0, -1, base.label + len(live))
     rows.append(base.edges)
     if rests:
@@ -152,7 +159,7 @@ def inside(
     in_base[:first] = np.arange(first)
     in_base[first : first + len(states)] = [there for _, there in states]
     apart = np.arange(size) >= first
-    found = Inside(np.concatenate(rows), label_of, first, base, in_base, apart)
+    found = Inside(in_order(np.concatenate(rows)), label_of, first, base, in_base, apart)
     return trimmed(found) if bare and len(last) < len(ends) else found
 
 
@@ -167,62 +174,22 @@ def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -
     if sum(strings.size(kind, spelling) for kind in classes) > MOST_STATES:
         raise too_many()
     parts = [strings.body(kind, spelling) for kind in classes]
-    size, root, edges, last = product(parts) if len(parts) > 1 else alone(parts[0])
-    labels = sorted({label for _, label in last})
-    chains = {label: size + i * (len(style.joint) + 1) for i, label in enumerate(labels)}
-    more = [(source, spelling.closing, spelling.closing, chains[label]) for source, label in last]
-    label_of = np.full(size + len(labels) * (len(style.joint) + 1), -1)
+    try:
+        edges, reads = together(parts, MOST_STATES)
+    except TooManyStates:
+        raise too_many() from None
+    size, last = len(reads), np.flatnonzero(reads.any(axis=1))
+    first = reads[last].argmax(axis=1).tolist()
+    chains = {label: size + i * (len(style.joint) + 1) for i, label in enumerate(sorted({*first}))}
+    more = [
+        (at, *[spelling.closing] * 2, chains[label]) for at, label in zip(last.tolist(), first, strict=True)
+    ]
+    label_of = np.full(size + len(chains) * (len(style.joint) + 1), -1)
     for label, at in chains.items():
         more += chain(style.joint, at)
         label_of[at + len(style.joint)] = label
-    return trimmed(Inside(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)]), label_of, root))
-
-
-Parts = tuple[int, int, Int[ndarray, "edges 4"], list[tuple[int, int]]]
-"""Of several automata read together: number of states, start, edges, (state, the first that accepts there)."""
-
-
-def alone(part: Nfa) -> Parts:
-    """Return one automaton in this form."""
-    root = int(part.start[0]) if part.num_states else 0
-    return max(part.num_states, 1), root, part.edges, [(state, 0) for state in part.accept.tolist()]
-
-
-def product(parts: Sequence[Nfa]) -> Parts:
-    """Return deterministic automata read together. Raises ``TooManyStates``."""
-    *first, dead = itertools.accumulate((part.num_states for part in parts), initial=0)
-    edges = np.concatenate([np.add(part.edges, (i, 0, 0, i)) for i, part in zip(first, parts, strict=True)])
-    beside = replace(parts[0], num_states=dead, edges=edges)
-    byte_class, classes = beside.byte_class, int(beside.byte_class.max()) + 1
-    after = np.full((dead + 1, classes), dead)
-    after[beside.transitions[:, 0], beside.transitions[:, 1]] = beside.transitions[:, 2]
-    begin = (
-        i + int(part.start[0]) if part.num_states else dead for i, part in zip(first, parts, strict=True)
-    )
-    states, rows, at = [tuple(begin)], list[Int[ndarray, "row 3"]](), 0
-    place = {states[0]: 0}
-    while at < len(states):
-        here = np.array(states[at : at + CHUNK])
-        source, klass = np.divmod(np.arange(len(here) * classes), classes)
-        targets = after[here[source], klass[:, None]]
-        live = (targets < dead).any(axis=1)
-        source, klass, targets = source[live], klass[live], targets[live]
-        key = targets[:, 0]
-        for column in targets.T[1:]:
-            _, index, key = np.unique(key * (dead + 1) + column, return_index=True, return_inverse=True)
-        number = [place.setdefault(state, len(place)) for state in map(tuple, targets[index].tolist())]
-        rows.append(np.column_stack([at + source, klass, np.array(number, np.int64)[key]]))
-        at += len(here)
-        states += itertools.islice(place, len(states), None)
-        if len(states) > MOST_STATES:
-            raise too_many()
-    ends = np.zeros(dead + 1, bool)
-    for i, part in zip(first, parts, strict=True):
-        ends[i + part.accept] = True
-    reads = ends[np.array(states)]
-    last = [(int(state), int(reads[state].argmax())) for state in np.flatnonzero(reads.any(axis=1))]
-    edges = merge_ranges(ranged(np.concatenate(rows), byte_class, classes))
-    return len(states), 0, edges, last
+    edges = in_order(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)]))
+    return trimmed(Inside(edges, label_of))
 
 
 def trimmed(found: Inside) -> Inside | None:

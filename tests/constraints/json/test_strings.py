@@ -9,7 +9,6 @@ from tractile.constraints.automata import dfa, nfa
 from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.json import strings
 from tractile.constraints.json.nodes.leaves import around
-from tractile.constraints.json.nodes.names import product
 from tractile.constraints.json.patterns import matching
 from tractile.constraints.json.shapes import Strings
 from tractile.constraints.json.text import JSON, SPELLINGS
@@ -37,17 +36,18 @@ def test_listed_strings_are_the_minimal_automaton(seed, spelling):
         assert inside.accepts(spelling.plain(word)) == (word in some)
 
 
-def test_names_read_together_are_those_of_the_first_class_that_has_them():
+def test_automata_read_together():
     parts = [matching(pattern, True, JSON.alphabet) for pattern in ("^a", "b", "^.?$")]
     parts.append(nfa.empty())
-    _, start, edges, last = product(parts)
-    label, rng = dict(last), random.Random(0)
+    edges, reads = dfa.together(parts, 1_000)
+    rng = random.Random(0)
     for _ in range(300):
         word = JSON.plain("".join(rng.choices("abcé\n", k=rng.randrange(4))))
-        state = start
+        state = 0
         for byte in word:
             state = next((int(to) for at, low, high, to in edges if at == state and low <= byte <= high), -1)
-        assert label.get(state) == next((i for i, part in enumerate(parts) if part.accepts(word)), None)
+        accepted = [part.accepts(word) for part in parts]
+        assert (reads[state].tolist() if state >= 0 else [False] * len(parts)) == accepted
 
 
 @pytest.mark.parametrize(
