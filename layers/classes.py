@@ -87,7 +87,7 @@ class ClassCategorical(InputLayer):
         return ClassCategorical(self.class_weight, pairs[0], share), pairs[1]
 
     def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        return self.take((unit,)).table()
+        return self._take((unit,)).table()
 
     def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, " units"]:
         weighted = self._shares if weights is None else self._shares * weights

@@ -7,6 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+import zoo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
@@ -90,6 +91,17 @@ def test_queries_on_tables(name):
         stats.chisquare(counts.flatten()[p > 0], 2000 * p[p > 0]).pvalue > 1e-3
     )  # fails by chance once in 1,000
     assert_log_close(tt.partition(circuit * circuit), log((table**2).sum()))
+
+
+@pytest.mark.parametrize("name", zoo.DISCRETE)
+def test_rows_are_those_of_the_units_that_are_asked_for(name):
+    """In any order, some more than once, and as many as there are."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        layer, table = zoo.DISCRETE[name](rng, 2, 0.2)
+        for count in (1, len(table), 7):
+            unit = rng.integers(len(table), size=count)
+            assert np.allclose(layer.rows(torch.tensor(unit)), table[unit])
 
 
 def test_dense_is_the_table():
