@@ -37,7 +37,7 @@ def test_notebook_of_a_tutorial(notebook, page):
             keys |= {"execution_count", "outputs"}
         else:
             assert not re.search(
-                r"```(python|output)\n(?!from (vllm|openai|tractile.decoding))|\{[a-z:]+\}`|\]\(\.\.",
+                r"```(python|output)\n(?!from (vllm|openai|tractile.decoding|tractile import distill))|\{[a-z:]+\}`|\]\(\.\.",
                 source(cell),
             )
         assert set(cell) == keys
