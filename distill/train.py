@@ -71,7 +71,7 @@ def train(
     as unobserved. ``held_out``: share of sequences kept for testing; their nats per token are logged after each epoch.
     ``messages``: dtype of forward and backward messages, bfloat16 to halve their memory. ``floor``: share of the uniform
     distribution mixed into every row at the end, so that no token is impossible and half precision does not underflow.
-    ``token_classes``: whether tokens that occur at most once share one emission (:mod:`~.token_classes`); default: where the
+    ``token_classes``: whether tokens that occur at most once share one emission; default: where the
     vocabulary has over 32,768 tokens and the corpus less than a quarter of them.
 
     With ``out`` the HMM is saved there as ``dtype``, with a model card, ``log.jsonl`` (a line for each step) and
