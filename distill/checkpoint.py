@@ -81,7 +81,7 @@ def discard(path: Path) -> None:
 
 
 def start_name(initial: HMM | Callable[[], HMM] | None, name: str) -> str:
-    """Return the name of the initial HMM in the settings of a run: "random", a digest, or ``name`` for a function."""
+    """Return what a run's settings say of its initial HMM: "random", the digest of a given one, ``name`` of one that is made."""
     if not isinstance(initial, HMM):
         return "random" if initial is None else name
     weights = [initial.initial_probs, *initial.transition.parameters(), *initial.inputs.parameters()]

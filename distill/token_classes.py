@@ -80,6 +80,10 @@ class TokenClasses:
         manifest = replace(corpus.manifest, vocab_size=int(self.class_of.max()) + 1, eos_token_id=end)
         return replace(corpus, shards=shards, manifest=manifest, checksums=())
 
+    def log_shares(self, corpus: Corpus) -> Float[Tensor, "sequences length"]:
+        """Return the log-share of each token of a corpus in its class, in nats."""
+        return self.share.log()[corpus.tokens]
+
     def narrow(self, hmm: HMM) -> HMM:
         """Return the HMM that emits the classes of the tokens that an HMM emits."""
         layer = hmm.inputs

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from ..circuits.hmm import HMM
@@ -110,12 +111,14 @@ def train(
             "train: batch_size, chunk_size and step_size (at most 1) must be positive, epochs not negative"
         )
     data = corpus if isinstance(corpus, Corpus) else Corpus.load(corpus)
-    divide = TokenClasses.where_sparse if token_classes is None else TokenClasses.of
-    classes = None if token_classes is False else divide(data)
-    seen = data if classes is None else classes.relabelled(data)
-    fit, test = seen.split(held_out, seed)
+    fit, test = data.split(held_out, seed)
     if len(fit) == 0:
         raise ShapeError(f"train: no sequence is left for training ({len(test)} of {len(data)} are held out)")
+    divide = TokenClasses.where_sparse if token_classes is None else TokenClasses.of
+    classes = None if token_classes is False else divide(fit)
+    shares = classes and (classes.log_shares(fit), classes.log_shares(test))
+    seen = data if classes is None else classes.relabelled(data)
+    fit, test = seen.split(held_out, seed)
     settings = {
         "hidden": hidden, "transition": transition, "epochs": epochs, "batch_size": batch_size, "seed": seed,
         "chunk_size": chunk_size, "pseudocount": pseudocount, "token_dropout": token_dropout, "held_out": held_out,
@@ -127,7 +130,7 @@ def train(
     settings |= {} if classes is None else {"token_classes": fit.manifest.vocab_size}
 
     def begin() -> tuple[HMM, int | None]:
-        """Return (HMM, step) to start from: the state of this run in ``out`` (step None: finished), or the initial HMM and 0."""
+        """Return the HMM to go on from and the steps it has had (None: all): of this run in ``out``, or the initial one, 0."""
         saved = None if out is None else checkpoint.resume(Path(out), settings, overwrite)
         if saved is not None:
             return saved
@@ -152,7 +155,9 @@ def train(
         made_for = hmm.vocabulary_fingerprint
         if out is not None and team.rank == 0:
             write_record(Path(out), settings)
-        hmm = _run(hmm, done, fit, test, settings, checkpoint_minutes, out, team, torch.device(device))
+        hmm = _run(
+            hmm, done, fit, test, shares, settings, checkpoint_minutes, out, team, torch.device(device)
+        )
         made_for = data.vocabulary_fingerprint or made_for
         hmm = smooth(hmm, floor, seen.manifest.eos_token_id)
         hmm = (hmm if classes is None else classes.widen(hmm)).for_vocabulary(made_for)
@@ -172,13 +177,17 @@ def _run(
     done: int,
     fit: Corpus,
     test: Corpus,
+    shares: tuple[Float[Tensor, "sequences length"], Float[Tensor, "sequences2 length"]] | None,
     settings: dict[str, Any],
     minutes: float,
     out: str | Path | None,
     team: Ranks,
     device: torch.device,
 ) -> HMM:
-    """Run the steps after ``done``. Rank 0 writes the log and the checkpoints."""
+    """Run the steps after ``done``. Rank 0 writes the log and the checkpoints.
+
+    ``shares``: of corpora of classes, the log-shares of their tokens, in nats, which the log adds.
+    """
     path = Path(out) if out is not None and team.rank == 0 else None
     seed, epochs = settings["seed"], settings["epochs"]
     batch_size, chunk_size = settings["batch_size"], settings["chunk_size"]
@@ -205,10 +214,14 @@ def _run(
                 part, total = em_step(
                     part, tokens, rate, settings["pseudocount"], chunk_size, padding, team, messages
                 )
+                if shares is not None:
+                    total += float(shares[0][rows].masked_fill(tokens < 0, 0).sum())
                 line = {"step": step, "epoch": epoch + 1, "step_size": rate, "nats_per_token": -total / known}
                 last = within + 1 == steps
                 if last and len(test):
                     line["held_out"] = nats_per_token(part, test, chunk_size, team)
+                    if shares is not None:
+                        line["held_out"] -= float(shares[1].sum()) / test.num_tokens
                     tested = f", {line['held_out']:.4f} nats per token held out"
                 speed = known / (time.perf_counter() - started)
                 log.add(**line, tokens_per_second=round(speed))
@@ -229,7 +242,7 @@ def _due(part: ShardedHMM, since: float, minutes: float) -> bool:
 
 
 def drop_tokens(tokens: Tensor, share: float, generator: torch.Generator, eos_token_id: int | None) -> Tensor:
-    """Replace a random share of the tokens, but never ``eos_token_id``, by −1 (unobserved)."""
+    """Hide tokens at random: each becomes −1 (unobserved) with probability ``share``, but for ``eos_token_id``."""
     if share == 0:
         return tokens
     dropped = torch.rand(tokens.shape, generator=generator) < share

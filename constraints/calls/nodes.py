@@ -31,7 +31,7 @@ def call(tools: Mapping[str, Node], keys: tuple[str, str], style: Style) -> Node
 
 
 def python_call(tools: Mapping[str, Node]) -> Node:
-    """Return the node of a call of one of the tools in Python, given the node of the arguments in brackets of each."""
+    """Return the node of a Python call of one of the tools. ``tools``: by name, the node of its arguments in brackets."""
     return one_of({tool.encode(): after for tool, after in tools.items()})
 
 

@@ -102,7 +102,7 @@ def repeat(item: Node, low: int = 0, high: int | None = None, separator: Node = 
 
 
 def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
-    """Return the node of a table's texts with ``low`` to ``high`` characters, which end where the table is ``between``."""
+    """Return the node of those texts of a table that have ``low`` to ``high`` characters; one ends at each ``between``."""
     if found is None or (low == 0 and high is None):
         return lex(found)
     if high is not None and low > high:

@@ -167,7 +167,7 @@ async def check_aside(
 
 
 def provide(original: Callable[..., None], self: Any, vllm_config: Any) -> None:
-    """Make the back end as the engine starts; wraps ``StructuredOutputManager.__init__``."""
+    """Make Tractile's back end when vLLM's engine starts: replaces ``StructuredOutputManager.__init__``, which it calls first."""
     original(self, vllm_config)
     if settings(vllm_config) is not None:
         self.backend = backend_of(vllm_config, self.tokenizer)

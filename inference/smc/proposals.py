@@ -112,7 +112,7 @@ class Tabular(Proposal):
 
     @abstractmethod
     def belief(self, step: Step) -> Float[Tensor, "rows vocab"]:
-        """Return log q in nats, up to a constant for each row."""
+        """Return log q of each token in nats, up to a constant for each row."""
 
     def draw(self, step: Step, generator: Generator) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
         if self.elementwise and (few := sparse_step(step)) is not None:
@@ -349,7 +349,7 @@ def draw_tokens(
 def _first_above(
     cumulative: Float[Tensor, "rows entries"], point: Float[Tensor, "rows 1"]
 ) -> Int[Tensor, "rows 1"]:
-    """Return the first entry of each row above a point; the last one to rise, if rounding left none."""
+    """Return the index of the first of each row of running sums that is above a point; at the total, of the last that rises."""
     last = cumulative[:, -1:]
     below = torch.minimum(point, torch.nextafter(last, torch.zeros_like(last)))
     return torch.searchsorted(cumulative, below, right=True).clamp(max=cumulative.shape[1] - 1)

@@ -1,5 +1,7 @@
 """Classes of tokens: training on classes is training on tokens, and large vocabularies are divided by themselves."""
 
+import json
+
 import pytest
 import torch
 
@@ -65,6 +67,19 @@ def test_a_trained_hmm_emits_every_token_and_survives_its_file(corpus, tmp_path)
     )
     assert found.nats_per_token == pytest.approx(written.nats_per_token, rel=1e-5)
     assert found.vocabulary_coverage == pytest.approx(written.vocabulary_coverage, rel=1e-5)
+
+
+def test_the_log_tells_nats_of_tokens_and_not_of_classes(corpus, tmp_path):
+    hmm = distill.train(
+        corpus, hidden=4, epochs=2, batch_size=60, held_out=0.5, floor=1e-9, token_classes=True, out=tmp_path
+    )
+    fit, test = corpus.split(0.5)
+    assert (fit.tokens == 11).any() or (fit.tokens == 5).any() or (fit.tokens == 6).any()
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert log[-1]["held_out"] == pytest.approx(distill.evaluate(hmm, test).nats_per_token, rel=1e-3)
+    start = TokenClasses.of(fit)
+    first = start.widen(distill.random_start(start.relabelled(corpus), 4))
+    assert log[0]["nats_per_token"] == pytest.approx(distill.evaluate(first, fit).nats_per_token, rel=1e-3)
 
 
 def test_lookahead_under_a_constraint_is_that_of_the_table(corpus):
