@@ -116,7 +116,7 @@ def train(
         raise ShapeError(f"train: no sequence is left for training ({len(test)} of {len(data)} are held out)")
     divide = TokenClasses.where_sparse if token_classes is None else TokenClasses.of
     classes = None if token_classes is False else divide(fit)
-    shares = classes and (classes.log_shares(fit), classes.log_shares(test))
+    shares = None if classes is None else (classes.log_shares(fit), classes.log_shares(test))
     seen = data if classes is None else classes.relabelled(data)
     fit, test = seen.split(held_out, seed)
     settings = {
