@@ -15,7 +15,7 @@ from ..automata.repeats import repeat
 from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
-from .patterns import any_text
+from .patterns import any_text, matching
 from .text import spelled
 
 # RFC 3339. Days by month, then 29 February of leap years.
@@ -131,6 +131,13 @@ KNOWN = frozenset(PATTERNS)
 def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
     """Return the automaton of the string contents that match a pattern in full."""
     return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, alphabet))
+
+
+@metered(maxsize=64)
+def leaves_out(name: str, pattern: str) -> bool:
+    """Return whether a string of the format that is left out matches a pattern."""
+    left = dfa.difference(compiled(WITH_SIXTY[name]), formatted(name, True, spelled))
+    return not dfa.intersect(left, matching(pattern, True, spelled)).is_empty
 
 
 @metered(maxsize=64)

@@ -4,12 +4,13 @@ The norms are those that JSON Schema names: ECMA-262 for patterns, RFCs for form
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from ...errors import UnsupportedConstraint
+from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
 from .document import Document, Node, Resource
-from .formats import LEFT_OUT, WITH_SIXTY
+from .formats import LEFT_OUT, WITH_SIXTY, leaves_out
 from .numbers import Notation
 from .text import ways
 from .vocabulary import KEYWORDS, subschemas
@@ -64,9 +65,13 @@ class Survey:
 
     def lacks(self, schema: dict[str, Any], path: str) -> Iterator[Narrowing]:
         """Yield the narrowings of one schema."""
-        kind = schema.get("format")
+        kind, pattern = schema.get("format"), schema.get("pattern")
         if self.asserts_format and kind in [*WITH_SIXTY]:
-            yield Narrowing(f"{path}/format", "format", kind, *LEFT_OUT)
+            lost = True
+            with suppress(UnsupportedConstraint, TooManyStates):
+                lost = pattern is None or leaves_out(kind, pattern)
+            if lost:
+                yield Narrowing(f"{path}/format", "format", kind, *LEFT_OUT)
         if self.has_conditions(schema):
             yield EXPONENTS
         listed = schema.get("enum", [schema["const"]] if "const" in schema else [])

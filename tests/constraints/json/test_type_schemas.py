@@ -52,6 +52,7 @@ TYPES = [
 @pytest.mark.parametrize(("described", "right", "wrong"), TYPES, ids=lambda part: str(part)[:60])
 def test_a_text_of_a_type_is_accepted_exactly_if_the_type_reads_it(described, right, wrong):
     found = tt.constraints.output_type(described)
+    assert not any(each.keyword == "format" for each in found.constraint.narrowed)
     for text in right:
         assert found.constraint.accepts(text)
         assert found.accepts(text)

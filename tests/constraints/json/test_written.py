@@ -114,6 +114,9 @@ def test_a_second_60_is_left_out_and_said(name, text):
         constraint = json_schema(schema | {"type": "string"}, on_narrowed="ignore")
         assert not constraint.accepts(json.dumps(text))
         assert [each.keyword for each in constraint.narrowed] == ["format"]
+    for pattern, left_out in (("Z$", True), (":[0-5][0-9]Z$", False)):
+        beside = json_schema({"type": "string", "format": name, "pattern": pattern}, on_narrowed="ignore")
+        assert bool(beside.narrowed) == left_out
 
 
 @pytest.mark.parametrize("name", ["regex", "idn-hostname", "colour"])
