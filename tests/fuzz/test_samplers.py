@@ -15,13 +15,14 @@ import pytest
 import torch
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
+from scripted_draws import Script, ScriptedRow, outcomes
 from smc_reference import Fsa, as_automaton, enumerate_target, padded, sequence_log_prob
 
 import tractile as tt
 from tractile.inference import smc as sampling
 from tractile.inference.smc import Step, resampling
 from tractile.inference.smc.arguments import PROPOSALS
-from tractile.inference.smc.awrs import MaskedAWRSProposal, Row
+from tractile.inference.smc.awrs import MaskedAWRSProposal
 from tractile.inference.smc.step import Knowledge
 
 LETTERS = (b"a", b"b ", b"c\n", b"d, ")
@@ -116,48 +117,6 @@ def tabular(draw):
 
 
 # ------------------------------------------------------------------------------------------------------ scripted randomness
-
-
-class Script:
-    """Choices to repeat; then the first option each time. ``branches`` are the scripts that choose otherwise."""
-
-    def __init__(self, given=()):
-        self.given, self.taken, self.probability, self.branches = list(given), [], 1.0, []
-
-    def pick(self, weights):
-        weights = np.asarray(weights, dtype=np.float64)
-        options = np.flatnonzero(weights).tolist()
-        if len(self.taken) < len(self.given):
-            choice = self.given[len(self.taken)]
-        else:
-            choice = options[0]
-            self.branches += [[*self.taken, other] for other in options[1:]]
-        self.probability *= weights[choice] / weights.sum()
-        self.taken.append(choice)
-        return choice
-
-
-def outcomes(sample, most=2000):
-    """(probability, result) of ``sample(script)`` for every script; cases of too many are passed over."""
-    pending, found = [[]], []
-    while pending:
-        script = Script(pending.pop())
-        result = sample(script)
-        pending += script.branches
-        found.append((script.probability, result))
-        assume(len(found) <= most)
-    return found
-
-
-class ScriptedRow(Row):
-    """A row whose draws are those of a script, each among the tokens that are left."""
-
-    def __init__(self, q, prefix, script):
-        super().__init__(q, prefix, torch.Generator())
-        self.script = script
-
-    def draw(self):
-        return self.script.pick(np.where(np.isin(np.arange(len(self.q)), list(self._gone)), 0.0, self.q))
 
 
 class Scripted(sampling.Proposal):
@@ -277,11 +236,12 @@ def test_black_box_proposals_are_properly_weighted(case, base, kind, accepted, s
     log_q = log_q.log_softmax(1)
     q = log_q[0].exp().numpy()
 
-    def sample(script):
-        return proposal.draw_rows([ScriptedRow(q, prefix, script)], step)[0]
+    def sample(pick):
+        return proposal.draw_rows([ScriptedRow(q, prefix, pick)], step)[0]
 
     found = np.zeros(len(q))
-    for probability, (token, weight) in outcomes(sample):
+    for number, (probability, (token, weight)) in enumerate(outcomes(sample)):
+        assume(number < 2000)
         assert weight >= 0
         found[token] += probability * weight
     tokens = torch.arange(len(q))
@@ -325,10 +285,6 @@ POTENTIALS = {
         lambda: sampling.FunctionPotential(forbids) * sampling.FunctionPotential(worth, sampling.at_end),
         lambda x, case: value_of(x, case, forbids) * value_of(x, case, worth)),
 }  # fmt: skip
-
-
-def unpadded(x, case):
-    return x[: x.index(case.eos) + 1] if case.eos is not None and case.eos in x else x
 
 
 def estimate(post, case, f):

@@ -56,6 +56,13 @@ def test_a_result_says_what_its_tokens_are(name):
     assert math.isfinite(post.log_evidence)
 
 
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_a_budget_that_is_too_small_is_an_error(name):
+    fa = tt.constraints.regex("aaab").compile(VOCAB)
+    with pytest.raises(tt.errors.BudgetTooSmall):
+        SAMPLERS[name](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=fa, **GIVEN)
+
+
 def test_files_and_pages_are_utf_8_whatever_the_locale(monkeypatch, tmp_path):
     """``io.text_encoding`` is asked where no encoding is given, which is then the locale's."""
     plain = io.text_encoding
@@ -66,8 +73,9 @@ def test_files_and_pages_are_utf_8_whatever_the_locale(monkeypatch, tmp_path):
 
     post = SAMPLERS["smc"](lm=tt.CircuitLM(HMM, 2, VOCAB), fa=automaton(), trace=True, **GIVEN)
     monkeypatch.setattr(io, "text_encoding", asked)
-    post.to_html(tmp_path / "run.html")
-    assert "★" in (tmp_path / "run.html").read_bytes().decode()
+    page = post.to_html(tmp_path / "run.html")
+    assert "★" in page
+    assert page == post.to_html() == (tmp_path / "run.html").read_bytes().decode()
 
 
 def test_the_page_shows_texts_cuts_and_the_guide():

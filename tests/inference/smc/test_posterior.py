@@ -5,7 +5,6 @@ import math
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 
 import pytest
 import torch
@@ -142,14 +141,6 @@ def test_printing_it_takes_ten_lines():
     assert lines[-1] == " 0.965  in 193 more"
 
 
-def test_a_narrowed_constraint_is_named_in_the_last_line():
-    cut = tt.constraints.keywords(["dog"], inflections=False).narrowed
-    post = replace(POST, narrowed=(*cut, *cut))
-    assert (
-        str(post).splitlines()[-1] == "the constraint leaves out some texts (word_boundaries): see narrowed"
-    )
-
-
 def test_the_page_begins_with_the_best_text():
     """The best sequence is that of most weight over equal particles, not the heaviest particle."""
     post = traced(particles=12, seed=3)
@@ -270,11 +261,6 @@ def test_a_trace_changes_nothing():
         plain.to_html()
     assert json.loads(json.dumps(post.to_dict(), allow_nan=False))["trace"]["steps"][0]["beliefs"]
     assert len(post.plot().axes) == 3
-
-
-def test_the_page_is_written_to_a_file(tmp_path):
-    post, path = traced(), tmp_path / "run.html"
-    assert post.to_html(path) == path.read_text(encoding="utf-8") == post.to_html()
 
 
 def test_long_texts_are_shortened_and_others_are_not():

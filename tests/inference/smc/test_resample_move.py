@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from kernel_reference import no_double
 from smc_reference import (
     CASES,
     COMPILED,
@@ -22,12 +23,8 @@ from smc_reference import (
 )
 
 import tractile as tt
+from tractile.inference.smc import GCDProposal, resample_move
 from tractile.inference.smc.kernel import Kernel
-
-
-def no_double(text):
-    return all(x != y for x, y in zip(text.split(), text.split()[1:], strict=False))
-
 
 SETTINGS = {
     "gcd": ({"proposal": "gcd"}, lambda x, c: 1.0),
@@ -62,7 +59,7 @@ def test_unbiased(case, name):
 
     def run(seed):
         options_here = {"particles": 4, "max_new_tokens": N, "seed": seed, "moves": 2, "ess_threshold": 1.1}
-        return tt.inference.smc.resample_move(lm, [], COMPILED[case], hmm=HMM, **options, **options_here)
+        return resample_move(lm, [], COMPILED[case], hmm=HMM, **options, **options_here)
 
     z = against_enumeration(run, target, runs=25)
     assert bool((z.abs() < LIMIT).all()), z
@@ -92,19 +89,8 @@ def test_unbiased_where_resampling_says_what_the_particles_are(name):
     """
 
     def run(seed):
-        post = tt.inference.smc.resample_move(
-            FEW_SURVIVE,
-            [],
-            TWO,
-            UNEVEN[name],
-            None,
-            2,
-            2,
-            seed,
-            moves=4,
-            potential=FIRST,
-            ess_threshold=0.9,
-        )
+        settings = {"moves": 4, "potential": FIRST, "ess_threshold": 0.9}
+        post = resample_move(FEW_SURVIVE, [], TWO, UNEVEN[name], None, 2, 2, seed, **settings)
         return math.exp(post.log_evidence)
 
     found = torch.tensor([run(seed) for seed in range(700)], dtype=torch.float64)
@@ -117,8 +103,7 @@ def test_a_text_that_has_ended_is_moved_as_one_that_has_not():
     lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.5]).double().log()}, 1)
     runs = 300
     ended = sum(
-        tt.inference.smc.resample_move(lm, [], None, "gcd", None, 1, 2, seed).token_ids[0] == (1,)
-        for seed in range(runs)
+        resample_move(lm, [], None, "gcd", None, 1, 2, seed).token_ids[0] == (1,) for seed in range(runs)
     )
     assert abs(ended - runs / 2) < LIMIT * math.sqrt(runs) / 2
 
@@ -135,36 +120,8 @@ def test_moves_are_made_at_fixed_steps(monkeypatch, ess_threshold):
     monkeypatch.setattr(Kernel, "move", counted)
     for seed in range(8):
         steps.clear()
-        tt.inference.smc.resample_move(
-            lm, [], None, "gcd", None, 3, 11, seed, moves=2, ess_threshold=ess_threshold
-        )
+        resample_move(lm, [], None, "gcd", None, 3, 11, seed, moves=2, ess_threshold=ess_threshold)
         assert steps == [1, 1, 2, 2, 4, 4, 8, 8, 11, 11]
-
-
-@pytest.mark.long
-def test_a_wrong_acceptance_is_caught(monkeypatch):
-    right = Kernel.log_acceptance
-    monkeypatch.setattr(
-        Kernel, "log_acceptance", lambda *args: right(*args).masked_fill(right(*args).isfinite(), 0.0)
-    )
-    lm, fsa = CASES["ended"]
-
-    def run(seed):
-        return tt.inference.smc.resample_move(
-            lm,
-            [],
-            COMPILED["ended"],
-            tt.inference.smc.GCDProposal(3.0),
-            None,
-            8,
-            N,
-            seed,
-            moves=3,
-            ess_threshold=1.1,
-        )
-
-    z = against_enumeration(run, enumerate_target(lm, fsa, N), runs=80)
-    assert float(z.abs().max()) > LIMIT
 
 
 def test_copies_become_different():
@@ -173,25 +130,11 @@ def test_copies_become_different():
     fa = tt.Automaton.from_edges([(0, list(range(12)), 0), (0, [3], 1), (1, list(range(12)), 1)], 0, [1], 12)
 
     def distinct(moves):
-        return sum(
-            len(
-                set(
-                    tt.inference.smc.resample_move(
-                        lm,
-                        [],
-                        fa,
-                        tt.inference.smc.GCDProposal(2.0),
-                        None,
-                        24,
-                        10,
-                        seed,
-                        moves=moves,
-                        ess_threshold=0.7,
-                    ).token_ids
-                )
-            )
+        posts = [
+            resample_move(lm, [], fa, GCDProposal(2.0), None, 24, 10, seed, moves=moves, ess_threshold=0.7)
             for seed in range(6)
-        )
+        ]
+        return sum(len(set(post.token_ids)) for post in posts)
 
     assert distinct(3) > 1.2 * distinct(0)
 
@@ -207,12 +150,3 @@ def test_without_moves_it_is_smc(proposal):
     assert posts[0].log_weights.tolist() == pytest.approx(posts[1].log_weights.tolist(), rel=1e-9)
     assert posts[0].ess_trace == pytest.approx(posts[1].ess_trace)
     assert posts[0].resampled == posts[1].resampled
-
-
-def test_bad_settings():
-    lm, fsa = CASES["ended"]
-    for bad in ({"particles": 0}, {"moves": -1}, {"resampling": "no such"}):
-        with pytest.raises(tt.errors.EvidenceError):
-            tt.inference.smc.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=N, **bad)
-    with pytest.raises(tt.errors.BudgetTooSmall):
-        tt.inference.smc.resample_move(lm, [], as_automaton(fsa), "gcd", max_new_tokens=1)

@@ -254,17 +254,6 @@ def test_rounds_keep_the_best_strengths_and_judge_each_by_itself():
     assert pilot.strength.log_evidence[1.0] == -7.0
 
 
-def test_the_user_is_told_once_where_the_guide_is_worse_than_none(caplog):
-    strength = sampling.Strength()
-    with caplog.at_level(logging.WARNING, logger="tractile"):
-        strength.settle([{0.0: [-3.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-9.0], 1.0: [-9.0]}])
-    assert "no guide" in caplog.text
-    assert strength.guide_hurts
-    better = sampling.Strength()
-    better.settle([{0.0: [-9.0], 0.2: [-9.0], 0.4: [-9.0], 0.7: [-3.0], 1.0: [-3.0]}] * 2)
-    assert not better.guide_hurts
-
-
 def test_a_posterior_says_what_its_guide_did():
     lm, fsa = Counted(), CASES["ended"][1]
     post = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, trace=True)
