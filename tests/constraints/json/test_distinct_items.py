@@ -47,6 +47,7 @@ SCHEMAS = [
     STRINGS | {"prefixItems": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
     {"type": "object", "properties": {"x": STRINGS, "y": {"type": "array", "uniqueItems": True}}},
     {"anyOf": [STRINGS, {"type": "array", "items": {"enum": ["a", "c"]}}]},
+    {"type": "object", "minProperties": 2},
 ]  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 
-import pytest
 from counting import at_most
 
 import tractile as tt
@@ -30,12 +29,9 @@ class States:
         return state
 
 
-def made(schema, whitespace="space", order="any", open_objects=True, plain=False, digits=None):
+def made(schema):
     """The states of a schema, of which no value is lacking."""
-    constraint = tt.constraints.json_schema(
-        schema, whitespace=whitespace, order=order, open_objects=open_objects, formats="assert",
-        numbers="plain" if plain else "any", max_digits=digits,
-    )  # fmt: skip
+    constraint = tt.constraints.json_schema(schema, order="any", formats="assert")
     assert not any(cut.loses_values for cut in constraint.narrowed)
     return States(constraint)
 
@@ -86,18 +82,6 @@ def test_recursion_to_any_depth():
     assert made({"type": "object", **tree, "required": ["left"]}).start() < 0
 
 
-def test_members_in_any_order():
-    names = [f"m{i}" for i in range(40)]
-    schema = {"properties": {name: {"const": i} for i, name in enumerate(names)}, "required": names[:20]}
-    states = made({"type": "object", "additionalProperties": False, **schema})
-    members = [(name, i) for i, name in enumerate(names)]
-    check(states, [dict(members), dict(members[::-1]), dict(members[19::-1])], [dict(members[1:]), {"x": 1}])
-    declared = made({"type": "object", "additionalProperties": False, **schema}, order="declared")
-    check(declared, [dict(members), dict(members[:20])], [dict(members[::-1])])
-    twice = b'{"m0": 0, "m0": 0'
-    assert states.run(states.start(), twice) < 0
-
-
 def test_every_order_of_few_members_and_their_numbers():
     inner = {"a": {"type": "integer"}, "b": {"type": "string"}, "c": {"type": "null"}}
     value = {"a": 1, "b": "x", "c": None}
@@ -116,73 +100,10 @@ def test_undeclared_members_that_count_are_not_written_twice():
     states = made({"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}})
     check(states, [{"a": 1, "b": 1, "": 2}, {str(i): i for i in range(50)}], [{"a": 1, "b": 1}])
     assert not states.accepts(b'{"a": 1, "b": 1, "a": 2}')
-    assert not states.accepts(b'{"a": 1, "b": 1, "\\u00e9": 2, "c": 1, "": "x"}')
+    assert not states.accepts(b'{"\xc3\xa9": 1, "b": 1, "\\u00e9": 2}')
     one = made({"type": "object", "not": {"additionalProperties": {"type": "string"}}})
     check(one, [{"a": "x", "b": 1}, {"b": 1, "c": 2}], [{}, {"a": "x"}])
     assert not one.accepts(b'{"a": 1, "a": "x"}')
-    assert not one.accepts(b'{"a": "x", "a": 1}')
-
-
-def test_distinct_items():
-    listed = made({"type": "array", "items": {"enum": list(range(100))}, "uniqueItems": True})
-    check(listed, [list(range(100)), list(range(99, -1, -1))], [[1, 1], [*range(100), 5]])
-    end = listed.run(listed.start(), text(list(range(99)))[:-1])
-    assert listed.completion(end) == b"]"
-    assert listed.run(end, b", 98") < 0
-    assert listed.run(end, b", 99]") >= 0
-    words = made({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
-    check(words, [["ab", "ba", "a", "", "abc"], [str(i) for i in range(60)]], [["a", "b", "a"], ["é", "é"]])
-    assert not words.accepts('["é", "\\u00e9"]'.encode())
-    anything = made({"type": "array", "uniqueItems": True})
-    check(
-        anything,
-        [[1, True, "1", None], [{"a": 1}, {"a": 2}]],
-        [[1, 1.0], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]],
-    )
-    both = {"items": {"enum": [1, 2, "a"]}, "contains": {"type": "string"}, "minItems": 3}
-    check(made({"type": "array", "uniqueItems": True, **both}), [["a", 2, 1]], [[1, 2], [1, 2, 1]])
-    assert (
-        made({"type": "array", "uniqueItems": True, "minItems": 3, "items": {"type": "boolean"}}).start() < 0
-    )
-    short = made({"type": "array", "uniqueItems": True, "items": {"type": "string", "maxLength": 1}})
-    end = short.run(short.start(), b'["", "')
-    assert all(low != 34 for low, _, _ in short.moves(end))
-
-
-def test_white_space_and_notation():
-    schema = {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
-    flexible = made(schema, "flexible")
-    assert flexible.accepts(b' { "a" :\n[ 1 ,2 ] , "b":\ttrue } ')
-    assert flexible.accepts(b"{}")
-    assert made(schema, "none").accepts(b'{"a":[1,2],"b":true}')
-    assert not made(schema, "none").accepts(b'{"a": [1,2]}')
-    plain = made({"type": "integer"}, plain=True, digits=3)
-    assert plain.accepts(b"999")
-    assert not plain.accepts(b"1000")
-    assert not plain.accepts(b"1.0")
-    closed = made(schema, open_objects=False)
-    assert not closed.accepts(b'{"b": 1}')
-
-
-def test_what_is_not_supported_is_said_at_once():
-    """Wherever it is, and not when a text gets there."""
-    inner = {"not": {"unevaluatedProperties": False}}
-    schema = {"type": "object", "properties": {"a": {"properties": {"b": {"properties": {"c": inner}}}}}}
-    with pytest.raises(tt.errors.UnsupportedConstraint, match="unevaluatedProperties"):
-        made(schema)
-
-
-def test_what_is_lacking_is_said():
-    def narrowed(schema):
-        return tt.constraints.json_schema(schema, on_narrowed="ignore").narrowed
-
-    assert [(n.keyword, n.loses_values) for n in narrowed({"type": "number", "multipleOf": 0.5})] == [
-        ("numbers", False)
-    ]
-    assert [n.path for n in narrowed({"properties": {"a": {"enum": ["\ud800"]}}})] == ["/properties/a/enum"]
-    assert not narrowed(
-        {"properties": {"a": {"type": "string", "pattern": "^\\d+$", "maxLength": 9_999}}, "type": "object"}
-    )
 
 
 def test_names_of_many_letters_are_not_listed_one_by_one():
