@@ -6,7 +6,7 @@ import pytest
 
 import tractile as tt
 from tractile.circuits.automaton import UNREACHABLE
-from tractile.constraints import json_schema, regex
+from tractile.constraints import json_schema
 from tractile.constraints.engine.bytes import Bytes
 
 ONE, NULL, STRING, NUMBER = (
@@ -141,14 +141,6 @@ def test_schemas_in_any_order(seed):
             rng,
             is_exact=name not in BOUNDED,
         )
-
-
-@pytest.mark.parametrize(
-    "pattern", [".{0,40}", "[a-z]{2}( [a-z]+)*", r"(?i)(null|true)\s?", '"[^"\\\\]*"(,"(a|é)+")?']
-)
-def test_patterns(pattern):
-    rng = random.Random(pattern)
-    check(regex(pattern), vocabulary(rng), rng, texts=4)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from parts_oracle import Either, Leaf, Repeated, Series, Tokens, accepted, check_masks
 
 import tractile as tt
-from tractile.constraints import Vocabulary, json_schema, literal, regex
+from tractile.constraints import Vocabulary, regex
 from tractile.errors import BudgetTooSmall, EmptyLanguage, UnsupportedConstraint
 
 VOCAB = Vocabulary([None, b"a", b"b", b"ab", b"ba", b"aab"], eos_token_id=0)
@@ -170,56 +170,6 @@ def test_an_empty_language_stays_empty():
     assert nothing.tokens(2).is_empty()
     assert (nothing.tokens(2) + regex("a").tokens(1)).is_empty()
     assert (nothing | regex("a").tokens(1)).compile(VOCAB).accepts_tokens([1, 0])
-
-
-BYTES = Vocabulary(
-    [None, *(bytes([byte]) for byte in range(256)), *map(str.encode, ['{"', '": ', "}\n", "<end>", "ab"])],
-    eos_token_id=0,
-)
-SCHEMA = {"type": "object", "properties": {"x": {"type": "boolean"}}, "required": ["x"]}
-
-
-@pytest.fixture(scope="module")
-def reasoned():
-    """At most 12 tokens of reasoning, at most 14 of a JSON answer."""
-    reasoning = regex("[a-z ]*") + literal("<end>")
-    return (reasoning.tokens(at_most=12, at_least=3) + json_schema(SCHEMA).tokens(at_most=14)).compile(BYTES)
-
-
-def counts(tokens):
-    """The tokens in the reasoning and in the answer."""
-    words = [BYTES.token_bytes[token] for token in tokens if token]
-    cut = b"".join(words).index(b"<end>") + len("<end>")
-    ends = [sum(map(len, words[: i + 1])) for i in range(len(words))]
-    begins = [end - len(word) for word, end in zip(words, ends, strict=True)]
-    return sum(begin < cut for begin in begins), sum(end > cut for end in ends)
-
-
-def obeys(tokens):
-    reasoning, answer = counts(tokens)
-    return 3 <= reasoning <= 12 and answer <= 14 and len(tokens) <= 22
-
-
-def test_random_runs_finish_and_obey_the_limits(reasoned):
-    for seed in range(30):
-        query, tokens, rng = tt.gcd(reasoned, 22).start(), list[int](), random.Random(seed)
-        while not tokens or tokens[-1]:
-            allowed = query.mask()[0].nonzero().flatten().tolist()
-            tokens.append(rng.choice(allowed[-6:] if rng.random() < 0.5 else allowed))
-            query.advance(tokens[-1:])
-        assert obeys(tokens)
-        assert reasoned.accepts_tokens(tokens)
-
-
-@pytest.mark.parametrize("proposal", ["gcd", "pgcd"])
-def test_particles_finish_and_obey_the_limits(reasoned, proposal):
-    hmm = tt.HMM.random(4, len(BYTES), seed=0)
-    lm = tt.CircuitLM(tt.HMM.random(3, len(BYTES), seed=1), eos_token_id=0)
-    found = tt.smc(lm, [], reasoned, proposal, hmm, particles=8, max_new_tokens=22)
-    assert len(found.token_ids) == 8
-    assert all(
-        obeys([*tokens[: tokens.index(0)], 0] if 0 in tokens else [*tokens, 0]) for tokens in found.token_ids
-    )
 
 
 def test_the_guide_of_pgcd_may_ignore_the_limits():

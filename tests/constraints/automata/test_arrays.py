@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tractile.constraints.automata import arrays, nfa
-from tractile.constraints.automata import epsilon as epsilons
-from tractile.errors import TooManyStates
+from tractile.constraints.automata import arrays
 
 GRAPHS = st.integers(1, 12).flatmap(
     lambda n: st.tuples(
@@ -45,21 +43,6 @@ def test_groups(keys, size):
         assert members == [i for i, k in enumerate(keys) if k == key]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_states_that_some_word_visits(seed):
-    rng, n = np.random.default_rng(seed), 40
-    source, byte, target = rng.integers([[n], [256], [n]], size=(3, 55))
-    edges = np.column_stack([source, byte, byte, target])[np.argsort(source, kind="stable")]
-    automaton = nfa.Nfa(
-        n, edges, epsilons.NO_EPSILONS, rng.integers(n, size=2), np.unique(rng.integers(n, size=4))
-    )
-    pairs = edges[:, [0, 3]].tolist()
-    there = distances(n, pairs, automaton.start.tolist())
-    left = distances(n, [(t, s) for s, t in pairs], automaton.accept.tolist())
-    expected = [a >= 0 and b >= 0 for a, b in zip(there, left, strict=True)]
-    assert epsilons.useful(automaton).tolist() == expected
-
-
 @pytest.mark.parametrize("most", [5, 1 << 31, (1 << 62) - 1])
 def test_distinct_rows_are_in_order(most):
     """Numbers of any size: three columns of large ones do not fit into one key of 64 bits."""
@@ -68,9 +51,3 @@ def test_distinct_rows_are_in_order(most):
     rows = few[rng.integers(0, 6, 200)]
     rows[:, rng.integers(0, 3)] = few[0, 0]
     assert list(map(tuple, arrays.unique_rows(rows).tolist())) == sorted(set(map(tuple, rows.tolist())))
-
-
-def test_limits_are_the_largest_numbers_allowed():
-    arrays.check_limit(7, 7)
-    with pytest.raises(TooManyStates):
-        arrays.check_limit(8, 7)

@@ -1,15 +1,11 @@
 """What is kept on disk: equal to what is made afresh, found out when it is broken, safe beside other processes."""
 
-import multiprocessing
-
 import numpy as np
 import pytest
 import torch
-from counting import HANGS
 
 import tractile as tt
 from tractile.constraints import Constraint, Vocabulary, explicit, regex
-from tractile.constraints.cache import store
 from tractile.constraints.vocabulary import vocabulary as tokenizers
 
 VOCAB = Vocabulary([*(bytes([b]) for b in range(256)), b"ab", b'"a', None], eos_token_id=258)
@@ -90,23 +86,3 @@ def test_the_trie_of_a_large_vocabulary(folder, monkeypatch):
     for name in ("parent", "byte", "node", "order", "first", "own", "low", "high"):
         assert np.array_equal(*(getattr(trie, name) for trie in tries)), name
     assert tries[0].bounds == tries[1].bounds
-
-
-def compile_over_and_over():
-    for _ in range(20):
-        assert regex("[ab]{3}").compile(VOCAB, cache=True).finite.accepts([97, 98, 97, 258])
-        for path in store.directory().glob("automaton-*"):
-            path.unlink(missing_ok=True)
-
-
-def test_processes_at_the_same_time(folder):
-    """Three of them compile, read and throw away the same file over and over."""
-    fork = multiprocessing.get_context("fork")
-    running = [fork.Process(target=compile_over_and_over) for _ in range(3)]
-    for process in running:
-        process.start()
-    for process in running:
-        process.join(HANGS)
-    assert [process.exitcode for process in running] == [0, 0, 0]
-    assert not list(folder.glob(".*"))
-    assert store.read("automaton", "0" * 64) is None

@@ -6,121 +6,9 @@ import re
 import lark
 import pytest
 from finite import finite_grammar
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import tractile as tt
 from tractile.constraints.grammar import sizes as grammar_sizes
-
-TEXTS = ["".join(letters) for n in range(6) for letters in itertools.product("ab", repeat=n)]
-
-
-# ---------------------------------------------------------------- random grammars, written in each format
-
-
-@st.composite
-def expressions(draw, sides: str, depth: int = 2):
-    """An expression over a, b and the rules r0, r1, r2; calls at the given sides only ("l", "r", "lr" or "any")."""
-    kind = draw(st.integers(0, 5)) if depth else 0
-    if kind <= 1:
-        return ("text", draw(st.sampled_from(["a", "b", "ab", "ba"])))
-    if kind == 2:
-        return ("choice", draw(st.lists(expressions(sides, depth - 1), min_size=2, max_size=2)))
-    if kind == 3:
-        inner = draw(expressions("none" if sides != "any" else "any", depth - 1))
-        return ("repeat", inner, draw(st.sampled_from("*+?")))
-    if kind == 4:
-        return ("call", f"r{draw(st.integers(0, 2))}") if sides != "none" else ("text", "a")
-    left = draw(expressions(sides if sides in ("l", "any") else "none", depth - 1))
-    right = draw(expressions(sides if sides in ("r", "any") else "none", depth - 1))
-    return ("series", [left, right])
-
-
-def written(e, syntax: str) -> str:
-    if e[0] == "text":
-        return f'"{e[1]}"'
-    if e[0] == "call":
-        return e[1]
-    if e[0] == "repeat":
-        inner = written(e[1], syntax)
-        if syntax == "ebnf" and e[2] != "+":
-            return f"{{ {inner} }}" if e[2] == "*" else f"[ {inner} ]"
-        return f"({inner}){e[2]}"
-    join = {"choice": " | ", "series": ", " if syntax == "ebnf" else " "}[e[0]]
-    return "(" + join.join(written(part, syntax) for part in e[1]) + ")"
-
-
-def grammar_text(bodies, syntax: str) -> str:
-    sign = {"lark": ":", "gbnf": "::=", "ebnf": "="}[syntax]
-    names = ["start" if syntax == "lark" else "root", "r0", "r1", "r2"]
-    bodies = [("call", "r0"), *bodies]
-    end = " ;" if syntax == "ebnf" else ""
-    return "\n".join(f"{n} {sign} {written(b, syntax)}{end}" for n, b in zip(names, bodies, strict=True))
-
-
-def accepted_by_lark(text: str) -> list[bool] | None:
-    """Which of the texts Lark's Earley parser accepts; ``None`` where it refuses the grammar."""
-    try:
-        parser = lark.Lark(text, parser="earley", lexer="dynamic_complete", ambiguity="resolve")
-    except lark.exceptions.LarkError:
-        return None
-    found = []
-    for word in TEXTS:
-        try:
-            parser.parse(word)
-            found.append(True)
-        except lark.exceptions.LarkError:
-            found.append(False)
-    return found
-
-
-@settings(max_examples=40)
-@given(st.data(), st.sampled_from("lr"), st.sampled_from(["lark", "gbnf", "ebnf"]))
-def test_linear_grammars_are_exact(data, side, syntax):
-    bodies = [data.draw(expressions(side)) for _ in range(3)]
-    expected = accepted_by_lark(grammar_text(bodies, "lark"))
-    if expected is None:
-        return
-    if error := problem(bodies, syntax):
-        assert "never ends" in str(error)
-        return
-    constraint = tt.constraints.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=0)
-    assert [constraint.accepts(word) for word in TEXTS] == expected
-
-
-@settings(max_examples=40)
-@given(st.data(), st.sampled_from(["lark", "gbnf", "ebnf"]))
-def test_any_grammar_is_exact_for_short_texts_at_a_large_depth(data, syntax):
-    """A text of n letters needs no more than n + 1 calls in the middle, if each of them has a letter beside it."""
-    bodies = [data.draw(expressions("any")) for _ in range(3)]
-    expected = accepted_by_lark(grammar_text(bodies, "lark"))
-    if expected is None:
-        return
-    last = None
-    for depth in (0, 2, 5):
-        try:
-            constraint = tt.constraints.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=depth)
-            found = [constraint.accepts(word) for word in TEXTS]
-        except (tt.errors.EmptyLanguage, tt.errors.UnsupportedConstraint):
-            found = [False] * len(TEXTS)
-        except tt.errors.TooManyStates:
-            return
-        assert all(e for e, f in zip(expected, found, strict=True) if f)  # never too much
-        assert last is None or all(
-            f for f, before in zip(found, last, strict=True) if before
-        )  # more with depth
-        last = found
-    if "never ends" not in str(problem(bodies, syntax)):
-        assert last == expected
-
-
-def problem(bodies, syntax: str) -> Exception | None:
-    try:
-        tt.constraints.grammar(grammar_text(bodies, syntax), syntax=syntax, max_depth=5)
-    except tt.TractileError as error:
-        return error
-    return None
-
 
 # ---------------------------------------------------------------- known grammars
 
@@ -311,12 +199,6 @@ def test_what_depth_leaves_out_is_said():
         finite_grammar(nested, on_narrowed="error")
     with pytest.raises(tt.errors.UnsupportedConstraint, match="on_narrowed"):
         finite_grammar(nested, on_narrowed="never")
-
-
-def test_a_narrowed_grammar_is_logged_once(caplog):
-    finite_grammar('start: "(" start ")" | "x"')
-    assert [r.getMessage() for r in caplog.records if "max_depth: 7" in r.getMessage()] != []
-    assert len(caplog.records) == 1
 
 
 def test_without_a_depth_the_largest_that_fits_is_taken():
