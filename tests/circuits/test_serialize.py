@@ -35,11 +35,7 @@ def test_every_layer_survives(tmp_path):
         Gaussian(torch.randn(3), torch.rand(3) + 0.1),
     ]
     nodes = [c.input(layer, v) for v, layer in enumerate(tables)]
-    operators = [
-        Identity(3),
-        Dense(torch.rand(3, 3)),
-        Monarch([torch.rand(1, 3, 3), torch.rand(1, 3, 1)]).T,
-    ]
+    operators = [Identity(3), Dense(torch.rand(3, 3)), Monarch([torch.rand(1, 3, 3), torch.rand(1, 3, 1)]).T]
     nodes[:3] = [c.sum(Sum(op), node) for op, node in zip(operators, nodes, strict=False)]
     c.sum(Sum(Dense(torch.rand(1, 3))), c.product(Hadamard(), *nodes))
     tt.save(c, tmp_path / "new" / "folder")

@@ -204,12 +204,7 @@ PAIR = {
 
 def many_members(count):
     members = {f"member{i}": {"type": "string"} for i in range(count)}
-    return {
-        "type": "object",
-        "properties": members,
-        "required": list(members),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": members, "required": list(members), "additionalProperties": False}
 
 
 @pytest.mark.parametrize("text", ["x" * 2_000_000, "é\n" * 100_000])

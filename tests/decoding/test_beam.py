@@ -117,12 +117,7 @@ def test_it_stops_once_nothing_better_can_come():
 
 def test_the_guide_finds_what_plain_search_puts_off():
     """Token 1 is rare after 0 and must come: the plain beam is greedy until the budget forces it."""
-    table = {
-        (): [0.5, 0.4, 0.1],
-        (0,): [0.899, 0.001, 0.1],
-        (1,): [0.6, 0.3, 0.1],
-        (2,): [0.4, 0.4, 0.2],
-    }
+    table = {(): [0.5, 0.4, 0.1], (0,): [0.899, 0.001, 0.1], (1,): [0.6, 0.3, 0.1], (2,): [0.4, 0.4, 0.2]}
     lm = tt.lm.TableLM({key: torch.tensor(row, dtype=torch.float64).log() for key, row in table.items()}, EOS)
     guide = tt.HMM(
         torch.tensor([0.5, 0.4, 0.1]),

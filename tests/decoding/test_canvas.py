@@ -139,11 +139,7 @@ def test_parts_have_constraints_of_their_own():
     inner, last = regex("a*b"), regex("c*")
     p = scores(5, seed=5)
     found = tt.canvas(p[0], {range(3, 5): last, range(0, 2): inner}, vocab=VOCAB)
-    check(
-        found,
-        p[0],
-        lambda x: spelled(inner)(x[:2]) and ended(spelled(last))(x[3:]),
-    )
+    check(found, p[0], lambda x: spelled(inner)(x[:2]) and ended(spelled(last))(x[3:]))
 
 
 def test_a_batch_is_its_rows():

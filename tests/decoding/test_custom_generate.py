@@ -15,8 +15,7 @@ SUPPORTED = "custom_generate" in inspect.signature(transformers.GenerationMixin.
 
 @pytest.mark.skipif(not SUPPORTED, reason="this transformers has no custom_generate")
 @pytest.mark.parametrize(
-    "settings",
-    [{}, {"do_sample": True}, {"num_beams": 2}, {"method": "smc"}, {"method": "smc", "hmm": True}],
+    "settings", [{}, {"do_sample": True}, {"num_beams": 2}, {"method": "smc"}, {"method": "smc", "hmm": True}]
 )
 def test_every_text_satisfies_the_constraint_within_the_budget(settings, tmp_path, monkeypatch):
     monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path))

@@ -295,15 +295,7 @@ def test_outputs_that_do_not_fit_the_prompts(embedded):
         tt.generate(*embedded, [PROMPT] * 2, [SHEEP, PIGS], max_new_tokens=[9])
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "gcd",
-        "lcd",
-        "awrs",
-        tt.inference.smc.GCDProposal(),
-    ],
-)
+@pytest.mark.parametrize("method", ["gcd", "lcd", "awrs", tt.inference.smc.GCDProposal()])
 def test_methods(embedded, method):
     value = tt.generate(*embedded, PROMPT, Literal["yes", "no"], method=method, max_new_tokens=12)
     assert value in ("yes", "no")

@@ -126,13 +126,7 @@ WIDE, GATHERED = (
     "tractile.inference.next_token.dfa_tables.GATHERED",
 )
 GENERIC = [
-    Kind(
-        "boolean",
-        lambda p: DenseQuery(p.parts[1], p.horizon, Boolean()),
-        _accepted,
-        np.max,
-        boolean=True,
-    ),
+    Kind("boolean", lambda p: DenseQuery(p.parts[1], p.horizon, Boolean()), _accepted, np.max, boolean=True),
     Kind(
         "boolean, any length",
         lambda p: DenseQuery(p.parts[1], None, Boolean()),

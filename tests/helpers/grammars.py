@@ -81,10 +81,7 @@ CASES = {
         "start: x y\nx[max_tokens=2]: /a*/\ny[max_tokens=2]: /b*/",
         Series((Tokens(Leaf("a*"), 2, 0), Tokens(Leaf("b*"), 2, 0))),
     ),
-    "counted": (
-        "start: x{0,3}\nx[max_tokens=2]: /a*b/",
-        Repeated(Tokens(Leaf("a*b"), 2, 0), 0, 3),
-    ),
+    "counted": ("start: x{0,3}\nx[max_tokens=2]: /a*b/", Repeated(Tokens(Leaf("a*b"), 2, 0), 0, 3)),
     "repeated": ("start: x*\nx[max_tokens=2]: /[ab]b+/", Repeated(Tokens(Leaf("[ab]b+"), 2, 0), 0, None)),
     "repeated, may be empty": (
         "start: x+\nx[max_tokens=2]: /a*/",
@@ -133,10 +130,7 @@ CASES = {
         'start: x y\n%ignore "b"\nx[max_tokens=1]: "a"\ny[max_tokens=2]: "a"',
         Series((Tokens(Leaf("b*a"), 1, 0), Tokens(Leaf("b*a"), 2, 0), Leaf("b*"))),
     ),
-    "lazy": (
-        'start: x "b"\nx[max_tokens=2, lazy]: /a*b/',
-        Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b"))),
-    ),
+    "lazy": ('start: x "b"\nx[max_tokens=2, lazy]: /a*b/', Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b")))),
     "suffix": (
         'start: x /b+/\nx[max_tokens=2, suffix="b"]: /a*/',
         Series((Tokens(Leaf("a*b"), 2, 0), Leaf("b+"))),

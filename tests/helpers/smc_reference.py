@@ -277,12 +277,7 @@ def moments(target):
     return [sum(p * g(x) for x, p in target.items()) for g in FUNCTIONS]
 
 
-FUNCTIONS = [
-    lambda x: 1.0,
-    lambda x: float(x[0] == 1),
-    lambda x: float(sum(x)),
-    lambda x: float(x.count(0)),
-]
+FUNCTIONS = [lambda x: 1.0, lambda x: float(x[0] == 1), lambda x: float(sum(x)), lambda x: float(x.count(0))]
 
 
 def estimates(post):

@@ -52,10 +52,7 @@ def models(random):
     inputs = random.categorical(3)
     cp = builders.cp([inputs(v, 4) for v in range(5)], random.rows(4))
     latent = builders.latent_tree(builders.random_tree(5, seed=1), 3, inputs, random)
-    tables = [
-        Indicator(3),
-        *(inputs(0, 3) for _ in range(4)),
-    ]
+    tables = [Indicator(3), *(inputs(0, 3) for _ in range(4))]
     return {
         "regions, cp": builders.regions(builders.random_regions(5), inputs, random.rows, 3),
         "regions, tucker": builders.regions(

@@ -125,10 +125,7 @@ def test_probabilities(name, n, dtype):
     x = words(hmm, n)
     expected = [log_p(hmm, row) for row in x.tolist()]
     assert min(expected) < -25
-    for found in (
-        tt.log_marginal(hmm, x),
-        predictions(hmm, x)[0].double().sum(1),
-    ):
+    for found in (tt.log_marginal(hmm, x), predictions(hmm, x)[0].double().sum(1)):
         assert_log_close(found, expected, TOLERANCE[dtype])
     assert_log_close(
         tt.log_marginal(hmm, x, lengths=torch.tensor([n, n - 1])),

@@ -351,10 +351,7 @@ def test_monarch_that_rewrites_an_index_twice_is_its_matrix(axes, semiring):
 
 def test_vmap_over_parameters_that_are_checked():
     """Bernoulli and Gaussian layers made of mapped tensors, whose values cannot be read."""
-    made = {
-        Bernoulli: (torch.rand(3, 2),),
-        Gaussian: (torch.randn(3, 2), torch.rand(3, 2) + 0.1),
-    }
+    made = {Bernoulli: (torch.rand(3, 2),), Gaussian: (torch.randn(3, 2), torch.rand(3, 2) + 0.1)}
     for cls, parameters in made.items():
 
         def value(*parameters, cls=cls):

@@ -19,10 +19,7 @@ TOKENS = {
     "another token": ("root ::= !<[3]>", Tokens(Leaf(OTHERS), 1, 1)),
     "other tokens": ('root ::= !<[3]>* "a"', Series((Leaf(OTHERS), Leaf("a")))),
     "counted others": ('root ::= !<[3]>{2,3} "a"', Series((Tokens(Leaf(OTHERS), 3, 2), Leaf("a")))),
-    "two kinds of others": (
-        "root ::= !<[3]>? !<[1]>+",
-        Series((Tokens(Leaf(OTHERS), 1, 0), Leaf("b+"))),
-    ),
+    "two kinds of others": ("root ::= !<[3]>? !<[1]>+", Series((Tokens(Leaf(OTHERS), 1, 0), Leaf("b+")))),
     "others in a repeat": (
         'root ::= (!<[3]> "a")+',
         Repeated(Series((Tokens(Leaf(OTHERS), 1, 1), Leaf("a"))), 1, None),
@@ -76,12 +73,7 @@ def test_what_cannot_be_counted_is_named(text, message):
         tt.constraints.grammar(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("root ::= !<[9]>", r"tokens=\{9: …\}.*line 1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [("root ::= !<[9]>", r"tokens=\{9: …\}.*line 1")])
 def test_what_cannot_be_read_of_tokens_is_named(text, message):
     with pytest.raises(UnsupportedConstraint, match=message):
         tt.constraints.grammar(text, syntax="gbnf", tokens=TEXTS)

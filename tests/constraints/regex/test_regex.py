@@ -47,10 +47,7 @@ def test_look_arounds_with_boundaries(pattern):
         assert constraint.accepts(text) == (compiled.fullmatch(text) is not None), text
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [r"(?u:\w)\w", r"(?u:\w\b).", r"(?u:(?a:\w)\w)", r"(?i:k)(?u:(?i:k))"],
-)
+@pytest.mark.parametrize("pattern", [r"(?u:\w)\w", r"(?u:\w\b).", r"(?u:(?a:\w)\w)", r"(?i:k)(?u:(?i:k))"])
 def test_of_the_flags_a_and_u_the_last_one_holds(pattern):
     constraint, compiled = regex(pattern, re.ASCII), re.compile(pattern, re.ASCII)
     for text in map("".join, itertools.product("ké!\u212a", repeat=2)):

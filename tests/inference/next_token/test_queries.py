@@ -13,12 +13,7 @@ from oracle import assert_log_close, log
 from product_queries import product
 
 import tractile as tt
-from tractile.errors import (
-    BudgetTooSmall,
-    CircuitError,
-    TooManyStates,
-    VocabularyMismatch,
-)
+from tractile.errors import BudgetTooSmall, CircuitError, TooManyStates, VocabularyMismatch
 from tractile.inference import Boolean, Log, Real
 from tractile.inference.next_token import finite_masks as masks
 

@@ -283,9 +283,6 @@ def test_failures_and_bad_settings():
         run(AWRSProposal(lambda text: 0.5))
     with pytest.raises(tt.errors.EvidenceError, match="257"):
         run(CharacterProposal(Letters(), lambda text: [1.0]))
-    for bad in (
-        lambda: AWRSProposal(whole, max_rejects=0),
-        lambda: GCDProposal(temperature=0),
-    ):
+    for bad in (lambda: AWRSProposal(whole, max_rejects=0), lambda: GCDProposal(temperature=0)):
         with pytest.raises(tt.errors.EvidenceError):
             bad()

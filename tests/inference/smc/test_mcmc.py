@@ -94,11 +94,7 @@ def test_random_weights_belong_to_the_state(case, name):
 
 
 @pytest.mark.parametrize(
-    "potential",
-    [
-        lambda: Follows(0.6, OTHER),
-        lambda: Follows(-0.4, OTHER).at(tt.inference.smc.every_line),
-    ],
+    "potential", [lambda: Follows(0.6, OTHER), lambda: Follows(-0.4, OTHER).at(tt.inference.smc.every_line)]
 )
 @pytest.mark.parametrize("case", CASES)
 def test_potentials_that_follow_the_prefix(case, potential):

@@ -133,10 +133,7 @@ def z_of(case, make, psi, proposal="gcd", **settings):
     return against_enumeration(run, {x: p * psi(x, case) for x, p in TRUTH[case].items()})
 
 
-@pytest.mark.parametrize(
-    ("name", "case"),
-    list(zip(POTENTIALS, itertools.cycle(CASES))),
-)
+@pytest.mark.parametrize(("name", "case"), list(zip(POTENTIALS, itertools.cycle(CASES))))
 def test_the_final_target_is_exact(name, case):
     z = z_of(case, *POTENTIALS[name])
     assert bool((z.abs() < LIMIT).all()), z

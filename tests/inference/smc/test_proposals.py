@@ -205,11 +205,7 @@ def test_a_token_that_model_and_hmm_rule_out_does_no_harm():
     truth = float(tt.log_marginal(hmm * fa, n=3))
     exact = tt.smc(lm, [], fa, LookaheadProposal(), hmm, 8, 3)
     assert exact.log_evidence == pytest.approx(truth)
-    for proposal in (
-        LookaheadProposal(0.0),
-        MixtureProposal(0.0),
-        MixtureProposal(1.0),
-    ):
+    for proposal in (LookaheadProposal(0.0), MixtureProposal(0.0), MixtureProposal(1.0)):
         post = tt.smc(lm, [], fa, proposal, hmm, 200, 3)
         assert bool(post.log_weights.isfinite().all())
         assert post.log_evidence == pytest.approx(truth, abs=0.3)
@@ -262,15 +258,7 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind):
             sampling.mcmc(lm, [], fa, make(), None, 2, HORIZON)
 
 
-@pytest.mark.parametrize(
-    "proposal",
-    [
-        "lm",
-        "gcd",
-        sampling.AWRSProposal(bool),
-    ],
-    ids=name_of,
-)
+@pytest.mark.parametrize("proposal", ["lm", "gcd", sampling.AWRSProposal(bool)], ids=name_of)
 def test_a_language_model_that_gives_nan_is_to_blame(proposal):
     class Overflows:
         vocab_size, eos_token_id, lm = V, None, tt.lm.TableLM(random_table(V, 1, seed=2))

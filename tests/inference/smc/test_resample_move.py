@@ -74,10 +74,7 @@ FEW_SURVIVE = tt.lm.TableLM(
 )  # token 1 always ends well, token 0 almost never
 TWO = tt.Automaton.from_edges([(0, [0, 1], 1), (1, [2, 3], 2)], 0, [2], 4)
 FIRST = tt.inference.smc.FunctionPotential(lambda tokens: 5.0 if tokens[0] == 1 else 1.0, tokens=True)
-UNEVEN = {
-    "lcd": "lcd",
-    "awrs": tt.inference.smc.AWRSProposal(lambda tokens: tokens != (0, 0), tokens=True),
-}
+UNEVEN = {"lcd": "lcd", "awrs": tt.inference.smc.AWRSProposal(lambda tokens: tokens != (0, 0), tokens=True)}
 
 
 @pytest.mark.long

@@ -27,10 +27,7 @@ from smc_reference import (
 )
 
 import tractile as tt
-from tractile.inference.smc import (
-    LookaheadProposal,
-    Potential,
-)
+from tractile.inference.smc import LookaheadProposal, Potential
 from tractile.inference.smc.proposals import Knowledge
 
 
