@@ -1,10 +1,7 @@
 """Bitmasks of whole batches: rows in different states with different budgets, against the generic Boolean query."""
 
-import json
 import random
 
-import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -87,39 +84,6 @@ def test_batches_under_regular_expressions(pattern, seed):
 @given(st.sampled_from(SCHEMAS), st.integers(0, 10_000))
 def test_batches_under_json_schemas(schema, seed):
     play(json_schema(schema, max_depth=1), seed)
-
-
-@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:30])
-def test_masks_of_visited_states_are_what_the_bytes_say(schema):
-    """Without a budget, along random texts: a token is allowed iff its bytes can be read."""
-    rng = random.Random(1)
-    vocab = vocabulary(rng)
-    automaton = json_schema(schema, max_depth=1).compile(vocab).finite
-    query = tt.lcd(json_schema(schema, max_depth=1).compile(vocab))
-    for _ in range(5):
-        query.start()
-        (state,) = automaton.start_states
-        for _ in range(12):
-            expected = [t for t in range(len(vocab)) if automaton.step(state, t)]
-            assert query.mask()[0].nonzero()[:, 0].tolist() == expected
-            token = rng.choice(expected)
-            query.advance([token])
-            (state,) = automaton.step(state, token)
-
-
-def test_buffers_of_the_wrong_kind():
-    vocab = vocabulary(random.Random(0))
-    query = tt.lcd(regex("a*").compile(vocab)).start(2)
-    words = -(-len(vocab) // 32)
-    for out in (
-        torch.zeros(1, words, dtype=torch.int32),
-        torch.zeros(2, words + 1, dtype=torch.int32),
-        torch.zeros(2, words, dtype=torch.int64),
-    ):
-        with pytest.raises(tt.errors.ShapeError, match="int32"):
-            query.bitmask(out=out)
-    with pytest.raises(tt.errors.ShapeError, match="int32"):
-        query.words(np.zeros((2, words), np.uint32))
 
 
 def test_what_is_handed_out_is_the_callers():

@@ -9,7 +9,6 @@ import torch
 
 import tractile as tt
 from tractile.constraints import keywords
-from tractile.errors import BudgetTooLarge, BudgetTooSmall, EvidenceError, ShapeError, VocabularyMismatch
 from tractile.inference.next_token.finite_masks import FiniteMasks
 from tractile.inference.next_token.gcd import GCDQuery
 
@@ -38,32 +37,6 @@ def test_a_buffer_is_filled_however_it_is_laid_out(query):
     query.advance([VOCAB.token_bytes.index(b"{"), VOCAB.token_bytes.index(b"{")])
     assert torch.equal(query.bitmask(out=out), query.bitmask())
     assert not torch.equal(out, want)
-
-
-def test_bad_buffers_and_tokens_are_refused(query):
-    good = torch.empty(2, -(-len(VOCAB) // 32), dtype=torch.int32)
-    query.bitmask(out=good)
-    for bad in (good.long(), good[:1], good[:, 1:], good.float(), good[0]):
-        with pytest.raises(ShapeError):
-            query.bitmask(out=bad)
-    query.select([0])
-    with pytest.raises(ShapeError):
-        query.bitmask(out=good)
-    for tokens in ([], [0, 0], [-1], [len(VOCAB)], torch.tensor([0, 1])):
-        with pytest.raises(VocabularyMismatch):
-            query.advance(tokens)
-    with pytest.raises(ShapeError):
-        query.select([7])
-    with pytest.raises(VocabularyMismatch):
-        query.apply(torch.zeros(1, 3))
-    with pytest.raises(BudgetTooLarge):
-        query.start(budgets=501)
-    with pytest.raises(BudgetTooSmall):
-        query.start(budgets=0)
-    with pytest.raises(BudgetTooSmall):
-        tt.gcd(query.automaton, 0)
-    with pytest.raises((EvidenceError, ShapeError)):
-        query.start(budgets=[1.5])
 
 
 def test_rows_are_chosen_copied_and_end(query):

@@ -143,17 +143,6 @@ def test_products_of_chains_by_enumeration(name, seed, dtype):
         assert torch.equal(boolean.log_weights().exp().double(), (expected > 0).double())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["dense", "Monarch", "two HMMs", "three, one of them Monarch", "weighted"])
-def test_any_chain_in_both_precisions(name, dtype):
-    automaton = oracle.random_fsa(np.random.default_rng(1), 4, V, True).build()
-    chain, budgets = GUIDES[name](5), lengths(automaton)
-    query = tt.NextToken((chain * automaton).to(dtype=dtype), HORIZON, Real()).start(3, budgets)
-    exact = DenseQuery(chain * automaton, HORIZON, Log()).start(3, budgets)
-    tolerance = 1e-4 if dtype == torch.float32 else 1e-9
-    torch.testing.assert_close(query.log_weights(), exact.log_weights(), rtol=tolerance, atol=tolerance)
-
-
 def test_a_guide_beside_the_constraint():
     """Masks of the constraint; scores of what accepts more: any sequence of zeros and ones."""
     constraint = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], 0, [1], V)
@@ -198,24 +187,3 @@ def test_steps_of_fixed_shapes_need_one_table():
     automaton = tt.Automaton.from_edges([(0, [0, 1], 0)], 0, [0], V)
     with pytest.raises(CircuitError, match="an HMM"):
         padded(hmm(0) * hmm(1), automaton, 3)
-
-
-def test_rows_of_all_ways_are_those_of_rows_alone():
-    """Selecting, forking and taking back: a batch of several states is each row by itself."""
-    automaton = oracle.random_fsa(np.random.default_rng(3), 4, V, False).build()
-    chain = hmm(0) * hmm(1, 2)
-    budgets = lengths(automaton)
-    query = product(chain, automaton, HORIZON).start(3, budgets)
-    query.advance([0, 1, 2])
-    before = query.log_weights()
-    other = query.fork()
-    query.select([2, 0])
-    assert torch.equal(query.log_weights(), before[[2, 0]])
-    query.advance([1, 1])
-    query.rollback(1)
-    torch.testing.assert_close(query.log_weights(), before[[2, 0]], rtol=1e-12, atol=1e-12)
-    assert torch.equal(other.log_weights(), before)
-    for row, token in itertools.product(range(3), range(1)):
-        alone = product(chain, automaton, HORIZON).start(1, budgets[row : row + 1])
-        alone.advance([row + token])
-        torch.testing.assert_close(alone.log_weights()[0], before[row], rtol=1e-12, atol=1e-12)

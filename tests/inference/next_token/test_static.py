@@ -12,7 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tractile as tt
-from tractile.errors import CircuitError, VocabularyMismatch
+from tractile.errors import CircuitError
 from tractile.inference import NextToken, Real
 
 HORIZON = 12
@@ -125,16 +125,6 @@ def test_steps_are_those_of_the_other_query(model):
     torch.testing.assert_close(a.log_lookahead(), b.log_lookahead(), rtol=1e-10, atol=1e-12)
     assert torch.equal(a.mask(), b.mask())
     assert a.remaining.tolist() == b.remaining.tolist()
-
-
-def test_tokens_outside_the_vocabulary_are_told_of_before_a_score_is_given():
-    query = padded(*simple(), HORIZON).start(2)
-    with pytest.raises(VocabularyMismatch):
-        query.advance(torch.tensor([0, 12]))
-    query._steps.advance_some(torch.tensor([0, 12]), ALL[:2])  # as on a device, where nothing is read back
-    with pytest.raises(VocabularyMismatch, match="outside"):
-        query.lookahead()
-    assert query.start(2).lookahead().shape == (2, 12)
 
 
 def test_an_automaton_that_is_not_deterministic_is_refused():
