@@ -7,13 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import assert_log_close
 
 import tractile as tt
 from tractile.circuits.io.serialize import load, save
 from tractile.errors import ShapeError
-from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.inference.engine import contract
 from tractile.layers import Incidence, TokenSets
 
 FEW = settings(max_examples=25, deadline=None)
@@ -33,38 +30,6 @@ def partitions(rng, groups):
     return Incidence(
         torch.tensor(rows[:, 0]), torch.tensor(rows[:, 1]), (int(rows[:, 0].max()) + 1, VOCAB)
     ), members
-
-
-@pytest.mark.parametrize("semiring", [Real, Log, Boolean, Counting, MaxProduct, MinPlus])
-@given(seed=st.integers(0, 2**31))
-@FEW
-def test_the_layer_is_its_matrix(semiring, seed):
-    """Observed, weighted, summed and absorbed, against a categorical layer with the same 0/1 matrix."""
-    rng = np.random.default_rng(seed)
-    tokens, members = partitions(rng, 2)
-    units = [[c for c in members[j % 2] if rng.random() < 0.6] for j in range(4)]
-    unit, klass = (
-        torch.tensor([p[i] for p in [(j, c) for j, u in enumerate(units) for c in u]], dtype=torch.long)
-        for i in (0, 1)
-    )
-    layer = TokenSets(unit, klass, tokens, 4)
-    matrix = torch.zeros(4, VOCAB)
-    for j, classes in enumerate(units):
-        for c in classes:
-            matrix[j, tokens.col[tokens.row == c]] = 1
-    assert torch.equal(layer.table(), matrix)
-    assert layer.class_sizes().tolist() == [len(m) for m in layer.members()]
-    plain, sr = tt.layers.Categorical(matrix), semiring()
-    x = torch.tensor(rng.integers(0, VOCAB, 3))
-    w = torch.tensor(rng.random((VOCAB, 2)))
-    u = sr.lift(torch.tensor(rng.random((4, 2))), batched=True)
-    for ask in (
-        lambda b: contract.observe(sr, b, None, x),
-        lambda b: contract.expect(sr, b, w),
-        lambda b: contract.total(sr, b),
-        lambda b: contract.adjoint(sr, b, u),
-    ):
-        assert_log_close(sr.log(ask(layer)), sr.log(ask(plain)), 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])

@@ -4,8 +4,6 @@ The HMMs have zeros, tokens that cannot be emitted, and probabilities so small t
 precision and would later outweigh what is left. Products of all of them stay within the float64 of the enumeration.
 """
 
-from functools import reduce
-
 import games
 import numpy as np
 import oracle
@@ -13,9 +11,6 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-
-import tractile as tt
-from tractile.errors import BudgetTooSmall
 
 SHAPES = [(2, 4), (3, 3), (2, 3), (3, 2), (1, 2), (4, 2)]  # (vocabulary, horizon)
 
@@ -80,53 +75,3 @@ def test_fast_queries_are_the_enumeration(problem, seed, kind):
 def test_generic_queries_are_the_enumeration(problem, seed, kind):
     query = kind.make(problem)
     assume(games.play(kind, problem, query, np.random.default_rng(seed), tolerance(problem, kind), batch=2))
-
-
-@given(problem=problems(), kind=st.sampled_from([k for k in games.KINDS if not k.unlimited]))
-def test_budgets_are_refused_exactly_where_nothing_has_that_length(problem, kind):
-    query = kind.make(problem)
-    for n in range(problem.horizon + 1):
-        if kind.feasible(problem, n):
-            assert query.start(2, n).remaining.tolist() == [n, n]
-        else:
-            with pytest.raises(BudgetTooSmall) as caught:
-                query.start(2, [n, n])
-            assert caught.value.given == n
-
-
-@given(data=st.data(), seed=st.integers(0, 2**31))
-def test_chains_are_the_enumeration(data, seed):
-    """log_marginal, marginals, conditional, mpe and samples of products of HMMs and automata under any evidence."""
-    model, n = data.draw(oracle.chains(shapes=[(2, 4), (3, 3), (2, 2), (3, 1)]))
-    evidence, weights = data.draw(oracle.evidence(dict.fromkeys(range(n), model.vocab_size)))
-    chain = model.build()
-    total = np.stack([oracle.weigh(model.total(n), weights, row) for row in range(len(weights[0]))])
-    axes = tuple(range(1, n + 1))
-    oracle.assert_log_close(tt.log_marginal(chain, evidence, n=n), oracle.log(total.sum(axes)))
-    if not (total.sum(axes) > 0).all():
-        return
-    for v, table in tt.inference.marginals(chain, evidence, n=n).items():
-        expected = total.sum(tuple(a for a in axes if a != v + 1)) / total.sum(axes)[:, None]
-        oracle.assert_log_close(table, oracle.log(expected))
-    best = np.stack([oracle.weigh(model.best(n), weights, row) for row in range(len(total))])
-    values, score = tt.mpe(chain, evidence, n=n)
-    oracle.assert_log_close(score, oracle.log(best.max(axes)))
-    found = [b[tuple(x)] for b, x in zip(best, values.tolist(), strict=True)]
-    oracle.assert_log_close(score, oracle.log(np.array(found)))
-    drawn = tt.sample(chain, 3, evidence, n=n, generator=torch.Generator().manual_seed(seed))
-    for row, x in enumerate(drawn.reshape(3, len(total), n).transpose(0, 1).tolist()):
-        assert all(total[(row, *sequence)] > 0 for sequence in x)
-
-
-@given(data=st.data())
-def test_unrolled_products_are_the_product(data):
-    """Unrolling, multiplying and conditioning in any order, with layers shared by all positions."""
-    model, n = data.draw(oracle.chains(shapes=[(2, 3), (3, 2)], kinds=("hmm*fsa", "hmm*hmm", "fsa*fsa")))
-    circuit = reduce(tt.multiply, (part.build().unroll(n) for part in model.models))
-    evidence, weights = data.draw(oracle.evidence(dict.fromkeys(range(n), model.vocab_size), batch=1))
-    expected = oracle.sums(model.total(n), weights)
-    oracle.assert_log_close(tt.log_marginal(circuit, evidence), oracle.log(expected))
-    if isinstance(evidence, dict) and expected.sum() > 0:
-        conditioned = tt.inference.condition(model.models[0].build().unroll(n), evidence)
-        first = oracle.sums(model.models[0].total(n), weights)
-        oracle.assert_log_close(tt.partition(conditioned), oracle.log(first)[0])

@@ -5,17 +5,13 @@ import oracle
 import pytest
 import torch
 from chain_tables import markov, table
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from oracle import assert_log_close, log
+from oracle import log
 from scipy import stats
 
 import tractile as tt
 from tractile.circuits import builders
 from tractile.errors import CircuitError, EvidenceError
 from tractile.layers import Categorical, Dense, Gaussian, Hadamard, Sum
-
-FEW = settings(max_examples=25, deadline=None)
 
 
 def normalised(circuit):
@@ -78,56 +74,6 @@ def test_what_is_missing_is_named():
 # ---------------------------------------------------------------------------------------------- expectation, marginals
 
 
-@given(data=st.data())
-@FEW
-def test_expectations(data):
-    vtree = data.draw(oracle.vtrees())
-    p, f = data.draw(oracle.plans(vtree)), data.draw(oracle.plans(vtree))
-    sizes = dict(sorted(p.sizes.items()))
-    evidence, weights = data.draw(oracle.evidence(sizes))
-    tables = [oracle.weigh(p.total(), weights, row) for row in range(len(weights[0]))]
-    assume(all(t.sum() > 0 for t in tables))
-    expected = [(t * f.total()).sum() / t.sum() for t in tables]
-    np.testing.assert_allclose(tt.inference.expectation(p.build(), f.build(), evidence), expected, rtol=1e-9)
-    rng = np.random.default_rng(0)
-    additive = {v: rng.normal(size=d) for v, d in sizes.items() if rng.random() < 0.8}
-    if additive:
-        expected = []
-        for t in tables:
-            axes = range(t.ndim)
-            single = [t.sum(tuple(b for b in axes if b != a)) / t.sum() for a in axes]
-            expected.append(sum(single[list(sizes).index(v)] @ w for v, w in additive.items()))
-        actual = tt.inference.expectation(
-            p.build(), {v: torch.tensor(w) for v, w in additive.items()}, evidence
-        )
-        np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_expectation_of_chains():
-    rng = np.random.default_rng(0)
-    hmm, fsa = oracle.random_hmm(rng, 3, 2), oracle.random_fsa(rng, 3, 2, False)
-    p, f = hmm.total(4), fsa.total(4)
-    assert tt.inference.expectation(hmm.build(), fsa.build(), n=4).item() == pytest.approx((p * f).sum())
-    assert tt.inference.expectation(hmm.build().unroll(4), fsa.build()).item() == pytest.approx((p * f).sum())
-    given_ones = tt.inference.expectation(hmm.build(), fsa.build(), torch.tensor([[-1, 1, -1, 0]]))
-    assert given_ones.item() == pytest.approx((p * f)[:, 1, :, 0].sum() / p[:, 1, :, 0].sum())
-    length = {t: torch.tensor([0.0, 1.0], dtype=torch.float64) for t in range(4)}  # how many ones
-    ones = np.indices((2,) * 4).sum(0)
-    assert tt.inference.expectation(hmm.build(), length, n=4).item() == pytest.approx((p * ones).sum())
-    with pytest.raises(EvidenceError, match="no variables"):
-        tt.inference.expectation(hmm.build(), {0: torch.ones(3)}, n=4)
-    with pytest.raises(CircuitError, match="f has variables"):
-        tt.inference.expectation(hmm.build().unroll(2), hmm.build().unroll(3))
-
-
-def test_marginals_of_a_chain():
-    hmm = oracle.random_hmm(np.random.default_rng(0), 3, 2)
-    tokens = torch.tensor([[1, -1, -1], [-1, -1, 0]])
-    actual = tt.inference.marginals(hmm.build(), tokens)
-    p = hmm.total(3)
-    assert_log_close(actual[1], log(np.stack([p[1].sum(1) / p[1].sum(), p[..., 0].sum(0) / p[..., 0].sum()])))
-
-
 def test_next_variable_in_any_order():
     """p(x) = Π p(x_v | the variables before v) in every order of the variables."""
     rng = np.random.default_rng(0)
@@ -143,21 +89,6 @@ def test_next_variable_in_any_order():
 
 
 # ------------------------------------------------------------------------------------------------- sampling, MPE, k-best
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_circuit_samples(seed):
-    """A χ² test of 4,000 samples for each seed; each fails by chance with probability 1e-4."""
-    rng = np.random.default_rng(seed)
-    vtree = [("kron", 0, ("hadamard", 1, 2)), ("hadamard", 2, 0, 1), 1, ("kron", ("kron", 0, 1), 2)][seed]
-    plan = oracle.random_plan(rng, vtree, {0: 2, 1: 3, 2: 2} if seed != 2 else {1: 3})
-    p = plan.total().flatten()
-    generator = torch.Generator().manual_seed(seed)
-    x = tt.sample(plan.build(), 4000, generator=generator).numpy()
-    counts = np.bincount(np.ravel_multi_index(x.T, plan.total().shape), minlength=p.size)
-    assert counts[p == 0].sum() == 0
-    kept = p > 0
-    assert stats.chisquare(counts[kept], 4000 * p[kept] / p.sum()).pvalue > 1e-4
 
 
 def test_samples_given_evidence_of_several_rows():
@@ -186,29 +117,6 @@ def test_product_circuits_are_sampled_by_rows():
     counts = np.bincount(np.ravel_multi_index(x.T, (2, 2, 2)), minlength=8)
     assert counts[p == 0].sum() == 0
     assert stats.chisquare(counts[p > 0], 4000 * p[p > 0] / p.sum()).pvalue > 1e-4
-
-
-@given(data=st.data())
-@FEW
-def test_k_best(data):
-    if data.draw(st.booleans()):
-        model, n = data.draw(oracle.chains(shapes=[(2, 3), (3, 2), (2, 1)]))
-        best, sizes, built = model.best(n), dict.fromkeys(range(n), model.vocab_size), model.build()
-    else:
-        plan = data.draw(oracle.plans())
-        best, sizes, built, n = plan.best(), dict(sorted(plan.sizes.items())), plan.build(), None
-    evidence, weights = data.draw(oracle.evidence(sizes, batch=1))
-    best = oracle.weigh(best, weights, 0)
-    k = data.draw(st.sampled_from([1, 3, 100]))
-    if best.max() == 0:
-        with pytest.raises(EvidenceError, match="probability zero"):
-            tt.inference.k_best(built, k, evidence, n=n)
-        return
-    x, scores = tt.inference.k_best(built, k, evidence, n=n)
-    expected = np.sort(best[best > 0])[::-1][:k]
-    assert_log_close(scores, log(expected))
-    assert_log_close(log(np.array([best[tuple(row)] for row in x.tolist()])), scores.numpy())
-    assert len({tuple(row) for row in x.tolist()}) == len(x)
 
 
 def test_k_best_asks_for_one_row_and_finite_variables():

@@ -1,6 +1,5 @@
 """Input layers against their definitions: tables by enumeration, densities by quadrature and scipy."""
 
-import itertools
 import math
 
 import numpy as np
@@ -16,7 +15,7 @@ from scipy import stats
 import tractile as tt
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import Boolean, Counting, Log, MaxProduct, MinPlus, Real
-from tractile.layers import Bernoulli, Categorical, Dense, Gaussian, Hadamard, Identity, Indicator, Sum
+from tractile.layers import Bernoulli, Categorical, Dense, Gaussian, Hadamard, Indicator, Sum
 from tractile.layers.input import KhatriRao
 
 SEMIRINGS = {
@@ -71,26 +70,6 @@ def test_every_table_in_every_semiring_with_every_kind_of_evidence(name, data):
             expected = expected if kind == "paths" else (expected > 0) * 1.0
         actual = tt.log_marginal(circuit, evidence, semiring=semiring())
         assert_log_close(actual, log(expected), 1e-6)
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_queries_on_tables(name):
-    circuit, paths = pair(name)
-    table = paths.sum(0)
-    assert_log_close(tt.conditional(circuit, None, (0, 1))[0], log(table / table.sum()))
-    assert_log_close(tt.conditional(circuit, {1: 2}, 0)[0], log(table[:, 2] / table[:, 2].sum()))
-    x, value = tt.mpe(circuit)
-    assert_log_close(value[0], log(paths.max()))
-    assert paths.max(0)[tuple(x[0].tolist())] == paths.max()
-    samples = tt.sample(circuit, 2000, generator=torch.Generator().manual_seed(1))
-    counts = np.zeros_like(table)
-    np.add.at(counts, tuple(samples.numpy().T), 1)
-    p = table.flatten() / table.sum()
-    assert counts.flatten()[p == 0].sum() == 0
-    assert (
-        stats.chisquare(counts.flatten()[p > 0], 2000 * p[p > 0]).pvalue > 1e-3
-    )  # fails by chance once in 1,000
-    assert_log_close(tt.partition(circuit * circuit), log((table**2).sum()))
 
 
 @pytest.mark.parametrize("name", zoo.DISCRETE)
@@ -176,23 +155,6 @@ def test_gaussian_values_and_missing_rows():
     )
 
 
-def test_gaussian_in_every_semiring():
-    circuit, x = mixed(), np.array([1.0])
-    every = paths(x)[:, 0]
-    peak = paths(MEAN)[range(3), range(3)]  # each unit at its own mean
-    for semiring, seen, free in (
-        (Real(), every.sum(), 1.0),
-        (Log(), every.sum(), 1.0),
-        (Boolean(), 1.0, 1.0),
-        (Counting(), 6.0, 6.0),
-        (MaxProduct(), every.max(), peak.max()),
-        (MinPlus(), every.max(), peak.max()),
-    ):
-        assert_log_close(tt.log_marginal(circuit, {0: 1.0}, semiring=semiring)[0], log(seen))
-        assert_log_close(tt.log_marginal(circuit, None, semiring=semiring)[0], log(free))
-    assert tt.support(circuit, {0: 1e6}).tolist() == [True]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, F64])
 def test_no_distance_underflows(dtype):
     x = 1e4
@@ -202,12 +164,6 @@ def test_no_distance_underflows(dtype):
         for m, v, w, p in zip(MEAN, VARIANCE, WEIGHT, P[:, 1], strict=True)
     )
     assert_log_close(value, exact, 1e-5 if dtype == torch.float32 else 1e-10)
-
-
-def test_conditional_given_a_real_value():
-    table = paths(np.array([2.0, -1.0])).sum(0)
-    actual = tt.conditional(mixed(), {0: tensor(2.0, -1.0)}, 1)
-    assert_log_close(actual, log(table / table.sum(1, keepdims=True)))
 
 
 def test_samples_of_a_real_variable():
@@ -232,18 +188,6 @@ def test_samples_of_a_real_variable():
     assert stats.kstest(part[:, 1, 0].numpy(), cdf(WEIGHT * P[:, 1])).pvalue > 1e-3
 
 
-def test_mpe_of_a_real_variable():
-    circuit = mixed()
-    best = paths(GRID).max(0)
-    x, value = tt.mpe(circuit)
-    i, y = np.unravel_index(best.argmax(), best.shape)
-    assert x[0].tolist() == [pytest.approx(GRID[i], abs=0.01), y]
-    assert_log_close(value[0], log(best.max()), 1e-4)
-    x, value = tt.mpe(circuit, torch.tensor([[0.2, torch.nan], [torch.nan, 0.0]], dtype=F64))
-    assert x[0, 0] == 0.2
-    assert_log_close(value, log(np.array([paths(np.array([0.2])).max(), paths(MEAN)[..., 0].max()])))
-
-
 def test_products_of_gaussians_are_exact():
     circuit = mixed()
     squared = circuit * circuit
@@ -259,57 +203,6 @@ def test_products_of_gaussians_are_exact():
     samples = tt.sample(squared, 2000, generator=torch.Generator().manual_seed(0))[:, 0].numpy()
     cumulative = np.cumsum(density.sum(1)) / density.sum()
     assert stats.kstest(samples, lambda x: np.interp(x, GRID + step / 2, cumulative)).pvalue > 1e-3
-
-
-def gaussian_hmm():
-    transition = torch.tensor([[0.8, 0.2], [0.1, 0.9]], dtype=F64)
-    layer = Gaussian(tensor(0.0, 3.0), tensor(1.0, 0.5))
-    return tt.circuits.Chain(
-        (tensor(0.4, 0.6),), Identity(2), layer, Dense(transition), (torch.ones(2, dtype=F64),)
-    )
-
-
-def test_a_chain_of_real_variables():
-    chain, x = gaussian_hmm(), torch.tensor([[0.0, 1.0, 3.2], [0.5, torch.nan, 2.9]], dtype=F64)
-    initial, a = chain.initial[0].numpy(), chain.right.dense().numpy()
-    scores = []
-    for row in x.numpy():
-        total, best = 0.0, 0.0
-        for z in itertools.product(range(2), repeat=3):
-            w = initial[z[0]] * a[z[0], z[1]] * a[z[1], z[2]]
-            sd = chain.inputs.variance.sqrt().numpy()
-            density = [
-                1 if math.isnan(v) else stats.norm.pdf(v, [0, 3][i], sd[i])
-                for v, i in zip(row, z, strict=True)
-            ]
-            peak = [
-                stats.norm.pdf(0, 0, sd[i]) if math.isnan(v) else d
-                for v, i, d in zip(row, z, density, strict=True)
-            ]
-            total, best = total + w * math.prod(density), max(best, w * math.prod(peak))
-        scores.append((total, best))
-    total, best = log(np.array(scores)).T
-    for model in (chain, chain.unroll(3)):
-        assert_log_close(tt.log_marginal(model, x), total)
-        values, score = tt.mpe(model, x)
-        assert_log_close(score, best)
-        np.testing.assert_array_equal(values[0], x[0])
-        assert tt.sample(model, 4, x).shape == (4, 2, 3)
-    lengths = torch.tensor([3, 1])
-    assert_log_close(tt.log_marginal(chain, x, lengths=lengths)[1], tt.log_marginal(chain, x[1:, :1])[0])
-
-
-def test_gradients_of_densities():
-    def f(mean, variance, x):
-        circuit = tt.Circuit()
-        a = circuit.input(Gaussian(mean, variance), 0)
-        b = circuit.input(Gaussian(mean + 1, variance), 1)
-        circuit.sum(Sum(Dense(torch.tensor(WEIGHT[None]))), circuit.product(Hadamard(), a, b))
-        return tt.log_marginal(circuit, x)
-
-    mean, variance = torch.tensor(MEAN, requires_grad=True), torch.tensor(VARIANCE, requires_grad=True)
-    x = torch.tensor([[0.3, torch.nan], [2.0, 1.0]], dtype=F64)
-    assert torch.autograd.gradcheck(lambda m, v: f(m, v, x), (mean, variance))
 
 
 def test_what_has_no_answer_over_real_variables_says_so():

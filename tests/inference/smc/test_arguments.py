@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import tractile as tt
-from tractile.constraints.vocabulary.reading import vocabulary_of
 from tractile.embedded import load_lm
 from tractile.inference import smc as sampling
 
@@ -51,14 +50,6 @@ def test_a_constraint_takes_a_tokenizer(compiled):
     for source in (TOKENIZER, TOKENIZER.backend_tokenizer):
         fa = CAT.compile(source, eos_token_id=TOKENIZER.eos_token_id)
         assert tt.gcd(fa, 4).start().mask().equal(tt.gcd(compiled, 4).start().mask())
-
-
-def test_a_tokenizer_is_read_once_unless_it_changes():
-    tokenizer = load_lm()[1]
-    first = vocabulary_of(tokenizer)
-    assert vocabulary_of(tokenizer) is first
-    tokenizer.add_tokens([" xyzzy"])
-    assert len(vocabulary_of(tokenizer)) == len(first) + 1
 
 
 def test_the_end_token_of_the_language_model_counts():
