@@ -76,16 +76,6 @@ def test_each_has_its_target(name):
     assert bool((z.abs() < LIMIT).all()), z
 
 
-def test_the_local_product_is_not_the_target():
-    """The bias that weights undo is large enough for the test to see."""
-    fa = as_automaton(FSA)
-
-    def run(seed):
-        return PRESETS["lcd"].run(LM, [], fa, particles=8, max_new_tokens=N, seed=seed)
-
-    assert float(against_enumeration(run, TRUTH).abs().max()) > LIMIT
-
-
 def test_settings_can_be_changed():
     fa, potential = as_automaton(FSA), FunctionPotential(phi)
     preset = replace(PRESETS["full-smc"], proposal="pgcd", resampling="residual")

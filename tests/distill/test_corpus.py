@@ -11,7 +11,7 @@ import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
 from tractile.distill.latent import DISCOUNT, _families, clones, discounted, kmeans
-from tractile.errors import FormatError, ShapeError, VocabularyMismatch
+from tractile.errors import ShapeError, VocabularyMismatch
 from tractile.lm import CircuitLM, TableLM
 
 
@@ -41,32 +41,6 @@ def test_samples_follow_the_model(tmp_path: Path) -> None:
     seen = torch.bincount(corpus.tokens[:, 0], minlength=5).double()
     kept = expected > 0
     assert float(((seen - expected)[kept] ** 2 / expected[kept]).sum()) < 23.5
-
-
-def test_an_interrupted_run_ends_in_the_same_corpus(tmp_path: Path) -> None:
-    whole = draw(tmp_path / "a")
-    draw(tmp_path / "b")
-    for name in ("shard-00001.safetensors", "shard-00002.safetensors"):
-        (tmp_path / "b" / name).unlink()
-    with pytest.raises(FormatError, match="run the same sampling again"):
-        distill.Corpus.load(tmp_path / "b")
-    again = draw(tmp_path / "b")
-    assert torch.equal(again.tokens, whole.tokens)
-    assert torch.equal(again.log_probs, whole.log_probs)
-    assert not torch.equal(draw(tmp_path / "c", seed=1).tokens, whole.tokens)
-    assert not list(tmp_path.rglob("*.part"))
-
-
-def test_another_corpus_in_the_same_place_is_refused(tmp_path: Path) -> None:
-    draw(tmp_path)
-    with pytest.raises(FormatError, match="other settings"):
-        draw(tmp_path, seed=1)
-    with pytest.raises(FormatError):
-        distill.Corpus.load(tmp_path / "nowhere")
-    with pytest.raises(ShapeError, match="end-of-sequence"):
-        distill.sample(TableLM({(): [0.0]}), tmp_path / "d", 1, 1, [""])
-    with pytest.raises(ShapeError, match="prompt"):
-        distill.sample(CircuitLM(source(), eos_token_id=EOS), tmp_path / "d", 1, 1, [])
 
 
 def test_prompts_are_continued_and_midway_prompts_begin_inside(tmp_path: Path) -> None:

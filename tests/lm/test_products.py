@@ -14,7 +14,6 @@ from smc_reference import (
     HMM,
     LIMIT,
     RUNS,
-    ForgetsItsWeight,
     Letters,
     N,
     V,
@@ -106,14 +105,6 @@ def test_every_proposal_samples_the_target(case, name, proposal):
     values = estimates(target_of(factors), case, PROPOSALS[proposal])
     z = z_scores(values, moments)
     assert (z.abs() < LIMIT).all(), z
-
-
-def test_the_test_has_power():
-    factors = models("ended")
-    truth = enumerated(factors, "ended")
-    moments = [sum(w * f(x) for x, w in truth.items()) for f in FUNCTIONS]
-    z = z_scores(estimates(target_of(factors), "ended", ForgetsItsWeight), moments)
-    assert (z.abs() > LIMIT).any()
 
 
 def test_with_a_potential_moves_and_a_proposal_that_learns():

@@ -116,20 +116,6 @@ def test_however_a_tokenizer_is_read() -> None:
     assert lm.vocabulary_fingerprint == Vocabulary.from_tokenizer(fast, eos_token_id=7).fingerprint
 
 
-def test_a_tokenizer_is_read_once_and_again_when_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tractile import token_bytes
-
-    calls: list[int] = []
-    real = token_bytes.read
-    monkeypatch.setattr(token_bytes, "read", lambda t: (calls.append(1), real(t))[1])
-    fast = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
-    before = [tokenizer_fingerprint(fast) for _ in range(3)]
-    assert len(calls) == 1
-    fast.add_tokens(["<new>"])
-    assert tokenizer_fingerprint(fast) not in before
-    assert len(calls) == 2
-
-
 def test_what_is_not_known() -> None:
     from tokenizers import Tokenizer, models
 

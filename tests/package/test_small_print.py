@@ -12,7 +12,6 @@ import torch
 
 import tractile as tt
 from tractile.circuits import builders
-from tractile.constraints import regex
 from tractile.errors import CircuitError, EvidenceError, ShapeError
 from tractile.inference import smc as sampling
 from tractile.layers import Categorical, Dense, Identity, Incidence, Monarch
@@ -54,31 +53,6 @@ def test_statements_end_where_python_s_tokenizer_ends_them():
     for c in map(chr, range(32, 127)):
         if c not in "'\"([{)]};\\":
             assert sampling.every_statement(f"{c} = 1\n{c}") == 6
-
-
-def test_clauses_end_at_marks_before_a_space_and_at_lines():
-    for mark in ",;:.!?…。，；：！？":
-        assert sampling.every_clause(f"a{mark} b") == 2
-        assert sampling.every_clause(f"a{mark}b") == sampling.every_clause(f"a{mark}") == 0
-    for letter in "ab1-'\"(":
-        assert sampling.every_clause(f"a{letter} b") == 0
-    assert sampling.every_clause("a, b\nc") == 5
-
-
-def test_a_batch_of_one_seed_has_that_and_the_following_ones():
-    vocab = tt.Vocabulary([b"a", b"b", None], 2)
-    lm, fa = tt.CircuitLM(tt.HMM.random(2, 3, seed=1), 2, vocab), regex("[ab]*").compile(vocab)
-    both = tt.smc(lm, prompts=[[], [], []], fa=fa, proposal="gcd", particles=4, max_new_tokens=6, seed=11)
-    for i, post in enumerate(both):
-        alone = tt.smc(lm, [], fa, "gcd", particles=4, max_new_tokens=6, seed=11 + i)
-        assert post.token_ids == alone.token_ids
-
-
-def test_counts_are_exact_beyond_53_bits():
-    every = tt.Automaton.from_edges([(0, [0, 1], 0)], start=0, accept=[0], vocab_size=2)
-    assert tt.count(every, n=52) == 1 << 52
-    assert tt.count(every, n=53) == 1 << 53
-    assert tt.count(every, {0: 1}, n=53) == 1 << 52
 
 
 def test_pixels_make_images_of_any_size():
