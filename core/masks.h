@@ -54,7 +54,7 @@ class Masks {
   }
 
   size_t bytes() const {
-    return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + set_index_.bytes() + rest_index_.bytes() + walk_index_.bytes();
+    return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + set_index_.bytes() + rest_index_.bytes();
   }
   u64 visited = 0;  // positions
 
@@ -77,7 +77,7 @@ class Masks {
     if (known.set == NONE) {
       std::vector<u32> words(positions_.trie().words, 0);  // kept only if nothing stops this
       most_ = 0;
-      fill(configuration, spelled ? FAR : SOME, spelled, words.data());
+      fill(configuration, Positions::ROOT, spelled ? FAR : SOME, spelled, words.data());
       known.set = number_of(words);
       known.most = most_;
     }
@@ -88,9 +88,9 @@ class Masks {
     std::vector<u32> words(positions_.trie().words, 0);
     {
       Few few(observed_);
-      fill(configuration, left, spelled, words.data());
+      fill(configuration, Positions::ROOT, left, spelled, words.data());
     }
-    if (observed_.refused && std::all_of(words.begin(), words.end(), [](u32 word) { return word == 0; })) fill(configuration, left, spelled, words.data());
+    if (observed_.refused && std::all_of(words.begin(), words.end(), [](u32 word) { return word == 0; })) fill(configuration, Positions::ROOT, left, spelled, words.data());
     return words;
   }
 
@@ -138,63 +138,64 @@ class Masks {
     return best;
   }
 
+  // The tokens that go on from a configuration, of those in progress at a position.
   // `left` of FAR: no budget, and the tokens write all that is read. Of FAR and SOME, `most_` is as in `enough`.
-  void fill(i32 configuration, i32 left, bool spelled, u32* out) {
-    std::vector<Item> reading = stacks_.configurations[configuration].reading;
+  void fill(i32 configuration, i32 position, i32 left, bool spelled, u32* out) {
+    std::vector<std::pair<i32, i32>> todo;  // configurations and positions, all places together that go on alike
+    auto add = [&](i32 next, i32 at) {
+      if (next == NONE) return;
+      for (auto& each : todo)
+        if (each.first == next) {
+          each.second = positions_.both(each.second, at);
+          return;
+        }
+      todo.push_back({next, at});
+    };
+    for (add(configuration, position); !todo.empty();) {
+      auto [at, place] = todo.back();
+      todo.pop_back();
+      std::vector<Item> reading = stacks_.configurations[at].reading;
+      for (Item item : reading) read_on(item, place, left, spelled, out, add);
+    }
+  }
+
+  // The tokens that end in the top frame of a stack; add(configuration, position) of each place where one leaves it.
+  template <class F>
+  void read_on(Item item, i32 position, i32 left, bool spelled, u32* out, F&& add) {
     Observers& observers = stacks_.observers;
-    for (Item item : reading) {
-      if (observers.filters(item.env)) {
-        walk(stacks_.numbered({item}, false), Positions::ROOT, left, spelled, out);
+    bool texts = observers.keeps_texts(item.env);
+    if (observers.filters(item.env) || (texts && position != Positions::ROOT)) return walk(item, position, left, spelled, out);
+    i32 inside = observers.read(item.env, 0);  // in a token that has written a byte
+    if (inside == NONE) return;
+    Frame f = stacks_.frame(item.stack);
+    const Node& n = stacks_.nodes[f.node];
+    const Table& t = stacks_.table_of(f.node, f.reg);
+    i32 table = n.kind == BAG ? n.tables[stacks_.bag_read(f.reg).count > 0] : n.tables[0];
+    const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), position);
+    for (const Lexed::Group& group : found.groups) {
+      u64 reg;
+      if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
+      i32 stack = stacks_.push(f.node, reg, f.below);
+      if (texts) {
+        each_text(group, stack, item.env, left, spelled, out);
         continue;
       }
-      bool texts = observers.keeps_texts(item.env);
-      i32 inside = observers.read(item.env, 0);  // in a token that has written a byte
-      if (inside == NONE) continue;
-      Frame f = stacks_.frame(item.stack);
-      const Node& n = stacks_.nodes[f.node];
-      const Table& t = stacks_.table_of(f.node, f.reg);
-      i32 table = n.kind == BAG ? n.tables[stacks_.bag_read(f.reg).count > 0] : n.tables[0];
-      const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), Positions::ROOT);
-      for (const Lexed::Group& group : found.groups) {
-        u64 reg;
-        if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
-        i32 stack = stacks_.push(f.node, reg, f.below);
-        if (texts) {
-          each_text(group, stack, item.env, left, spelled, out);
-          continue;
-        }
-        i64 rest = this->rest({stack, observers.token_end(inside)}, left, spelled);
-        if (rest >= ENDLESS) continue;
-        most_ = std::max(most_, rest);
-        Lexed::add(group, out);
+      i64 rest = this->rest({stack, observers.token_end(inside)}, left, spelled);
+      if (rest >= ENDLESS) continue;
+      most_ = std::max(most_, rest);
+      Lexed::add(group, out);
+    }
+    for (const Lexed::Exit& exit : found.exits) {
+      u64 reg;
+      if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
+      if (!texts) {
+        add(left_for(f, reg, inside), exit.position);
+        continue;
       }
-      // what leaves the frame, all places together that go on alike
-      std::vector<std::pair<i32, i32>> left_at;  // configuration, position
-      auto leave = [&](u64 reg, i32 env, i32 position) {
-        i32 next = left_for(f, reg, env);
-        if (next == NONE) return;
-        for (auto& each : left_at)
-          if (each.first == next) {
-            each.second = positions_.both(each.second, position);
-            return;
-          }
-        left_at.push_back({next, position});
-      };
-      for (const Lexed::Exit& exit : found.exits) {
-        u64 reg;
-        if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
-        if (!texts) {
-          leave(reg, inside, exit.position);
-          continue;
-        }
-        std::vector<i32> nodes;  // a walk may make positions
-        positions_.nodes(exit.position, [&](i32 node) { nodes.push_back(node); });
-        for (i32 node : nodes) {
-          i32 env = after(item.env, node), next = env == NONE ? NONE : left_for(f, reg, env);
-          if (next != NONE) walk(next, node, left, spelled, out);
-        }
-      }
-      for (auto [next, position] : left_at) walk(next, position, left, spelled, out);
+      std::vector<i32> nodes;  // held apart, as positions may be made
+      positions_.nodes(exit.position, [&](i32 node) { nodes.push_back(node); });
+      for (i32 node : nodes)
+        if (i32 env = after(item.env, node); env != NONE) add(left_for(f, reg, env), node);
     }
   }
 
@@ -286,41 +287,24 @@ class Masks {
     return found;
   }
 
-  // The tokens in progress at a position that go on from a configuration.
-  void walk(i32 configuration, i32 position, i32 left, bool spelled, u32* out) {
-    Index::Key key{u64(u32(configuration)), u64(u32(position)), 3};
-    bool kept = left >= SOME && !stacks_.has_texts(configuration);  // one with texts is hardly met again
-    i32 known = kept ? walk_index_.find(key) : NONE;
-    if (known == NONE) {
-      std::vector<i32> found;
-      i64 most = 0;
-      std::vector<std::pair<i32, i32>> todo{{configuration, position}};
-      while (!todo.empty()) {
-        auto [at, place] = todo.back();
-        todo.pop_back();
-        positions_.children(place, [&, at = at](u8 byte, i32 child) {
-          ++visited;
-          i32 next = stacks_.step(at, byte);
-          if (next == NONE) return;
-          todo.push_back({next, child});
-          if (!positions_.ends_token(child)) return;
-          i64 rest = this->rest(stacks_.token_end(next), left, spelled);
-          if (rest >= ENDLESS) return;
-          most = std::max(most, rest);
-          positions_.tokens(child, [&](i32 token) { found.push_back(token); });
-        });
-      }
-      if (!kept) {
-        most_ = std::max(most_, most);
-        for (i32 token : found) out[token >> 5] |= 1u << (token & 31);
-        return;
-      }
-      bytes_ += 4 * found.size() + 32;
-      walk_index_.put(key, known = i32(walks_.size()));
-      walks_.push_back({std::move(found), most});
+  // The tokens in progress at a position that go on from a stack, byte by byte.
+  void walk(Item item, i32 position, i32 left, bool spelled, u32* out) {
+    std::vector<std::pair<i32, i32>> todo{{stacks_.numbered({item}, false), position}};
+    while (!todo.empty()) {
+      auto [at, place] = todo.back();
+      todo.pop_back();
+      positions_.children(place, [&, at = at](u8 byte, i32 child) {
+        ++visited;
+        i32 next = stacks_.step(at, byte);
+        if (next == NONE) return;
+        todo.push_back({next, child});
+        if (!positions_.ends_token(child)) return;
+        i64 rest = this->rest(stacks_.token_end(next), left, spelled);
+        if (rest >= ENDLESS) return;
+        most_ = std::max(most_, rest);
+        positions_.tokens(child, [&](i32 token) { out[token >> 5] |= 1u << (token & 31); });
+      });
     }
-    most_ = std::max(most_, walks_[known].second);
-    for (i32 token : walks_[known].first) out[token >> 5] |= 1u << (token & 31);
   }
 
   Stacks& stacks_;
@@ -329,8 +313,7 @@ class Masks {
   Crossing& crossing_;
   std::deque<Known> known_;  // by configuration
   std::deque<TokenSet> sets_;
-  Index set_index_, near_index_, rest_index_, walk_index_;
-  std::vector<std::pair<std::vector<i32>, i64>> walks_;
+  Index set_index_, near_index_, rest_index_;
   Observed observed_;
   i64 most_ = 0;
   size_t bytes_ = 0;

@@ -387,12 +387,6 @@ class Stacks {
     return after.empty() ? NONE : closed(after);
   }
 
-  // Whether texts of items are kept.
-  bool has_texts(i32 configuration) const {
-    const std::vector<Item>& reading = configurations[configuration].reading;
-    return std::any_of(reading.begin(), reading.end(), [&](Item item) { return observers.looks(item.env); });
-  }
-
   // The configuration after the end of a token.
   i32 token_end(i32 configuration) {
     if (configuration == NONE) return NONE;
