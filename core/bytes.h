@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <unordered_map>
 
 #include "stacks.h"
 
@@ -79,12 +80,8 @@ class Bytes {
 
   // The bytes of some member of a bag with a label, its name first.
   i64 of_member(i32 bag, i32 label) {
-    const Node& n = stacks_.nodes[bag];
-    i64 name = -1;  // that of a first member or of a later one
-    for (i32 table : n.tables)
-      for (auto [each, size] : labels_from(stacks_.tables[table], 0))
-        if (each == label) name = std::max(name, size);
-    return name < 0 ? ENDLESS : name + of_node(n.parts[label]);
+    i64 name = names(bag)[label];
+    return name < 0 ? ENDLESS : name + of_node(stacks_.nodes[bag].parts[label]);
   }
 
   size_t bytes() const { return 8 * known_.capacity() + counted_index_.bytes() + 8 * counts_.size(); }
@@ -140,7 +137,7 @@ class Bytes {
     i64 state = Stacks::low(reg), missing = n.low - i64(Stacks::high(reg));
     const Table& t = stacks_.tables[n.tables[0]];
     i64 found = t.fewest[state];
-    if (missing > 0 || n.high >= 0) {  // some text of the table with as many characters as may be
+    if (missing > 0 || (n.high >= 0 && i64(Stacks::high(reg)) + found > n.high)) {  // some text of the table with as many characters as may be
       std::vector<u64> layer{reg};
       Index seen;
       found = ENDLESS;
@@ -179,8 +176,7 @@ class Bytes {
     if (i32 state = i32(Stacks::low(reg)); state) {  // a name in progress: that with which the whole is the shortest
       i64 best = ENDLESS;
       i32 which = NONE;
-      std::vector<std::pair<i32, i64>> ends = labels_from(now, state);
-      for (auto [label, size] : ends)
+      for (auto [label, size] : labels_from(now, state))
         if (allowed[label / 64] >> label % 64 & 1)
           if (i64 all = size + of_node(n.parts[label]); all < ENDLESS) {
             bool missing = label < n.members && (n.required[label / 64] >> label % 64 & 1);
@@ -201,6 +197,18 @@ class Bytes {
     std::sort(optional.begin(), optional.end());
     for (size_t i = 0; count < n.low && i < optional.size() && optional[i] < again; ++i, ++count) found += optional[i];
     return std::min(ENDLESS, found + times(std::max<i64>(0, n.low - count), again));
+  }
+
+  // The bytes of the shortest name of each label, of a first member or of a later one, whichever are more; −1: none.
+  const std::vector<i64>& names(i32 bag) {
+    std::vector<i64>& found = names_[bag];
+    const Node& n = stacks_.nodes[bag];
+    if (found.empty()) {
+      found.assign(n.parts.size(), -1);
+      for (i32 table : n.tables)
+        for (auto [label, size] : labels_from(stacks_.tables[table], 0)) found[label] = std::max(found[label], size);
+    }
+    return found;
   }
 
   // The labels that may be read from a state, each with the fewest bytes to its end.
@@ -232,6 +240,7 @@ class Bytes {
   std::vector<i64> observers_;  // by node, −1: not yet
   std::vector<i64> known_;  // by stack, −1: not yet
   std::vector<std::pair<i64, bool>> nodes_;
+  std::unordered_map<i32, std::vector<i64>> names_;  // by bag
   Index counted_index_, labels_index_;
   std::vector<i64> counts_;
   std::deque<std::vector<std::pair<i32, i64>>> labels_;
