@@ -16,11 +16,10 @@ struct TokenSet {
   std::vector<i32> list;
   std::vector<u32> bits;
 
-  TokenSet(std::vector<i32> tokens, i32 words) {
+  TokenSet(const std::vector<i32>& tokens, i32 words) {
     if (tokens.size() <= size_t(words)) {
-      std::sort(tokens.begin(), tokens.end());
-      tokens.shrink_to_fit();
-      list = std::move(tokens);
+      list = tokens;
+      std::sort(list.begin(), list.end());
       return;
     }
     bits.assign(words, 0);
@@ -144,6 +143,7 @@ class Lexer {
  private:
   static constexpr u64 MUCH = 10000;         // positions
   static constexpr size_t MOST_AHEAD = 4000;  // states
+  static constexpr size_t MOST_SPARE = 16;    // lists
 
   struct At {
     i32 position, state, characters;
@@ -158,6 +158,8 @@ class Lexer {
 
   // Groups and exits in the making.
   struct Making {
+    explicit Making(std::vector<std::vector<i32>>& s) : spare(s) {}
+    std::vector<std::vector<i32>>& spare;  // lists that have room
     Index group_of, exit_of;
     std::vector<Lexed::Group> groups;
     std::vector<std::vector<i32>> tokens;  // by group
@@ -173,6 +175,10 @@ class Lexer {
         group_of.put(key, at = i32(groups.size()));
         groups.push_back({state, characters, nullptr, nullptr});
         tokens.emplace_back();
+        if (!spare.empty()) {
+          tokens.back() = std::move(spare.back());
+          spare.pop_back();
+        }
       }
       near = {state, characters, at};
       return tokens[at];
@@ -197,7 +203,9 @@ class Lexer {
 
   void finish(Making& making, Lexed& found) {
     for (size_t i = 0; i < making.groups.size(); ++i) {
-      making.groups[i].tokens = std::make_shared<const TokenSet>(std::move(making.tokens[i]), positions_.trie().words);
+      making.groups[i].tokens = std::make_shared<const TokenSet>(making.tokens[i], positions_.trie().words);
+      making.tokens[i].clear();
+      if (spare_.size() < MOST_SPARE) spare_.push_back(std::move(making.tokens[i]));
       found.groups.push_back(making.groups[i]);
     }
     for (size_t i = 0; i < making.exits.size(); ++i) {
@@ -225,7 +233,7 @@ class Lexer {
     const Lexed& base = of(table.base, table.in_base[state], position);
     Lexed found;
     Lexed::Marks gone;
-    Making making;
+    Making making(spare_);
     std::vector<std::pair<i32, i32>> cut;    // places of nodes in the depth-first order
     std::vector<std::pair<i32, i32>> moved;  // states of the base, and nodes at which another state stands for it
     if (table.apart[state]) {
@@ -255,7 +263,7 @@ class Lexer {
             return;
           }
           if (there != NONE) {
-            positions_.nodes(child, [&](i32 n) { cut.push_back({positions_.trie().order[n], positions_.trie().last[n]}); });
+            positions_.nodes(child, [&](i32 n) { cut.push_back({positions_.trie().order[n], positions_.trie().places[positions_.trie().order[n]].after}); });
             below(child, [&](i32 token) { lost.push_back(token); });
           }
           if (here != NONE) {
@@ -267,7 +275,7 @@ class Lexer {
       }
       walk(table, anew, making);
       if (!lost.empty()) {
-        gone = std::make_shared<const TokenSet>(std::move(lost), positions_.trie().words);
+        gone = std::make_shared<const TokenSet>(lost, positions_.trie().words);
       }
     }
     for (const Lexed::Group& group : base.groups)
@@ -284,7 +292,7 @@ class Lexer {
           if (std::binary_search(moved.begin(), moved.end(), std::make_pair(exit.state, n))) return;
           i32 place = positions_.trie().order[n];
           auto after = std::upper_bound(cut.begin(), cut.end(), std::make_pair(place, 1 << 30));
-          if (after == cut.begin() || std::prev(after)->second < place) nodes.push_back(n);
+          if (after == cut.begin() || std::prev(after)->second <= place) nodes.push_back(n);
         });
         kept = positions_.of(nodes);
       }
@@ -369,7 +377,7 @@ class Lexer {
 
   Lexed walked(const Table& table, i32 state, i32 position) {
     Lexed found;
-    Making making;
+    Making making(spare_);
     std::vector<At> todo{{position, state, 0}};
     walk(table, todo, making);
     finish(making, found);
@@ -377,7 +385,11 @@ class Lexer {
   }
 
   void walk(const Table& table, std::vector<At>& todo, Making& making) {
-    Index seen;  // of tables that are not deterministic, the places met
+    if (table.deterministic) {
+      for (const At& at : todo) positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+      return;
+    }
+    Index seen;  // the places met
     while (!todo.empty()) {
       At at = todo.back();
       todo.pop_back();
@@ -385,20 +397,42 @@ class Lexer {
         ++visited;
         table.each(at.state, byte, [&](i32 to) {
           i32 characters = at.characters + table.between[to];
-          if (!table.deterministic) {
-            Index::Key place{u64(u32(to)), u64(u32(characters)), u64(u32(child))};
-            if (seen.find(place) != NONE) return;
-            seen.put(place, 0);
-          }
-          std::vector<i32>* group = nullptr;
-          positions_.tokens(child, [&](i32 token) {
-            if (!group) group = &making.group(to, characters);
-            group->push_back(token);
-          });
+          Index::Key place{u64(u32(to)), u64(u32(characters)), u64(u32(child))};
+          if (seen.find(place) != NONE) return;
+          seen.put(place, 0);
+          positions_.tokens(child, [&](i32 token) { making.group(to, characters).push_back(token); });
           leave(table, to, characters, child, making);
           if (table.reads(to)) todo.push_back({child, to, characters});
         });
       });
+    }
+  }
+
+  // All below a node of the trie, in the depth-first order.
+  void sweep(const Table& table, const At& from, i32 node, Making& making) {
+    const Trie& trie = positions_.trie();
+    const Trie::Place* places = trie.places.data();
+    i32 place = trie.order[node];
+    const i32 end = places[place].after;
+    way_.resize(trie.deepest + 1);
+    way_[places[place].depth] = {from.state, from.characters};
+    for (++place; place < end; ++visited) {
+      const Trie::Place& at = places[place];
+      auto [state, characters] = way_[at.depth - 1];
+      i32 to = table.step(state, at.byte);
+      if (to == NONE) {
+        place = at.after;
+        continue;
+      }
+      characters += table.between[to];
+      way_[at.depth] = {to, characters};
+      i32 own = at.own, ends = places[place + 1].own;
+      if (own < ends) {
+        std::vector<i32>& group = making.group(to, characters);
+        for (; own < ends; ++own) group.push_back(trie.in_order[own]);
+      }
+      if (table.label[to] >= 0 && at.after > place + 1) making.exit(to, characters).push_back(at.node);
+      place = table.reads(to) ? place + 1 : at.after;
     }
   }
 
@@ -415,6 +449,8 @@ class Lexer {
   std::vector<std::unique_ptr<Lexed>> all_;
   Index much_read_;  // tables
   std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
+  std::vector<std::vector<i32>> spare_;
+  std::vector<std::pair<i32, i32>> way_;  // of a sweep: by depth the state and the characters
   size_t bytes_ = 0;
 };
 

@@ -16,7 +16,14 @@ struct Trie {
   std::vector<i32> own;
   std::vector<std::string> text;  // by token; empty if it writes nothing
   std::vector<i32> parent;
-  std::vector<i32> order, last;   // by node its place in the depth-first order, and the last place below it
+  struct Place {             // of a node in the depth-first order
+    i32 node, after;         // `after`: the first place that is not below it
+    i32 own;                 // the tokens that end there: in_order[own] .. in_order[own of the next place]
+    u32 depth : 24, byte : 8;
+  };
+  std::vector<Place> places;  // and one after the last
+  std::vector<i32> in_order;  // tokens
+  std::vector<i32> order;     // by node its place
   i32 vocab = 0, words = 0;
   i32 deepest = 0;  // bytes of the longest token
   i32 eos = NONE;  // the token that ends a text
@@ -42,20 +49,21 @@ struct Trie {
     for (size_t n = 0; n < byte.size(); ++n)
       for (i32 child = first[n]; child < first[n + 1]; ++child) parent[child] = i32(n);
     order.assign(byte.size(), 0);
-    last.assign(byte.size(), 0);
-    i32 place = 0;
     std::vector<i32> todo{0};
     while (!todo.empty()) {
       i32 n = todo.back();
       todo.pop_back();
       if (n < 0) {
-        last[~n] = place - 1;
+        places[order[~n]].after = i32(places.size());
         continue;
       }
-      order[n] = place++;
+      order[n] = i32(places.size());
+      places.push_back({n, 0, i32(in_order.size()), n ? places[order[parent[n]]].depth + 1u : 0u, byte[n]});
+      in_order.insert(in_order.end(), own.begin() + own_begin[n], own.begin() + own_begin[n + 1]);
       todo.push_back(~n);
       for (i32 child = first[n + 1] - 1; child >= first[n]; --child) todo.push_back(child);
     }
+    places.push_back({NONE, 0, i32(in_order.size()), 0, 0});
   }
 };
 
@@ -161,12 +169,12 @@ class Positions {
     this->nodes(position, [&](i32 n) { places.push_back({trie_.order[n], n}); });
     std::sort(places.begin(), places.end());
     std::vector<std::vector<i32>> found;
-    std::vector<i32> open;  // the last place below each node that the next may be below
+    std::vector<i32> open;  // the first place after each node that the next may be below
     for (auto [place, n] : places) {
-      while (!open.empty() && open.back() < place) open.pop_back();
+      while (!open.empty() && open.back() <= place) open.pop_back();
       if (open.size() == found.size()) found.emplace_back();
       found[open.size()].push_back(n);
-      open.push_back(trie_.last[n]);
+      open.push_back(trie_.places[place].after);
     }
     return found;
   }
