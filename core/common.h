@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -39,7 +42,8 @@ inline u64 mixed(u64 x) {  // the finaliser of splitmix64
 
 inline u64 mixed(u64 a, u64 b) { return mixed(a * 0x9E3779B97F4A7C15ull + b); }
 
-// A hash table from keys of three integers to a number, with open addressing; nothing is ever removed.
+// A hash table from keys of three integers to a number that is not negative, with open addressing; nothing is ever removed. A table that
+// is full is moved to a larger one little by little: no call waits for all of it.
 class Index {
  public:
   struct Key {
@@ -48,45 +52,68 @@ class Index {
   };
 
   i32 find(const Key& key) const {
-    if (slots_.empty()) return NONE;
-    for (u64 at = hash(key) & mask_;; at = (at + 1) & mask_) {
-      if (slots_[at].value == NONE) return NONE;
-      if (slots_[at].key == key) return slots_[at].value;
-    }
+    i32 found = now_.find(key);
+    return found == NONE && before_.size ? before_.find(key) : found;
   }
 
   void put(const Key& key, i32 value) {  // the key must be new
-    if (2 * (size_ + 1) > slots_.size()) grow();
-    u64 at = hash(key) & mask_;
-    while (slots_[at].value != NONE) at = (at + 1) & mask_;
-    slots_[at] = {key, value};
+    if (2 * (size_ + 1) > now_.size) {
+      before_ = std::move(now_);
+      now_ = Slots(before_.size ? 2 * before_.size : 64);
+      moved_ = 0;
+    }
+    now_.put(key, value);
     ++size_;
+    if (!before_.size) return;
+    for (size_t end = std::min(before_.size, moved_ + MOVED); moved_ < end; ++moved_)
+      if (const Slot& slot = before_.all[moved_]; slot.place) now_.put(slot.key, slot.place - 1);
+    if (moved_ == before_.size) before_ = Slots();
   }
 
-  size_t bytes() const { return slots_.size() * sizeof(Slot); }
+  size_t bytes() const { return (now_.size + before_.size) * sizeof(Slot); }
 
  private:
+  static constexpr size_t MOVED = 8;  // slots a call: a table is empty before the next is full
   struct Slot {
     Key key;
-    i32 value = NONE;
+    i32 place;  // the value and 1; 0: free
+  };
+  struct Free {
+    void operator()(Slot* slots) const { std::free(slots); }
+  };
+  struct Slots {
+    size_t size = 0;
+    std::unique_ptr<Slot[], Free> all;  // zeros, which take no memory until they are written to
+
+    Slots() = default;
+    explicit Slots(size_t n) : size(n), all(static_cast<Slot*>(std::calloc(n, sizeof(Slot)))) {
+      if (!all) throw std::bad_alloc();
+    }
+    Slots(Slots&& o) noexcept : size(std::exchange(o.size, 0)), all(std::move(o.all)) {}
+    Slots& operator=(Slots&& o) noexcept {
+      size = std::exchange(o.size, 0);
+      all = std::move(o.all);
+      return *this;
+    }
+
+    i32 find(const Key& key) const {
+      if (!size) return NONE;
+      for (u64 at = hash(key) & (size - 1);; at = (at + 1) & (size - 1)) {
+        if (!all[at].place) return NONE;
+        if (all[at].key == key) return all[at].place - 1;
+      }
+    }
+
+    void put(const Key& key, i32 value) {
+      u64 at = hash(key) & (size - 1);
+      while (all[at].place) at = (at + 1) & (size - 1);
+      all[at] = {key, value + 1};
+    }
   };
   static u64 hash(const Key& k) { return mixed(mixed(k.a, k.b), k.c); }
 
-  void grow() {
-    std::vector<Slot> old(slots_.empty() ? 64 : 2 * slots_.size());
-    old.swap(slots_);
-    mask_ = slots_.size() - 1;
-    for (const Slot& slot : old) {
-      if (slot.value == NONE) continue;
-      u64 at = hash(slot.key) & mask_;
-      while (slots_[at].value != NONE) at = (at + 1) & mask_;
-      slots_[at] = slot;
-    }
-  }
-
-  std::vector<Slot> slots_;
-  size_t size_ = 0;
-  u64 mask_ = 0;
+  Slots now_, before_;  // `before_`: being moved
+  size_t size_ = 0, moved_ = 0;
 };
 
 // Lists of integers, each kept once and numbered from 0.

@@ -90,7 +90,7 @@ class Search {
     acts_.assign(1, {NONE, 0, 0, 0, {}, {}});
     texts_.assign(3, {NONE, NONE});
     queue_ = {};
-    index_ = met_ = exits_ = Index();
+    index_ = Index(), met_ = Index(), exits_ = Index();
     settled_.clear();
     number_ = 0;
   }
