@@ -43,6 +43,8 @@ def not_negative(value: Any, name: str) -> float:
 
 def each_whole(values: Any, count: int, name: str) -> Int[Tensor, " count"]:
     """A whole number for each of ``count`` rows, from one for all or one for each."""
+    if type(values) is int and abs(values) < 2**63:  # quick
+        return torch.full((count,), values)
     given = whole_numbers(values, name, ShapeError)
     if given.ndim > 1 or given.numel() not in (1, count):
         raise ShapeError(f"{name} has {given.numel()} entries for {count} rows; give one, or one for each")

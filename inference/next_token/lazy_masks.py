@@ -94,7 +94,7 @@ class LazyMasks:
 
         Return None if all lengths are feasible.
         """
-        if not len(lengths):
+        if not lengths.numel():
             return None
         least, start = int(lengths.min()), self.start_state
         if start >= 0 and (self.horizon is None or self.tokens.within(start, least)):

@@ -88,10 +88,11 @@ def checked_budgets(
     are feasible.
     """
     left = row_budgets(query, whole(batch, "start: batch", 0), budgets)
-    if len(left) and int(left.min()) < 0:
-        raise BudgetTooSmall("budgets must not be negative", needed=None, given=int(left.min()))
-    if query.horizon is not None and len(left) and int(left.max()) > query.horizon:
-        raise BudgetTooLarge(given=int(left.max()), horizon=query.horizon)
+    each = left.tolist() or [0]
+    if min(each) < 0:
+        raise BudgetTooSmall("budgets must not be negative", needed=None, given=min(each))
+    if query.horizon is not None and max(each) > query.horizon:
+        raise BudgetTooLarge(given=max(each), horizon=query.horizon)
     short = shortfall(torch.zeros_like(left) if query.horizon is None else left)
     if short is not None:
         given, needed = short
