@@ -19,7 +19,7 @@ class Bytes {
 
   // The bytes of some text that completes a configuration.
   i64 of(i32 configuration) {
-    const Configuration& c = stacks_.configurations[configuration];
+    const Configuration& c = stacks_.configurations.at(configuration);
     if (c.accepting) return 0;
     i64 best = ENDLESS;
     for (Item item : c.reading) best = std::min(best, of_stack(item.stack));

@@ -18,7 +18,7 @@ class Masks {
   // The fewest tokens from a configuration, at the end of a token, to the end of the text, if at most `most`; otherwise more.
   // `spelled`, here and below: whether the tokens write all that the program reads, and no part has a budget.
   i32 fewest(i32 configuration, i32 most, bool spelled, bool exactly = true) {
-    const Configuration& c = stacks_.configurations[configuration];
+    const Configuration& c = stacks_.configurations.at(configuration);
     if (c.accepting) return 0;
     i32 best = FAR;
     std::vector<Item> reading = c.reading;
@@ -128,7 +128,7 @@ class Masks {
   }
 
   i64 rest(i32 configuration, i32 left, bool spelled) {
-    if (stacks_.configurations[configuration].accepting) return 0;
+    if (stacks_.configurations.at(configuration).accepting) return 0;
     std::vector<Item> reading = stacks_.configurations[configuration].reading;
     i64 best = ENDLESS;
     for (Item item : reading) {

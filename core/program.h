@@ -74,13 +74,13 @@ struct Table {
     for (size_t i = 0; i < count; ++i) ++t.begin[edges[4 * i] + 1];
     for (i32 s = 0; s < t.states; ++s) t.begin[s + 1] += t.begin[s];
     bool cut[257] = {true};
-    std::vector<std::vector<i32>> before(t.states);
+    Before before(t.states, edges, count);
+    t.moves.reserve(count);
     for (size_t i = 0; i < count; ++i) {
       const i32* e = edges + 4 * i;
       t.moves.push_back({u8(e[1]), u8(e[2]), e[3]});
       cut[e[1]] = cut[e[2] + 1] = true;
       if (i && e[0] == e[-4] && e[1] <= e[-2]) t.deterministic = false;
-      before[e[3]].push_back(e[0]);
     }
     for (int b = 0; b < 256; ++b) t.of_byte[b] = u8((t.classes += cut[b]) - 1);
     if (t.deterministic && size_t(t.states) * t.classes <= size_t(1) << 22) {
@@ -96,7 +96,21 @@ struct Table {
   }
 
  private:
-  void close_labels(const std::vector<std::vector<i32>>& before) {
+  // The sources of the edges into each state.
+  struct Before {
+    std::vector<i32> end, all;
+    Before(i32 states, const i32* edges, size_t count) : end(states + 1, 0), all(count) {
+      for (size_t i = 0; i < count; ++i) ++end[edges[4 * i + 3] + 1];
+      for (i32 s = 0; s < states; ++s) end[s + 1] += end[s];
+      for (size_t i = 0; i < count; ++i) all[end[edges[4 * i + 3]]++] = edges[4 * i];
+    }
+    template <class F>
+    void each(i32 state, F&& f) const {
+      for (i32 i = state ? end[state - 1] : 0; i < end[state]; ++i) f(all[i]);
+    }
+  };
+
+  void close_labels(const Before& before) {
     i32 most = *std::max_element(label.begin(), label.end());
     words = most / 64 + 1;
     ahead.assign(size_t(states) * words, 0);
@@ -109,7 +123,7 @@ struct Table {
     while (!todo.empty()) {
       i32 s = todo.back();
       todo.pop_back();
-      for (i32 p : before[s]) {
+      before.each(s, [&](i32 p) {
         bool grown = false;
         for (i32 w = 0; w < words; ++w) {
           u64 both = ahead[size_t(p) * words + w] | ahead[size_t(s) * words + w];
@@ -117,11 +131,11 @@ struct Table {
           ahead[size_t(p) * words + w] = both;
         }
         if (grown) todo.push_back(p);
-      }
+      });
     }
   }
 
-  void measure(const std::vector<std::vector<i32>>& before) {
+  void measure(const Before& before) {
     fewest.assign(states, NONE);
     std::vector<i32> queue;
     for (i32 s = 0; s < states; ++s)
@@ -130,11 +144,11 @@ struct Table {
         queue.push_back(s);
       }
     for (size_t at = 0; at < queue.size(); ++at)
-      for (i32 p : before[queue[at]])
-        if (fewest[p] == NONE) {
-          fewest[p] = fewest[queue[at]] + 1;
-          queue.push_back(p);
-        }
+      before.each(queue[at], [&, ahead = fewest[queue[at]] + 1](i32 p) {
+        if (fewest[p] != NONE) return;
+        fewest[p] = ahead;
+        queue.push_back(p);
+      });
   }
 };
 
