@@ -10,12 +10,11 @@ One engine of vLLM (0.32, on a CPU or a GPU) with the language model that ships,
     arrival    while eight requests run, new schemas arrive one by one: time to the first token, and the longest step meanwhile
 
     python benchmarks/serving.py [--smoke] [--backends NAME …] [--schemas FILE.jsonl.gz] [--limit N] [--out FILE.json]
-    python benchmarks/serving.py --parts --add FILE.json … --picture docs/serving.png
 
 ``--device MS``: a stand-in for an accelerator: a step draws its tokens so many milliseconds after it has started the model, and
-the host sleeps until then. ``--model`` takes another language model.
+the host sleeps until then. ``--model`` takes another language model: then without P-GCD.
 
-Needs vLLM: ``make test-vllm`` puts it into .venv-vllm. ``--add`` takes figures of other runs; the picture needs none of vLLM.
+Needs vLLM: ``make test-vllm`` puts it into .venv-vllm.
 """
 
 import argparse
@@ -104,7 +103,7 @@ class Engine:
         self.refusals = (ValueError, VLLMValidationError)
         self.llm = LLM(
             str(model), enforce_eager=True, max_model_len=512, max_num_seqs=64, enable_prefix_caching=False,
-            additional_config={"tractile": True}, logits_processors=["serving:Guided"],
+            additional_config={"tractile": True}, logits_processors=["serving:Guided"] if model == LM_PATH else [],
         )  # fmt: skip
         self.engine = self.llm.llm_engine
         core = self.engine.engine_core.engine_core
@@ -114,12 +113,12 @@ class Engine:
         self.inside, self.fills, self.firsts, self.steps = 0.0, list[float](), list[float](), list[float]()
         runner = core.model_executor.driver_worker.worker.model_runner
         processors = runner.input_batch.logitsprocs.non_argmax_invariant
-        self.guided = next(p for p in processors if type(p).__name__ == "Guided")
+        for guided in (each for each in processors if type(each).__name__ == "Guided"):
+            self._timed(guided, "apply")
         if device_ms is not None:
             self._delay(runner, 1e-3 * device_ms)
         self._timed(self.manager, "grammar_bitmask")
         self._timed(self.manager, "accept_tokens")
-        self._timed(self.guided, "apply")
 
     def _delay(self, runner: Any, seconds: float) -> None:
         """Let a step draw its tokens ``seconds`` after it has started the model, and sleep until then."""
@@ -207,11 +206,9 @@ class Engine:
         return found
 
 
-def fewest_tokens(schemas: list[Any]) -> dict[int, int]:
+def fewest_tokens(schemas: list[Any], tokenizer: Any) -> dict[int, int]:
     """The fewest tokens of a text of each schema that Tractile compiles, end of sequence included."""
-    from tractile.embedded import load_lm
-
-    vocab = tt.Vocabulary.from_tokenizer(load_lm()[1])
+    vocab = tt.Vocabulary.from_tokenizer(tokenizer)
     found = {}
     for i, schema in enumerate(schemas):
         try:
@@ -253,7 +250,7 @@ def finished(
     engine: Engine, schemas: list[Any], budgets: list[int], backends: list[str], samples: int
 ) -> Any:
     """Of each back end and budget: the share of feasible texts that are valid and ended, and of those refused."""
-    fewest, table = fewest_tokens(schemas), {}
+    fewest, table = fewest_tokens(schemas, engine.llm.get_tokenizer()), {}
     for name in backends:
         engine.use(name)
         for budget in budgets:
@@ -365,51 +362,6 @@ def arrival(engine: Engine, schemas: list[Any], backends: list[str], rounds: int
     return table
 
 
-def draw(result: dict[str, Any], path: Path) -> None:
-    """The picture of the front page: what is finished within a budget, and what it costs."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    colours = dict(
-        zip(BACKENDS, ["#0b6e4f", "#6bbf59", "#3d5a80", "#98c1d9", "#b08ea2", "#999999"], strict=True)
-    )
-    figure, panels = plt.subplots(
-        1, 2 if result["cost"] else 1, figsize=(9 if result["cost"] else 5.5, 3.2), dpi=110
-    )
-    left, *others = panels if result["cost"] else [panels]
-    curves = defaultdict(list)  # names of back ends, by their points: those that coincide are one curve
-    for name in BACKENDS:
-        found = [(b, result["finished"].get(f"{name}/{b}")) for b in BUDGETS]
-        curves[tuple((budget, 100 * row["valid"]) for budget, row in found if row)].append(name)
-    for points, names in curves.items():
-        if points:
-            left.plot(*zip(*points, strict=True), marker="o", ms=4, color=colours[names[0]])
-            left.annotate(
-                " and ".join(names), points[-1], (8, 0), textcoords="offset points", va="center", fontsize=8
-            )
-    left.set(xscale="log", xlabel="token budget (max_tokens)", ylabel="valid and finished, %", ylim=(-4, 104))
-    left.set_xticks(BUDGETS, [str(b) for b in BUDGETS])
-    left.minorticks_off()
-    for right in others:
-        size = max(int(key.split("/")[1]) for key in result["cost"])
-        kinds = ["equal", "different"]
-        names = [
-            n for n in BACKENDS if n != "none" and all(f"{n}/{size}/{k}" in result["cost"] for k in kinds)
-        ]
-        for i, name in enumerate(names):
-            heights = [result["cost"][f"{name}/{size}/{kind}"]["inside_us"] for kind in kinds]
-            right.bar([k + 0.2 * i for k in range(2)], heights, 0.18, color=colours[name])
-        right.set(ylabel="CPU inside the back end, µs a token")
-        middle = 0.1 * (len(names) - 1)
-        right.set_xticks([middle, 1 + middle], [f"{size} {kind} schemas" for kind in kinds])
-    for axes in (left, *others):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.tight_layout()
-    figure.savefig(path)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -422,6 +374,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=100, help="schemas of the data set")
     parser.add_argument("--parts", nargs="*", default=["finished", "cost", "arrival"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--texts", type=int, default=4, help="of each schema and budget, for finished")
     parser.add_argument(
         "--sizes", type=int, nargs="+", default=[1, 8, 32], help="requests at a time, for cost"
     )
@@ -431,8 +384,6 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=LM_PATH, help="folder of a language model")
     parser.add_argument("--device", type=float, metavar="MS", help="milliseconds of a step on a device")
     parser.add_argument("--out", type=Path, help="figures as JSON")
-    parser.add_argument("--add", nargs="*", type=Path, default=[], help="figures of other runs")
-    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
     if options.parts and importlib.util.find_spec("vllm") is None:
         print(
@@ -441,14 +392,13 @@ def main() -> None:
         sys.exit(0 if options.smoke else 1)
     schemas = SCHEMAS if options.schemas is None else read_schemas(options.schemas, options.limit)
     result: dict[str, Any] = defaultdict(dict)
-    for path in options.add:
-        for part, table in json.loads(path.read_text()).items():
-            result[part] |= table
     engine: Any = Engine(options.any_whitespace, options.model, options.device) if options.parts else None
     backends, small = options.backends, options.smoke
     few, rounds = (slice(2), 1) if small else (slice(None), options.rounds)
     parts = {
-        "finished": lambda: finished(engine, schemas[few], BUDGETS[few], backends, 1 if small else 4),
+        "finished": lambda: finished(
+            engine, schemas[few], BUDGETS[few], backends, 1 if small else options.texts
+        ),
         "cost": lambda: cost(
             engine, [1, 4] if small else options.sizes, backends, rounds, 40 if small else 64
         ),
@@ -458,8 +408,6 @@ def main() -> None:
         result[part] |= parts[part]()
     if options.out is not None:
         options.out.write_text(json.dumps(result, indent=1) + "\n")
-    if options.picture is not None:
-        draw(result, options.picture)
 
 
 if importlib.util.find_spec("vllm") is not None:

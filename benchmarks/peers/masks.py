@@ -177,7 +177,7 @@ class LLGuidance:
 
 
 ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
-    "tractile (GCD)": ("tractile", Tractile),
+    "Tractile (GCD)": ("tractile", Tractile),
     "xgrammar": ("xgrammar", XGrammar),
     "llguidance": ("llguidance", LLGuidance),
 }
