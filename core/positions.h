@@ -16,7 +16,7 @@ struct Trie {
   std::vector<i32> own;
   std::vector<std::string> text;  // by token; empty if it writes nothing
   std::vector<i32> parent;
-  struct Place {             // of a node in the depth-first order
+  struct Place {               // of a node in the depth-first order
     i32 node, after;         // `after`: the first place that is not below it
     i32 own;                 // the tokens that end there: in_order[own] .. in_order[own of the next place]
     u32 depth : 24, byte : 8;
