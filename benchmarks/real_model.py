@@ -232,11 +232,11 @@ def answered(
     seed: int,
 ) -> Iterator[dict[str, Any]]:
     """Yield a line for each text and budget of the questions that all engines compile."""
-    rows, rooms = [], []
+    rows, rooms = [], dict[int, dict[int, Walker]]()
     for i, question in enumerate(chosen):
-        rooms.append(room_for(exact, question.schema, budgets))
         try:
-            rows += rows_of(i, question.schema, engines, rooms[-1]) if rooms[-1] else []
+            rooms[i] = room_for(exact, question.schema, budgets)
+            rows += rows_of(i, question.schema, engines, rooms[i]) if rooms[i] else []
         except Exception as error:  # an engine may refuse a schema
             print(f"  {question.id}: {type(error).__name__}: {error}"[:200], file=sys.stderr)
     if not rows:
