@@ -126,7 +126,8 @@ class Automaton {
     if (state == NONE || (text.empty() && token != trie.eos)) return NONE;
     if (state == SINK) return token == trie.eos ? SINK : NONE;
     return core_->asked([&](Stacks& stacks, Masks& masks) {
-      if (token == trie.eos) return stacks.configurations.at(state).accepting ? SINK : NONE;
+      const bool accepting = stacks.configurations.at(state).accepting;
+      if (token == trie.eos) return accepting ? SINK : NONE;
       return masks.after_token(after(stacks, state, text), spelled_);
     });
   }
@@ -160,7 +161,8 @@ class Automaton {
     if (state == NONE || budget <= 0) return false;
     if (state == SINK) return token == eos;
     return core_->asked([&](Stacks& stacks, Masks& masks) {
-      if (token == eos) return stacks.configurations.at(state).accepting;
+      const bool accepting = stacks.configurations.at(state).accepting;
+      if (token == eos) return accepting;
       return masks.words_within(state, left(budget), spelled_).has(token);
     });
   }
@@ -169,9 +171,10 @@ class Automaton {
   void write(i32 state, i64 budget, u32* out, i32 width) const {
     core_->asked([&](Stacks& stacks, Masks& masks) {
       const i32 eos = core_->trie().eos;
+      const bool ends = state == SINK || (state >= 0 && stacks.configurations.at(state).accepting);
       if (state < 0 || budget <= 0) std::memset(out, 0, 4 * size_t(width));
       else masks.words_within(state, left(budget), spelled_).write(out, width);
-      if (budget > 0 && (state == SINK || (state >= 0 && stacks.configurations.at(state).accepting))) out[eos >> 5] |= 1u << (eos & 31);
+      if (budget > 0 && ends) out[eos >> 5] |= 1u << (eos & 31);
     });
   }
 

@@ -51,7 +51,7 @@ class TokenClasses:
 
     @classmethod
     def of(cls, corpus: Corpus) -> TokenClasses:
-        """Divide the vocabulary of a corpus."""
+        """Return the classes of a corpus: one for each token that occurs twice or more and for the end, one for all others."""
         counts = _counts(corpus)
         own = counts > 1
         own[corpus.manifest.eos_token_id] = True
@@ -63,14 +63,14 @@ class TokenClasses:
 
     @classmethod
     def where_sparse(cls, corpus: Corpus) -> TokenClasses | None:
-        """Divide a large vocabulary of which the corpus has a small part; None for any other."""
+        """Return the classes of :meth:`of` for a large vocabulary of which the corpus has a small part; None for any other."""
         size = corpus.manifest.vocab_size
         if size < LARGE or SPARSE * int((_counts(corpus) > 0).sum()) > size:
             return None
         return cls.of(corpus)
 
     def relabelled(self, corpus: Corpus) -> Corpus:
-        """Return the corpus of the classes of its tokens."""
+        """Return the corpus with each token replaced by the number of its class."""
         tokens = ("tokens", "best")
         shards = [
             {name: self.class_of[x.long()].int() if name in tokens else x for name, x in shard.items()}

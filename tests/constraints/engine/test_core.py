@@ -179,3 +179,19 @@ def test_objects_with_many_members_have_a_way_to_the_end(needed):
             if token == 0:
                 break
         assert token == 0, seed
+
+
+def test_a_state_that_was_never_met_is_refused():
+    vocab = Vocabulary([b"a", b"b", None], eos_token_id=2)
+    lazy = constraints.regex("a{1,9}b").compile(vocab).lazy
+    out = np.zeros((1, 1), np.int32)
+    asked = (
+        lambda state: lazy.fewest(state),
+        lambda state: lazy.within(state, 3),
+        lambda state: lazy.step(state, 0),
+        lambda state: lazy.allows(state, 3, 0),
+        lambda state: lazy.fill([(state, 3)], out),
+    )
+    for ask in asked:
+        with pytest.raises(IndexError):
+            ask(10**6)
