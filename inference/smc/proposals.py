@@ -335,7 +335,8 @@ def draw_tokens(
     if rest := -size % width:
         weights = torch.nn.functional.pad(weights, (0, rest))
     blocks = weights.reshape(rows, -1, width)
-    mass = blocks.sum(2, dtype=torch.float64)
+    # Not in float64: with 262,144 tokens a copy of the whole table takes as long as the rest of a draw.
+    mass = blocks.sum(2, dtype=torch.promote_types(weights.dtype, torch.float32)).double()
     cumulative = mass.cumsum(1)
     total = cumulative[:, -1]
     uniform = torch.rand(rows, 1, dtype=torch.float64, generator=generator).to(weights.device)
