@@ -176,8 +176,38 @@ class LLGuidance:
         return self._Walker(matcher, self.size)
 
 
+class GLRMask:
+    """glrmask, its defaults; the end token is a token set behind the grammar."""
+
+    class _Walker:
+        def __init__(self, constraint: Any) -> None:
+            self.restart = lambda: setattr(self, "state", constraint.start())
+            self.restart()
+            self.buffer = np.zeros(constraint.mask_len(), np.int32)
+
+        def mask(self) -> np.ndarray:
+            self.state.fill_mask(self.buffer)
+            return self.buffer
+
+        def advance(self, token: int) -> None:
+            self.state.commit_token(token)
+
+    def __init__(self, tokens: Tokens) -> None:
+        import glrmask
+
+        self.module, self.end = glrmask, glrmask.TokenSet([tokens.eos])
+        pieces = {token: piece for token, piece in enumerate(tokens.bytes) if piece}
+        self.vocab = glrmask.Vocab.from_id_to_bytes(pieces)
+
+    def compile(self, schema: dict[str, Any]) -> Walker:
+        grammar, expr = self.module.Grammar, self.module.Expr
+        whole = expr.sequence(grammar.from_json_schema(json.dumps(schema)), self.end)
+        return self._Walker(grammar.from_expr(whole).compile(self.vocab))
+
+
 ENGINES: dict[str, tuple[str, Callable[[Tokens], Engine]]] = {  # name -> (distribution, class)
     "Tractile (GCD)": ("tractile", Tractile),
     "xgrammar": ("xgrammar", XGrammar),
     "llguidance": ("llguidance", LLGuidance),
+    "glrmask": ("glrmask", GLRMask),
 }
