@@ -236,6 +236,8 @@ def test_settings_that_make_no_sense(corpus: Path) -> None:
     ):
         with pytest.raises(ShapeError):
             distill.train(data, 3, **options)
+    with pytest.raises(ShapeError, match="two hidden states"):
+        distill.train(data, 1)
     with pytest.raises(ShapeError, match="no sequence is left"):
         distill.train(data.select(torch.arange(1)), 3, held_out=0.9)
     with pytest.raises(ShapeError, match="empty"):
