@@ -128,7 +128,7 @@ class Bytes {
     return observers_[node];
   }
 
-  // Breadth first over states and characters.
+  // Over states and characters, first where the whole may take the fewest bytes.
   i64 counted(i32 node, u64 reg) {
     Index::Key key{u64(u32(node)), reg, 0};
     i32 known = counted_index_.find(key);
@@ -138,28 +138,29 @@ class Bytes {
     const Table& t = stacks_.tables[n.tables[0]];
     i64 found = t.fewest[state];
     if (missing > 0 || (n.high >= 0 && i64(Stacks::high(reg)) + found > n.high)) {  // some text of the table with as many characters as may be
-      std::vector<u64> layer{reg};
+      // a byte ends one character at most, so at least so many are left; `todo` is by how many more than those at the start the whole has
+      auto least = [&](u64 at) { return std::max<i64>(t.fewest[Stacks::low(at)], n.low - i64(Stacks::high(at))); };
+      std::vector<std::vector<std::pair<u64, i64>>> todo{{{reg, 0}}};  // registers and the bytes to them
       Index seen;
+      const i64 expected = least(reg);
       found = ENDLESS;
-      for (i64 bytes = 0; !layer.empty() && found == ENDLESS; ++bytes) {
-        std::vector<u64> next;
-        for (u64 at : layer) {
-          if (stacks_.ends(node, at)) {
-            found = bytes;
-            break;
-          }
+      for (size_t more = 0; more < todo.size(); ++more)
+        while (!todo[more].empty() && found == ENDLESS) {
+          auto [at, bytes] = todo[more].back();
+          todo[more].pop_back();
+          if (seen.find({at, 0, 0}) != NONE) continue;
+          seen.put({at, 0, 0}, 0);
+          if (stacks_.ends(node, at)) found = bytes;
           for (size_t i = t.begin[Stacks::low(at)]; i < t.begin[Stacks::low(at) + 1]; ++i) {
             i32 to = t.moves[i].to;
             i64 count = i64(Stacks::high(at)) + t.between[to];
             if (!stacks_.alive(n, to, count)) continue;
             u64 after = Stacks::pair(std::min(count, n.cap()), u32(to));
-            if (seen.find({after, 0, 0}) != NONE) continue;
-            seen.put({after, 0, 0}, 0);
-            next.push_back(after);
+            size_t place = size_t(bytes + 1 + least(after) - expected);
+            if (place >= todo.size()) todo.resize(place + 1);
+            todo[place].push_back({after, bytes + 1});
           }
         }
-        layer.swap(next);
-      }
     }
     counted_index_.put(key, i32(counts_.size()));
     counts_.push_back(found);
