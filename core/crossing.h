@@ -438,7 +438,7 @@ class Crossing {
     }
     std::vector<u64> regs;
     for (const Lexed::Group& g : found.groups) {
-      if (!found.any(g) || (labels && !stacks_.leads_on(t, g.state, *labels))) continue;
+      if (labels && !stacks_.leads_on(t, g.state, *labels)) continue;
       if (!counts) {
         regs.push_back(u64(u32(g.state)));
         continue;

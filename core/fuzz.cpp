@@ -606,10 +606,10 @@ struct Core {
   Crossing crossing;
   Masks masks;
 
-  explicit Core(const std::vector<std::string>& tokens)
+  Core(const std::vector<std::string>& tokens, i64 much)
       : trie(trie_of(tokens)),
         positions(trie),
-        lexer(stacks.tables, positions),
+        lexer(stacks.tables, positions, much),
         crossing(stacks, positions, lexer),
         masks(stacks, positions, lexer, crossing) {}
 
@@ -841,7 +841,7 @@ void one_input() {
   bool every_byte = true;
   for (char c : {'a', 'b', 'c', '\0', 'z', '\xff'})
     every_byte = every_byte && std::find(tokens.begin(), tokens.end(), std::string(1, c)) != tokens.end();
-  Core core(tokens);
+  Core core(tokens, rng.chance(0.5) ? 1 : 10000);
   about = "tokens";
   for (const std::string& token : tokens) about += " " + quoted(token);
   about += "\n";
@@ -874,7 +874,7 @@ void one_input() {
 
 // Brackets as deep as allowed: a typed error, and distances from the depth.
 void nested() {
-  Core core({"a", "b", "c"});
+  Core core({"a", "b", "c"}, 1);
   about = "nested";
   auto byte = [&](u8 b) {
     SomeTable t;

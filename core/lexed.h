@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 
 #include "positions.h"
@@ -80,7 +81,7 @@ struct Lexed {
   struct Exit {  // where the text may end inside a token: in this state after so many characters, at these nodes
     i32 state, characters, position;
   };
-  std::vector<Group> groups;
+  std::vector<Group> groups;  // none without tokens
   std::vector<Exit> exits;
 
   // Add the tokens of a group to a mask.
@@ -122,7 +123,12 @@ struct Lexed {
 
 class Lexer {
  public:
-  Lexer(const std::deque<Table>& tables, Positions& positions) : tables_(tables), positions_(positions) {}
+  // `much`: from how many nodes of the trie on it pays to look for a state that reads them alike.
+  Lexer(const std::deque<Table>& tables, Positions& positions, i64 much = 10000) : tables_(tables), positions_(positions), much_(much) {
+    const Trie& trie = positions.trie();
+    for (i32 child = trie.first[0]; child < trie.first[1]; ++child) beginning_[trie.byte[child] + 1] = trie.places[trie.order[child]].after - trie.order[child];
+    for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
+  }
 
   const Lexed& of(i32 table, i32 state, i32 position) {
     Index::Key key{u64(u32(table)), u64(u32(state)), u64(u32(position))};
@@ -130,7 +136,10 @@ class Lexer {
     if (known != NONE) return *all_[known];
     const Table& t = tables_[table];
     bool shared = t.base != NONE && tables_[t.base].base == NONE && t.in_base[state] != NONE && t.deterministic;
-    auto made = std::make_unique<Lexed>(shared ? by_layers(table, state, position) : alike(table, state, position));
+    i32 model = shared || position != Positions::ROOT || !t.deterministic ? NONE : usual(t, state);
+    auto made = std::make_unique<Lexed>(shared           ? by_layers(table, state, position)
+                                        : model != NONE ? corrected(table, state, position, table, model)
+                                                        : alike(table, state, position));
     bytes_ += made->bytes();
     index_.put(key, i32(all_.size()));
     all_.push_back(std::move(made));
@@ -141,7 +150,6 @@ class Lexer {
   u64 visited = 0;  // positions
 
  private:
-  static constexpr u64 MUCH = 10000;         // positions
   static constexpr size_t MOST_AHEAD = 4000;  // states
   static constexpr size_t MOST_SPARE = 16;    // lists
 
@@ -217,7 +225,7 @@ class Lexer {
   // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
   Lexed by_layers(i32 table, i32 state, i32 position) {
     std::vector<i32> layers = positions_.layered(position);
-    if (layers.size() == 1) return corrected(table, state, position);
+    if (layers.size() == 1) return corrected(table, state, position, tables_[table].base, tables_[table].in_base[state]);
     Lexed found;
     for (i32 layer : layers) {
       const Lexed& part = of(table, state, layer);
@@ -227,72 +235,40 @@ class Lexer {
     return found;
   }
 
-  // What a table reads that reads as its base does, but for some texts: the answer of the base, corrected along those.
-  Lexed corrected(i32 number, i32 state, i32 position) {
-    const Table& table = tables_[number];
-    const Lexed& base = of(table.base, table.in_base[state], position);
-    Lexed found;
-    Lexed::Marks gone;
+  // What a state reads as another does, of its table or of the table's base, but for some texts: the answer of the other, corrected along
+  // those.
+  Lexed corrected(i32 number, i32 state, i32 position, i32 other_number, i32 other_state) {
+    const Table &table = tables_[number], &other = tables_[other_number];
+    const Lexed& base = of(other_number, other_state, position);
+    const bool own = number == other_number;
     Making making(spare_);
-    std::vector<std::pair<i32, i32>> cut;    // places of nodes in the depth-first order
-    std::vector<std::pair<i32, i32>> moved;  // states of the base, and nodes at which another state stands for it
-    if (table.apart[state]) {
-      const Table& other = tables_[table.base];
-      std::vector<i32> lost;  // tokens
-      struct Two {
-        i32 position, here, there;
-      };
-      std::vector<Two> todo{{position, state, table.in_base[state]}};
-      std::vector<At> anew;
-      while (!todo.empty()) {
-        Two at = todo.back();
-        todo.pop_back();
-        positions_.children(at.position, [&](u8 byte, i32 child) {
-          ++visited;
-          i32 here = table.step(at.here, byte), there = other.step(at.there, byte);
-          if (here == NONE && there == NONE) return;
-          if (here != NONE && there != NONE && table.in_base[here] == there) {
-            if (!table.apart[here]) return;
-            positions_.tokens(child, [&](i32 token) {
-              lost.push_back(token);
-              making.group(here, 0).push_back(token);
-            });
-            leave(table, here, 0, child, making);
-            if (other.label[there] >= 0) positions_.nodes(child, [&](i32 n) { moved.push_back({there, n}); });
-            todo.push_back({child, here, there});
-            return;
-          }
-          if (there != NONE) {
-            positions_.nodes(child, [&](i32 n) { cut.push_back({positions_.trie().order[n], positions_.trie().places[positions_.trie().order[n]].after}); });
-            below(child, [&](i32 token) { lost.push_back(token); });
-          }
-          if (here != NONE) {
-            positions_.tokens(child, [&](i32 token) { making.group(here, 0).push_back(token); });
-            leave(table, here, 0, child, making);
-            if (table.reads(here)) anew.push_back({child, here, 0});
-          }
-        });
+    Lost lost;
+    At here{NONE, state, 0}, there{NONE, other_state, 0};
+    if (own || table.apart[state]) positions_.nodes(position, [&](i32 node) { compare(table, here, other, there, node, making, lost); });
+    std::sort(lost.exits.begin(), lost.exits.end());
+    Lexed found;
+    std::unordered_map<const TokenSet*, Lexed::Marks> gone;  // by what was gone before
+    for (Lexed::Group group : base.groups) {
+      if (!own) group.state = table.from_base[group.state];
+      if (group.state == NONE) continue;
+      if (!lost.tokens.empty()) {
+        Lexed::Marks& marks = gone[group.gone.get()];
+        if (!marks) {
+          std::vector<i32> all = lost.tokens;
+          if (group.gone) group.gone->each([&](i32 token) { all.push_back(token); });
+          marks = std::make_shared<const TokenSet>(all, positions_.trie().words);
+        }
+        group.gone = marks;
       }
-      walk(table, anew, making);
-      if (!lost.empty()) {
-        gone = std::make_shared<const TokenSet>(lost, positions_.trie().words);
-      }
+      if (!group.gone || Lexed::any(group)) found.groups.push_back(std::move(group));
     }
-    for (const Lexed::Group& group : base.groups)
-      if (i32 same = table.from_base[group.state]; same != NONE) found.groups.push_back({same, group.characters, group.tokens, gone});
-    std::sort(cut.begin(), cut.end());
-    std::sort(moved.begin(), moved.end());
     for (const Lexed::Exit& exit : base.exits) {
-      i32 same = table.from_base[exit.state];
+      i32 same = own ? exit.state : table.from_base[exit.state], kept = exit.position;
       if (same == NONE) continue;
-      i32 kept = exit.position;
-      if (!cut.empty() || !moved.empty()) {
+      if (!lost.exits.empty()) {
         std::vector<i32> nodes;
         positions_.nodes(exit.position, [&](i32 n) {
-          if (std::binary_search(moved.begin(), moved.end(), std::make_pair(exit.state, n))) return;
-          i32 place = positions_.trie().order[n];
-          auto after = std::upper_bound(cut.begin(), cut.end(), std::make_pair(place, 1 << 30));
-          if (after == cut.begin() || std::prev(after)->second <= place) nodes.push_back(n);
+          if (!std::binary_search(lost.exits.begin(), lost.exits.end(), std::make_tuple(exit.state, exit.characters, n))) nodes.push_back(n);
         });
         kept = positions_.of(nodes);
       }
@@ -302,16 +278,81 @@ class Lexer {
     return found;
   }
 
-  // f(token) for each token below a position or at it.
-  template <class F>
-  void below(i32 position, F&& f) {
-    std::vector<i32> todo{position};
-    while (!todo.empty()) {
-      i32 at = todo.back();
-      todo.pop_back();
-      positions_.tokens(at, f);
-      positions_.children(at, [&](u8, i32 child) { todo.push_back(child); });
+  // What a state does not read as another does below a node of the trie: tokens, and exits as state, characters, node.
+  struct Lost {
+    std::vector<i32> tokens;
+    std::vector<std::tuple<i32, i32, i32>> exits;
+  };
+
+  // Sweep two states together below a node of the trie, but for where they read alike: what is read from the first, and what is lost of
+  // the other's.
+  void compare(const Table& table, At here, const Table& other, At there, i32 node, Making& making, Lost& lost) {
+    const bool own = &table == &other;
+    const Trie& trie = positions_.trie();
+    const Trie::Place* places = trie.places.data();
+    i32 place = trie.order[node];
+    const i32 end = places[place].after;
+    std::vector<std::pair<At, At>> way(trie.deepest + 1);  // by depth
+    way[places[place].depth] = {here, there};
+    for (++place; place < end; ++visited) {
+      const Trie::Place& at = places[place];
+      std::tie(here, there) = way[at.depth - 1];
+      auto read = [&](const Table& t, At& from) {
+        if (from.state != NONE) from.state = t.step(from.state, at.byte);
+        if (from.state != NONE) from.characters += t.between[from.state];
+      };
+      read(table, here);
+      read(other, there);
+      bool same = own ? here.state == there.state : here.state != NONE && table.in_base[here.state] == there.state && !table.apart[here.state];
+      if ((same && here.characters == there.characters) || (here.state == NONE && there.state == NONE)) {
+        place = at.after;
+        continue;
+      }
+      way[at.depth] = {here, there};
+      auto first = trie.in_order.begin() + at.own, last = trie.in_order.begin() + places[place + 1].own;
+      bool inside = at.after > place + 1, reads = false;
+      if (there.state != NONE) {
+        lost.tokens.insert(lost.tokens.end(), first, last);
+        if (inside && other.label[there.state] >= 0) lost.exits.push_back({there.state, there.characters, at.node});
+        reads = other.reads(there.state);
+      }
+      if (here.state != NONE) {
+        if (first != last) {
+          auto& group = making.group(here.state, here.characters);
+          group.insert(group.end(), first, last);
+        }
+        if (inside && table.label[here.state] >= 0) making.exit(here.state, here.characters).push_back(at.node);
+        reads = reads || table.reads(here.state);
+      }
+      place = reads ? place + 1 : at.after;
     }
+  }
+
+  // The state to which most of what is read from a state leads, if it reads most of that likewise and leads to itself; otherwise NONE.
+  // States in the middle of a word that is sought anywhere in a text lead back to where nothing of it is read.
+  i32 usual(const Table& table, i32 state) const {
+    i32 next = next_by_most(table, state);
+    if (next == NONE || next == state || next_by_most(table, next) != next) return NONE;
+    i64 alike = 0, apart = 0;
+    for (int byte = 0; byte < 256; ++byte) {
+      i32 here = table.step(state, u8(byte)), there = table.step(next, u8(byte));
+      (here == there ? alike : apart) += here == NONE && there == NONE ? 0 : beginning_[byte + 1] - beginning_[byte];
+    }
+    return alike >= much_ && 4 * apart <= alike ? next : NONE;
+  }
+
+  // The state after the bytes with which most tokens begin, of those that a state reads; NONE if they are few.
+  i32 next_by_most(const Table& table, i32 state) const {
+    std::vector<std::pair<i32, i64>> targets;
+    for (size_t i = table.begin[state]; i < table.begin[state + 1]; ++i) {
+      const Table::Move& move = table.moves[i];
+      i64 nodes = beginning_[move.high + 1] - beginning_[move.low];
+      auto at = std::find_if(targets.begin(), targets.end(), [&](auto& each) { return each.first == move.to; });
+      if (at == targets.end()) targets.push_back({move.to, nodes});
+      else at->second += nodes;
+    }
+    auto most = std::max_element(targets.begin(), targets.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    return most == targets.end() || most->second < much_ ? NONE : most->first;
   }
 
   void leave(const Table& table, i32 state, i32 characters, i32 child, Making& making) {
@@ -337,7 +378,7 @@ class Lexer {
       }
     u64 before = visited;
     Lexed found = walked(table, state, position);
-    if (!much && visited - before > MUCH) much_read_.put({u64(u32(number)), 0, 0}, 0);
+    if (!much && i64(visited - before) > much_) much_read_.put({u64(u32(number)), 0, 0}, 0);
     if (!small) return found;
     std::unordered_map<i32, i32> place;
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
@@ -445,11 +486,13 @@ class Lexer {
 
   const std::deque<Table>& tables_;
   Positions& positions_;
+  i64 much_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
   Index much_read_;  // tables
   std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
   std::vector<std::vector<i32>> spare_;
+  i64 beginning_[257] = {0};  // the nodes of the trie that are reached by lesser first bytes
   std::vector<std::pair<i32, i32>> way_;  // of a sweep: by depth the state and the characters
   size_t bytes_ = 0;
 };

@@ -7,6 +7,7 @@ import torch
 
 import tractile as tt
 from tractile.constraints import regex
+from tractile.constraints.engine import native
 
 DICE = random.Random(5)
 PIECES = sorted({"".join(DICE.choices("aab é", k=DICE.randint(1, 9))).encode() for _ in range(12_000)})
@@ -21,6 +22,7 @@ def vocabulary():
     "pattern",
     [
         ".{0,90}", "[ab]{5,60}(é| )?", "(?:[bé ]{0,30}a){1,3}", "(?:(?:ab|é){2,25} ){1,4}", "[^a]{0,40}(?:aa|a )[^b]{0,40}",
+        ".*(?:aba|éb|baab).*", "[^é]*(?:bab a|b b)[^a]*",
     ],
 )  # fmt: skip
 def test_a_token_is_allowed_exactly_if_its_bytes_may_be_read(pattern):
@@ -51,6 +53,20 @@ def test_a_token_is_allowed_exactly_if_its_bytes_may_be_read(pattern):
             token = dice.choice(sorted(after))
             query.advance([token])
             state = after[token]
+
+
+@pytest.mark.parametrize("pattern", [".*(?:xyz|xxy|éz).*", "[^\n]*xxy[^b]*"])
+def test_in_the_middle_of_a_word_that_is_sought_little_more_is_read(pattern):
+    vocab = vocabulary()
+    automaton = regex(pattern).compile(vocab)
+    queries, visited = [tt.lcd(each).start(1) for each in (automaton, automaton.finite)], []
+    for word in (b" ", b"x", b"x", b"y", b"z", b"x"):
+        assert torch.equal(*[query.mask() for query in queries])
+        if native.Core is not None:
+            visited.append(automaton.lazy.engine.core.work()["lexed"])
+        for query in queries:
+            query.advance([vocab.token_bytes.index(word)])
+    assert native.Core is None or visited[3] < visited[0] * 1.2
 
 
 @pytest.mark.parametrize("pattern", [".{70}é{0,9}", ".{60,90}", "(?:.{30}\n){2}"])
