@@ -6,11 +6,12 @@
 
 The suite is not part of this repository: give the folder that holds its ``tests`` (with ``--smoke``, a few of the same form
 stand for it). Instances are texts as
-``json.dumps(ensure_ascii=False)`` writes them. Members may stand in any order; ``--format`` adds the tests of formats, in
-which they assert (in the others they are annotations, as the suite has it). With ``--default`` every schema is compiled with
-the default options instead, but that formats assert in the tests of formats.
+``json.dumps(ensure_ascii=False)`` writes them. Members may stand in any order; ``--optional`` adds the optional tests and
+``--format`` those of formats, in which they assert (in the others they are annotations, as the suite has it). With
+``--default`` every schema is compiled with the default options instead, but that formats assert in the tests of formats.
 
-    python tests/conformance/json_suite.py [--smoke] [--suite FOLDER] [--drafts NAMES] [--format] [--default] [--show]
+    python tests/conformance/json_suite.py [--smoke] [--suite FOLDER] [--drafts NAMES] [--optional] [--format] [--default]
+                                           [--show]
 
 ``--drafts`` takes names such as draft2020-12,draft7.
 """
@@ -86,6 +87,7 @@ def main() -> None:
     parser.add_argument("--suite", type=Path, help="the folder that holds the suite's tests/")
     parser.add_argument("--drafts", default=",".join(SPELLING))
     parser.add_argument("--order", default="any", choices=["declared", "auto", "any"])
+    parser.add_argument("--optional", action="store_true", help="the optional tests too")
     parser.add_argument("--format", action="store_true", help="the tests of formats too")
     parser.add_argument("--default", action="store_true", help="the default options")
     parser.add_argument("--show", action="store_true", help="what is wrong and what is refused")
@@ -101,6 +103,8 @@ def main() -> None:
     for draft in args.drafts.split(","):
         folder = args.suite / "tests" / draft
         files = [(path, "annotate") for path in sorted(folder.glob("*.json"))]
+        if args.optional:
+            files += [(path, "annotate") for path in sorted((folder / "optional").glob("*.json"))]
         if args.format:
             files += [(path, "assert") for path in sorted((folder / "optional" / "format").glob("*.json"))]
         if not files:

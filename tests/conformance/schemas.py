@@ -1,23 +1,21 @@
 """JSON Schema: how many schemas compile, whether they accept what is valid and reject what is not, and what it costs.
 
 A schema *passes* if it compiles, every valid instance is accepted and every invalid one rejected. Instances are texts as
-``json.dumps(ensure_ascii=False)`` writes them; ``format`` is asserted. Tractile is asked at the level of bytes
-(``Constraint.accepts``), the others through a vocabulary of 256 bytes, so that no tokenizer plays a part. Times are CPU
-time until the first byte may be read, without masks (``benchmarks/masks.py`` has those).
+``json.dumps(ensure_ascii=False)`` writes them; ``format`` is asserted. Texts are read at the level of bytes
+(``Constraint.accepts``), so that no tokenizer plays a part. Times are CPU time until the first byte may be read, without masks:
+``benchmarks/masks.py`` has those, and the verdicts of other engines on the same sample.
 
 The schemas are those of JSONSchemaBench if there is a sample of it beside the repository (``TRACTILE_SHARED``, else
 ``../shared``), otherwise, and with ``--smoke``, the few of ``samples.py``.
 
-    python tests/conformance/schemas.py [--smoke] [--every N] [--first N] [--peers]
+    python tests/conformance/schemas.py [--smoke] [--every N] [--first N]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import signal
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -28,94 +26,28 @@ from samples import SMOKE, rows
 
 import tractile as tt
 
-SECONDS = 10  # CPU time that an engine may take for a schema
+SECONDS = 10  # CPU time for a schema
 Accepts = Callable[[str], bool]
 
 
 class TooSlow(Exception):
-    """An engine took longer than it may."""
+    """A schema took longer than it may."""
 
 
 def _alarm(*_: object) -> None:
     raise TooSlow(f"more than {SECONDS} s")
 
 
-def tractile(schema: Any) -> Accepts:
-    """Tractile."""
+def compiled(schema: Any) -> Accepts:
+    """What tells whether a text is accepted, ready to be asked."""
     constraint = tt.constraints.json_schema(schema)
     constraint.accepts("")  # reads the first configuration
     return constraint.accepts
 
 
-def xgrammar() -> Callable[[Any], Accepts]:
-    """xgrammar, its defaults."""
-    import xgrammar as xgr
-
-    tokens = [bytes([b]) for b in range(256)] + [b"</s>"]
-    compiler = xgr.GrammarCompiler(xgr.TokenizerInfo(tokens, stop_token_ids=[256]), max_threads=1)
-
-    def compile_schema(schema: Any) -> Accepts:
-        grammar = compiler.compile_json_schema(json.dumps(schema))
-
-        def accepts(text: str) -> bool:
-            matcher = xgr.GrammarMatcher(grammar)
-            return all(matcher.accept_token(b) for b in text.encode()) and matcher.accept_token(256)
-
-        return accepts
-
-    return compile_schema
-
-
-def llguidance() -> Callable[[Any], Accepts]:
-    """llguidance, its defaults."""
-    import llguidance as llg
-
-    class Bytes:
-        tokens = [bytes([b]) for b in range(256)] + [b"</s>"]
-        special_token_ids = [256]  # noqa: RUF012
-        eos_token_id, bos_token_id = 256, None
-
-        def __call__(self, text: str) -> list[int]:
-            return list(text.encode())
-
-    tokenizer = llg.LLTokenizer(llg.TokenizerWrapper(Bytes()))
-
-    def compile_schema(schema: Any) -> Accepts:
-        grammar = llg.LLMatcher.grammar_from_json_schema(json.dumps(schema))
-        first = llg.LLMatcher(tokenizer, grammar, log_level=0)
-        if first.is_error():
-            raise ValueError(first.get_error())
-
-        def accepts(text: str) -> bool:
-            matcher = llg.LLMatcher(tokenizer, grammar, log_level=0)
-            return all(matcher.consume_token(b) for b in text.encode()) and bool(matcher.is_accepting())
-
-        return accepts
-
-    return compile_schema
-
-
-def outlines() -> Callable[[Any], Accepts]:
-    """outlines-core: the regular expression that it makes of a schema, matched by Python."""
-    import outlines_core
-
-    def compile_schema(schema: Any) -> Accepts:
-        pattern = re.compile(outlines_core.json_schema.build_regex_from_schema(json.dumps(schema)))
-        return lambda text: pattern.fullmatch(text) is not None
-
-    return compile_schema
-
-
-PEERS: dict[str, Callable[[], Callable[[Any], Accepts]]] = {
-    "xgrammar": xgrammar,
-    "llguidance": llguidance,
-    "outlines-core": outlines,
-}
-
-
 @dataclass
 class Result:
-    """What an engine did with the schemas of a family."""
+    """What became of the schemas of a family."""
 
     schemas: int = 0
     passing: int = 0
@@ -140,7 +72,7 @@ def reason(error: Exception) -> str:
     return f"{type(error).__name__} {keyword}".strip()
 
 
-def run(compile_schema: Callable[[Any], Accepts], rows: list[dict[str, Any]]) -> dict[str, Result]:
+def run(rows: list[dict[str, Any]]) -> dict[str, Result]:
     """Every schema, by family and in all."""
     results: dict[str, Result] = defaultdict(Result)
     for row in rows:
@@ -150,7 +82,7 @@ def run(compile_schema: Callable[[Any], Accepts], rows: list[dict[str, Any]]) ->
         signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         begin = time.process_time()
         try:
-            accepts = compile_schema(row["schema"])
+            accepts = compiled(row["schema"])
             took = time.process_time() - begin
             answers = [accepts(json.dumps(t["data"], ensure_ascii=False)) for t in row["tests"]]
         except Exception as error:
@@ -171,7 +103,7 @@ def run(compile_schema: Callable[[Any], Accepts], rows: list[dict[str, Any]]) ->
     return results
 
 
-HEAD = """| {} | schemas | compiled % | passing % | valid rejected | invalid accepted | compile p50 / p95, ms |
+HEAD = """| family | schemas | compiled % | passing % | valid rejected | invalid accepted | compile p50 / p95, ms |
 | --- | --- | --- | --- | --- | --- | --- |"""
 
 
@@ -185,35 +117,22 @@ def arguments_and_rows(parser: argparse.ArgumentParser) -> tuple[argparse.Namesp
     return arguments, SMOKE if arguments.smoke else rows(arguments.first, arguments.every)
 
 
-def tables(chosen: list[dict[str, Any]], peers: bool) -> str:
-    """Tractile by family; and beside the other engines."""
-    ours = run(tractile, chosen)
-    families = sorted(ours.items(), key=lambda item: item[0] == "all")
-    lines = [HEAD.format("family"), *(result.line(name) for name, result in families)]
-    refused = ", ".join(f"{why} {n}" for why, n in ours["all"].refused.most_common())
-    lines.append(f"\nrefused: {refused or 'none'}")
-    if peers:
-        lines += ["\n" + HEAD.format("engine"), ours["all"].line("tractile")]
-        for name, make in PEERS.items():
-            try:
-                engine = make()
-            except ImportError:
-                print(f"{name}: not installed, left out", file=sys.stderr)
-                continue
-            lines.append(run(engine, chosen)["all"].line(name))
-    return "\n".join(lines)
+def table(chosen: list[dict[str, Any]]) -> str:
+    """A line for each family and one for all; what was refused."""
+    results = run(chosen)
+    families = sorted(results.items(), key=lambda item: item[0] == "all")
+    refused = ", ".join(f"{why} {n}" for why, n in results["all"].refused.most_common())
+    lines = [HEAD, *(result.line(name) for name, result in families)]
+    return "\n".join([*lines, f"\nrefused: {refused or 'none'}"])
 
 
 def main() -> None:
-    """Run and print the tables."""
+    """Run and print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--peers", action="store_true", help="other engines too, as far as they are installed"
-    )
-    arguments, chosen = arguments_and_rows(parser)
-    print(tables(chosen, arguments.peers))
+    _, chosen = arguments_and_rows(parser)
+    print(table(chosen))
 
 
 if __name__ == "__main__":
