@@ -7,6 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+import zoo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
@@ -57,10 +58,10 @@ def test_mixture_of_products_by_hand():
 @given(st.data())
 @settings(max_examples=15, deadline=None)
 def test_the_product_of_three_circuits(data):
-    vtree = data.draw(oracle.vtrees(3))
-    plans = [data.draw(oracle.plans(vtree)) for _ in range(3)]
+    vtree = data.draw(zoo.vtrees(3))
+    plans = [data.draw(zoo.plans(vtree)) for _ in range(3)]
     a, b, c = (p.build() for p in plans)
-    expected = np.prod([p.total() for p in plans], axis=0)
+    expected = np.prod([p.table("total") for p in plans], axis=0)
     for product in ((a * b) * c, a * (b * c)):
         assert_log_close(tt.partition(product), log(expected.sum()))
 
@@ -127,7 +128,7 @@ def test_compatible_is_what_can_be_multiplied():
 @given(st.data())
 @FEW
 def test_random_plans_are_smooth_and_structured(data):
-    circuit = data.draw(oracle.plans()).build()
+    circuit = data.draw(zoo.plans()).build()
     assert is_smooth(circuit)
     assert is_decomposable(circuit)
     assert is_structured_decomposable(circuit)

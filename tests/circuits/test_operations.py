@@ -6,6 +6,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+import zoo
 from chain_tables import table
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -51,43 +52,36 @@ def test_product_across_kinds_and_nesting(data):
         st.sampled_from([("flat", "left"), ("flat", "right"), ("left", "flat"), ("flat", "flat")])
     )
     rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
-    a, b = (oracle.random_plan(rng, nested(list(range(n)), kind), sizes) for kind in kinds)
+    a, b = (zoo.random_plan(rng, nested(list(range(n)), kind), sizes) for kind in kinds)
     assert is_compatible(a.build(), b.build())
-    assert_same(a.build() * b.build(), a.total() * b.total())
+    assert_same(a.build() * b.build(), a.table("total") * b.table("total"))
 
 
 @given(data=st.data())
 @FEW
 def test_product_keeps_variables_of_one_side(data):
-    a = data.draw(oracle.plans(("hadamard", 0, ("kron", 1, 2))))
-    b = data.draw(oracle.plans(("kron", 1, 3)))
+    a = data.draw(zoo.plans(("hadamard", 0, ("kron", 1, 2))))
+    b = data.draw(zoo.plans(("kron", 1, 3)))
     product = a.build() * b.build()
     assert product.variables == (0, 1, 2, 3)
-    assert_same(product, a.total()[:, :, :, None] * b.total()[None, :, None, :])
+    assert_same(product, a.table("total")[:, :, :, None] * b.table("total")[None, :, None, :])
 
 
 def test_product_of_an_unrolled_chain_and_a_tree():
     rng = np.random.default_rng(0)
     hmm = oracle.random_hmm(rng, 2, 2)
-    tree = oracle.random_plan(rng, ("kron", 0, 1, 2), dict.fromkeys(range(3), 2))
-    assert_same(hmm.build().unroll(3) * tree.build(), hmm.total(3) * tree.total())
-    assert_same(tree.build() * hmm.build().unroll(3), hmm.total(3) * tree.total())
+    tree = zoo.random_plan(rng, ("kron", 0, 1, 2), dict.fromkeys(range(3), 2))
+    assert_same(hmm.build().unroll(3) * tree.build(), hmm.total(3) * tree.table("total"))
+    assert_same(tree.build() * hmm.build().unroll(3), hmm.total(3) * tree.table("total"))
 
 
 def test_incompatible_circuits_are_refused():
-    rng = np.random.default_rng(0)
-    sizes = dict.fromkeys(range(3), 2)
-    inputs = [("input", (v, oracle.rows(rng, 2, 2)), ()) for v in range(3)]
-
-    def split(pair, last):
-        inner = [("hadamard", None, pair), ("sum", [rng.random((2, 2))], (3,))]
-        outer = [("hadamard", None, (4, last)), ("sum", [rng.random((1, 2))], (5,))]
-        return oracle.Plan(inputs + inner + outer, sizes)
-
-    left, right = split((0, 1), 2), split((1, 2), 0)
-    assert not is_compatible(left.build(), right.build())
+    rng, sizes = np.random.default_rng(0), dict.fromkeys(range(3), 2)
+    trees = (("hadamard", ("hadamard", 0, 1), 2), ("hadamard", ("hadamard", 1, 2), 0))
+    left, right = (zoo.random_plan(rng, tree, sizes).build() for tree in trees)
+    assert not is_compatible(left, right)
     with pytest.raises(CircuitError, match="not compatible: they split"):
-        left.build() * right.build()
+        left * right
 
 
 def test_operators_whose_entries_are_sums_are_written_out():
@@ -104,7 +98,7 @@ def test_operators_whose_entries_are_sums_are_written_out():
 
 
 def test_mixture_refuses_other_variables():
-    a, b = (oracle.random_plan(np.random.default_rng(0), v, {0: 2, 1: 2}) for v in (0, 1))
+    a, b = (zoo.random_plan(np.random.default_rng(0), v, {0: 2, 1: 2}) for v in (0, 1))
     with pytest.raises(CircuitError, match="not smooth"):
         ops.mixture([0.5, 0.5], [a.build(), b.build()])
     with pytest.raises(ShapeError, match="weights"):
@@ -112,7 +106,7 @@ def test_mixture_refuses_other_variables():
 
 
 def test_condition_takes_one_row():
-    circuit = oracle.random_plan(np.random.default_rng(0), 0, {0: 2}).build()
+    circuit = zoo.random_plan(np.random.default_rng(0), 0, {0: 2}).build()
     with pytest.raises(EvidenceError, match="one row"):
         condition(circuit, torch.tensor([[0], [1]]))
 

@@ -4,9 +4,9 @@ import hashlib
 import json
 
 import numpy as np
-import oracle
 import pytest
 import torch
+import zoo
 from safetensors.torch import load_file, save_file
 
 import tractile as tt
@@ -113,7 +113,7 @@ def rewrite(path, change):
 )  # fmt: skip
 def test_odd_files_are_refused(change, tmp_path):
     rng = np.random.default_rng(0)
-    tt.save(oracle.random_plan(rng, ("kron", 0, 1), {0: 2, 1: 2}).build(), tmp_path)
+    tt.save(zoo.random_plan(rng, ("kron", 0, 1), {0: 2, 1: 2}).build(), tmp_path)
     tt.load(tmp_path)
     rewrite(tmp_path, change)
     with pytest.raises(FormatError, match=str(tmp_path)):

@@ -12,6 +12,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+import zoo
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import assert_log_close, log
@@ -38,7 +39,7 @@ class Case:
 
 def of_plan(plan):
     sizes = dict(sorted(plan.sizes.items()))
-    return Case(plan.build(), sizes, plan.total(), plan.best(), plan.paths())
+    return Case(plan.build(), sizes, *(plan.table(mode) for mode in ("total", "best", "paths")))
 
 
 def of_chain(model, n):
@@ -50,7 +51,7 @@ def of_chain(model, n):
 def bases(draw):
     """A random circuit, or a chain unrolled: one layer for all positions."""
     if draw(st.booleans()):
-        return of_plan(draw(oracle.plans(max_variables=3)))
+        return of_plan(draw(zoo.plans(max_variables=3)))
     model, n = draw(oracle.chains(shapes=[(2, 3), (3, 2), (2, 4), (2, 1)], kinds=("hmm", "fsa", "hmm*fsa")))
     return of_chain(model, n)
 
@@ -59,8 +60,8 @@ def bases(draw):
 def pairs(draw):
     """Two compatible circuits over the same variables."""
     if draw(st.booleans()):
-        tree = draw(oracle.vtrees(3))
-        return of_plan(draw(oracle.plans(tree))), of_plan(draw(oracle.plans(tree)))
+        tree = draw(zoo.vtrees(3))
+        return of_plan(draw(zoo.plans(tree))), of_plan(draw(zoo.plans(tree)))
     shape = draw(st.sampled_from([(2, 3), (3, 2)]))
     return tuple(of_chain(*draw(oracle.chains(shapes=[shape], kinds=("hmm", "fsa")))) for _ in range(2))
 

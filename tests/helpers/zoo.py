@@ -220,10 +220,13 @@ class Zoo:
 
 
 class Keeper:
-    """Grows a random smooth and decomposable circuit of which some layers are of the kinds asked for; nodes are shared."""
+    """Grows a random smooth and decomposable circuit of which some layers are of the kinds asked for; nodes are shared.
 
-    def __init__(self, rng, sizes, operator, inputs, continuous, zeros):
-        self.rng, self.operator, self.inputs, self.zeros = rng, operator, inputs, zeros
+    ``splits``: of each set of variables the kind of its products and the variables of their factors; without it any.
+    """
+
+    def __init__(self, rng, sizes, operator, inputs, continuous, zeros, splits=None):
+        self.rng, self.operator, self.inputs, self.zeros, self.splits = rng, operator, inputs, zeros, splits
         self.zoo = Zoo(sizes, continuous)
         self.pool = {}  # (scope, units) → nodes that may be shared
 
@@ -284,22 +287,32 @@ class Keeper:
         layer, b = INPUTS[kind](rng, size, self.zeros)
         return self.zoo.add(layer, (v, b), dims=layer.unit_dims), layer.unit_dims
 
-    def product(self, variables):
-        rng, variables = self.rng, self.rng.permutation(variables).tolist()
+    def split(self, variables):
+        """The kind of a product over these variables, and the variables of each factor."""
+        rng = self.rng
+        if self.splits is not None:
+            kind, parts = self.splits[frozenset(variables)]
+            return kind, [parts[i] for i in rng.permutation(len(parts))]
+        variables = rng.permutation(variables).tolist()
         cut = int(rng.integers(1, len(variables)))
         parts = [variables[:cut], variables[cut:]]
         if cut > 1 and rng.random() < 0.3:
             parts = [variables[:1], variables[1:cut], variables[cut:]]
-        if rng.random() < 0.5:
+        return "hadamard" if rng.random() < 0.5 else "kron", parts
+
+    def product(self, variables):
+        rng, (kind, parts) = self.rng, self.split(variables)
+        if kind == "hadamard":
             units = int(rng.integers(1, 4))
             below, dims = [self.grow(p, units) for p in parts], (units,)
+            if self.splits is not None:
+                return self.hadamard(below, dims)
             if rng.random() < 0.3:  # a factor over no variable at all
                 one = self.zoo.add(Constant(), None, dims=(1,))
                 below.append(self.sum([(self.dense(units, 1), one)])[0])
             if rng.random() < 0.3:  # unit axes in pairs
                 below, dims = [self.joint(n, dims, (2, 2))[0] for n in below], (2, 2)
-            own = [tuple(range(len(dims)))] * len(below)
-            return self.zoo.add(Hadamard(), (own, own[0]), *below, dims=dims), dims
+            return self.hadamard(below, dims)
         below = [self.block(p) if rng.random() < 0.3 else self.single(p) for p in parts]
         flat = [d for _, dims in below for d in dims]
         numbers = iter(range(len(flat)))
@@ -308,6 +321,10 @@ class Keeper:
         out = tuple(range(len(flat))) if order is None else order
         dims = tuple(flat[i] for i in out)
         return self.zoo.add(Kronecker(order), (own, out), *(n for n, _ in below), dims=dims), dims
+
+    def hadamard(self, below, dims):
+        own = [tuple(range(len(dims)))] * len(below)
+        return self.zoo.add(Hadamard(), (own, own[0]), *below, dims=dims), dims
 
     def single(self, part):
         units = int(self.rng.integers(1, 3))
@@ -335,6 +352,55 @@ def random_zoo(rng, operator=None, inputs=None, variables=3, zeros=0.15):
 def zoos(draw, operator=None, inputs=None):
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     return random_zoo(rng, operator, inputs, draw(st.integers(1, 4)))
+
+
+# ----------------------------------------------------------------------------------- circuits that split by a tree of variables
+
+
+def random_plan(rng, vtree, sizes, zeros=0.15):
+    """A :class:`Zoo` of dense sums over tables and sets of tokens, whose products split the variables of the vtree as it says.
+
+    A vtree is a nested tuple of variables, each inner node marked with its kind of product: ("hadamard" | "kron", children…).
+    Two circuits over one vtree are compatible.
+    """
+    sizes = {v: sizes[v] for v in sorted(leaves(vtree))}
+    return Keeper(rng, sizes, None, "labels", frozenset(), zeros, splits_of(vtree)).root()
+
+
+def leaves(vtree):
+    return [vtree] if isinstance(vtree, int) else [v for child in vtree[1:] for v in leaves(child)]
+
+
+def splits_of(vtree):
+    if isinstance(vtree, int):
+        return {}
+    kind, *children = vtree
+    found = {frozenset(leaves(vtree)): (kind, [leaves(child) for child in children])}
+    for child in children:
+        found |= splits_of(child)
+    return found
+
+
+@st.composite
+def vtrees(draw, max_variables=4):
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+
+    def grow(variables):
+        if len(variables) == 1:
+            return variables[0]
+        parts = int(rng.integers(2, min(3, len(variables)) + 1))
+        cuts = sorted(rng.choice(np.arange(1, len(variables)), parts - 1, replace=False).tolist())
+        groups = [variables[a:b] for a, b in itertools.pairwise([0, *cuts, len(variables)])]
+        return (str(rng.choice(["hadamard", "kron"])), *(grow(g) for g in groups))
+
+    return grow(rng.permutation(draw(st.integers(1, max_variables))).tolist())
+
+
+@st.composite
+def plans(draw, vtree=None, max_variables=4, zeros=0.15):
+    vtree = draw(vtrees(max_variables)) if vtree is None else vtree
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    return random_plan(rng, vtree, {v: 2 + v % 2 for v in leaves(vtree)}, zeros)
 
 
 # --------------------------------------------------------------------------------------------------------------- chains

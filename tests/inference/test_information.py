@@ -4,6 +4,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+import zoo
 from chain_tables import markov, table
 from oracle import log
 from scipy import stats
@@ -77,8 +78,8 @@ def test_what_is_missing_is_named():
 def test_next_variable_in_any_order():
     """p(x) = Π p(x_v | the variables before v) in every order of the variables."""
     rng = np.random.default_rng(0)
-    plan = oracle.random_plan(rng, ("kron", 0, ("hadamard", 1, 2)), {0: 2, 1: 3, 2: 2})
-    circuit, total = plan.build(), plan.total()
+    plan = zoo.random_plan(rng, ("kron", 0, ("hadamard", 1, 2)), {0: 2, 1: 3, 2: 2})
+    circuit, total = plan.build(), plan.table("total")
     for order in ([2, 0, 1], [1, 2, 0], [0, 1, 2]):
         x = np.unravel_index(total.argmax(), total.shape)
         log_p = sum(
@@ -94,8 +95,8 @@ def test_next_variable_in_any_order():
 def test_samples_given_evidence_of_several_rows():
     """Each row's frequencies within 4.5 standard deviations: an error probability below 1e-4 in all."""
     rng = np.random.default_rng(7)
-    plan = oracle.random_plan(rng, ("kron", 0, ("hadamard", 1, 2)), dict.fromkeys(range(3), 2))
-    p = plan.total() + 0.0
+    plan = zoo.random_plan(rng, ("kron", 0, ("hadamard", 1, 2)), dict.fromkeys(range(3), 2))
+    p = plan.table("total")
     evidence = torch.tensor([[1, -1, -1], [-1, 0, -1]])
     x = tt.sample(plan.build(), 5000, evidence, generator=torch.Generator().manual_seed(0))
     assert x.shape == (5000, 2, 3)

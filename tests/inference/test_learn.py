@@ -7,6 +7,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+import zoo
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import assert_log_close
@@ -216,25 +217,23 @@ def test_counts_under_every_kind_of_evidence_against_the_posterior(random):
 @settings(max_examples=25, deadline=None)
 def test_counts_on_random_circuits_are_derivatives(data):
     """Of every weight of a random circuit: d log p / d log θ, by central differences on the enumerated tables."""
-    plan = data.draw(oracle.plans())
+    plan = data.draw(zoo.plans())
     circuit = plan.build()
     evidence, weights = data.draw(oracle.evidence(circuit.vocab_sizes()))
-    assume((oracle.sums(plan.total(), weights) > 1e-9).all())
+    assume((oracle.sums(plan.table("total"), weights) > 1e-9).all())
     counts = expected_counts(circuit, evidence)
 
     def log_likelihood(node, k, index, factor):
-        kind, payload, children = plan.nodes[node]
-        arrays = [payload[1]] if kind == "input" else list(payload)
+        layer, what, children, dims = plan.nodes[node]
+        arrays = list(what) if isinstance(layer, Sum) else [what[1]]
         arrays[k] = arrays[k].copy()
         arrays[k][index] *= factor
         changed = list(plan.nodes)
-        changed[node] = (kind, (payload[0], arrays[0]) if kind == "input" else arrays, children)
-        return np.log(oracle.sums(oracle.Plan(changed, plan.sizes).total(), weights)).sum()
+        changed[node] = (layer, arrays if isinstance(layer, Sum) else (what[0], arrays[0]), children, dims)
+        return np.log(oracle.sums(zoo.Zoo(plan.sizes, nodes=changed).table("total"), weights)).sum()
 
     rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
     for node in circuit.nodes():
-        if plan.nodes[node][0] not in ("input", "sum"):
-            continue
         for k, weight in enumerate(circuit.layer(node).parameters()):
             index = tuple(int(rng.integers(d)) for d in weight.shape)
             ends = [log_likelihood(node, k, index, 1 + e) for e in (-1e-4, 1e-4)]
