@@ -1,6 +1,5 @@
 """`ConstraintLogitsProcessor` in `model.generate`: sampling, beams and batches always satisfy the constraint."""
 
-import functools
 import itertools
 import math
 from typing import Literal
@@ -8,7 +7,7 @@ from typing import Literal
 import pytest
 import torch
 from networks import llama
-from smc_reference import Fsa, ReferenceNextToken, as_automaton
+from smc_reference import Fsa, as_automaton
 from transformers import LlamaForCausalLM
 
 import tractile as tt
@@ -119,15 +118,10 @@ def test_a_processor_can_be_used_again(model):
     assert generate(model, processor, do_sample=True, max_new_tokens=8) == first
 
 
-@functools.cache
-def reference(budget, hmm):
-    """It keeps what it has enumerated."""
-    return ReferenceNextToken(FSA, budget, hmm)
-
-
 def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
-    """The formula of the module, by enumeration."""
-    query = reference(budget, hmm).start(1)
+    """The formula of the module, of a query that reads the row from its beginning."""
+    fa = as_automaton(FSA)
+    query = (tt.gcd(fa, budget) if hmm is None else tt.pgcd(hmm, fa, budget)).start(1)
     for token in prefix:
         query.advance(torch.tensor([token]))
     if mixture is not None:
@@ -146,7 +140,7 @@ def truth(prefix, budget, logits, hmm=None, strength=1.0, mixture=None):
     [(None, 1.0, None), (HMM, 1.0, None), (HMM, 0.5, None), (HMM, 1.0, 0.5), (HMM, 1.0, 1.0)],
 )
 def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength, mixture):
-    """Rows advance, are copied, dropped and reordered as beams are; every score is compared with enumeration."""
+    """Rows advance, are copied, dropped and reordered as beams are; every score is compared."""
     generator = torch.Generator().manual_seed(0)
     budget, prompt = 7, [1, 9]
     processor = tt.ConstraintLogitsProcessor(
@@ -168,7 +162,7 @@ def test_scores_are_the_formula_for_rows_in_any_order(hmm, strength, mixture):
 
 @pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
 def test_rows_that_grow_shrink_and_are_exchanged(hmm):
-    """Random walks: rows take back and append several tokens and are exchanged; scores are those of enumeration."""
+    """Random walks: rows take back and append several tokens and are exchanged; scores are those of the formula."""
     generator, budget, prompt = torch.Generator().manual_seed(0), 7, [1, 9]
     for _ in range(20):
         processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, budget)
@@ -248,7 +242,7 @@ LENGTHS, BUDGETS = (
 
 @pytest.mark.parametrize("hmm", [None, HMM], ids=["gcd", "pgcd"])
 def test_rows_with_prefixes_and_budgets_of_their_own(hmm):
-    """Each row's scores are those of enumeration from its own prefix, whatever the other rows do."""
+    """Each row's scores are those of the formula from its own prefix, whatever the other rows do."""
     generator = torch.Generator().manual_seed(0)
     processor = tt.ConstraintLogitsProcessor(as_automaton(FSA), hmm, BUDGETS, prefix=LENGTHS)
     rows = [[], [], []]

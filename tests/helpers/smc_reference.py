@@ -1,13 +1,9 @@
-"""Oracles for the sampler, in plain Python: a next-token query and a target distribution by enumeration.
-
-`ReferenceNextToken` answers what `NextToken` answers, by recursion over all continuations of tiny vocabularies, and can
-stand in for it in the sampler. `enumerate_target` lists p_lm(x) · 1[x ∈ C] for every sequence of a length.
-"""
+"""Oracles for the sampler, in plain Python: `enumerate_target` lists p_lm(x) · 1[x ∈ C] for every sequence of a length."""
 
 import itertools
 import math
-from dataclasses import dataclass, field
 
+import oracle
 import torch
 
 import tractile as tt
@@ -15,118 +11,26 @@ from tractile.inference.smc.proposals import Tabular
 from tractile.inference.smc.step import Knowledge
 
 
-@dataclass
-class Fsa:
-    """A nondeterministic automaton: (state, token) -> set of states."""
+class Fsa(oracle.OracleFSA):
+    """An automaton of edges (source, token or list of tokens, target), with one start."""
 
-    edges: list
-    start: int
-    accept: list
-    vocab_size: int
-    eos_token_id: int | None = None
-    table: dict = field(default_factory=dict)
-
-    def __post_init__(self):
-        for source, tokens, target in self.edges:
-            for token in tokens if isinstance(tokens, list) else [tokens]:
-                self.table.setdefault((source, token), set()).add(target)
+    def __init__(self, edges, start, accept, vocab_size, eos_token_id=None):
+        self.given, self.eos_token_id = edges, eos_token_id
+        every = [
+            (s, v, d) for s, tokens, d in edges for v in (tokens if isinstance(tokens, list) else [tokens])
+        ]
+        super().__init__(every, [start], accept, vocab_size)
 
     def step(self, states, token):
-        return frozenset(t for s in states for t in self.table.get((s, token), ()))
-
-    def states(self, tokens):
-        states = frozenset([self.start])
-        for token in tokens:
-            states = self.step(states, token)
-        return states
-
-    def accepts(self, tokens):
-        return bool(self.states(tokens) & set(self.accept))
+        return {d for s, v, d in self.edges if s in states and v == token}
 
     def finishes(self, states, budget):
         """Is some accepted sequence of exactly `budget` more tokens possible?"""
-        for _ in range(budget):
-            states = frozenset(t for v in range(self.vocab_size) for t in self.step(states, v))
-        return bool(states & set(self.accept))
+        return oracle.alive(self, states, budget)
 
     def survives(self, states):
         """Is acceptance possible with any number of tokens?"""
-        count = 1 + max(max(s, t) for s, _, t in self.edges)
-        return any(self.finishes(states, n) for n in range(count + 1))
-
-
-class ReferenceNextToken:
-    """gcd (hmm None), lcd (horizon None) or pgcd, one row at a time; rows are (tokens, budget)."""
-
-    def __init__(self, fsa, horizon=None, hmm=None):
-        self.fsa, self.horizon, self.hmm, self.vocab_size = fsa, horizon, hmm, fsa.vocab_size
-        self._memo = {}
-
-    def start(self, batch=1, budgets=None):
-        budgets = (
-            [self.horizon] * batch if budgets is None else torch.as_tensor(budgets).expand(batch).tolist()
-        )
-        self.rows = [((), budget) for budget in budgets]
-        for budget in budgets:
-            if budget is not None and not self.fsa.finishes(self.fsa.states(()), budget):
-                raise tt.errors.BudgetTooSmall(needed=None, given=budget)
-        return self
-
-    @property
-    def remaining(self):
-        return torch.tensor([budget for _, budget in self.rows])
-
-    def _allowed(self, tokens, budget):
-        states = self.fsa.states(tokens)
-        if budget is None:
-            return [self.fsa.survives(self.fsa.step(states, v)) for v in range(self.vocab_size)]
-        if budget == 0:
-            return [False] * self.vocab_size
-        return [self.fsa.finishes(self.fsa.step(states, v), budget - 1) for v in range(self.vocab_size)]
-
-    def mask(self):
-        return torch.tensor([self._allowed(*row) for row in self.rows]).reshape(-1, self.vocab_size)
-
-    def _future(self, tokens, budget):
-        """p_hmm(C | tokens) with `budget` tokens left."""
-        if budget == 0 or not self.fsa.states(tokens):
-            return float(self.fsa.accepts(tokens))
-        key = (tokens, budget)
-        if key not in self._memo:
-            p = hmm_next(self.hmm, tokens)
-            self._memo[key] = sum(
-                p[v] * self._future((*tokens, v), budget - 1) for v in range(self.vocab_size) if p[v]
-            )
-        return self._memo[key]
-
-    def log_lookahead(self):
-        return torch.tensor([self._future(*row) for row in self.rows], dtype=torch.float64).log()
-
-    def lookahead(self):
-        rows = [
-            [self._future((*t, v), b - 1) if ok else 0.0 for v, ok in enumerate(self._allowed(t, b))]
-            for t, b in self.rows
-        ]
-        return torch.tensor(rows, dtype=torch.float64).log()
-
-    def scores(self):
-        if self.hmm is None:
-            return torch.zeros(len(self.rows), self.vocab_size).masked_fill(~self.mask(), -math.inf)
-        prior = torch.tensor([hmm_next(self.hmm, t) for t, _ in self.rows], dtype=torch.float64).log()
-        return (prior + self.lookahead()).log_softmax(-1)
-
-    def advance(self, tokens):
-        after = []
-        for (prefix, budget), token, allowed in zip(self.rows, tokens.tolist(), self.mask(), strict=True):
-            if budget == 0:
-                after.append((prefix, budget))
-                continue
-            assert allowed[token], "the sampler advanced the query by a token that it forbids"
-            after.append(((*prefix, token), None if budget is None else budget - 1))
-        self.rows = after
-
-    def select(self, indices):
-        self.rows = [self.rows[i] for i in indices.tolist()]
+        return oracle.alive(self, states)
 
 
 def hmm_next(hmm, tokens):
@@ -177,7 +81,7 @@ def random_table(vocab_size, order, seed, eos_token_id=None):
 def as_automaton(fsa):
     """The same automaton as a `tractile.Automaton`."""
     return tt.Automaton.from_edges(
-        fsa.edges, fsa.start, fsa.accept, fsa.vocab_size, eos_token_id=fsa.eos_token_id
+        fsa.given, fsa.start, fsa.accept, fsa.vocab_size, eos_token_id=fsa.eos_token_id
     )
 
 
