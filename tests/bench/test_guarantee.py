@@ -1,23 +1,13 @@
 """GCD and P-GCD satisfy the constraint within the budget every time, on the embedded model (see benchmarks/guarantee.py)."""
 
-import importlib.util
-from pathlib import Path
-
 import pytest
-
-
-def _benchmark():
-    path = Path(__file__).parents[2] / "benchmarks" / "guarantee.py"
-    spec = importlib.util.spec_from_file_location("guarantee", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from scripts import load
 
 
 @pytest.mark.long
 def test_every_particle_satisfies_at_the_smallest_budget_and_above():
     # `run` itself raises where one token less than the smallest budget is not refused before the model is called
-    shares = _benchmark().run(pairs=32, particles=2)
+    shares = load("benchmarks/guarantee.py").run(pairs=32, particles=2)
     assert len(shares["gcd"]) == 32
     assert shares["gcd"] == [1.0] * 32
     assert shares["pgcd"] == [1.0] * 32

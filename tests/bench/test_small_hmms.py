@@ -1,36 +1,23 @@
 """The HMMs of the small model: the script that distils them, and what ships reads its prompts."""
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
 from safetensors.torch import save_file
+from scripts import load
 
 import tractile as tt
 from tractile import distill
 from tractile_bench import guides, models, prompts
 
-TRAINING = Path(__file__).resolve().parents[2] / "bench" / "training"
+script = load("bench/training/distill_small_lm.py")
 WORDS = ("dog", "cat", "park", "ball", "house", "river", "tree", "song")
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    sys.path.insert(0, str(TRAINING))
-    spec = importlib.util.spec_from_file_location("distill_small_lm", TRAINING / "distill_small_lm.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["distill_small_lm"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def documents(script: ModuleType) -> list:
+def documents() -> list:
     """Sentences of pairs of concepts, as the training script packs them."""
     tokenizer, found = models.load_small_lm()[1], []
     for one in WORDS:
@@ -41,13 +28,13 @@ def documents(script: ModuleType) -> list:
     return found
 
 
-def test_there_is_a_recipe_for_every_hmm(script: ModuleType) -> None:
+def test_there_is_a_recipe_for_every_hmm() -> None:
     folders = {name for names in models.SMALL_HMMS.values() for name in names.values()}
     assert set(script.RECIPES) == set(script.SOURCES) == folders
 
 
-def test_references_keep_their_prompts(script: ModuleType) -> None:
-    some = documents(script)[:5]
+def test_references_keep_their_prompts() -> None:
+    some = documents()[:5]
     drawn = distill.Corpus.of(torch.tensor([[5, 6, 1], [7, 1, 1]]), 4096, 1, [[8], [9]])
     pool = script.with_references(drawn, some, seed=3)
     assert len(pool) == 7
@@ -62,7 +49,6 @@ def test_references_keep_their_prompts(script: ModuleType) -> None:
 
 @pytest.mark.parametrize("start", ["ngram", "latent"])
 def test_the_script_leaves_an_hmm_that_copies(
-    script: ModuleType,
     start: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -70,7 +56,7 @@ def test_the_script_leaves_an_hmm_that_copies(
 ) -> None:
     from train_small_lm import pack
 
-    every = documents(script)
+    every = documents()
     packed = {"train.commongen": pack(every[:56]), "test.commongen": pack(every[56:])}
     save_file(packed, tmp_path / "documents.safetensors")
     options = {

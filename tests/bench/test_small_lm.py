@@ -1,61 +1,20 @@
-"""The script that trains the small model: where its pairs come from, its tokens, and a run that is interrupted."""
+"""The small model: what it is trained on stays out of the tests, and what ships."""
 
-import importlib.util
 import json
 import random
-import sys
-from argparse import Namespace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+from scripts import load
 
 import tractile as tt
-from tractile.constraints.sql.constraint import sql
 from tractile_bench import models, prompts, splits
 
-TRAINING = Path(__file__).resolve().parents[2] / "bench" / "training"
-
-
-def load(name: str) -> ModuleType:
-    sys.path.insert(0, str(TRAINING))
-    spec = importlib.util.spec_from_file_location(name, TRAINING / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    return load("train_small_lm")
-
-
-@pytest.fixture(scope="module")
-def calls() -> ModuleType:
-    return load("small_lm_calls")
-
-
-@pytest.fixture(scope="module")
-def requests() -> ModuleType:
-    return load("small_lm_requests")
-
-
-@pytest.fixture(scope="module")
-def goals() -> ModuleType:
-    return load("small_lm_goals")
-
-
-@pytest.fixture(scope="module")
-def text() -> ModuleType:
-    return load("small_lm_text")
-
+calls, requests, goals = (
+    load(f"bench/training/{name}.py") for name in ("small_lm_calls", "small_lm_requests", "small_lm_goals")
+)
 
 TOOL = {
     "name": "find_table",
@@ -82,13 +41,7 @@ def arguments_of(answer: str, syntax: str) -> tuple[str, dict[str, Any]]:
     return name, eval(f"dict({rest}", {"dict": dict})
 
 
-def test_calls_read_back(calls: ModuleType) -> None:
-    given = {"a": 'x "y"', "b": [1, {"c": None}], "d": True, "e": -2.5, "f": "é"}
-    for syntax in ("json", "python"):
-        assert arguments_of(calls.call_text("f.g", given, syntax), syntax) == ("f.g", given)
-
-
-def test_a_document_offers_the_tool_that_it_calls(calls: ModuleType, requests: ModuleType) -> None:
+def test_a_document_offers_the_tool_that_it_calls() -> None:
     rng = random.Random(0)
     call = calls.Call("Two seats in Rome, at a cafe", TOOL, {"city": "Rome", "seats": 2, "kind": "cafe"})
     others = [TOOL | {"name": f"other_{i}"} for i in range(4)]
@@ -105,31 +58,12 @@ def test_a_document_offers_the_tool_that_it_calls(calls: ModuleType, requests: M
         assert 1 <= len(lines) <= 4
 
 
-def test_invented_queries_say_their_values(requests: ModuleType) -> None:
-    rng = random.Random(1)
-    made = [requests.invented_query(TOOL, rng) for _ in range(100)]
-    assert len({call.query for call in made}) > 90
-    for call in made:
-        assert {"city", "seats"} <= call.arguments.keys()
-        for value in call.arguments.values():
-            assert isinstance(value, bool) or str(value) in call.query
-
-
-def test_new_numbers_change_query_and_call_alike(calls: ModuleType, requests: ModuleType) -> None:
-    call = calls.Call("Seats for 12 in Rome, 3 times", TOOL, {"city": "Rome", "seats": 12})
-    changed = {requests.new_numbers(call, random.Random(seed)).query for seed in range(20)}
-    assert len(changed) > 5
-    for seed in range(20):
-        new = requests.new_numbers(call, random.Random(seed))
-        assert f"for {new.arguments['seats']} in Rome, 3 times" in new.query
-
-
 def write(path: Path, rows: list[Any]) -> None:
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_leaderboard_cases_of_the_test_side_stay_out(calls: ModuleType, tmp_path: Path) -> None:
+def test_leaderboard_cases_of_the_test_side_stay_out(tmp_path: Path) -> None:
     ids = [f"live_simple_{case}-{case // 3}-{case % 3}" for case in range(120)]
     rows = [
         {"id": id, "question": [[{"role": "user", "content": f"{id} in Rome for 2"}]], "function": [TOOL],
@@ -148,46 +82,7 @@ def test_leaderboard_cases_of_the_test_side_stay_out(calls: ModuleType, tmp_path
     assert all(len(set(sides)) == 1 and len(sides) == 3 for sides in groups.values())
 
 
-def test_sql_of_tables_with_strange_columns(text: ModuleType, tmp_path: Path) -> None:
-    where = 'WHERE 2004_WINS_FIELD = "a b" AND Y_FIELD > 3'
-    write(
-        tmp_path / "train.jsonl",
-        [
-            {"table_id": "1", "question": "How many ?", "query": f"SELECT COUNT FLEET_(NO)_FIELD FROM TABLE {where} ;"},
-            {"table_id": "1", "question": "Which ?", "query": "SELECT Y_FIELD FROM TABLE WHERE 2004_WINS_FIELD = D'Or ;"},
-        ],
-    )  # fmt: skip
-    (prompt, query), (_, other) = text.wikisql(tmp_path, random.Random(0))
-    table = prompt.split("\n")[1].split("(")[0]
-    columns = prompt.split("\n")[1].split("(")[1].rstrip(")").split(", ")
-    assert sorted(column.lower() for column in columns) == ['"2004_wins"', "fleet_no", "y"]
-    assert query.lower() == f"select count(fleet_no) from {table} where \"2004_wins\" = 'a b' and y > 3"
-    assert other.lower() == f"select y from {table} where \"2004_wins\" = 'd''or'"
-    language = sql({"tables": {table: [column.strip('"') for column in columns]}, "foreign_keys": []})
-    assert language.accepts(query)
-    assert language.accepts(other)
-
-
-def test_goals_are_states_that_can_be(goals: ModuleType) -> None:
-    """Every fact of a goal is about an object of the problem, once; a block lies on one thing and carries one."""
-    for description, goal in [goals.blocks(random.Random(seed)) for seed in range(300)]:
-        facts = [fact.strip("()").split() for fact in goal]
-        assert len(set(goal)) == len(goal) > 0
-        below = [fact[1] for fact in facts if fact[0] in ("on", "on-table", "holding")]
-        above = [fact[2] for fact in facts if fact[0] == "on"] + [f[1] for f in facts if f[0] == "clear"]
-        assert len(set(below)) == len(below)
-        assert len(set(above)) == len(above)
-        assert description.count("\n") >= 1
-    for description, goal in [goals.balls(random.Random(seed)) for seed in range(300)]:
-        facts = [fact.strip("()").split() for fact in goal]
-        balls = [fact[1] for fact in facts if fact[0] in ("at", "carry")]
-        hands = [fact[-1] for fact in facts if fact[0] in ("free", "carry")]
-        assert len(set(balls)) == len(balls)
-        assert len(set(hands)) == len(hands)
-        assert "ball" in description
-
-
-def test_planetarium_s_training_side(goals: ModuleType, tmp_path: Path) -> None:
+def test_planetarium_s_training_side(tmp_path: Path) -> None:
     problem = "(define (problem p) (:domain blocksworld) (:objects b1 b2) (:init (holding b1)) (:goal (and (on b2\n b{}))))"
     rows = [{"natural_language": f"{n} ", "problem_pddl": problem.format(n)} for n in range(20)]
     write(tmp_path / "problems.half.jsonl", rows)
@@ -198,106 +93,6 @@ def test_planetarium_s_training_side(goals: ModuleType, tmp_path: Path) -> None:
         if splits.is_train(splits.planetarium_key(goal := f"(and (on b2 b{n}))"))
     }
     assert 0 < len(found) < 20
-
-
-def pairs(goals: ModuleType, count: int = 40) -> list[tuple[str, str]]:
-    rng = random.Random(0)
-    found = list(goals.goals(rng, count))
-    found += [(prompts.commongen(["dog", "ball"]), f"A dog has {n} balls.") for n in range(count)]
-    return [*found, ("", "Plain text é.")]
-
-
-def test_tokens_are_the_same_in_list_and_answer(script: ModuleType, goals: ModuleType) -> None:
-    tokenizer = script.train_tokenizer(part for pair in pairs(goals) for part in pair)
-    for sample in ("f(party_size: integer)\n", ' é😀\t "x": {"y": -1.5}', "(and (on b12 b1))", "  two\r\n\n"):
-        assert tokenizer.decode(tokenizer(sample).input_ids, skip_special_tokens=True) == sample
-    within = lambda sample: tokenizer(sample, add_special_tokens=False).input_ids  # noqa: E731
-    for name in ("New", "zebra", "getValue", "b12"):
-        for before, after in ((" Zoo ", " x"), ('"', '"'), ("(", ": x"), (", ", "=")):
-            found = within(f"{before}{name}{after}")
-            assert "".join(tokenizer.batch_decode(found)) == f"{before}{name}{after}"
-            assert str(within(name))[1:-1] in str(found) or name == "b12"
-    document = script.encode(tokenizer, [("Concepts: dog\nSentence:\n", "A dog.")], whole=False)[0]
-    assert tokenizer.decode(document.tokens[document.start :]) == "A dog.</s>"
-    assert document.tokens == [*tokenizer("Concepts: dog\nSentence:\nA dog.").input_ids, script.EOS]
-
-
-def test_batches_and_what_counts(script: ModuleType, goals: ModuleType) -> None:
-    tokenizer = script.train_tokenizer(part for pair in pairs(goals) for part in pair)
-    documents = script.encode(tokenizer, pairs(goals), whole=False) + script.encode(
-        tokenizer, pairs(goals), whole=True
-    )
-    assert script.unpack(script.pack(documents)) == documents
-    found = script.batches(documents, 1024, random.Random(0))
-    key = lambda one: (one.tokens, one.whole)  # noqa: E731
-    assert sorted((one for batch in found for one in batch), key=key) == sorted(documents, key=key)
-    for batch in found:
-        inputs, targets = script.tensors(batch, None)
-        assert inputs.shape[1] in script.WIDTHS
-        for row, document in enumerate(batch):
-            counted = (targets[row] != -100).nonzero()[:, 0].tolist()
-            assert counted == list(range(document.start - 1, len(document.tokens) - 1))
-            assert targets[row, counted].tolist() == document.tokens[document.start :]
-        some = script.tensors(batch, random.Random(0))[1]
-        for row, document in enumerate(batch):
-            assert (
-                document.whole == ((some[row] != -100).sum() == len(document.tokens) - 1)
-                or document.start == 1
-            )
-
-
-@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this torch has no Muon, which the script uses")
-def test_an_interrupted_run_ends_in_the_same_model(
-    script: ModuleType, goals: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Broken off at its second checkpoint and taken up again: the same weights, which `from_pretrained` reads."""
-    monkeypatch.setattr(script, "VOCABULARY", 300)
-    tokenizer = script.train_tokenizer(part for pair in pairs(goals) for part in pair)
-    documents = script.encode(tokenizer, pairs(goals), whole=False)
-    ticks = iter(range(0, 10**7, 70))  # seconds: every look at the clock is late, so checkpoints are frequent
-    monkeypatch.setattr(script.time, "monotonic", lambda: next(ticks))
-    save = script.save_checkpoint
-
-    def run(name: str, checkpoints: int) -> dict[str, Tensor]:
-        left = iter(range(checkpoints))
-        work = tmp_path / name
-        work.mkdir(exist_ok=True)
-        args = Namespace(
-            lr=0.3, steps=6, minutes=1e6, work=work, batch=1024, seed=0, compile=False, device="cpu", bf16=True,
-            log_every=3, checkpoint_minutes=1,
-        )  # fmt: skip
-
-        def save_or_stop(*arguments: Any) -> None:
-            save(*arguments)
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr(script, "save_checkpoint", save_or_stop)
-        model = script.build_model(0, 64, 1)
-        assert script.train(model, tokenizer, documents, args).step == 6
-        script.save_model(model, tokenizer, work / "out")
-        return dict(model.state_dict())
-
-    whole = run("whole", 100)
-    with pytest.raises(KeyboardInterrupt):
-        run("again", 1)
-    again = run("again", 100)
-    start = script.build_model(0, 64, 1).state_dict()
-    for name, value in whole.items():
-        torch.testing.assert_close(again[name], value, rtol=0, atol=1e-4)
-    assert any((start[name] - value).abs().max() > 1e-3 for name, value in whole.items())
-    loaded = LlamaForCausalLM.from_pretrained(tmp_path / "whole/out")
-    assert loaded.dtype == torch.float16
-    torch.testing.assert_close(
-        loaded.lm_head.weight.float(), whole["model.embed_tokens.weight"], rtol=1e-2, atol=1e-4
-    )
-    read = PreTrainedTokenizerFast.from_pretrained(tmp_path / "whole/out")
-    assert read("A dog.").input_ids == tokenizer("A dog.").input_ids
-    before = script.evaluate(script.build_model(0, 64, 1), documents, "cpu")
-    after = script.evaluate(loaded.float(), documents, "cpu")
-    assert after.nats_per_token < before.nats_per_token - 0.3
-    assert after.tokens == sum(len(one.tokens) - one.start for one in documents)
-    assert 0 <= after.probability <= 1
 
 
 # ------------------------------------------------------------------------------------------------- what ships

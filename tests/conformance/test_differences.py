@@ -1,35 +1,19 @@
 """The walk of tests/conformance/differences.py, with a constraint of our own in place of another engine."""
 
-import importlib.util
 import json
-import sys
 from functools import reduce
-from pathlib import Path
 
 import pytest
+from scripts import load
 
 import tractile as tt
 from tractile.constraints import json_schema
 from tractile.constraints.difference import states_of
 
-HERE = Path(__file__).resolve().parent
+differences = load("tests/conformance/differences.py")
 
 
-@pytest.fixture(scope="module")
-def differences():
-    sys.path.insert(0, str(HERE))
-    try:
-        spec = importlib.util.spec_from_file_location("differences", HERE / "differences.py")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["differences"] = module
-        spec.loader.exec_module(module)
-        yield module
-    finally:
-        sys.path.remove(str(HERE))
-        sys.modules.pop("differences", None)
-
-
-def engine_of(differences, constraint):
+def engine_of(constraint):
     """A constraint as an engine."""
     states = states_of(constraint)
 
@@ -53,10 +37,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("first", "second", "kinds"), CASES)
-def test_a_differing_text_is_found_on_each_side_and_judged(differences, first, second, kinds):
+def test_a_differing_text_is_found_on_each_side_and_judged(first, second, kinds):
     ours, theirs = json_schema(first), json_schema(second)
     row = {"id": "case", "schema": first}
-    found = differences.compare(row, "other", lambda _: engine_of(differences, theirs), 5_000)
+    found = differences.compare(row, "other", lambda _: engine_of(theirs), 5_000)
     exact = tt.constraints.difference(ours, theirs)
     for by, text in (("tractile", exact.only_first), ("other", exact.only_second)):
         some = [each for each in found if each.accepted_by == by]
@@ -72,12 +56,12 @@ def test_a_differing_text_is_found_on_each_side_and_judged(differences, first, s
     assert "| other |" in differences.tables(found, {"other": differences.Counter(compared=1)})
 
 
-def test_equal_constraints_do_not_differ(differences):
+def test_equal_constraints_do_not_differ():
     row = {"id": "case", "schema": CLOSED}
-    assert differences.compare(row, "other", lambda s: engine_of(differences, json_schema(s)), 5_000) == []
+    assert differences.compare(row, "other", lambda s: engine_of(json_schema(s)), 5_000) == []
 
 
-def test_kinds_of_valid_texts(differences):
+def test_kinds_of_valid_texts():
     """What makes a valid text acceptable names its kind."""
     schema = {"type": "object", "properties": {"a": {}, "b": {}}}
     judge = differences.Judge(schema)

@@ -3,12 +3,11 @@
 import doctest
 import functools
 import importlib
-import importlib.util
 import inspect
 import pkgutil
-from pathlib import Path
 
 import pytest
+from scripts import load
 from transformers import cache_utils
 
 import tractile
@@ -22,7 +21,6 @@ MODULES += ["tractile_bench.attribute", "tractile_bench.cars", "tractile_bench.i
 MODULES += [
     f"tractile_bench.guides.{m.name}" for m in pkgutil.iter_modules([f"{tractile_bench.__path__[0]}/guides"])
 ]
-REPOSITORY = Path(__file__).resolve().parents[2]
 NO_EXAMPLE = {
     "tractile.circuits.to_svg": "runs Graphviz, which may not be installed",
     "tractile.distill.VLLM": "needs vLLM",
@@ -54,9 +52,7 @@ def test_every_package_is_found():
 
 def public_callables():
     """(public name, value) of every class and function in the reference that is no error."""
-    spec = importlib.util.spec_from_file_location("public", REPOSITORY / "docs" / "public.py")
-    public = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(public)
+    public = load("docs/public.py")
     for module, names in public.public_names()[0].items():
         for name in names:
             value = getattr(importlib.import_module(module), name)

@@ -1,10 +1,10 @@
 """The notebooks that the documentation makes of its tutorials."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
+from scripts import load
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(p for p in (DOCS / "tutorials").glob("*.md") if p.stem != "index")
@@ -12,10 +12,7 @@ PAGES = sorted(p for p in (DOCS / "tutorials").glob("*.md") if p.stem != "index"
 
 @pytest.fixture(scope="module")
 def notebook():
-    spec = importlib.util.spec_from_file_location("notebooks", DOCS / "notebooks.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.notebook
+    return load("docs/notebooks.py").notebook
 
 
 def source(cell):

@@ -1,5 +1,4 @@
 import ast
-import importlib.util
 import pkgutil
 import re
 import subprocess
@@ -9,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from scripts import load
 
 import tractile
 
@@ -93,11 +93,8 @@ def test_every_benchmark_has_a_smoke():
             assert "--smoke" in text or "ArgumentParser" not in text, script.name
 
 
-def test_a_script_says_which_extra_it_needs(monkeypatch):
-    spec = importlib.util.spec_from_file_location("samples", ROOT / "tests" / "conformance" / "samples.py")
-    samples = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "samples", samples)  # its dataclass looks itself up there
-    spec.loader.exec_module(samples)
+def test_a_script_says_which_extra_it_needs():
+    samples = load("tests/conformance/samples.py")
     assert samples.needed("json", "test").dumps({}) == "{}"
     with pytest.raises(SystemExit, match=r'needs the package no_such: pip install -e "\.\[test\]"'):
         samples.needed("no_such", "test")

@@ -1,12 +1,11 @@
 """A step of P-GCD on an accelerator: no read-back, no copy between devices, fixed shapes; the same scores as elsewhere."""
 
 import copy
-import importlib.util
-from pathlib import Path
 
 import pytest
 import torch
 from product_queries import padded, product
+from scripts import load
 from stand_ins import CUDA, Sliced
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -134,11 +133,7 @@ def test_an_automaton_that_is_not_deterministic_is_refused():
 
 
 def test_the_benchmark_for_gpus_with_a_small_model_on_the_processor(capsys):
-    path = Path(__file__).parents[3] / "benchmarks" / "decoding_gpu.py"
-    spec = importlib.util.spec_from_file_location("decoding_gpu", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found = module.main(["--smoke"])
+    found = load("benchmarks/decoding_gpu.py").main(["--smoke"])
     assert list(found) == ["unconstrained", "LCD", "GCD", "P-GCD, H = 16"]
     assert all(time > 0 for time, _ in found.values())
     assert [share for _, share in found.values()][2:] == [1, 1]
