@@ -24,7 +24,6 @@ from smc_reference import (
 
 import tractile as tt
 from tractile.errors import EvidenceError, ShapeError, VocabularyMismatch
-from tractile.inference.semirings.logarithms import Log
 from tractile_bench.attribute import Attribute
 
 END = {"ended": EOS, "exact": None}
@@ -82,30 +81,6 @@ def test_messages_are_expectations(case, dtype):
         shares = query.log_weights()[0].exp()
         assert float(shares.sum()) == pytest.approx(everything * float(query.log_prior().exp()), rel=1e-5)
         assert torch.allclose(query.scores()[0].exp(), (shares / shares.sum()).to(torch.float64), rtol=1e-5)
-
-
-def test_what_the_precision_loses_is_computed_again():
-    """Probabilities down to 1e-300: P-GCD falls back to log space, where the chain weighs the prefix too."""
-    tiny = torch.tensor([[1.0 - 1e-300, 1e-300, 1e-12], [1e-12, 1.0, 1e-300]], dtype=torch.float64)
-    emission = tiny / tiny.sum(1, keepdim=True)
-    hmm = tt.HMM(torch.tensor([1.0 - 1e-200, 1e-200]).double(), torch.eye(2).double(), emission)
-    weights = torch.tensor([1e-9, 0.5, 1.0], dtype=torch.float64).log()
-    guide = Attribute(weights, 0.0).guide(hmm)
-    query = tt.pgcd(guide, COMPILED["ended"], N)
-    chain = tt.NextToken(guide * COMPILED["ended"], N, Log())
-    own = tt.NextToken(hmm, None, Log())
-    written = torch.zeros(1, dtype=torch.float64)
-    for one in (query, chain, own):
-        one.start(1, N) if one is not own else one.start(1)
-    for token in (0, 1, 1):
-        expected = chain.log_weights() - written[:, None]
-        assert torch.allclose(query.log_weights(), chain.log_weights(), rtol=1e-6)
-        prior = own.log_weights()
-        seen = ~query.lookahead().isneginf()
-        assert torch.allclose(query.lookahead()[seen], (expected - weights - prior)[seen], atol=1e-6)
-        for one in (query, chain, own):
-            one.advance([token])
-        written = written + weights[token]
 
 
 def test_an_hmm_without_weights_is_told_apart_in_the_cache():
@@ -211,16 +186,6 @@ def test_fit_finds_the_maximum_of_the_likelihood():
     assert found.token_log_weights[4] == 0.0  # a token that no text has
     assert (gradient[costs > 0.01].abs() < 0.3).all(), gradient
     assert (gradient[costs <= 0.01] < 0.3).all(), gradient
-
-
-def test_fit_finds_the_weights():
-    texts, labels = noisy_and(20_000)
-    lm = tt.lm.TableLM({(): torch.zeros(4).double().log_softmax(0)})
-    found = Attribute.fit(texts, labels, lm)
-    assert torch.allclose(
-        found.token_log_weights.exp(), torch.tensor([1.0, 0.5, 0.9, 1.0]).double(), atol=0.03
-    )
-    assert math.exp(found.log_bias) == pytest.approx(0.9, abs=0.03)
 
 
 def test_fit_leaves_the_end_token_alone():

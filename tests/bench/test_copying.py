@@ -110,13 +110,6 @@ def test_fitting_counts_what_is_read():
     torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-5)
 
 
-def test_equal_tokens_that_are_not_recent_share_a_state():
-    places = places_of([[7, 8, 7, 8, 8], [9]], recent=2)
-    assert places.tokens.tolist() == [[7, 8, 8, 8], [9, 0, 0, 0]]
-    assert places.times.tolist() == [[2, 1, 1, 1], [1, 0, 0, 0]]
-    assert places.next[0].nonzero().tolist() == [[0, 1], [0, 2], [1, 0], [2, 3]]
-
-
 def test_without_anything_to_copy_it_is_the_hmm():
     c = copying()
     for prompt in ([], [EOS], [EOS, EOS]):

@@ -1,28 +1,23 @@
-"""The named methods: each has the target that it is said to have, by enumeration (two-sided error probability 1e-5)."""
+"""The named methods: the targets of those that weigh, by enumeration (error probability 1e-5); the weights of the others."""
 
-import itertools
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from smc_reference import (
     CASES,
     EOS,
-    HMM,
     LIMIT,
     N,
-    V,
     against_enumeration,
     as_automaton,
     enumerate_target,
     padded,
-    sequence_log_prob,
+    spelled,
 )
 
 import tractile as tt
-from tractile.inference.smc import FunctionPotential
+from tractile.inference.smc import FunctionPotential, every_line
 from tractile_bench.presets import PRESETS
 
 
@@ -30,132 +25,72 @@ def phi(text):
     return 0.5 + (2.7 * len(text)) % 2.3
 
 
-def psi(x):
-    return phi("".join(("a, ", "b\n", "c")[t] for t in x))
-
-
 LM, FSA = CASES["exact"]
+FA, POTENTIAL = as_automaton(FSA), FunctionPotential(phi)
 TRUTH = enumerate_target(LM, FSA, N)
+GIVEN = {"particles": 8, "max_new_tokens": N}
+WEIGHED = [name for name, preset in PRESETS.items() if preset.corrected]
 
 
-def local_product():
-    """{x: ℓ(x)}: the locally constrained distribution, where no path dies but by the budget."""
-    found = {}
-    for x in itertools.product(range(V), repeat=N):
-        p = 1.0
-        for t in range(N):
-            LM.start([list(x[:t])])
-            q = LM.log_probs()[0].exp()
-            allowed = torch.tensor([FSA.survives(FSA.states((*x[:t], v))) for v in range(V)])
-            p *= float(q[x[t]] * allowed[x[t]] / (q * allowed).sum())
-        if FSA.accepts(x):
-            found[x] = p
-    return found
-
-
-def targets():
-    everything = {x: math.exp(sequence_log_prob(LM, x)) for x in itertools.product(range(V), repeat=N)}
-    local = local_product()
-    return {
-        "base-lm": everything, "lcd": local, "grammar-only-is": TRUTH, "grammar-only-smc": TRUTH,
-        "sample-rerank": {x: p * psi(x) for x, p in local.items()}, "full-is": {x: p * psi(x) for x, p in TRUTH.items()},
-        "full-smc": {x: p * psi(x) for x, p in TRUTH.items()}, "rejection": TRUTH,
-        "smc-steering": {x: p * psi(x) for x, p in TRUTH.items()},
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_each_has_its_target(name):
-    fa, potential = as_automaton(FSA), FunctionPotential(phi)
+@pytest.mark.parametrize("name", WEIGHED)
+def test_each_that_weighs_has_its_target(name):
     preset = PRESETS[name]
-
-    def run(seed):
-        return preset.run(LM, [], fa, potential, particles=8, max_new_tokens=N, seed=seed)
-
-    z = against_enumeration(run, targets()[name])
+    target = {x: p * phi(spelled(x, "exact")) if preset.potential else p for x, p in TRUTH.items()}
+    z = against_enumeration(lambda seed: preset.run(LM, [], FA, POTENTIAL, seed=seed, **GIVEN), target)
     assert bool((z.abs() < LIMIT).all()), z
 
 
-def test_settings_can_be_changed():
-    fa, potential = as_automaton(FSA), FunctionPotential(phi)
-    preset = replace(PRESETS["full-smc"], proposal="pgcd", resampling="residual")
-
-    def run(seed):
-        return preset.run(LM, [], fa, potential, HMM, 8, N, seed)
-
-    z = against_enumeration(run, {x: p * psi(x) for x, p in TRUTH.items()})
-    assert bool((z.abs() < LIMIT).all()), z
+@pytest.mark.parametrize("name", sorted(PRESETS.keys() - WEIGHED))
+def test_the_others_weigh_by_the_potential_alone_if_at_all(name):
+    preset = PRESETS[name]
+    found = preset.run(LM, [], FA, POTENTIAL, particles=40, max_new_tokens=N).accepted
+    for particle in found:
+        assert particle.log_weight == pytest.approx(math.log(phi(particle.text)) if preset.potential else 0.0)
+    assert all(FSA.accepts(particle.token_ids) for particle in found) == preset.constrained
 
 
 def test_steering_keeps_different_prefixes_and_ends_with_at_least_its_number():
     lm, fsa = CASES["ended"]
-    post = PRESETS["smc-steering"].run(lm, [], as_automaton(fsa), FunctionPotential(phi), None, 5, N, 0)
+    post = PRESETS["smc-steering"].run(lm, [], as_automaton(fsa), POTENTIAL, None, 5, N, 0)
     assert len(post.particles) >= 5
     assert all(fsa.accepts(padded(p.token_ids, N, EOS)) for p in post.accepted)
     assert post.resampled
 
 
-def test_rerank_and_is_ask_the_potential_at_the_end_only():
-    for name in ("sample-rerank", "full-is"):
-        calls = []
-        potential = FunctionPotential(lambda text, calls=calls: calls.append(text) or 1.0)
-        post = PRESETS[name].run(LM, [], as_automaton(FSA), potential, particles=8, max_new_tokens=N)
-        assert set(calls) == {p.text for p in post.accepted}
+@pytest.mark.parametrize("name", ["sample-rerank", "full-is"])
+def test_without_resampling_the_potential_is_asked_at_the_end_only(name):
+    calls = []
+    potential = FunctionPotential(lambda text: calls.append(text) or 1.0)
+    post = PRESETS[name].run(LM, [], FA, potential, **GIVEN)
+    assert set(calls) == {p.text for p in post.accepted}
 
 
-def test_a_missing_potential_is_an_error():
-    with pytest.raises(tt.errors.EvidenceError, match="potential"):
-        PRESETS["full-is"].run(LM, [], as_automaton(FSA), max_new_tokens=N)
-
-
-def test_uncorrected_weights_are_zero_or_one():
-    post = PRESETS["lcd"].run(LM, [], as_automaton(FSA), particles=40, max_new_tokens=N)
-    assert set(post.log_weights.exp().tolist()) <= {0.0, 1.0}
-    with pytest.raises(tt.errors.EvidenceError, match="unknown proposal"):
-        replace(PRESETS["lcd"], proposal="best").run(LM, [], as_automaton(FSA), max_new_tokens=N)
+@pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if preset.potential])
+def test_those_that_weigh_by_a_potential_want_one(name):
+    with pytest.raises(tt.errors.EvidenceError, match="weighs sequences by a potential: give potential="):
+        PRESETS[name].run(LM, [], FA, **GIVEN)
 
 
 def test_the_documented_table_is_the_presets():
     page = (Path(__file__).resolve().parents[2] / "bench/docs/running.md").read_text(encoding="utf-8")
-    header, _, *rows = [line for line in page.partition("| preset |")[2].splitlines() if line][
-        : 2 + len(PRESETS)
-    ]
+    lines = [line for line in page.partition("| preset |")[2].splitlines() if line]
+    header, _, *rows = lines[: 2 + len(PRESETS)]
     fields = [name.strip() for name in header.strip("| ").split("|")]
     for line, (name, preset) in zip(rows, PRESETS.items(), strict=True):
-        shown = [{True: "yes", False: "no"}.get(v, str(v)) if isinstance(v, bool) else str(v) for v in
-                 (getattr(preset, field) for field in fields)]  # fmt: skip
+        values = [getattr(preset, field) for field in fields]
+        shown = [{True: "yes", False: "no"}[v] if isinstance(v, bool) else str(v) for v in values]
         assert [cell.strip() for cell in line.strip("| ").split("|")] == [name, *shown]
 
 
 def test_particles_wait_where_they_are_resampled():
-    fa, psi = as_automaton(FSA), FunctionPotential(phi, tt.inference.smc.every_line)
-    given = {"particles": 8, "max_new_tokens": N, "seed": 3}
-    waits = PRESETS["full-smc"].run(LM, [], fa, psi, align=tt.inference.smc.every_line, **given)
-    expected = tt.smc(
-        LM,
-        [],
-        fa,
-        "lcd",
-        potential=psi,
-        align=tt.inference.smc.every_line,
-        resampling="multinomial",
-        ess_threshold=0.9,
-        **given,
-    )
+    given = {"seed": 3, **GIVEN}
+    psi = FunctionPotential(phi, every_line)
+    settings = {"resampling": "multinomial", "ess_threshold": 0.9}
+    waits = PRESETS["full-smc"].run(LM, [], FA, psi, align=every_line, **given)
+    expected = tt.smc(LM, [], FA, "lcd", potential=psi, align=every_line, **settings, **given)
     assert waits.to_dict() == expected.to_dict()
     for name in ("full-is", "smc-steering"):  # never resampled; split
         alone, asked = (
-            PRESETS[name].run(LM, [], fa, psi, align=align, **given)
-            for align in (None, tt.inference.smc.every_line)
+            PRESETS[name].run(LM, [], FA, psi, align=each, **given) for each in (None, every_line)
         )
         assert alone.to_dict() == asked.to_dict()
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_those_that_weigh_by_a_potential_want_one(name):
-    preset = PRESETS[name]
-    if preset.potential:
-        with pytest.raises(tt.errors.EvidenceError, match="weighs sequences by a potential: give potential="):
-            preset.run(LM, [], as_automaton(FSA), particles=4, max_new_tokens=N)
-    else:
-        assert len(preset.run(LM, [], as_automaton(FSA), particles=4, max_new_tokens=N).texts) == 4

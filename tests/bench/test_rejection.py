@@ -30,19 +30,23 @@ def accepted(case, samples, seed, proposal=None):
                                  cars=proposal or CARS())  # fmt: skip
 
 
+def assert_drawn_from_target(samples, case):
+    """The share of each sequence within its standard error."""
+    target = enumerate_target(*CASES[case], N)
+    drawn = [padded(ids, N, EOS) for ids in samples]
+    for x, p in target.items():
+        share = p / sum(target.values())
+        error = math.sqrt(share * (1 - share) / len(drawn))
+        assert abs(drawn.count(x) / len(drawn) - share) < LIMIT * error
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_sample_and_the_second_are_exact(case):
     """By z-tests over fresh objects: the law of a sample does not depend on how much was learned before it."""
-    target = enumerate_target(*CASES[case], N)
-    z = sum(target.values())
     runs = [accepted(case, 2, seed).posterior.token_ids for seed in range(120)]
     for place in (0, 1):
-        drawn = [padded(run[place], N, EOS) for run in runs]
-        for x, p in target.items():
-            share = p / z
-            error = math.sqrt(share * (1 - share) / len(runs))
-            assert abs(drawn.count(x) / len(runs) - share) < LIMIT * error
+        assert_drawn_from_target([run[place] for run in runs], case)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -89,13 +93,8 @@ def test_nothing_is_rejected_once_all_is_known(case):
 
 @pytest.mark.long
 def test_it_stops_learning_where_it_is_full_and_stays_exact():
-    target = enumerate_target(*CASES["ended"], N)
-    z, proposal = sum(target.values()), CARS(max_prefixes=2)
-    found = accepted("ended", 400, 0, proposal)
-    drawn = [padded(ids, N, EOS) for ids in found.posterior.token_ids]
-    for x, p in target.items():
-        share = p / z
-        assert abs(drawn.count(x) / 400 - share) < LIMIT * math.sqrt(share * (1 - share) / 400)
+    found = accepted("ended", 400, 0, CARS(max_prefixes=2))
+    assert_drawn_from_target(found.posterior.token_ids, "ended")
     assert found.tries > 400
 
 

@@ -102,6 +102,15 @@ def run(data, out, methods=("rs", "lcd", "gcd", "pgcd", "full-smc"), stop=None, 
     return examples
 
 
+def with_head(folder, **facts):
+    """Add to the head of a run what the report reads of the command's runs."""
+    head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
+    head |= {"temperature": 1.0, "data": "data", "split": "test", "max_new_tokens": 4, "batch": 4, **facts}
+    path = folder / "runs.jsonl"
+    first, *rest = path.read_text().splitlines(keepends=True)
+    path.write_text(json.dumps({**json.loads(first), **head}) + "\n" + "".join(rest))
+
+
 def test_stopped_and_gone_on_with_is_the_same_to_the_byte(data, tmp_path):
     methods = ("rs", "full-smc")
     run(data, tmp_path / "whole", methods)
@@ -288,13 +297,7 @@ def test_the_report_holds_the_figures(data, tmp_path):
     run(data, tmp_path / "out", methods=tuple(METHODS), particles=(1, 4), draws=400)
     summary = Summary(tmp_path / "out")
     lines = read(tmp_path / "out")[1]
-    path = tmp_path / "out/runs.jsonl"
-    head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
-    head |= {"temperature": 1.0, "data": "data", "split": "test", "max_new_tokens": 4, "batch": 4}
-    head |= {"hmm": {"name": "hmm", "hidden": 4, "transition": "dense"}, "w": 0.8}
-    first, *rest = path.read_text().splitlines(keepends=True)
-    path.write_text(json.dumps({**json.loads(first), **head}) + "\n" + "".join(rest))
-
+    with_head(tmp_path / "out", hmm={"name": "hmm", "hidden": 4, "transition": "dense"}, w=0.8)
     report([tmp_path / "out"], tmp_path / "deep/report.md", "Letters & words")
     text = (tmp_path / "deep/report.md").read_text()
     page = (tmp_path / "deep/report.html").read_text()
@@ -341,14 +344,9 @@ def test_the_report_holds_the_figures(data, tmp_path):
 
 @pytest.mark.long
 def test_two_hmms_are_one_section(data, tmp_path):
-    head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
-    head |= {"temperature": 1.0, "data": "data", "split": "test", "max_new_tokens": 4, "batch": 4}
     for hidden in (2, 16):
         run(data, tmp_path / str(hidden), methods=("lcd", "pgcd"))
-        path = tmp_path / str(hidden) / "runs.jsonl"
-        first, *rest = path.read_text().splitlines(keepends=True)
-        hmm = {"hmm": {"name": "hmm", "hidden": hidden, "transition": "dense"}}
-        path.write_text(json.dumps({**json.loads(first), **head, **hmm}) + "\n" + "".join(rest))
+        with_head(tmp_path / str(hidden), hmm={"name": "hmm", "hidden": hidden, "transition": "dense"})
     report([tmp_path / "16", tmp_path / "2"], tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
     assert text.index("P-GCD (H = 2, dense)") < text.index("P-GCD (H = 16, dense)")
@@ -357,15 +355,10 @@ def test_two_hmms_are_one_section(data, tmp_path):
 
 @pytest.mark.long
 def test_folders_of_other_data_or_without_an_hmm_are_told_apart(data, tmp_path):
-    head = {"options": {}, "model": {"name": "table", "parameters": 16}, "dtype": "float64", "device": "cpu"}
-    head |= {"temperature": 1.0, "split": "test", "max_new_tokens": 4, "batch": 4}
-    hmm = {"name": "hmm", "hidden": 4, "transition": "dense"}
-    for folder, of in (("a", {"data": "cats", "hmm": None}), ("b", {"data": "cats", "hmm": hmm}),
-                       ("c", {"data": "dogs", "hmm": None})):  # fmt: skip
-        run(data, tmp_path / folder, methods=("lcd", "gcd") if of["hmm"] is None else ("lcd", "pgcd"))
-        path = tmp_path / folder / "runs.jsonl"
-        first, *rest = path.read_text().splitlines(keepends=True)
-        path.write_text(json.dumps({**json.loads(first), **head, **of}) + "\n" + "".join(rest))
+    dense = {"name": "hmm", "hidden": 4, "transition": "dense"}
+    for folder, of, hmm in (("a", "cats", None), ("b", "cats", dense), ("c", "dogs", None)):
+        run(data, tmp_path / folder, methods=("lcd", "pgcd" if hmm else "gcd"))
+        with_head(tmp_path / folder, data=of, hmm=hmm)
     report([tmp_path / name for name in "abc"], tmp_path / "report.md")
     text = (tmp_path / "report.md").read_text()
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == [
@@ -400,28 +393,23 @@ def test_the_strengths_of_the_lookahead_are_found_once_and_kept(data, tmp_path):
     assert not (tmp_path / "fixed/strength.json").exists()
 
 
-def test_one_particle_and_several_have_the_strength_found_for_them(data, tmp_path):
-    kept = {"one particle": {"strength": 0.4}, "several particles": {"strength": 1.0}}
+@pytest.mark.parametrize(
+    ("kept", "one", "several"),
+    [
+        ({"one particle": {"strength": 0.4}, "several particles": {"strength": 1.0}}, 0.4, 1.0),
+        ({"strength": 0.7, "log_evidence": [[0.7, -1.0]]}, 0.7, 0.7),  # of a former version
+    ],
+)
+def test_one_particle_and_several_have_the_strength_that_is_kept_for_them(data, tmp_path, kept, one, several):
     (tmp_path / "out").mkdir()
     (tmp_path / "out/strength.json").write_text(json.dumps(kept))
     run(data, tmp_path / "out", methods=("pgcd",), particles=(1, 4))
-    ours = {line["k"]: [] for line in read(tmp_path / "out")[1]}
-    for line in read(tmp_path / "out")[1]:
-        ours[line["k"]].append(line)
-    for k, strength in ((1, 0.4), (4, 1.0)):
-        run(data, tmp_path / f"fixed-{k}", methods=("pgcd",), particles=(k,), strength=strength)
-        assert ours[k] == read(tmp_path / f"fixed-{k}")[1]
-    run(data, tmp_path / "other", methods=("pgcd",), particles=(1,), strength=1.0)
-    assert ours[1] != read(tmp_path / "other")[1]
-
-
-def test_a_folder_with_one_strength_for_all_keeps_it(data, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/strength.json").write_text(json.dumps({"strength": 0.7, "log_evidence": [[0.7, -1.0]]}))
-    run(data, tmp_path / "out", methods=("pgcd",))
-    run(data, tmp_path / "fixed", methods=("pgcd",), strength=0.7)
-    ours, fixed = ((tmp_path / name / "runs.jsonl").read_text().splitlines()[1:] for name in ("out", "fixed"))
-    assert ours == fixed
+    for k, strength in ((1, one), (4, several)):
+        ours = [line for line in read(tmp_path / "out")[1] if line["k"] == k]
+        for given, same in ((strength, True), (0.1, False)):
+            out = tmp_path / f"{k}, {given}"
+            run(data, out, methods=("pgcd",), particles=(k,), strength=given)
+            assert (ours == read(out)[1]) == same
 
 
 def test_one_sweep_for_each_prompt_whose_hmm_is_its_own(tmp_path, monkeypatch):

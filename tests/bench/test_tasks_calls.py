@@ -135,13 +135,6 @@ def test_whatever_the_constraint_accepts_is_satisfied(ferries, syntax, calls):
     assert any(several) == (calls != "one")
 
 
-def test_compiled_tools_are_kept(ferries):
-    task = FunctionCalling(ferries)
-    found = both(task)[0]
-    assert task.constraint(found["0"]) is task.constraint(found["1"])
-    assert task.constraint(found["0"]) is not task.constraint(found["7"])
-
-
 BFCL = [
     {
         "id": "simple_python_1",
@@ -311,22 +304,6 @@ def test_sealtools_offers_other_tools(tmp_path):
         assert task.scores(example, example.reference) == RIGHT
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"query": "?", "tools": "[", "answers": []}\n', "calls.jsonl, item 0"),
-        ('{"query": "?", "tools": [], "answers": [{"name": "f"}]}\n', "calls.jsonl, item 0"),
-        ('\n{"sentence": "?"}\n', "no format that is known"),
-        ("[1]\n", "expected an object"),
-    ],
-)
-def test_what_is_no_data_set_is_refused_with_its_place(tmp_path, content, message):
-    path = tmp_path / "calls.jsonl"
-    path.write_text(content)
-    with pytest.raises(tt.errors.FormatError, match=message):
-        list(FunctionCalling(path).examples())
-
-
 def test_items_that_cannot_be_read_are_left_out_and_told_of(tmp_path):
     tools = [{"name": "f", "description": "", "parameters": {"a": {"type": "int", "description": ""}}}]
     good = [{"id": i, "query": "?", "tools": json.dumps(tools), "answers": [{"name": "f", "arguments": {"a": i}}]}
@@ -352,12 +329,6 @@ def test_items_that_cannot_be_read_are_left_out_and_told_of(tmp_path):
 
 
 def test_bad_settings(tmp_path):
-    with pytest.raises(tt.errors.FormatError, match=r"no \.json"):
-        list(FunctionCalling(tmp_path).examples())
-    with pytest.raises(tt.errors.FormatError, match="does not"):
-        list(FunctionCalling(tmp_path / "nowhere").examples())
-    with pytest.raises(tt.errors.FormatError, match="train and test"):
-        list(FunctionCalling(tmp_path).examples("dev"))
     for options in ({"syntax": "xml"}, {"calls": "two"}, {"order": "random"}):
         with pytest.raises(tt.errors.UnsupportedConstraint):
             FunctionCalling(tmp_path, **options)

@@ -231,14 +231,6 @@ def test_a_prefix_that_raises_has_no_continuation_that_does_not(first, rest):
         assert raises(prefix + "".join(f"{line}\n" for line in rest))
 
 
-def test_no_statement_is_lost_for_long():
-    code = "a = 1\nfor i in range(3):\n    a += i\nif a:\n    b = a\nelse:\n    b = 0\nc = b\n"
-    ends = [len(whole_statements(code[:cut])) for cut in range(len(code) + 1)]
-    assert ends[-1] == len(code)
-    assert ends == sorted(ends)
-    assert sorted({*ends}) == [0, len("a = 1\n"), code.index("if"), len(code)]
-
-
 # ---------------------------------------------------------------- the task
 
 PROBLEM = """
@@ -378,16 +370,6 @@ def test_a_test_that_fails_by_itself_is_an_error(data, tmp_path):
     (example,) = task.examples()
     with pytest.raises(tt.TractileError, match="problem 0 does not run here: it raised ModuleNotFoundError"):
         task.scores(example, "result = 1")
-
-
-@pytest.mark.parametrize(
-    "broken", [{}, {**PROBLEMS[0], "metadata": {}}, {**PROBLEMS[0], "code_context": "x = 1"}, 3]
-)
-def test_what_is_no_problem_is_refused_with_its_place(tmp_path, broken):
-    path = tmp_path / "ds1000.jsonl"
-    path.write_text(json.dumps(PROBLEMS[0]) + "\n" + json.dumps(broken))
-    with pytest.raises(tt.errors.FormatError, match=r"ds1000\.jsonl, (item 1|line 2)"):
-        list(DataScience(path, allow_code_execution=True).examples())
 
 
 def test_well_formed_is_text_up_to_a_mark(task, problems):

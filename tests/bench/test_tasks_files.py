@@ -6,7 +6,8 @@ import json
 import pytest
 
 import tractile as tt
-from tractile_bench import files
+from tractile_bench import TASKS, files
+from tractile_bench.cli import SAMPLE
 
 zstandard = pytest.importorskip("zstandard")
 
@@ -81,3 +82,54 @@ def test_what_is_missing_is_said(tmp_path):
         files.find(tmp_path / "nowhere", "dev.json")
     with pytest.raises(tt.errors.FormatError, match="does not open"):
         files.read_text(tmp_path / "dev.json")
+
+
+# ------------------------------------------------------------ each task's own data
+
+TABLE = {
+    "db_id": "a", "table_names_original": ["t"], "column_names_original": [[-1, "*"], [0, "c"]], "foreign_keys": [],
+}  # fmt: skip
+TABLES, ASKED = json.dumps([TABLE]), {"db_id": "a", "question": "", "query": ""}
+BROKEN = [
+    ("commongen", {"test.jsonl": '{"words": ["dog"]}\n'}, "object 1: expected concepts.*words"),
+    ("commongen", {"test.jsonl": '{"concepts": [], "target": "a"}\n'}, "object 1"),
+    ("commongen", {"test.jsonl": '{"concepts": ["dog"], "target": ""}\n'}, 'no sentence for the concepts dog.*"dev"'),
+    ("commongen", {"test_src.txt": "a b\nc d\n", "test_trg.txt": "a b\n"}, "line 2.*do not have the same lines"),
+    ("commongen", {"test_src.txt": "a b\n"}, "test_trg.txt, test_tgt.txt"),
+    ("commongen", {"test.jsonl": "{]\n"}, "test.jsonl, line 1"),
+    ("function-calling", {"calls.jsonl": '{"query": "?", "tools": "[", "answers": []}\n'}, "calls.jsonl, item 0"),
+    ("function-calling", {"calls.jsonl": '{"query": "?", "tools": [], "answers": [{"name": "f"}]}\n'}, "calls.jsonl, item 0"),
+    ("function-calling", {"calls.jsonl": '\n{"sentence": "?"}\n'}, "no format that is known"),
+    ("function-calling", {"calls.jsonl": "[1]\n"}, "expected an object"),
+    ("spider", {"tables.json": TABLES, "dev.json": json.dumps([ASKED | {"db_id": "b"}])}, r"dev\.json, item 0: no 'b'"),
+    ("spider", {"tables.json": TABLES, "dev.json": '[{"db_id": "a", "question": ""}]'}, r"dev\.json, item 0: no 'query'"),
+    ("spider", {"tables.json": TABLES, "dev.json": json.dumps([ASKED])}, "neither a folder database nor"),
+    ("spider", {"tables.json": '[{"db_id": "a"}]', "dev.json": json.dumps([ASKED])}, r"tables\.json, item 0"),
+    ("molecules", {"GDB17_sample.txt": "SMILES,name\nwater!\n"}, r"GDB17_sample\.txt has 0 molecules; .*; 2 are lines"),
+    ("molecules", {"GDB17_sample.txt": "CCO\n" * 20}, "has 20 molecules; for prompts of 20 one more"),
+    ("goal-inference", {"test.jsonl": '{"name": "x"}'}, r"test\.jsonl, item 0: 'problem_pddl'"),
+    ("data-science", {"ds1000.jsonl": "{}"}, r"ds1000\.jsonl, item 0"),
+    ("data-science", {"ds1000.jsonl": '{"prompt": "", "reference_code": "", "metadata": {}, "code_context": ""}'}, "item 0"),
+    ("data-science", {"ds1000.jsonl": "3"}, r"ds1000\.jsonl, line 1"),
+]  # fmt: skip
+
+
+def examples(name, folder, split="test"):
+    options = {"allow_code_execution": True} if name == "data-science" else {}
+    return list(TASKS[name](folder, **options).examples(split))
+
+
+@pytest.mark.parametrize(("name", "content", "says"), BROKEN)
+def test_what_is_no_data_set_is_refused_with_its_place(tmp_path, name, content, says):
+    for file, text in content.items():
+        (tmp_path / file).write_text(text)
+    with pytest.raises(tt.errors.FormatError, match=says):
+        examples(name, tmp_path)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_folder_without_data_and_a_split_that_there_is_not_are_refused(tmp_path, name):
+    asked = [(tmp_path, "test"), (tmp_path / "nowhere", "test"), (SAMPLE / name, "other")]
+    for folder, split in asked[:2] if name == "data-science" else asked:  # DS-1000 is a test set as a whole
+        with pytest.raises(tt.errors.FormatError):
+            examples(name, folder, split)

@@ -67,28 +67,7 @@ def test_every_format_gives_the_same_examples(tmp_path: Path, files: dict[str, s
         json.dumps([one.facts for one in found])
 
 
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        ({}, "test.jsonl"),
-        ({"test.jsonl": '{"words": ["dog"]}\n'}, "object 1: expected concepts.*words"),
-        ({"test.jsonl": '{"concepts": [], "target": "a"}\n'}, "object 1"),
-        ({"test.jsonl": '{"concepts": ["dog"], "target": ""}\n'}, 'no sentence for the concepts dog.*"dev"'),
-        ({"test_src.txt": "a b\nc d\n", "test_trg.txt": "a b\n"}, "line 2.*do not have the same lines"),
-        ({"test_src.txt": "a b\n"}, "test_trg.txt, test_tgt.txt"),
-        ({"test.jsonl": "{]\n"}, "test.jsonl, line 1"),
-    ],
-)
-def test_files_that_are_none_of_these(tmp_path: Path, files: dict[str, str], says: str) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    with pytest.raises(FormatError, match=says):
-        list(CommonGen(tmp_path).examples())
-
-
-def test_other_splits_and_files(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match='not "final"'):
-        list(CommonGen(tmp_path).examples("final"))
+def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("dog\n")
     with pytest.raises(FormatError, match=r"notes\.md: expected"):
         list(CommonGen(tmp_path / "notes.md").examples())
