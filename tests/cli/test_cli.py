@@ -40,23 +40,6 @@ def test_generate_json_is_the_posterior():
         assert 1 <= found["ess"] <= 8 + 1e-9
 
 
-def test_generate_takes_every_constraint_that_compile_takes(tmp_path):
-    tools = [{"name": "dog", "parameters": {"type": "object", "properties": {"n": {"enum": ["x", "y"]}}}}]
-    (tmp_path / "tools.json").write_text(json.dumps(tools))
-    (tmp_path / "a.lark").write_text('start: " red" | " blue"')
-    (tmp_path / "a.sql").write_text("CREATE TABLE dog (name TEXT);")
-    cases = [
-        (["--tools", tmp_path / "tools.json", "--call-syntax", "python"], r"dog\((n=['\"][xy]['\"])?\)"),
-        (["--tools", tmp_path / "tools.json"], r'\{"name": "dog", "arguments": \{("n": "[xy]")?\}\}'),
-        (["--grammar", tmp_path / "a.lark"], " red| blue"),
-        (["--sql", tmp_path / "a.sql"], r"SELECT .*FROM dog.*"),
-    ]
-    for options, pattern in cases:
-        settings = ["--max-new-tokens", 48, "--particles", 2, "--proposal", "gcd", "--json"]
-        found = last_json(run("generate", "--prompt", PROMPT, *options, *settings))
-        assert re.fullmatch(pattern, found["text"])
-
-
 def test_canonical_leaves_one_way_to_write_a_text():
     least, most = (
         last_json(run("compile", "--regex", " the dog", *more, "--json")) for more in ([], ["--canonical"])
@@ -175,7 +158,7 @@ def test_compile_counts_and_draws_texts(tmp_path):
     assert facts["texts"] == 2 + 4 + 8
     assert facts["min_tokens"] == 2
     assert facts["max_tokens"] == 4
-    assert len(facts["samples"]) == 10
+    assert len(set(facts["samples"])) == 10  # different texts
     assert all(re.fullmatch("[ab]{1,3}", text) for text in facts["samples"])
     facts = last_json(run("compile", "--regex", "(ab)*c|.", "--json"))
     assert facts["max_tokens"] is None
@@ -235,25 +218,6 @@ def test_compile_draws(tmp_path):
     assert_refused(run("compile", "--regex", "cat", "--draw", tmp_path / "cat.txt"), 2, "cat.txt")
 
 
-def test_distill_from_corpus_to_generation(tmp_path):
-    corpus, hmm = tmp_path / "corpus", tmp_path / "hmm"
-    sampled = run(
-        "distill", "sample", "--num-sequences", 40, "--max-new-tokens", 8, "--out", corpus, "--seed", 0
-    )
-    assert sampled.exit_code == 0, sampled.stderr
-    trained = run(
-        "distill", "train", "--corpus", corpus, "--hidden", 4, "--epochs", 2, "--out", hmm, "--seed", 0
-    )
-    assert trained.exit_code == 0, trained.stderr
-    evaluation = last_json(run("distill", "eval", "--hmm", hmm, "--corpus", corpus, "--json"))
-    assert evaluation["sequences"] == 40
-    assert 0 < evaluation["nats_per_token"] < math.log(tt.HMM.from_pretrained(hmm).vocab_size)
-    found = run(
-        "generate", "--prompt", PROMPT, "--regex", " cat", "--hmm", hmm, "--max-new-tokens", 6, "--json"
-    )
-    assert last_json(found)["text"] == " cat"
-
-
 def test_distill_refuses_what_is_no_corpus(tmp_path):
     assert_refused(run("distill", "eval", "--hmm", tmp_path, "--corpus", tmp_path), 1)
 
@@ -262,12 +226,6 @@ def test_version_and_short_help():
     assert run("--version").stdout == f"tractile {tt.__version__}\n"
     for command in ([], ["compile"], ["distill", "train"]):
         assert "Usage" in run(*command, "-h").stdout
-
-
-def test_samples_are_different_texts():
-    found = last_json(run("compile", "--regex", "(yes|no)", "--json"))
-    assert sorted(found["samples"]) == ["no", "yes"]
-    assert len(set(last_json(run("compile", "--regex", "[a-z]{9}", "--json"))["samples"])) == 10
 
 
 def test_other_distributions_add_commands(monkeypatch):

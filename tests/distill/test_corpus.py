@@ -1,6 +1,5 @@
 """Corpora are what the model said, can be interrupted, and are enough to find the model again."""
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from corpora import EOS, source
 import tractile as tt
 from tractile import distill
 from tractile.distill.evaluate import predictions
-from tractile.distill.latent import DISCOUNT, _families, clones, discounted, kmeans
+from tractile.distill.latent import kmeans
 from tractile.errors import ShapeError, VocabularyMismatch
 from tractile.lm import CircuitLM, TableLM
 
@@ -136,39 +135,6 @@ def test_kmeans_finds_separate_clouds() -> None:
     found = kmeans(points, 12, iterations=20, seed=3)
     joint = torch.zeros(12, 5).index_put_((found, label), torch.ones(3000), accumulate=True)
     assert float(joint.max(1).values.sum()) == 3000  # no cluster mixes two clouds
-
-
-def test_frequent_tokens_have_clones_and_rare_ones_share() -> None:
-    generator = torch.Generator().manual_seed(0)
-    tokens = torch.multinomial(torch.tensor([0.5, 0.3, 0.17, 0.02, 0.01]), 2000, True, generator=generator)
-    context = torch.randint(2, (2000,), generator=generator)
-    points = 9 * context[:, None] + torch.randn(2000, 4, generator=generator)
-    label, owner = clones(points, tokens, 9, iterations=10, seed=1)
-    joint = torch.zeros(9, 5).index_put_((label, tokens), torch.ones(2000), accumulate=True)
-    owners = (joint > 0).sum(1)
-    assert (owners[1:] == 1).all()
-    assert set(joint[0].nonzero()[:, 0].tolist()) == {3, 4}
-    for token in (0, 1):  # each clone is of one context
-        mine = joint[:, token].nonzero()[:, 0]
-        assert len(mine) > 1
-        assert torch.equal(mine, (owner == token).nonzero()[:, 0])
-        seen = torch.zeros(9, 2).index_put_((label, context), (tokens == token).float(), accumulate=True)
-        assert float(seen[mine].min(1).values.sum()) == 0
-    assert owner.unique().tolist() == [-1, 0, 1, 2]
-    assert owner[[0, -1]].tolist() == [-1, -1]
-    families = _families(owner)
-    for i, j in itertools.combinations(range(10), 2):
-        assert (families[i] == families[j]) == (owner[i] == owner[j] >= 0)
-    everything, _ = clones(points, tokens, 60, iterations=3, seed=1)
-    assert 55 < len(everything.unique()) <= 60
-    assert int(everything.max()) < 60
-
-
-def test_discounts_go_where_the_lower_order_says() -> None:
-    counts, lower = torch.tensor([[3.0, 1.0, 0.2], [0.0, 0.0, 0.0]]), torch.tensor([0.5, 0.25, 0.25])
-    given = 2 * DISCOUNT + 0.2
-    expected = (torch.tensor([3 - DISCOUNT, 1 - DISCOUNT, 0]) + given * lower) / 4.2
-    torch.testing.assert_close(discounted(counts, lower), torch.stack([expected, lower]))
 
 
 def test_a_start_of_clones_has_states_of_a_frequent_token_and_an_end(tmp_path: Path) -> None:

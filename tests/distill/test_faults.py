@@ -199,17 +199,6 @@ def test_damaged_shards_are_noticed_and_drawn_anew(corpus: Path, tmp_path: Path)
         distill.Corpus.load(tmp_path)
 
 
-def test_checkpoints_of_other_runs_are_refused(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_when((tmp_path / "checkpoint.safetensors").exists, fit, corpus, tmp_path)
-    with pytest.raises(FormatError, match="other settings"):
-        fit(corpus, tmp_path, pseudocount=0.5)
-    (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
-    with pytest.raises(FormatError, match="no checkpoint of this run"):
-        fit(corpus, tmp_path)
-
-
 def test_the_start_is_made_only_if_it_is_needed(corpus: Path, tmp_path: Path) -> None:
     begun = []
 

@@ -109,19 +109,6 @@ def test_the_sampler(loaded, proposal, where):
     assert valid(post.best.text)
 
 
-def test_the_evidence_is_that_of_the_processor(loaded):
-    """One token: the evidence is known exactly to both."""
-    model, tokenizer, _, _ = loaded
-    fa = tt.constraints.any_of(" cat", " dog").compile(tt.Vocabulary.from_tokenizer(tokenizer))
-    there = tt.smc(tt.TransformersLM(model, tokenizer), "It is a", fa, "gcd", particles=64, max_new_tokens=8)
-    here_model, _ = tt.embedded.load_lm()
-    here = tt.smc(
-        tt.TransformersLM(here_model, tokenizer), "It is a", fa, "gcd", particles=64, max_new_tokens=8
-    )
-    assert abs(there.log_evidence - here.log_evidence) < 0.5
-    assert {p.text for p in there.particles} <= {" cat", " dog"}
-
-
 def test_generate_and_beams(loaded):
     model, tokenizer, hmm, fa = loaded
     texts = tt.generate(

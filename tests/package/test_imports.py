@@ -133,13 +133,3 @@ def test_strict_rooms_have_no_circles_of_types(files, strict):
         sorted(c) for c in nx.strongly_connected_components(graph_of(inside, types=True)) if len(c) > 1
     ]
     assert not circles
-
-
-def test_a_circle_of_types_is_seen(tmp_path, monkeypatch):
-    monkeypatch.setitem(globals(), "ROOT", tmp_path)
-    (tmp_path / "layers").mkdir()
-    (tmp_path / "layers" / "a.py").write_text("from .b import B\n")
-    (tmp_path / "layers" / "b.py").write_text("if TYPE_CHECKING:\n    from .a import A\n")
-    files = {name_of(path): path for path in package_files()}
-    assert nx.is_directed_acyclic_graph(graph_of(files))
-    assert not nx.is_directed_acyclic_graph(graph_of(files, types=True))

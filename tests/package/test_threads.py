@@ -58,20 +58,13 @@ def test_small_models_use_one_thread(network, settings):
     assert seen == {1}
 
 
-def test_generate_and_importance_sampling(network):
+def test_other_ways_to_generate(network):
     lm = tt.TransformersLM(network, None, eos_token_id=0)
-    constraint = tt.constraints.regex("[ab]{1,4}")
-    constraint = tt.constraints.OutputType(constraint, str)
+    constraint = tt.constraints.OutputType(tt.constraints.regex("[ab]{1,4}"), str)
     with threads_of(network) as seen:
         for method in ("gcd", "awrs"):
             tt.generate(lm, VOCAB, [1], constraint, particles=2, max_new_tokens=6, method=method)
         importance_sampling(lm, [1], FA, particles=2, max_new_tokens=4)
-    assert seen == {1}
-
-
-def test_beams_and_speculation(network):
-    lm = tt.TransformersLM(network, None, eos_token_id=0)
-    with threads_of(network) as seen:
         tt.decoding.beam_search(lm, [1], FA, 4, beams=2, hmm=HMM)
         tt.decoding.beam_search(lm, [1], FA, 4, beams=2)
         tt.decoding.speculative(lm, [1], FA, HMM, particles=2, max_new_tokens=4)
