@@ -1,6 +1,5 @@
 """The function-calling task: public formats, what is left out, references in the language, scores against brute force."""
 
-import gzip
 import itertools
 import json
 
@@ -165,7 +164,7 @@ ANSWER = [{"chart.plot": {
 }}]  # fmt: skip
 
 
-@pytest.fixture(params=["merged", "beside", "compressed"])
+@pytest.fixture(params=["merged", "beside"])
 def chart(request, tmp_path):
     name = "BFCL_v4_simple_python.json"
     if request.param == "merged":
@@ -173,15 +172,9 @@ def chart(request, tmp_path):
     else:
         lines = BFCL
         (tmp_path / "possible_answer").mkdir()
-        answers = json.dumps({"id": "simple_python_1", "ground_truth": ANSWER}).encode()
-        (tmp_path / "possible_answer" / name).write_bytes(answers)
-    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
-    if request.param == "compressed":
-        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text))
-        (tmp_path / "possible_answer" / name).rename(tmp_path / "possible_answer" / f"{name}.gz")
-        (tmp_path / "possible_answer" / f"{name}.gz").write_bytes(gzip.compress(answers))
-    else:
-        (tmp_path / name).write_bytes(text)
+        answers = json.dumps({"id": "simple_python_1", "ground_truth": ANSWER})
+        (tmp_path / "possible_answer" / name).write_text(answers)
+    (tmp_path / name).write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "README.json").write_text('{"not": "questions"}')
     return tmp_path
 
