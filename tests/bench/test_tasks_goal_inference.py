@@ -137,6 +137,7 @@ def test_plans_worked_by_hand():
     carried = do(GRIPPERS, robot, "pick a r1 h", "move r1 r2", "pick b r2 g", "drop a r2 h")
     assert carried - robot.init == set(read_goal("(and (at-robby r2) (at a r2) (carry b g))"))
     assert do(GRIPPERS, robot, "pick b r2 g") is None
+    assert do(GRIPPERS, robot, "move r1 r1") == robot.init  # what an action both deletes and adds holds
     assert do(GRIPPERS, robot, "pick a r1 g", "pick a r1 h") is None
     for problem, domain in ((tower, BLOCKS), (robot, GRIPPERS)):
         assert set(problem.goal) <= run(problem.init, find_plan(domain, problem))

@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -231,27 +232,36 @@ def test_corpora_of_former_versions(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- who refuses another
 
 
-def test_sampling_is_refused() -> None:
-    fa, right = regex("ab*").compile(OTHER), CircuitLM(hmm(RIGHT), eos_token_id=3)
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH) as said:
-        tt.smc(right, [], fa, "gcd", particles=2, max_new_tokens=4)
-    assert "compile the constraint" in str(said.value)
-    assert re.search(r"\bthe automaton\b.*\bthe language model\b", str(said.value))
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH) as said:
-        tt.smc(CircuitLM(hmm()), [], fa, "pgcd", hmm(RIGHT), particles=2, max_new_tokens=4)
-    assert re.search(r"\bthe HMM\b.*\bthe automaton\b", str(said.value))
+def two_vocabularies() -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Calls with parts of two vocabularies, each with words of its error."""
+    right, few = CircuitLM(hmm(RIGHT), eos_token_id=3), {"particles": 2, "max_new_tokens": 4}
+    good, bad = (regex("ab*").compile(vocab) for vocab in (VOCAB, OTHER))
     raw = tt.Automaton.from_edges([(0, 0, 0)], 0, [0], 5)
-    for given in (regex("ab*").compile(VOCAB), raw, None):
+    corpus = distill.Corpus.of(torch.tensor([[0, 1, 3]]), 5, 3, vocabulary_fingerprint=WRONG)
+    yield r"\bthe automaton\b.*\bthe language model\b", lambda: tt.smc(right, [], bad, "gcd", **few)
+    yield "compile the constraint", lambda: tt.smc(right, [], bad, "gcd", **few)
+    yield (
+        r"\bthe HMM\b.*\bthe automaton\b",
+        lambda: tt.smc(CircuitLM(hmm()), [], bad, "pgcd", hmm(RIGHT), **few),
+    )
+    yield "", lambda: tt.smc(right, [], good, "gcd", potential=ConstraintPotential(bad), **few)
+    yield "", lambda: tt.decoding.beam_search(right, [], bad, 4)
+    for given in (good, raw, None):
+        yield "HMM", lambda given=given: tt.smc(right, [], given, "pgcd", hmm(WRONG), **few)
+        yield "HMM", lambda given=given: tt.decoding.beam_search(right, [], given, 4, hmm=hmm(WRONG))
+    yield "", lambda: tt.pgcd(hmm(RIGHT), bad, 4)
+    yield "", lambda: hmm(RIGHT) * bad
+    yield "", lambda: bad * hmm(RIGHT)
+    yield "", lambda: distill.kronecker(hmm(RIGHT), hmm(WRONG))
+    yield "", lambda: distill.evaluate(hmm(RIGHT), corpus)
+    yield "", lambda: distill.train(corpus, 4, initial=hmm(RIGHT), held_out=0)
+
+
+def test_parts_of_two_vocabularies_are_refused() -> None:
+    for words, ask in two_vocabularies():
         with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH) as said:
-            tt.smc(right, [], given, "pgcd", hmm(WRONG), particles=2, max_new_tokens=4)
-        assert "HMM" in str(said.value)
-        with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-            tt.decoding.beam_search(right, [], given, 4, hmm=hmm(WRONG))
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-        tt.decoding.beam_search(right, [], fa, 4)
-    good = regex("ab*").compile(VOCAB)
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-        tt.smc(right, [], good, "gcd", particles=2, max_new_tokens=4, potential=ConstraintPotential(fa))
+            ask()
+        assert re.search(words, str(said.value))
 
 
 @pytest.mark.parametrize("size", [4, 6])
@@ -306,20 +316,6 @@ def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens(tmp_path: Path
     other = regex("yes").compile(Vocabulary([b"y", b"es", None], 2))
     with pytest.raises(tt.errors.VocabularyMismatch, match="compile the constraint with"):
         tt.smc(few, "yes", other, "gcd", tokenizer=fast)
-
-
-def test_products_are_refused() -> None:
-    fa = regex("ab*").compile(OTHER)
-    for ask in (lambda: tt.pgcd(hmm(RIGHT), fa, 4), lambda: hmm(RIGHT) * fa, lambda: fa * hmm(RIGHT)):
-        with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-            ask()
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-        distill.kronecker(hmm(RIGHT), hmm(WRONG))
-    corpus = distill.Corpus.of(torch.tensor([[0, 1, 3]]), 5, 3, vocabulary_fingerprint=WRONG)
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-        distill.evaluate(hmm(RIGHT), corpus)
-    with pytest.raises(tt.errors.VocabularyMismatch, match=BOTH):
-        distill.train(corpus, 4, initial=hmm(RIGHT), held_out=0)
 
 
 def test_logits_processors_refuse() -> None:
