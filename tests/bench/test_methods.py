@@ -172,6 +172,18 @@ def test_with_many_particles_a_method_gives_what_it_should(name, tmp_path):
             assert line["log_z"] is None
 
 
+@pytest.mark.long
+def test_what_the_guarantee_covers_is_satisfied_always_and_lcd_is_not(tmp_path):
+    names = [
+        "lcd", "gcd", "pgcd", "pgcd-mixture-prefix", "pgcd-mixture", "gcd-unweighted", "gcd-grammar-only-smc",
+    ]  # fmt: skip
+    lines = results(tmp_path, names, [1, 4], number=12)
+    share = {name: [line["satisfied"] for line in lines if line["method"] == name] for name in names}
+    assert min(share["lcd"]) < 1
+    for name in names[1:]:
+        assert share[name] == pytest.approx([1.0] * 24)
+
+
 @pytest.mark.parametrize("align", [None, lambda text: text.rfind("a") + 1])
 def test_what_the_budget_cuts_off_is_weighed_whenever_it_happens(align):
     """With ``align`` particles use their budget up at different times, and are resampled in between."""

@@ -17,7 +17,7 @@ from texts import random_texts
 import tractile as tt
 from tractile_bench.spider.canonical_form import normalised, tables_named
 from tractile_bench.spider.databases import extracted, rows_of, same_rows
-from tractile_bench.spider.names import NameCheck, known_names
+from tractile_bench.spider.names import NameCheck, closed, known_names
 from tractile_bench.spider.task import Spider
 
 TABLES = {"Ship": ["Ship_ID", "Name", "Home Port"], "voyage": ["ID", "ship_id", "Year", "Miles"]}
@@ -194,6 +194,17 @@ def test_wide_results_are_quick():
     gold = [(None,) * 30 + (i % 2,) * 30 + (i,) for i in range(50)]
     assert same_rows(gold, [row[::-1] for row in gold], ordered=False)
     assert not same_rows(gold, [(*row[:-1], 7) for row in gold], ordered=False)
+
+
+def test_what_is_asked_of_a_partial_query():
+    query = "SELECT Name FROM Ship AS T1 JOIN voyage AS T2 ON T1.Ship_ID = T2.ship_id AND T2.Year > 3 WHERE Miles IN (SELECT MAX(Year) FROM voyage WHERE (ID = 1 AND Year = 2)) OR Name = ' WHERE ' ORDER BY Name"  # noqa: E501
+    seen = [query[: known_names(query[:end])] for end in range(len(query) + 1)]
+    assert list(dict.fromkeys(seen)) == [
+        "", query[: query.index(" voyage AS")], query[: query.index(" T1.Ship_ID")], query[: query.index(" T2.Year > 3")],
+        query[: query.index("WHERE")], query[: query.index("WHERE (ID")], query[: query.index("AND Year = 2")],
+        query[: query.index(" OR Name")], query[: query.index("OR Name")], query[: query.index("ORDER")],
+    ]  # fmt: skip
+    assert closed(query[: query.index("AND Year = 2")]).endswith("(ID = 1 ))")
 
 
 def test_the_potential_is_zero_when_no_completion_will_do():

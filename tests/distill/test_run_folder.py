@@ -194,6 +194,17 @@ def test_a_flipped_bit_of_a_checkpoint_is_found(corpus: distill.Corpus, tmp_path
     fit(corpus, tmp_path)
 
 
+def test_a_flipped_bit_of_an_hmm_is_found(tmp_path: Path) -> None:
+    tt.HMM.random(3, 5).save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    whole = file.read_bytes()
+    for at in (3, 20, len(whole) - 2):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for read in (tt.HMM.from_pretrained, tt.load):
+            with pytest.raises(FormatError, match=r"checksum is wrong|not a saved circuit"):
+                read(tmp_path)
+
+
 @pytest.mark.parametrize("name", ["copying", "context"])
 def test_a_flipped_bit_beside_an_hmm_is_found(tmp_path: Path, name: str) -> None:
     hmm = tt.HMM.random(3, 5)
