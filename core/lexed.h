@@ -150,7 +150,7 @@ class Lexer {
   u64 visited = 0;  // positions
 
  private:
-  static constexpr size_t MOST_AHEAD = 4000;  // states
+  static constexpr size_t MOST_AHEAD = 8000;  // numbers of a form: more take longer than to read the trie
   static constexpr size_t MOST_SPARE = 16;    // lists
 
   struct At {
@@ -411,7 +411,7 @@ class Lexer {
         form.push_back(number[move.to]);
       }
       form.push_back(-1);
-      if (order.size() > MOST_AHEAD) return false;
+      if (form.size() > MOST_AHEAD) return false;
     }
     return true;
   }
