@@ -49,6 +49,20 @@ def test_documents_hold_every_token_once_and_end() -> None:
     assert len(docs) < 100
 
 
+def test_batches_hold_every_document_once() -> None:
+    rng = random.Random(0)
+    docs = [[1, *(rng.randrange(3, 99) for _ in range(rng.randint(1, 250))), 2] for _ in range(70)]
+    found = []
+    for inputs, targets in embedded.batches(docs, 1024, random.Random(0)):
+        assert inputs.shape[1] in embedded.WIDTHS
+        for row, target in zip(inputs, targets, strict=True):
+            count = int((target != -100).sum())
+            if count:
+                found.append([*row[:count].tolist(), int(target[count - 1])])
+                assert row[1:count].tolist() == target[: count - 1].tolist()
+    assert sorted(found) == sorted(docs)
+
+
 def test_batches_and_what_counts() -> None:
     tokenizer = small.train_tokenizer(part for pair in pairs() for part in pair)
     documents = small.encode(tokenizer, pairs(), whole=False) + small.encode(tokenizer, pairs(), whole=True)
@@ -97,8 +111,8 @@ class Interrupted(Exception):
     """As Ctrl-C."""
 
 
-def trained(job, work, monkeypatch, checkpoints=100):
-    """The model of six steps, unless the run ends at a checkpoint."""
+def trained(job, work, monkeypatch, checkpoints=100, factor=1.0):
+    """The model of six steps, unless the run ends at a checkpoint; its weights at the beginning are multiplied by ``factor``."""
     save, left = job.script.save_checkpoint, iter(range(checkpoints))
 
     def save_or_stop(*arguments):
@@ -109,6 +123,9 @@ def trained(job, work, monkeypatch, checkpoints=100):
     work.mkdir(exist_ok=True)
     args = Namespace(steps=6, minutes=1e6, work=work, seed=0, **job.args)
     model = job.build()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(factor)
     with monkeypatch.context() as patch:
         patch.setattr(job.script, "save_checkpoint", save_or_stop)
         assert job.train(model, args).step == 6
@@ -126,7 +143,7 @@ def test_an_interrupted_run_ends_in_the_same_model(of, tmp_path, monkeypatch):
     with pytest.raises(Interrupted):
         trained(job, tmp_path / "again", monkeypatch, checkpoints=1)
     assert (tmp_path / "again" / "checkpoint.safetensors").exists()
-    again = trained(job, tmp_path / "again", monkeypatch).state_dict()
+    again = trained(job, tmp_path / "again", monkeypatch, factor=0.5).state_dict()  # it goes on from the file
     start = job.build().state_dict()
     for name, value in whole.state_dict().items():
         torch.testing.assert_close(again[name], value, rtol=0, atol=1e-4)
