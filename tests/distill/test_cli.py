@@ -1,6 +1,7 @@
 """The commands `tractile distill …`: every option reaches what it is for, and what is wrong is said in one line."""
 
 import json
+import math
 
 import pytest
 import torch
@@ -77,7 +78,10 @@ def test_the_start_alone_and_half_precision(corpus, tmp_path):
 
 def test_what_an_hmm_is_worth_as_a_guide(corpus):
     arguments = ["distill", "eval", "--hmm", tt.embedded.HMM_PATH, "--corpus", corpus, "--keyword", "dog"]
-    facts = last_json(run(*arguments, "--particles", 8, "--json"))["guidance"]
+    found = last_json(run(*arguments, "--particles", 8, "--json"))
+    assert found["sequences"] == 60
+    assert 0 < found["nats_per_token"] < math.log(tt.embedded.load_hmm().vocab_size)
+    facts = found["guidance"]
     assert set(facts) == {"gcd", "pgcd"}
     assert facts["pgcd"]["deviation"] < facts["gcd"]["deviation"]
     assert "effective sample size" in run(*arguments, "--particles", 2).stdout
