@@ -30,18 +30,41 @@ class JsonValue {
     return byte == '"' ? !before : before;
   }
 
-  // Whether a beginning ends within a string, at a character.
-  static bool is_in_string(const std::string& text) {
-    bool inside = false;
+  // Where the string begins within which, at a character, a beginning ends; npos if it ends elsewhere, or after a half of a pair.
+  static size_t string_in_progress(const std::string& text) {
+    size_t begin = std::string::npos;
     for (size_t i = 0; i < text.size(); ++i) {
-      if (inside && text[i] == '\\') {
-        i += i + 1 < text.size() && text[i + 1] == 'u' ? 5 : 1;
-        if (i >= text.size()) return false;
+      if (begin != std::string::npos && text[i] == '\\') {
+        bool number = i + 1 < text.size() && text[i + 1] == 'u';
+        if (number && i + 3 < text.size() && (text[i + 2] | 32) == 'd' && i + 6 >= text.size()) return std::string::npos;
+        i += number ? 5 : 1;
+        if (i >= text.size()) return std::string::npos;
       } else if (text[i] == '"') {
-        inside = !inside;
+        begin = begin == std::string::npos ? i : std::string::npos;
       }
     }
-    return inside;
+    return begin;
+  }
+
+  // f(place) of each string of a form, from its quote on.
+  template <class F>
+  static void strings(const std::string& form, F&& f) {
+    bool inside = false;
+    for (size_t i = 0; i < form.size(); ++i) {
+      if (form[i] == '"') {
+        if (!inside) f(i);
+        inside = !inside;
+      } else if (form[i] == '\\') {
+        ++i;
+      }
+    }
+  }
+
+  // The letter that stands for a character after a backslash, 0 if there is none.
+  static char escaped(char character) {
+    static const char from[] = "bfnrt\"\\/", to[] = "\b\f\n\r\t\"\\/";
+    const char* at = character ? std::strchr(to, character) : nullptr;
+    return at ? from[at - to] : 0;
   }
 
  private:

@@ -103,16 +103,33 @@ struct Lexed {
     }
   }
 
-  static bool any(const Group& group) {
-    auto stays = [&](i32 token) { return !group.gone || !group.gone->has(token); };
-    for (i32 token : group.tokens->list)
-      if (stays(token)) return true;
-    const std::vector<u32>& bits = group.tokens->bits;
-    for (size_t w = 0; w < bits.size(); ++w)
-      for (u32 word = bits[w]; word; word &= word - 1)
-        if (stays(i32(32 * w + __builtin_ctz(word)))) return true;
-    return false;
+  static bool has(const Group& group, i32 token) { return group.tokens->has(token) && !(group.gone && group.gone->has(token)); }
+
+  // f(token) of each token of a group, in ascending order.
+  template <class F>
+  static void each(const Group& group, F&& f) {
+    group.tokens->each([&](i32 token) {
+      if (!group.gone || !group.gone->has(token)) f(token);
+    });
   }
+
+  // The last token of a group, NONE if there is none.
+  static i32 last(const Group& group) {
+    auto stays = [&](i32 token) { return !group.gone || !group.gone->has(token); };
+    const TokenSet& set = *group.tokens;
+    for (size_t i = set.list.size(); i-- > 0;)
+      if (stays(set.list[i])) return set.list[i];
+    for (size_t w = set.bits.size(); w-- > 0;)
+      for (u32 word = set.bits[w]; word;) {
+        i32 bit = 31 - __builtin_clz(word);
+        if (stays(i32(32 * w) + bit)) return i32(32 * w) + bit;
+        word ^= 1u << bit;
+      }
+    return NONE;
+  }
+
+  // Whether it takes long to look at each token of a group.
+  static bool is_large(const Group& group) { return !group.tokens->bits.empty() || group.tokens->list.size() > 16; }
 
   size_t bytes() const {
     size_t found = sizeof(*this) + sizeof(Exit) * exits.capacity() + sizeof(Group) * groups.capacity();
@@ -260,7 +277,7 @@ class Lexer {
         }
         group.gone = marks;
       }
-      if (!group.gone || Lexed::any(group)) found.groups.push_back(std::move(group));
+      if (!group.gone || Lexed::last(group) != NONE) found.groups.push_back(std::move(group));
     }
     for (const Lexed::Exit& exit : base.exits) {
       i32 same = own ? exit.state : table.from_base[exit.state], kept = exit.position;

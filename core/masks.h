@@ -164,7 +164,7 @@ class Masks {
   void read_on(Item item, i32 position, i32 left, bool spelled, u32* out, F&& add) {
     Observers& observers = stacks_.observers;
     bool texts = observers.keeps_texts(item.env);
-    if (observers.filters(item.env) || (texts && position != Positions::ROOT)) return walk(item, position, left, spelled, out);
+    if (observers.filters(item.env) || (texts && position >= positions_.singles())) return walk(item, position, left, spelled, out);
     i32 inside = observers.read(item.env, 0);  // in a token that has written a byte
     if (inside == NONE) return;
     Frame f = stacks_.frame(item.stack);
@@ -177,7 +177,7 @@ class Masks {
       if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
       i32 stack = stacks_.push(f.node, reg, f.below);
       if (texts) {
-        each_text(group, stack, item.env, left, spelled, out);
+        each_text(group, stack, item.env, position, left, spelled, out);
         continue;
       }
       i64 rest = this->rest({stack, observers.token_end(inside)}, left, spelled);
@@ -195,64 +195,82 @@ class Masks {
       std::vector<i32> nodes;  // held apart, as positions may be made
       positions_.nodes(exit.position, [&](i32 node) { nodes.push_back(node); });
       for (i32 node : nodes)
-        if (i32 env = after(item.env, node); env != NONE) add(left_for(f, reg, env), node);
+        if (i32 env = after(item.env, position, node); env != NONE) add(left_for(f, reg, env), node);
     }
   }
 
-  // The environment after the bytes to a node of the trie.
-  i32 after(i32 env, i32 node) {
+  // The environment after the bytes from a node of the trie to one below.
+  i32 after(i32 env, i32 from, i32 node) {
     std::string text;
-    for (; node != Positions::ROOT; node = positions_.trie().parent[node]) text += char(positions_.trie().byte[node]);
+    for (; node != from; node = positions_.trie().parent[node]) text += char(positions_.trie().byte[node]);
     for (size_t i = text.size(); i-- > 0 && env != NONE;) env = stacks_.observers.read(env, u8(text[i]));
     return env;
   }
 
-  // The tokens of a group where items are open: what is found for one of them holds for all but those that would make a text of an
-  // item equal to one that the rest of the text has.
-  void each_text(const Lexed::Group& group, i32 stack, i32 env, i32 left, bool spelled, u32* out) {
-    std::vector<i32> tokens;
-    group.tokens->each([&](i32 token) {
-      if (!group.gone || !group.gone->has(token)) tokens.push_back(token);
-    });
+  // The tokens of a group, in progress at a node, where items are open: what is found for one of them holds for all but those that would
+  // make a text of an item equal to one that the rest of the text has.
+  void each_text(const Lexed::Group& group, i32 stack, i32 env, i32 node, i32 left, bool spelled, u32* out) {
     const Trie& trie = positions_.trie();
-    size_t failed = 0, most = stacks_.observers.beginnings(env, SPARE);  // of more that fail some do so whatever their text
-    for (int tries = 0; !tokens.empty() && tries < MOST_ALONE && failed <= most; ++tries) {
-      i32 token = tokens.back();
-      i32 after = env;
-      for (char c : trie.text[token]) after = after == NONE ? NONE : stacks_.observers.read(after, u8(c));
-      Item item{stack, after == NONE ? NONE : stacks_.observers.token_end(after)};
-      i64 rest = after == NONE ? ENDLESS : this->rest(item, left, spelled);
-      if (rest >= ENDLESS) {
+    Observers& observers = stacks_.observers;
+    const bool json = observers.is_json(env);
+    auto word = [&, depth = trie.places[trie.order[node]].depth](i32 token) { return trie.text[token].substr(depth); };
+    bool whole = true;        // whether the tokens are those of the group
+    std::vector<i32> tokens;  // otherwise; in ascending order
+    size_t failed = 0, most = observers.beginnings(env, SPARE);  // of more that fail some do so whatever their text
+    for (int tries = 0; tries < MOST_ALONE && failed <= most; ++tries) {
+      i32 token = whole ? Lexed::last(group) : tokens.empty() ? NONE : tokens.back();
+      if (token == NONE) return;
+      i64 rest = ENDLESS;
+      const Text* way = observed_.alike(stack, env, word(token), left, spelled, rest);
+      if (!way) {
+        i32 after = env;
+        for (char c : word(token)) after = observers.read(after, u8(c));
+        after = observers.token_end(after);
+        rest = this->rest({stack, after}, left, spelled);
+        if (rest < ENDLESS) way = &observed_.witness({stack, after}, left, spelled);
+        else if (left != FAR && crossing_.rest(stack, observers.budgets(after), left) > left) return;  // whatever the text
+      }
+      auto list = [&] {
+        if (std::exchange(whole, false)) Lexed::each(group, [&](i32 each) { tokens.push_back(each); });
+      };
+      if (!way) {
+        list();
         tokens.pop_back();
         ++failed;
-        if (left != FAR && crossing_.rest(stack, stacks_.observers.budgets(item.env), left) > left) return;  // whatever the text
         continue;
       }
       most_ = std::max(most_, rest);
-      std::vector<i32> others;  // tokens for which this does not hold
-      std::vector<i32> open = stacks_.observers.memory(env).open;
+      std::vector<i32> others;  // tokens for which this may not hold
+      const std::vector<i32> open = observers.memory(env).open;
       auto exclude = [&](size_t k, i32 text) {  // the token that makes this text of the k-th open item
-        std::string word;
-        for (; text != open[k] && text > 0; text = stacks_.observers.before(text).first) word += char(stacks_.observers.before(text).second);
+        std::string read;
+        for (; text != open[k] && text > 0; text = observers.before(text).first) read += char(observers.before(text).second);
         if (text != open[k]) return;
-        std::reverse(word.begin(), word.end());
-        if (i32 node = trie.find(word); node > 0) others.insert(others.end(), trie.own.begin() + trie.own_begin[node], trie.own.begin() + trie.own_begin[node + 1]);
+        std::reverse(read.begin(), read.end());
+        if (i32 end = trie.find(read, node); end != NONE) others.insert(others.end(), trie.own.begin() + trie.own_begin[end], trie.own.begin() + trie.own_begin[end + 1]);
       };
-      const Text& way = observed_.witness(item, left, spelled);
-      if (stacks_.observers.is_json(env)) others = observed_.equal_values(env, way, tokens);
-      else if (observed_.stay_apart(open, way)) observed_.excluded(item, way, exclude);
-      else others = tokens;
-      std::sort(others.begin(), others.end());
-      std::vector<i32> undecided;
-      tokens.pop_back();
-      out[token >> 5] |= 1u << (token & 31);
-      auto other = others.begin();
-      for (i32 each : tokens) {  // in ascending order, as the others are
-        while (other != others.end() && *other < each) ++other;
-        if (other != others.end() && *other == each) undecided.push_back(each);
-        else out[each >> 5] |= 1u << (each & 31);
+      bool told = json ? whole && Lexed::is_large(group) && observed_.distinct.may_be_equal(env, node, *way, others) : observed_.distinct.stay_apart(open, *way);
+      if (!told) {
+        list();
+        others = tokens;
+      } else if (!json) {
+        observed_.distinct.excluded(env, *way, exclude);
+        std::sort(others.begin(), others.end());
       }
-      tokens.swap(undecided);
+      auto holds = [&](i32 each) {
+        bool here = each != token && (whole ? Lexed::has(group, each) : std::binary_search(tokens.begin(), tokens.end(), each));
+        return !here || (json && !observed_.distinct.are_equal(env, word(each), *way));
+      };
+      others.erase(std::remove_if(others.begin(), others.end(), holds), others.end());
+      std::vector<i32> had;
+      for (i32 each : others)
+        if (out[each >> 5] >> (each & 31) & 1) had.push_back(each);
+      if (whole) Lexed::add(group, out);
+      for (i32 each : tokens) out[each >> 5] |= 1u << (each & 31);
+      for (i32 each : others) out[each >> 5] &= ~(1u << (each & 31));
+      for (i32 each : had) out[each >> 5] |= 1u << (each & 31);
+      tokens = std::move(others);
+      whole = false;
     }
   }
 

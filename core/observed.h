@@ -10,14 +10,18 @@
 
 #include "bytes.h"
 #include "crossing.h"
+#include "distinct.h"
 #include "search.h"
 
 namespace tractile {
 
 class Observed {
  public:
+  Distinct distinct;
+
   Observed(Stacks& stacks, Positions& positions, Crossing& crossing)
-      : stacks_(stacks),
+      : distinct(stacks.observers, positions.trie()),
+        stacks_(stacks),
         trie_(positions.trie()),
         crossing_(crossing),
         one_text_(crossing, [this](i32 node) { return text_node(node); }),
@@ -70,67 +74,23 @@ class Observed {
     return *by_search(item).text;
   }
 
-  // Whether the texts of open items end at different lengths, whatever token they go on with.
-  bool stay_apart(const std::vector<i32>& open, const Text& way) const {
-    if (open.size() != way.open.size()) return false;
-    std::vector<size_t> lengths;
-    for (size_t k = 0; k < open.size(); ++k) {
-      lengths.push_back(way.open[k]);
-      for (i32 text = open[k]; text > 0; text = stacks_.observers.before(text).first) ++lengths.back();
-    }
-    std::sort(lengths.begin(), lengths.end());
-    return std::adjacent_find(lengths.begin(), lengths.end()) == lengths.end();
-  }
-
-  // The texts that an item which is open may not have before `way`, the k-th of those, if `way` is to lead to the end.
-  template <class F>
-  void excluded(Item item, const Text& way, F&& f) {
-    for (i32 text : others(item.env, way))
-      for (size_t k = 0; k < way.open.size(); ++k) {
-        i32 at = text;
-        size_t left = way.open[k];
-        for (; left > 0 && at > 0; --left) {
-          auto [shorter, byte] = stacks_.observers.before(at);
-          if (u8(way.bytes[left - 1]) != byte) break;
-          at = shorter;
-        }
-        if (left == 0) f(k, at);
-      }
-  }
-
-  // Of some tokens those with which an item that is open before them, compared as JSON, has the value of another at the end of `way`.
-  std::vector<i32> equal_values(i32 env, const Text& way, const std::vector<i32>& tokens) {
+  // A text that leads to the end after any token that leads to `stack`, if that is known without the texts of items, and those differ
+  // after this one, of which `word` is read; otherwise nullptr. `rest`: how far that is, as for masks.
+  const Text* alike(i32 stack, i32 env, const std::string& word, i32 left, bool spelled, i64& rest) {
     Observers& observers = stacks_.observers;
-    std::vector<i32> open = observers.memory(env).open, found;
-    if (open.size() != way.open.size()) return tokens;
-    std::vector<std::string> values, begun;
-    for (i32 value : others(env, way)) values.push_back(observers.written(value));
-    std::sort(values.begin(), values.end());
-    for (i32 text : open) begun.push_back(observers.written(text));
-    for (i32 token = i32(plain_.size()); token < trie_.vocab; ++token) {
-      const auto& text = trie_.text[token];
-      plain_.push_back(std::all_of(text.begin(), text.end(), [](char c) { return c != '"' && c != '\\' && u8(c) >= 0x20; }));
-    }
-    // a token of characters that stand for themselves in a string is a part of the value
-    bool in_string = !begun.empty() && JsonValue::is_in_string(begun.front());
-    std::vector<u8> parts(trie_.text.size(), !in_string);
-    for (const std::string& value : values)
-      for (size_t begin = 0; in_string && begin < value.size(); ++begin) {
-        i32 node = 0;
-        for (size_t end = begin; end < value.size() && (node = trie_.child(node, u8(value[end]))) != NONE; ++end)
-          for (i32 i = trie_.own_begin[node]; i < trie_.own_begin[node + 1]; ++i) parts[trie_.own[i]] = 1;
-      }
-    for (i32 token : tokens) {
-      if (plain_[token] && !parts[token]) continue;
-      const auto& text = trie_.text[token];
-      for (size_t k = 0; k < begun.size(); ++k) {
-        std::string value = JsonValue::form(begun[k] + std::string(text.begin(), text.end()) + way.bytes.substr(0, way.open[k]));
-        if (!std::binary_search(values.begin(), values.end(), value)) continue;
-        found.push_back(token);
-        break;
-      }
-    }
-    return found;
+    if (observers.met(env, word)) return nullptr;  // which may have a text of its own
+    i32 after = observers.read(observers.without_texts(env), u8(word[0]));
+    if (after == NONE) return nullptr;
+    Item item{stack, observers.without_texts(observers.token_end(after))};
+    if (left != FAR && crossing_.rest(stack, observers.budgets(item.env), left) > left) return nullptr;
+    Parted at = parted(item);
+    if (!spelled && (at.node == NONE || has_budgets(at.node))) return nullptr;
+    const Way& found = way(at);
+    if (!found.text || !distinct.serves(env, word, *found.text)) return nullptr;
+    rest = spelled ? std::min(ENDLESS, i64(found.text->bytes.size()) + bytes(at.below)) : ENDLESS;
+    if (spelled && rest >= ENDLESS) return nullptr;
+    if (left != FAR && rest > left && (rest = tokens(item, left, spelled)) > left) return nullptr;
+    return &*found.text;
   }
 
   size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + ways_.size() * sizeof(Way) + exact_.size() * sizeof(Exact) + written_; }
@@ -235,7 +195,7 @@ class Observed {
     i32 plain = stacks_.observers.without_texts(at.inside.env);
     if (plain != at.inside.env) {
       Way& shared = alone({at.inside.stack, plain});
-      if (shared.text && serves(at.inside.env, *shared.text)) return shared;
+      if (shared.text && distinct.serves(at.inside.env, "", *shared.text)) return shared;
     }
     return alone(at.inside);
   }
@@ -292,31 +252,6 @@ class Observed {
 
   // A text of a node that looks at bytes.
   Way& entered(i32 node) { return alone({stacks_.push(node, stacks_.first(node), NONE), 0}); }
-
-  // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
-  bool serves(i32 env, const Text& way) {
-    std::vector<i32> open = stacks_.observers.memory(env).open;
-    if (open.size() != way.open.size()) return false;
-    std::vector<i32> texts = others(env, way);
-    bool json = stacks_.observers.is_json(env);
-    for (size_t k = 0; k < open.size(); ++k) texts.push_back(whole(stacks_.observers.longer(open[k], way.bytes, 0, way.open[k]), json));
-    std::sort(texts.begin(), texts.end());
-    return std::adjacent_find(texts.begin(), texts.end()) == texts.end();
-  }
-
-  // The texts of items that were read before `way`, and of those that lie in it.
-  std::vector<i32> others(i32 env, const Text& way) {
-    std::vector<i32> found;
-    for (u64 read : stacks_.observers.memory(env).read) found.push_back(i32(u32(read)));
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    bool json = stacks_.observers.is_json(env);
-    for (auto [begin, end] : way.items) found.push_back(whole(stacks_.observers.longer(0, way.bytes, begin, end), json));
-    return found;
-  }
-
-  // What an item of this text is compared by.
-  i32 whole(i32 text, bool json) { return json ? stacks_.observers.of_json(text) : text; }
 
   static Index::Key key_of(Item item) { return {u64(u32(item.stack)), u64(u32(item.env)), 0}; }
 
@@ -410,7 +345,6 @@ class Observed {
   Index index_, exact_index_;
   std::deque<Way> ways_;
   std::deque<Exact> exact_;
-  std::vector<u8> plain_;  // by token: whether all its characters stand for themselves in a string of JSON
   size_t written_ = 0;  // bytes of nodes of texts
 };
 

@@ -112,6 +112,13 @@ class Observers {
     return false;
   }
 
+  // Whether an observer is open that may not take a byte.
+  bool refuses(i32 env) const {
+    for (; env; env = all_[env].outer)
+      if (kind(env) <= TOKENS) return true;
+    return false;
+  }
+
   // Whether an item is open: then environments differ by what is read.
   bool keeps_texts(i32 env) const {
     for (; env; env = all_[env].outer)
@@ -151,15 +158,36 @@ class Observers {
   }
 
   // How many texts of the same weight that differ in their last bytes are not needless after an environment.
-  size_t beginnings(i32 env, i32 spare) {
-    const Memory& found = memory(env);
-    return (spare + found.read.size()) * found.open.size() + 1;
+  size_t beginnings(i32 env, i32 spare) const {
+    size_t read = 0, open = 0;
+    for (; env; env = all_[env].outer) {
+      if (kind(env) == APART) read += sets_.size(i32(all_[env].value));
+      open += kind(env) == ITEM;
+    }
+    return (spare + read) * open + 1;
   }
 
   // The text that is longer by some bytes.
   i32 longer(i32 text, const std::string& bytes, size_t begin, size_t end) {
     for (; begin < end; ++begin) text = i32(longer(text, u8(bytes[begin])));
     return text;
+  }
+
+  // The number of a text, NONE if it was not met.
+  i32 find(const std::string& text) const {
+    i32 found = 0;
+    for (size_t at = 0; at < text.size() && found != NONE; ++at) found = texts_.find({u64(u32(found)), u8(text[at]), 0});
+    return found;
+  }
+
+  // Whether the environment after a text was asked for.
+  bool met(i32 env, const std::string& text) const {
+    for (size_t at = 0; at < text.size() && env != NONE; ++at) {
+      i32 known = moves_.find({u64(u32(env)), u8(text[at]), 0});
+      if (known == NONE) return false;
+      env = known - 1;
+    }
+    return true;
   }
 
   // The text that stands for all of the same value as JSON.

@@ -36,9 +36,8 @@ struct Trie {
     return at != end && *at == by ? i32(at - all) : NONE;
   }
 
-  // The node of a text, NONE if no token begins with it.
-  i32 find(const std::string& word) const {
-    i32 node = 0;
+  // The node of a text read on from a node, NONE if no token begins so.
+  i32 find(const std::string& word, i32 node) const {
     for (size_t i = 0; i < word.size() && node != NONE; ++i) node = child(node, u8(word[i]));
     return node;
   }

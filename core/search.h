@@ -53,6 +53,9 @@ class Search {
   struct Weight {
     i32 cost, length, text;  // the number of a text: a byte, or two texts
   };
+  struct Byte {  // what is read after `weight` and `env`
+    i32 byte, cost;  // NONE: none
+  };
   struct Queued {
     i64 cost, length;  // from the stack on; by bytes: of the whole text as frames complete it, and what is left
     Weight weight;     // from the entry of the activation on
@@ -60,6 +63,7 @@ class Search {
     i32 act;
     u64 reg;
     i32 place, env;
+    Byte last;
     bool operator<(const Queued& o) const {  // the first comes out last
       if (cost != o.cost) return cost > o.cost;
       if (length != o.length) return length > o.length;
@@ -102,6 +106,12 @@ class Search {
     while (!queue_.empty()) {
       Queued at = queue_.top();
       queue_.pop();
+      if (at.last.byte != NONE) {
+        at.env = observers_.read(at.env, u8(at.last.byte));
+        if (by_tokens_ && at.last.cost) at.env = observers_.token_end(at.env);
+        texts_.push_back({at.last.byte, NONE});
+        at.weight = then(at.weight, {at.last.cost, 1, i32(texts_.size() - 1)});
+      }
       Index::Key key{u64(u32(at.act)) | u64(u32(at.place)) << 32, at.reg, u64(u32(observers_.without_texts(at.env)))};
       i32 known = met_.find(key);
       if (known == NONE) {
@@ -127,12 +137,12 @@ class Search {
     return true;
   }
 
-  void push(Weight weight, i32 act, u64 reg, i32 place, i32 env) {
+  void push(Weight weight, i32 act, u64 reg, i32 place, i32 env, Byte last = {NONE, 0}) {
     const Act& a = acts_[act];
     i64 left = rest(act, reg);
     if (left >= ENDLESS) return;
-    i64 cost = i64(a.cost) + weight.cost + left;
-    queue_.push({cost, by_tokens_ ? a.length + weight.length : left, weight, number_++, act, reg, place, env});
+    i64 cost = i64(a.cost) + weight.cost + last.cost + left;
+    queue_.push({cost, by_tokens_ ? a.length + weight.length + (last.byte != NONE) : left, weight, number_++, act, reg, place, env, last});
   }
 
   // The bytes from a register of an activation to the end, 0 in a search by tokens.
@@ -140,7 +150,7 @@ class Search {
     if (by_tokens_) return 0;
     const Act& a = acts_[act];
     if (act == ROOT) return i32(u32(reg)) == NONE ? 0 : frames_.of_stack(i32(u32(reg)));
-    return std::min(ENDLESS, a.rest + (reg == LEFT ? 0 : frames_.of_frame(a.node, reg)));
+    return std::min(ENDLESS, a.rest + (reg == LEFT ? 0 : frames_.of_stack(stacks_.push(a.node, reg, NONE))));
   }
 
   void settle(const Queued& at) {
@@ -163,28 +173,30 @@ class Search {
     for (auto [called, after] : calls) call(weight, at.act, after, called, stacks_.first(called), at.place, inside);
   }
 
+  // What is read is pushed with the environment before it: few of those that are pushed come out again.
   void read(const Queued& at, int low, int high, u64 after) {
     if (by_tokens_) {
       for (i32 child = trie_.first[at.place]; child < trie_.first[at.place + 1]; ++child) {
         u8 byte = trie_.byte[child];
-        if (byte < low || byte > high) continue;
-        i32 env = observers_.read(at.env, byte);
-        if (env == NONE) continue;
-        push(longer(at.weight, byte, 0), at.act, after, child, env);
-        if (trie_.own_begin[child] < trie_.own_begin[child + 1]) push(longer(at.weight, byte, 1), at.act, after, 0, observers_.token_end(env));
+        if (byte < low || byte > high || (observers_.refuses(at.env) && observers_.read(at.env, byte) == NONE)) continue;
+        push(at.weight, at.act, after, child, at.env, {byte, 0});
+        if (trie_.own_begin[child] < trie_.own_begin[child + 1]) push(at.weight, at.act, after, 0, at.env, {byte, 1});
       }
       return;
     }
-    std::vector<i32> seen;  // environments, and what they are but for texts
+    std::vector<i32> seen;  // environments, but for texts
     size_t most = observers_.beginnings(at.env, spare_);
-    bool alike = !observers_.filters(at.env);  // bytes tell nothing but texts apart
-    for (int byte = low; byte <= (at.env ? high : low) && !(alike && seen.size() == most); ++byte) {
-      i32 env = observers_.read(at.env, u8(byte));
-      if (env == NONE) continue;
-      i32 rest = observers_.without_texts(env);
+    bool filters = observers_.filters(at.env);  // otherwise bytes tell nothing but texts apart
+    for (int byte = low; byte <= (at.env ? high : low) && (filters || seen.size() < most); ++byte) {
+      i32 rest = 0;
+      if (observers_.refuses(at.env)) {
+        i32 env = observers_.read(at.env, u8(byte));
+        if (env == NONE) continue;
+        rest = observers_.without_texts(env);
+      }
       if (std::count(seen.begin(), seen.end(), rest) >= i64(most)) continue;  // more would be needless
       seen.push_back(rest);
-      push(longer(at.weight, u8(byte), 1), at.act, after, 0, env);
+      push(at.weight, at.act, after, 0, at.env, {u8(byte), 1});
     }
   }
 
@@ -206,11 +218,6 @@ class Search {
     exits_.put(key, 0);
     acts_[act].exits.push_back({place, env, weight});
     for (const Caller& c : acts_[act].callers) push(then(c.before, weight), c.act, c.after, place, env);
-  }
-
-  Weight longer(Weight weight, u8 byte, i32 cost) {
-    texts_.push_back({byte, NONE});
-    return then(weight, {cost, 1, i32(texts_.size() - 1)});
   }
 
   Weight then(Weight a, Weight b) {

@@ -87,6 +87,44 @@ def test_a_token_is_in_the_mask_exactly_if_its_bytes_may_be_read(schema):
             query.advance([token])
 
 
+@pytest.mark.parametrize("character", list('a/\\"\n\0é😀'))
+def test_no_spelling_of_a_former_item_ends_an_item(character):
+    """After the item in each spelling; all that is left of an item of one character is its quote."""
+    units = character.encode("utf-16-be")
+    spellings = {json.dumps(character, ensure_ascii=raw)[1:-1] for raw in (False, True)}
+    spellings |= {
+        "".join(rf"\u{units[i : i + 2].hex()}" for i in range(0, len(units), 2)),
+        *[r"\/"] * (character == "/"),
+    }
+    words = [
+        *map(str.encode, spellings),
+        *(f'{s}"'.encode() for s in spellings),
+        b'", "',
+        b'["',
+        b"\\u",
+        b"\\ud83d",
+        rb"\ud83d\u",
+    ]
+    words = list(dict.fromkeys([*WORDS[:256], *words]))
+    vocab = tt.Vocabulary([*words, None], eos_token_id=len(words))
+    constraint = tt.constraints.json_schema(STRINGS | {"items": {"type": "string", "maxLength": 1}})
+    bytewise, automaton = Bytes(constraint.program), constraint.compile(vocab)
+    for spelled in spellings:
+        query, here = tt.lcd(automaton).start(), bytewise.start
+        for word in (b'["', spelled.encode(), b'", "'):
+            query.advance([words.index(word)])
+            for byte in word:
+                here = bytewise.step(here, byte)
+        expected = set()
+        for token, word in enumerate(words):
+            there = here
+            for byte in word:
+                there = there if there < 0 else bytewise.step(there, byte)
+            expected |= {token} if there >= 0 else set()
+        assert tokens_of(query.mask()) == expected
+        assert not expected & {words.index(f'{s}"'.encode()) for s in spellings}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: json.dumps(s)[:60])
 def test_texts_within_a_budget_are_valid(schema):
