@@ -58,7 +58,9 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
     Raises :class:`ShapeError` for an HMM of one state, which would be the end of every text.
     """
     if hmm.hidden < 2:
-        raise ShapeError("an HMM to distil needs two hidden states or more: one of them is the end of the text")
+        raise ShapeError(
+            "an HMM to distil needs two hidden states or more: one of them is the end of the text"
+        )
     emission = hmm.emission_probs.clone()
     emission[:, eos_token_id] = 0
     emission[-1] = 0
