@@ -298,6 +298,8 @@ def test_constraints_are_combined(tmp_path):
         assert not re.search(r"\b(cat|big)\b", said)
     refused = run("generate", "--prompt", PROMPT, "--regex", "a+", "--keywords", "dog")
     assert_refused(refused, 1, "no text satisfies")
+    refused = run("generate", "--prompt", PROMPT, "--regex", " cat| big", "--forbid", "cat, big")
+    assert_refused(refused, 1, "no text satisfies")
     assert_refused(run("generate", "--prompt", PROMPT), 2, "give a constraint")
 
 
