@@ -15,7 +15,7 @@
 #include <unordered_map>
 
 #include "bytes.h"
-#include "lexed.h"
+#include "lexer.h"
 
 namespace tractile {
 

@@ -1,0 +1,391 @@
+// Reads the tokens that begin in a state of a table: the part of masks and of distances that no other frame of a stack changes, kept for
+// all constraints that have the table.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+
+#include "lexed.h"
+#include "program.h"
+
+namespace tractile {
+
+class Lexer {
+ public:
+  // `much`: from how many nodes of the trie on it pays to look for a state that reads them alike.
+  Lexer(const std::deque<Table>& tables, Positions& positions, i64 much = 10000) : tables_(tables), positions_(positions), much_(much) {
+    const Trie& trie = positions.trie();
+    for (i32 child = trie.first[0]; child < trie.first[1]; ++child) beginning_[trie.byte[child] + 1] = trie.places[trie.order[child]].after - trie.order[child];
+    for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
+  }
+
+  const Lexed& of(i32 table, i32 state, i32 position) {
+    Index::Key key{u64(u32(table)), u64(u32(state)), u64(u32(position))};
+    i32 known = index_.find(key);
+    if (known != NONE) return *all_[known];
+    const Table& t = tables_[table];
+    bool shared = t.base != NONE && tables_[t.base].base == NONE && t.in_base[state] != NONE && t.deterministic;
+    i32 model = shared || position != Positions::ROOT || !t.deterministic ? NONE : usual(t, state);
+    auto made = std::make_unique<Lexed>(shared           ? by_layers(table, state, position)
+                                        : model != NONE ? corrected(table, state, position, table, model)
+                                                        : alike(table, state, position));
+    bytes_ += made->bytes();
+    index_.put(key, i32(all_.size()));
+    all_.push_back(std::move(made));
+    return *all_.back();
+  }
+
+  size_t bytes() const { return bytes_ + index_.bytes(); }
+  u64 visited = 0;  // positions
+
+ private:
+  static constexpr size_t MOST_AHEAD = 8000;  // numbers of a form: more take longer than to read the trie
+  static constexpr size_t MOST_SPARE = 16;    // lists
+
+  struct At {
+    i32 position, state, characters;
+  };
+  struct Hash {
+    size_t operator()(const std::vector<i32>& form) const {
+      u64 found = form.size();
+      for (i32 each : form) found = (found ^ u64(u32(each))) * 0x9E3779B97F4A7C15ull, found ^= found >> 29;
+      return size_t(found);
+    }
+  };
+
+  // Groups and exits in the making.
+  struct Making {
+    explicit Making(std::vector<std::vector<i32>>& s) : spare(s) {}
+    std::vector<std::vector<i32>>& spare;  // lists that have room
+    Index group_of, exit_of;
+    std::vector<Lexed::Group> groups;
+    std::vector<std::vector<i32>> tokens;  // by group
+    std::vector<Lexed::Exit> exits;
+    std::vector<std::vector<i32>> ends;  // by exit its nodes
+
+    std::vector<i32>& group(i32 state, i32 characters) {
+      Near& near = near_[(u32(state) * 31 + u32(characters)) % 64];
+      if (near.at != NONE && near.state == state && near.characters == characters) return tokens[near.at];
+      Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
+      i32 at = group_of.find(key);
+      if (at == NONE) {
+        group_of.put(key, at = i32(groups.size()));
+        groups.push_back({state, characters, nullptr, nullptr});
+        tokens.emplace_back();
+        if (!spare.empty()) {
+          tokens.back() = std::move(spare.back());
+          spare.pop_back();
+        }
+      }
+      near = {state, characters, at};
+      return tokens[at];
+    }
+
+    struct Near {  // a group that was asked for lately
+      i32 state = 0, characters = 0, at = NONE;
+    };
+    Near near_[64];
+
+    std::vector<i32>& exit(i32 state, i32 characters) {
+      Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
+      i32 at = exit_of.find(key);
+      if (at == NONE) {
+        exit_of.put(key, at = i32(exits.size()));
+        exits.push_back({state, characters, NONE});
+        ends.emplace_back();
+      }
+      return ends[at];
+    }
+  };
+
+  void finish(Making& making, Lexed& found) {
+    for (size_t i = 0; i < making.groups.size(); ++i) {
+      making.groups[i].tokens = std::make_shared<const TokenSet>(making.tokens[i], positions_.trie().words);
+      making.tokens[i].clear();
+      if (spare_.size() < MOST_SPARE) spare_.push_back(std::move(making.tokens[i]));
+      found.groups.push_back(making.groups[i]);
+    }
+    for (size_t i = 0; i < making.exits.size(); ++i) {
+      making.exits[i].position = positions_.of(making.ends[i]);
+      found.exits.push_back(making.exits[i]);
+    }
+  }
+
+  // Layers apart, as a token may be read from two nodes of which one is below the other, from one of them otherwise than by the base.
+  Lexed by_layers(i32 table, i32 state, i32 position) {
+    std::vector<i32> layers = positions_.layered(position);
+    if (layers.size() == 1) return corrected(table, state, position, tables_[table].base, tables_[table].in_base[state]);
+    Lexed found;
+    for (i32 layer : layers) {
+      const Lexed& part = of(table, state, layer);
+      found.groups.insert(found.groups.end(), part.groups.begin(), part.groups.end());
+      found.exits.insert(found.exits.end(), part.exits.begin(), part.exits.end());
+    }
+    return found;
+  }
+
+  // What a state reads as another does, of its table or of the table's base, but for some texts: the answer of the other, corrected along
+  // those.
+  Lexed corrected(i32 number, i32 state, i32 position, i32 other_number, i32 other_state) {
+    const Table &table = tables_[number], &other = tables_[other_number];
+    const Lexed& base = of(other_number, other_state, position);
+    const bool own = number == other_number;
+    Making making(spare_);
+    Lost lost;
+    At here{NONE, state, 0}, there{NONE, other_state, 0};
+    if (own || table.apart[state]) positions_.nodes(position, [&](i32 node) { compare(table, here, other, there, node, making, lost); });
+    std::sort(lost.exits.begin(), lost.exits.end());
+    Lexed found;
+    std::unordered_map<const TokenSet*, Lexed::Marks> gone;  // by what was gone before
+    for (Lexed::Group group : base.groups) {
+      if (!own) group.state = table.from_base[group.state];
+      if (group.state == NONE) continue;
+      if (!lost.tokens.empty()) {
+        Lexed::Marks& marks = gone[group.gone.get()];
+        if (!marks) {
+          std::vector<i32> all = lost.tokens;
+          if (group.gone) group.gone->each([&](i32 token) { all.push_back(token); });
+          marks = std::make_shared<const TokenSet>(all, positions_.trie().words);
+        }
+        group.gone = marks;
+      }
+      if (!group.gone || Lexed::last(group) != NONE) found.groups.push_back(std::move(group));
+    }
+    for (const Lexed::Exit& exit : base.exits) {
+      i32 same = own ? exit.state : table.from_base[exit.state], kept = exit.position;
+      if (same == NONE) continue;
+      if (!lost.exits.empty()) {
+        std::vector<i32> nodes;
+        positions_.nodes(exit.position, [&](i32 n) {
+          if (!std::binary_search(lost.exits.begin(), lost.exits.end(), std::make_tuple(exit.state, exit.characters, n))) nodes.push_back(n);
+        });
+        kept = positions_.of(nodes);
+      }
+      if (kept != NONE) found.exits.push_back({same, exit.characters, kept});
+    }
+    finish(making, found);
+    return found;
+  }
+
+  // What a state does not read as another does below a node of the trie: tokens, and exits as state, characters, node.
+  struct Lost {
+    std::vector<i32> tokens;
+    std::vector<std::tuple<i32, i32, i32>> exits;
+  };
+
+  // Sweep two states together below a node of the trie, but for where they read alike: what is read from the first, and what is lost of
+  // the other's.
+  void compare(const Table& table, At here, const Table& other, At there, i32 node, Making& making, Lost& lost) {
+    const bool own = &table == &other;
+    const Trie& trie = positions_.trie();
+    const Trie::Place* places = trie.places.data();
+    i32 place = trie.order[node];
+    const i32 end = places[place].after;
+    std::vector<std::pair<At, At>> way(trie.deepest + 1);  // by depth
+    way[places[place].depth] = {here, there};
+    for (++place; place < end; ++visited) {
+      const Trie::Place& at = places[place];
+      std::tie(here, there) = way[at.depth - 1];
+      auto read = [&](const Table& t, At& from) {
+        if (from.state != NONE) from.state = t.step(from.state, at.byte);
+        if (from.state != NONE) from.characters += t.between[from.state];
+      };
+      read(table, here);
+      read(other, there);
+      bool same = own ? here.state == there.state : here.state != NONE && table.in_base[here.state] == there.state && !table.apart[here.state];
+      if ((same && here.characters == there.characters) || (here.state == NONE && there.state == NONE)) {
+        place = at.after;
+        continue;
+      }
+      way[at.depth] = {here, there};
+      auto first = trie.in_order.begin() + at.own, last = trie.in_order.begin() + places[place + 1].own;
+      bool inside = at.after > place + 1, reads = false;
+      if (there.state != NONE) {
+        lost.tokens.insert(lost.tokens.end(), first, last);
+        if (inside && other.label[there.state] >= 0) lost.exits.push_back({there.state, there.characters, at.node});
+        reads = other.reads(there.state);
+      }
+      if (here.state != NONE) {
+        if (first != last) {
+          auto& group = making.group(here.state, here.characters);
+          group.insert(group.end(), first, last);
+        }
+        if (inside && table.label[here.state] >= 0) making.exit(here.state, here.characters).push_back(at.node);
+        reads = reads || table.reads(here.state);
+      }
+      place = reads ? place + 1 : at.after;
+    }
+  }
+
+  // The state to which most of what is read from a state leads, if it reads most of that likewise and leads to itself; otherwise NONE.
+  // States in the middle of a word that is sought anywhere in a text lead back to where nothing of it is read.
+  i32 usual(const Table& table, i32 state) const {
+    i32 next = next_by_most(table, state);
+    if (next == NONE || next == state || next_by_most(table, next) != next) return NONE;
+    i64 alike = 0, apart = 0;
+    for (int byte = 0; byte < 256; ++byte) {
+      i32 here = table.step(state, u8(byte)), there = table.step(next, u8(byte));
+      (here == there ? alike : apart) += here == NONE && there == NONE ? 0 : beginning_[byte + 1] - beginning_[byte];
+    }
+    return alike >= much_ && 4 * apart <= alike ? next : NONE;
+  }
+
+  // The state after the bytes with which most tokens begin, of those that a state reads; NONE if they are few.
+  i32 next_by_most(const Table& table, i32 state) const {
+    std::vector<std::pair<i32, i64>> targets;
+    for (size_t i = table.begin[state]; i < table.begin[state + 1]; ++i) {
+      const Table::Move& move = table.moves[i];
+      i64 nodes = beginning_[move.high + 1] - beginning_[move.low];
+      auto at = std::find_if(targets.begin(), targets.end(), [&](auto& each) { return each.first == move.to; });
+      if (at == targets.end()) targets.push_back({move.to, nodes});
+      else at->second += nodes;
+    }
+    auto most = std::max_element(targets.begin(), targets.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    return most == targets.end() || most->second < much_ ? NONE : most->first;
+  }
+
+  void leave(const Table& table, i32 state, i32 characters, i32 child, Making& making) {
+    if (table.label[state] < 0 || !has_children(child)) return;
+    auto& nodes = making.exit(state, characters);
+    positions_.nodes(child, [&](i32 n) { nodes.push_back(n); });
+  }
+
+  // The answer of a state where much is read, from another state of the table that reads the same for as long as a token may be: its
+  // states have other numbers, its tokens are the same. Far from the end of a count, all states are alike.
+  Lexed alike(i32 number, i32 state, i32 position) {
+    const Table& table = tables_[number];
+    bool much = much_read_.find({u64(u32(number)), 0, 0}) != NONE;
+    std::vector<i32> order, form;
+    bool small = much && ahead(table, state, order, form);
+    form.push_back(position);
+    if (small)
+      if (auto known = forms_.find(form); known != forms_.end()) {
+        Lexed found = known->second;
+        for (Lexed::Group& group : found.groups) group.state = order[group.state];
+        for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
+        return found;
+      }
+    u64 before = visited;
+    Lexed found = walked(table, state, position);
+    if (!much && i64(visited - before) > much_) much_read_.put({u64(u32(number)), 0, 0}, 0);
+    if (!small) return found;
+    std::unordered_map<i32, i32> place;
+    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
+    bytes_ += found.bytes() + 4 * form.size();
+    Lexed numbered = found;
+    for (Lexed::Group& group : numbered.groups) group.state = place.at(group.state);
+    for (Lexed::Exit& exit : numbered.exits) exit.state = place.at(exit.state);
+    forms_.emplace(std::move(form), std::move(numbered));
+    return found;
+  }
+
+  // What a table reads from a state on, as far as a token is long, its states numbered as they are met; false if that is too much.
+  bool ahead(const Table& table, i32 state, std::vector<i32>& order, std::vector<i32>& form) {
+    if (!table.deterministic) return false;
+    std::vector<i32> number(table.states, NONE), depth{0};
+    order.push_back(state);
+    number[state] = 0;
+    for (size_t at = 0; at < order.size(); ++at) {
+      i32 here = order[at];
+      form.push_back((table.label[here] >= 0) | table.between[here] << 1);
+      if (depth[at] == positions_.trie().deepest) continue;
+      for (size_t i = table.begin[here]; i < table.begin[here + 1]; ++i) {
+        const Table::Move& move = table.moves[i];
+        if (number[move.to] == NONE) {
+          number[move.to] = i32(order.size());
+          order.push_back(move.to);
+          depth.push_back(depth[at] + 1);
+        }
+        form.push_back(move.low | move.high << 8);
+        form.push_back(number[move.to]);
+      }
+      form.push_back(-1);
+      if (form.size() > MOST_AHEAD) return false;
+    }
+    return true;
+  }
+
+  Lexed walked(const Table& table, i32 state, i32 position) {
+    Lexed found;
+    Making making(spare_);
+    std::vector<At> todo{{position, state, 0}};
+    walk(table, todo, making);
+    finish(making, found);
+    return found;
+  }
+
+  void walk(const Table& table, std::vector<At>& todo, Making& making) {
+    if (table.deterministic) {
+      for (const At& at : todo) positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
+      return;
+    }
+    Index seen;  // the places met
+    while (!todo.empty()) {
+      At at = todo.back();
+      todo.pop_back();
+      positions_.children(at.position, [&](u8 byte, i32 child) {
+        ++visited;
+        table.each(at.state, byte, [&](i32 to) {
+          i32 characters = at.characters + table.between[to];
+          Index::Key place{u64(u32(to)), u64(u32(characters)), u64(u32(child))};
+          if (seen.find(place) != NONE) return;
+          seen.put(place, 0);
+          positions_.tokens(child, [&](i32 token) { making.group(to, characters).push_back(token); });
+          leave(table, to, characters, child, making);
+          if (table.reads(to)) todo.push_back({child, to, characters});
+        });
+      });
+    }
+  }
+
+  // All below a node of the trie, in the depth-first order.
+  void sweep(const Table& table, const At& from, i32 node, Making& making) {
+    const Trie& trie = positions_.trie();
+    const Trie::Place* places = trie.places.data();
+    i32 place = trie.order[node];
+    const i32 end = places[place].after;
+    way_.resize(trie.deepest + 1);
+    way_[places[place].depth] = {from.state, from.characters};
+    for (++place; place < end; ++visited) {
+      const Trie::Place& at = places[place];
+      auto [state, characters] = way_[at.depth - 1];
+      i32 to = table.step(state, at.byte);
+      if (to == NONE) {
+        place = at.after;
+        continue;
+      }
+      characters += table.between[to];
+      way_[at.depth] = {to, characters};
+      i32 own = at.own, ends = places[place + 1].own;
+      if (own < ends) {
+        std::vector<i32>& group = making.group(to, characters);
+        for (; own < ends; ++own) group.push_back(trie.in_order[own]);
+      }
+      if (table.label[to] >= 0 && at.after > place + 1) making.exit(to, characters).push_back(at.node);
+      place = table.reads(to) ? place + 1 : at.after;
+    }
+  }
+
+  bool has_children(i32 position) {
+    if (position < positions_.singles()) return positions_.trie().first[position] < positions_.trie().first[position + 1];
+    bool found = false;
+    positions_.children(position, [&](u8, i32) { found = true; });
+    return found;
+  }
+
+  const std::deque<Table>& tables_;
+  Positions& positions_;
+  i64 much_;
+  Index index_;
+  std::vector<std::unique_ptr<Lexed>> all_;
+  Index much_read_;  // tables
+  std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
+  std::vector<std::vector<i32>> spare_;
+  i64 beginning_[257] = {0};  // the nodes of the trie that are reached by lesser first bytes
+  std::vector<std::pair<i32, i32>> way_;  // of a sweep: by depth the state and the characters
+  size_t bytes_ = 0;
+};
+
+}  // namespace tractile
