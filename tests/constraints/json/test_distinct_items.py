@@ -105,7 +105,8 @@ def test_no_spelling_of_a_former_item_ends_an_item(character):
         b"\\ud83d",
         rb"\ud83d\u",
     ]
-    words = list(dict.fromkeys([*WORDS[:256], *words]))
+    # A token that is no spelling comes last: it is looked at first, and tells what holds for all that are none.
+    words = list(dict.fromkeys([*WORDS[:256], *words, "ß".encode()]))
     vocab = tt.Vocabulary([*words, None], eos_token_id=len(words))
     constraint = tt.constraints.json_schema(STRINGS | {"items": {"type": "string", "maxLength": 1}})
     bytewise, automaton = Bytes(constraint.program), constraint.compile(vocab)
