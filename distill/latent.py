@@ -185,7 +185,9 @@ def clones(
     iterations: int,
     seed: int,
 ) -> tuple[Int[Tensor, " points"], Int[Tensor, " clusters_and_end"]]:
-    """Cluster points by token: (cluster of each point, token of each cluster; −1 if tokens share it, and for the end).
+    """Cluster the points of each token by themselves; return (cluster of each point, token of each cluster).
+
+    A cluster that several tokens share has the token −1, and so has the end, which comes last.
 
     The number of clones of a token is proportional to count^0.7; tokens with less than one share the other clusters.
     """

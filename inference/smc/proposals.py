@@ -324,7 +324,9 @@ class MixtureProposal(Tabular):
 def draw_tokens(
     weights: Float[Tensor, "rows vocab"], generator: Generator
 ) -> tuple[Int[Tensor, " rows"], Float[Tensor, " rows"]]:
-    """Draw a token for each row with probability proportional to its weight; return also the rows' total weights (float64).
+    """Draw a token for each row with probability proportional to its weight; return (tokens, the total weight of each row).
+
+    Totals are float64; blocks of some √V tokens are added up in the precision of the weights, or float32 if that is finer.
 
     The distribution function is inverted at one uniform number per row, first over blocks of tokens, then within one: a token of
     weight zero is never drawn, unless all are zero. The numbers are drawn on the CPU, so a seed gives the same result on any
@@ -350,7 +352,10 @@ def draw_tokens(
 def _first_above(
     cumulative: Float[Tensor, "rows entries"], point: Float[Tensor, "rows 1"]
 ) -> Int[Tensor, "rows 1"]:
-    """Return the index of the first of each row of running sums that is above a point; at the total, of the last that rises."""
+    """Return for each row of running sums the index of the first that is above the row's point.
+
+    If the point is the total itself, that is the first sum that equals the total: the last entry of positive weight.
+    """
     last = cumulative[:, -1:]
     below = torch.minimum(point, torch.nextafter(last, torch.zeros_like(last)))
     return torch.searchsorted(cumulative, below, right=True).clamp(max=cumulative.shape[1] - 1)
