@@ -22,11 +22,13 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import torch
 
 import tractile as tt
+from circuits import race
+from tractile.circuits.intersection import intersect
 from tractile.inference import Real
 from tractile.inference.next_token.backward import Backward
 from tractile.inference.next_token.edge_labels import EdgeLabels
@@ -38,47 +40,16 @@ MONARCH = 16_384  # hidden states from which on the transition is Monarch
 
 def phrases(vocab_size: int, count: int = 2, alternatives: int = 4, seed: int = 0) -> tt.Automaton:
     """Sequences with one of so many random alternatives, of two tokens each, of each phrase; token 0 ends them."""
-    pick = random.Random(seed)
-    matchers = [
-        Matcher([tuple(pick.sample(range(1, vocab_size), 2)) for _ in range(alternatives)])
-        for _ in range(count)
-    ]
-    special = sorted({t for m in matchers for a in m.alternatives for t in a})
-    other = sorted(set(range(1, vocab_size)) - set(special))
-    start = (0,) * count
-    number = {start: 0}
-    edges: dict[tuple[int, int], list[int]] = {}
-    for states in (queue := [start]):
-        for tokens in [other, *([t] for t in special)]:
-            reached = tuple(m.step(state, tokens[0]) for m, state in zip(matchers, states, strict=True))
-            if reached not in number:
-                number[reached] = len(number)
-                queue.append(reached)
-            edges.setdefault((number[states], number[reached]), []).extend(tokens)
-    done, end = number[tuple(m.done for m in matchers)], len(number)
-    edges[done, end] = edges[end, end] = [0]
-    return tt.Automaton.from_edges([(s, t, d) for (s, d), t in edges.items()], 0, [end], vocab_size)
+    pick, words = random.Random(seed), range(1, vocab_size)
 
+    def phrase() -> tt.Automaton:
+        edges = [(0, words, 0), (1, words, 1), (1, [0], 2), (2, [0], 2)]
+        for state in range(3, 3 + alternatives):
+            first, second = pick.sample(words, 2)
+            edges += [(0, [first], state), (state, [second], 1)]
+        return tt.Automaton.from_edges(edges, 0, [2], vocab_size).determinize()
 
-class Matcher:
-    """Which prefix of which alternative has just been read (Aho and Corasick 1975)."""
-
-    def __init__(self, alternatives: list[tuple[int, ...]]) -> None:
-        self.alternatives = set(alternatives)
-        prefixes = sorted({a[:i] for a in alternatives for i in range(len(a))}, key=lambda p: (len(p), p))
-        self.state = {prefix: i for i, prefix in enumerate(prefixes)}
-        self.prefix, self.done = prefixes, len(prefixes)
-
-    def step(self, state: int, token: int) -> int:
-        """The state after a token; once an alternative is read, that remains."""
-        if state == self.done:
-            return state
-        word = (*self.prefix[state], token)
-        while word not in self.state:
-            if word in self.alternatives:
-                return self.done
-            word = word[1:]
-        return self.state[word]
+    return reduce(intersect, [phrase() for _ in range(count)]).minimize()
 
 
 class Dense:
@@ -97,34 +68,22 @@ class Dense:
         return scores.gather(1, self.onward[states][:, None]).squeeze(1).log()
 
 
-def measure(calls: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median CPU milliseconds of each call, in interleaved rounds."""
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for call in calls.values():
-        call()
-    for _ in range(rounds):
-        for name, call in calls.items():
-            begin = time.process_time()
-            call()
-            times[name].append(1e3 * (time.process_time() - begin))
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
 def rescored(query: PGCDQuery) -> torch.Tensor:
     """The lookahead, computed afresh."""
     query._scored = None
     return query.lookahead()
 
 
-def random_hmm(hidden: int, vocab_size: int, dims: tuple[int, ...] = ()) -> tt.HMM:
-    """A random HMM; ``dims``: with a Monarch transition over these axes."""
-    g = torch.Generator().manual_seed(0)
+def random_hmm(hidden: int, vocab_size: int, device: torch.device | str = "cpu") -> tt.HMM:
+    """A random HMM made on the device; from 16,384 states on its transition is Monarch."""
+    g, side = torch.Generator(device).manual_seed(0), round(hidden**0.5)
 
     def rows(*shape: int) -> torch.Tensor:
-        weight = torch.rand(*shape, generator=g)
+        weight = torch.rand(*shape, generator=g, device=device)
         return weight.div_(weight.sum(-1, keepdim=True))
 
-    transition = Monarch([rows(*dims, d) for d in reversed(dims)]) if dims else rows(hidden, hidden)
+    monarch = hidden >= MONARCH and side * side == hidden
+    transition = Monarch([rows(side, side, side) for _ in range(2)]) if monarch else rows(hidden, hidden)
     return tt.HMM(rows(hidden), transition, rows(hidden, vocab_size))
 
 
@@ -149,8 +108,7 @@ def narrow_tokens(automaton: tt.Automaton) -> list[int]:
 
 def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bool) -> dict[str, float]:
     """The times of one size."""
-    vocab_size, side = automaton.vocab_size, round(hidden**0.5)
-    hmm = random_hmm(hidden, vocab_size, (side, side) if hidden >= MONARCH else ())
+    hmm = random_hmm(hidden, automaton.vocab_size)
     x, found = torch.rand(batch, hidden), dict[str, float]()
     for name, dtype in (("P-GCD", None), ("bfloat16", torch.bfloat16)):  # one after the other, for memory
         query = warmed(tt.pgcd(hmm, automaton, HORIZON, dtype), automaton, batch)
@@ -163,9 +121,11 @@ def run(hidden: int, automaton: tt.Automaton, batch: int, rounds: int, dense: bo
             states = torch.tensor([states[0] for states in query._allowed().states])
             future = torch.rand(automaton.num_states, hidden)
             calls["dense"] = partial(onward.step, x, states, future)
-        measured = measure(calls, rounds)
-        found[f"{name}/floor"] = measured[name] / measured["floor"]
-        found = measured | found
+        for call in calls.values():
+            call()
+        times = race(calls, rounds, 60)
+        found[f"{name}/floor"] = 1 / statistics.median(times[name].ratio)
+        found = {key: 1e3 * statistics.median(each.cpu) for key, each in times.items()} | found
         if name == "P-GCD":
             begin = time.process_time()
             Backward(Real(), hmm, automaton, EdgeLabels(automaton), HORIZON)

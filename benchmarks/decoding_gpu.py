@@ -28,12 +28,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from peers.masks import object_of
 from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 
 import tractile as tt
+from decoding import random_hmm
 from tractile.inference.next_token.gcd import GCDQuery
 from tractile.inference.next_token.pgcd import PGCDQuery
-from tractile.layers import Monarch
 from tractile.lm.architectures import cache_argument
 
 PROMPT = 32  # tokens
@@ -53,15 +54,6 @@ TINY = {
     "num_key_value_heads": 2,
     "vocab_size": 1_200,
 }
-
-
-def object_of(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
 
 
 TEXT, COUNT, FLAG = {"type": "string", "maxLength": 40}, {"type": "integer"}, {"type": "boolean"}
@@ -95,22 +87,6 @@ def vocabulary(size: int) -> tt.Vocabulary:
             seen.add(token)
             tokens.append(token)
     return tt.Vocabulary([*tokens, None], eos_token_id=size - 1)
-
-
-def random_hmm(hidden: int, vocab_size: int, device: torch.device) -> tt.HMM:
-    """An HMM made on the device."""
-    g = torch.Generator(device).manual_seed(0)
-
-    def rows(*shape: int) -> torch.Tensor:
-        weight = torch.rand(*shape, generator=g, device=device).pow_(4).add_(1e-6)
-        return weight.div_(weight.sum(-1, keepdim=True))
-
-    side = round(hidden**0.5)
-    monarch = hidden > 4096 and side * side == hidden
-    transition = (
-        Monarch([rows(side, side, side), rows(side, side, side)]) if monarch else rows(hidden, hidden)
-    )
-    return tt.HMM(rows(hidden), transition, rows(hidden, vocab_size))
 
 
 class Model:

@@ -9,7 +9,7 @@ same on a faster machine, and nearly the same on a busy one. Floors:
 
     python benchmarks/regression.py              the figures beside those recorded last
     python benchmarks/regression.py --smoke      the work of ours, without a clock; exits with 1 where it is over the limit
-    python benchmarks/regression.py --record     both into benchmarks/regression.json, and the picture bench/docs/regression.png
+    python benchmarks/regression.py --record     both into benchmarks/regression.json
 
 Work is counted: the functions called, of Python and of C, and the elements of the tensors that operations return. For imports it
 is the modules. So a busy machine changes nothing.
@@ -44,7 +44,6 @@ from decoding import phrases, random_hmm, rescored, warmed
 from tractile import constraints, distill
 
 HISTORY = Path(__file__).with_suffix(".json")
-PICTURE = Path(__file__).resolve().parent.parent / "bench" / "docs" / "regression.png"
 LIMIT = 1.5
 """Times the work recorded last. Versions of Python and torch differ by up to a fifth."""
 IMPORTS = "import tractile", "import torch, transformers"
@@ -226,28 +225,6 @@ def machine() -> str:
     return f"{platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__.split('.')[0]}"
 
 
-def draw(records: list[dict[str, Any]]) -> None:
-    """Draw the history of each figure over its first record."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    names = sorted(records[-1]["figures"])
-    figure, axes = pyplot.subplots(-(-len(names) // 4), 4, figsize=(13, 10), sharex=True)
-    for axis, name in zip(axes.flat, names, strict=False):
-        values = [record["figures"].get(name, float("nan")) for record in records]
-        axis.plot(range(len(values)), values, marker="o", markersize=3)
-        axis.set_title(name, fontsize=8)
-        axis.set_ylim(0, None)
-        axis.set_xticks(range(len(records)), [record["date"] for record in records], rotation=45, fontsize=6)
-        axis.tick_params(axis="y", labelsize=7)
-    for axis in list(axes.flat)[len(names) :]:
-        axis.axis("off")
-    figure.tight_layout()
-    figure.savefig(PICTURE, dpi=90)
-
-
 def check(last: dict[str, list[int]]) -> tuple[dict[str, Work], list[str]]:
     """The work of each figure, printed beside the last, and the names of those over the limit."""
     wanted: dict[str, Callable[[], Work]] = {"import / torch, transformers": imported}
@@ -284,7 +261,7 @@ def main() -> None:
     parser.add_argument(
         "--smoke", action="store_true", help="count the work alone; exit with 1 over the limit"
     )
-    parser.add_argument("--record", action="store_true", help="write the figures, the work and the picture")
+    parser.add_argument("--record", action="store_true", help="write the figures and the work")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     records = json.loads(HISTORY.read_text()) if HISTORY.exists() else []
@@ -300,7 +277,6 @@ def main() -> None:
         record = {"date": datetime.date.today().isoformat(), "machine": machine(), "figures": found}
         records.append(record | {"work": check(counted)[0]})
         HISTORY.write_text(json.dumps(records, indent=1) + "\n")
-        draw(records)
 
 
 if __name__ == "__main__":

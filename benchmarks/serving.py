@@ -11,8 +11,7 @@ One engine of vLLM (0.32, on a CPU or a GPU) with the language model that ships,
 
     python benchmarks/serving.py [--smoke] [--backends NAME …] [--schemas FILE.jsonl.gz] [--limit N] [--out FILE.json]
 
-``--device MS``: a stand-in for an accelerator: a step draws its tokens so many milliseconds after it has started the model, and
-the host sleeps until then. ``--model`` takes another language model: then without P-GCD.
+``--model`` takes another language model: then without P-GCD.
 
 Needs vLLM: ``make test-vllm`` puts it into .venv-vllm.
 """
@@ -30,6 +29,8 @@ from decimal import Decimal, InvalidOperation, localcontext
 from pathlib import Path
 from typing import Any
 
+from peers.masks import BOOLEAN, INTEGER, NUMBER, STRING, object_of
+
 import tractile as tt
 from tractile.embedded import HMM_PATH, LM_PATH
 
@@ -37,16 +38,6 @@ BACKENDS = ["Tractile", "Tractile P-GCD", "xgrammar", "guidance", "outlines", "n
 BUDGETS = [16, 32, 64, 128, 256]
 MOST_DIGITS = 5000  # more than any text writes out
 PROMPT = "The names of the girls were"
-STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integer", "number", "boolean"))
-
-
-def obj(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties) if required is None else required,
-        "additionalProperties": False,
-    }
 
 
 def array(items: Any, **bounds: int) -> dict[str, Any]:
@@ -59,21 +50,21 @@ SCHEMAS = [
     array(BOOLEAN, minItems=1),
     array(STRING),
     array(INTEGER, minItems=2, maxItems=5),
-    obj(a=STRING),
-    obj(age=INTEGER),
-    obj(ok=BOOLEAN, why=STRING),
-    obj(x=NUMBER, y=NUMBER),
-    obj(name=STRING, age=INTEGER),
-    obj(name=STRING, friend=STRING, place=STRING),
-    obj(city={"type": "string", "minLength": 3, "maxLength": 12}, days=INTEGER),
-    obj(tags=array(STRING, minItems=2)),
-    obj(["b"], a=STRING, b=STRING, c=STRING),
-    obj(kind={"enum": ["dog", "cat", "bird"]}, name=STRING),
-    obj(items=array(obj(id=INTEGER, name=STRING), minItems=1)),
-    obj(a=obj(b=obj(c=STRING))),
-    obj(when={"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, what=STRING),
-    obj(first=STRING, second=STRING, third=STRING, fourth=STRING, fifth=STRING),
-    obj(title=STRING, body=STRING, rating={"type": "integer", "minimum": 1, "maximum": 5}),
+    object_of(a=STRING),
+    object_of(age=INTEGER),
+    object_of(ok=BOOLEAN, why=STRING),
+    object_of(x=NUMBER, y=NUMBER),
+    object_of(name=STRING, age=INTEGER),
+    object_of(name=STRING, friend=STRING, place=STRING),
+    object_of(city={"type": "string", "minLength": 3, "maxLength": 12}, days=INTEGER),
+    object_of(tags=array(STRING, minItems=2)),
+    object_of(["b"], a=STRING, b=STRING, c=STRING),
+    object_of(kind={"enum": ["dog", "cat", "bird"]}, name=STRING),
+    object_of(items=array(object_of(id=INTEGER, name=STRING), minItems=1)),
+    object_of(a=object_of(b=object_of(c=STRING))),
+    object_of(when={"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, what=STRING),
+    object_of(first=STRING, second=STRING, third=STRING, fourth=STRING, fifth=STRING),
+    object_of(title=STRING, body=STRING, rating={"type": "integer", "minimum": 1, "maximum": 5}),
 ]
 
 
@@ -89,9 +80,7 @@ def read_schemas(path: Path, limit: int) -> list[Any]:
 class Engine:
     """One vLLM engine, to which back ends are given in turn."""
 
-    def __init__(
-        self, any_whitespace: bool = False, model: Path = LM_PATH, device_ms: float | None = None
-    ) -> None:
+    def __init__(self, any_whitespace: bool = False, model: Path = LM_PATH) -> None:
         self.any_whitespace = any_whitespace
         os.environ.update(
             VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", VLLM_ALLOW_LONG_MAX_MODEL_LEN="1",
@@ -115,25 +104,8 @@ class Engine:
         processors = runner.input_batch.logitsprocs.non_argmax_invariant
         for guided in (each for each in processors if type(each).__name__ == "Guided"):
             self._timed(guided, "apply")
-        if device_ms is not None:
-            self._delay(runner, 1e-3 * device_ms)
         self._timed(self.manager, "grammar_bitmask")
         self._timed(self.manager, "accept_tokens")
-
-    def _delay(self, runner: Any, seconds: float) -> None:
-        """Let a step draw its tokens ``seconds`` after it has started the model, and sleep until then."""
-        execute, sample = runner.execute_model, runner.sample_tokens
-        ready = [0.0]
-
-        def started(*args: Any, **kwargs: Any) -> Any:
-            ready[0] = time.perf_counter() + seconds
-            return execute(*args, **kwargs)
-
-        def waited(*args: Any, **kwargs: Any) -> Any:
-            time.sleep(max(0.0, ready[0] - time.perf_counter()))
-            return sample(*args, **kwargs)
-
-        runner.execute_model, runner.sample_tokens = started, waited
 
     def _timed(self, owner: Any, name: str) -> None:
         """Count the CPU time of a method as time inside the back end."""
@@ -287,7 +259,7 @@ def cost(engine: Engine, sizes: list[int], backends: list[str], rounds: int, bud
                     names = [
                         f"{letter}{round_}x{i}" if kind == "different" else letter for i in range(size)
                     ]  # new ones in each round
-                    long = [array(obj(**{each: STRING}), minItems=2) for each in names]
+                    long = [array(object_of(**{each: STRING}), minItems=2) for each in names]
                     params = [engine.params(schema, budget, seed=i) for i, schema in enumerate(long)]
                     engine.inside, engine.fills, engine.firsts, engine.steps = 0.0, [], [], []
                     wall, cpu = time.perf_counter(), time.process_time()
@@ -331,7 +303,7 @@ def arrival(engine: Engine, schemas: list[Any], backends: list[str], rounds: int
         for round_ in range(rounds):
             engine.use(name)
             for schema in schemas:
-                fresh = obj(**{f"{name}{round_}".replace(" ", ""): schema})
+                fresh = object_of(**{f"{name}{round_}".replace(" ", ""): schema})
                 for i in range(8 - engine.engine.get_num_unfinished_requests()):
                     running = engine.params(array(STRING, minItems=90), 400, seed=i)
                     engine.engine.add_request(f"{time.monotonic_ns()}-{i}", PROMPT, running)
@@ -382,7 +354,6 @@ def main() -> None:
         "--any-whitespace", action="store_true", help="xgrammar and guidance with vLLM's defaults"
     )
     parser.add_argument("--model", type=Path, default=LM_PATH, help="folder of a language model")
-    parser.add_argument("--device", type=float, metavar="MS", help="milliseconds of a step on a device")
     parser.add_argument("--out", type=Path, help="figures as JSON")
     options = parser.parse_args()
     if options.parts and importlib.util.find_spec("vllm") is None:
@@ -392,7 +363,7 @@ def main() -> None:
         sys.exit(0 if options.smoke else 1)
     schemas = SCHEMAS if options.schemas is None else read_schemas(options.schemas, options.limit)
     result: dict[str, Any] = defaultdict(dict)
-    engine: Any = Engine(options.any_whitespace, options.model, options.device) if options.parts else None
+    engine: Any = Engine(options.any_whitespace, options.model) if options.parts else None
     backends, small = options.backends, options.smoke
     few, rounds = (slice(2), 1) if small else (slice(None), options.rounds)
     parts = {

@@ -20,7 +20,7 @@ from samples import Tokens
 BUDGET = 1 << 14  # tokens, for Tractile's masks
 
 
-def _object(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
+def object_of(required: list[str] | None = None, **properties: Any) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,
@@ -33,20 +33,20 @@ STRING, INTEGER, NUMBER, BOOLEAN = ({"type": kind} for kind in ("string", "integ
 
 # (name, schema, an instance of it)
 TASKS: list[tuple[str, dict[str, Any], Any]] = [
-    ("person", _object(name=STRING, age=INTEGER), {"name": "Ada Lovelace", "age": 36}),
+    ("person", object_of(name=STRING, age=INTEGER), {"name": "Ada Lovelace", "age": 36}),
     (
         "weather",
-        _object(
+        object_of(
             name={"const": "get_weather"},
-            arguments=_object(city=STRING, unit={"enum": ["celsius", "fahrenheit"]}, days=INTEGER),
+            arguments=object_of(city=STRING, unit={"enum": ["celsius", "fahrenheit"]}, days=INTEGER),
         ),
         {"name": "get_weather", "arguments": {"city": "New York", "unit": "celsius", "days": 3}},
     ),
     (
         "order",
-        _object(
+        object_of(
             id=INTEGER,
-            items={"type": "array", "items": _object(sku=STRING, count=INTEGER, price=NUMBER)},
+            items={"type": "array", "items": object_of(sku=STRING, count=INTEGER, price=NUMBER)},
             paid=BOOLEAN,
         ),
         {
