@@ -23,23 +23,7 @@ struct TokenSet {
     for (i32 token : tokens) bits[token >> 5] |= 1u << (token & 31);
   }
 
-  // The set of some bits, which are so many.
-  TokenSet(const std::vector<u32>& words, size_t count) {
-    if (count > words.size()) {
-      bits = words;
-      return;
-    }
-    list.reserve(count);
-    for (size_t w = 0; w < words.size(); ++w)
-      for (u32 word = words[w]; word; word &= word - 1) list.push_back(i32(32 * w + __builtin_ctz(word)));
-  }
-
-  bool is(const std::vector<u32>& words) const {
-    if (!bits.empty()) return bits == words;
-    size_t count = 0;
-    for (u32 word : words) count += size_t(__builtin_popcount(word));
-    return count == list.size() && std::all_of(list.begin(), list.end(), [&](i32 token) { return words[token >> 5] >> (token & 31) & 1; });
-  }
+  TokenSet(const std::vector<u32>& words, i32) : bits(words) {}
 
   // Write the set over so many words.
   void write(u32* out, i32 words) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "observed.h"
+#include "token_sets.h"
 
 namespace tractile {
 
@@ -11,8 +12,9 @@ constexpr int MOST_ALONE = 256;  // tokens of one group that are looked at alone
 class Masks {
  public:
   Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
-      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), observed_(stacks, positions, crossing) {
-    number_of(std::vector<u32>(positions.trie().words, 0));  // nothing
+      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), sets_(positions.trie().words), observed_(stacks, positions, crossing) {
+    Union nothing;
+    sets_.number(nothing);
   }
 
   // The fewest tokens from a configuration, at the end of a token, to the end of the text, if at most `most`; otherwise more.
@@ -49,16 +51,17 @@ class Masks {
     left = std::min<i64>(left, FAR / 2);  // more are not told apart
     Index::Key key{u64(u32(configuration)), u64(left), spelled};
     i32 known = near_index_.find(key);
-    if (known == NONE) near_index_.put(key, known = number_of(within(configuration, i32(left), spelled)));
+    if (known == NONE) near_index_.put(key, known = within(configuration, i32(left), spelled));
     return sets_[known];
   }
 
   size_t bytes() const {
-    return bytes_ + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + set_index_.bytes() + rest_index_.bytes();
+    return sets_.bytes() + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + rest_index_.bytes();
   }
   u64 visited = 0;  // positions
 
  private:
+  using Union = TokenSets::Union;
   static constexpr i32 NOTHING = 0;  // the number of the empty set
   struct Known {
     i32 set = NONE;
@@ -75,45 +78,25 @@ class Masks {
     while (i32(known_.size()) <= configuration) known_.emplace_back();
     Known& known = known_[configuration];
     if (known.set == NONE) {
-      std::vector<u32> words(positions_.trie().words, 0);  // kept only if nothing stops this
+      Union found;  // kept only if nothing stops this
       most_ = 0;
-      fill(configuration, Positions::ROOT, spelled ? FAR : SOME, spelled, words.data());
-      known.set = number_of(words);
+      fill(configuration, Positions::ROOT, spelled ? FAR : SOME, spelled, found);
+      known.set = sets_.number(found);
       known.most = most_;
     }
     return known;
   }
 
-  std::vector<u32> within(i32 configuration, i32 left, bool spelled) {
-    std::vector<u32> words(positions_.trie().words, 0);
+  i32 within(i32 configuration, i32 left, bool spelled) {
+    Union found;
     {
       Few few(observed_);
-      fill(configuration, Positions::ROOT, left, spelled, words.data());
+      fill(configuration, Positions::ROOT, left, spelled, found);
     }
-    if (observed_.refused && std::all_of(words.begin(), words.end(), [](u32 word) { return word == 0; })) fill(configuration, Positions::ROOT, left, spelled, words.data());
-    return words;
-  }
-
-  // The number of a set of tokens: masks are many, and alike.
-  i32 number_of(const std::vector<u32>& words) {
-    u64 a = 0xCBF29CE484222325ull, b = 0;
-    size_t count = 0;
-    for (size_t w = 0; w < words.size(); ++w)
-      if (words[w]) {
-        count += size_t(__builtin_popcount(words[w]));
-        a = (a ^ (u64(w) << 32 | words[w])) * 0x9E3779B97F4A7C15ull;
-        a ^= a >> 29;
-        b += a * (b | 1);
-      }
-    for (u64 turn = 0;; ++turn) {  // equal hashes of sets that differ are told apart by the third part of the key
-      i32 known = set_index_.find({a, b, turn});
-      if (known != NONE && !sets_[known].is(words)) continue;
-      if (known != NONE) return known;
-      set_index_.put({a, b, turn}, known = i32(sets_.size()));
-      sets_.emplace_back(words, count);
-      bytes_ += sets_.back().bytes() + sizeof(TokenSet);
-      return known;
-    }
+    i32 set = sets_.number(found);
+    if (!observed_.refused || set != NOTHING) return set;
+    fill(configuration, Positions::ROOT, left, spelled, found);
+    return sets_.number(found);
   }
 
   // How far it is from an item, at the end of a token, to the end: the bytes of a text if `left` is FAR, else the tokens, or a bound
@@ -140,7 +123,7 @@ class Masks {
 
   // The tokens that go on from a configuration, of those in progress at a position.
   // `left` of FAR: no budget, and the tokens write all that is read. Of FAR and SOME, `most_` is as in `enough`.
-  void fill(i32 configuration, i32 position, i32 left, bool spelled, u32* out) {
+  void fill(i32 configuration, i32 position, i32 left, bool spelled, Union& out) {
     std::vector<std::pair<i32, i32>> todo;  // configurations and positions, all places together that go on alike
     auto add = [&](i32 next, i32 at) {
       if (next == NONE) return;
@@ -161,7 +144,7 @@ class Masks {
 
   // The tokens that end in the top frame of a stack; add(configuration, position) of each place where one leaves it.
   template <class F>
-  void read_on(Item item, i32 position, i32 left, bool spelled, u32* out, F&& add) {
+  void read_on(Item item, i32 position, i32 left, bool spelled, Union& out, F&& add) {
     Observers& observers = stacks_.observers;
     bool texts = observers.keeps_texts(item.env);
     if (observers.filters(item.env) || (texts && position >= positions_.singles())) return walk(item, position, left, spelled, out);
@@ -171,19 +154,20 @@ class Masks {
     const Node& n = stacks_.nodes[f.node];
     const Table& t = stacks_.table_of(f.node, f.reg);
     i32 table = n.kind == BAG ? n.tables[stacks_.bag_read(f.reg).count > 0] : n.tables[0];
+    const bool additive = left == FAR && !observed_.looks(item);
+    const i64 below = additive ? observed_.bytes({f.below, 0}) : 0;
     const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), position);
     for (const Lexed::Group& group : found.groups) {
       u64 reg;
       if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
-      i32 stack = stacks_.push(f.node, reg, f.below);
       if (texts) {
-        each_text(group, stack, item.env, position, left, spelled, out);
+        each_text(group, stacks_.push(f.node, reg, f.below), item.env, position, left, spelled, out);
         continue;
       }
-      i64 rest = this->rest({stack, observers.token_end(inside)}, left, spelled);
+      i64 rest = additive ? observed_.bytes_of(f.node, reg, below) : this->rest({stacks_.push(f.node, reg, f.below), observers.token_end(inside)}, left, spelled);
       if (rest >= ENDLESS) continue;
       most_ = std::max(most_, rest);
-      Lexed::add(group, out);
+      out.add(group);
     }
     for (const Lexed::Exit& exit : found.exits) {
       u64 reg;
@@ -209,7 +193,7 @@ class Masks {
 
   // The tokens of a group, in progress at a node, where items are open: what is found for one of them holds for all but those that would
   // make a text of an item equal to one that the rest of the text has.
-  void each_text(const Lexed::Group& group, i32 stack, i32 env, i32 node, i32 left, bool spelled, u32* out) {
+  void each_text(const Lexed::Group& group, i32 stack, i32 env, i32 node, i32 left, bool spelled, Union& out) {
     const Trie& trie = positions_.trie();
     Observers& observers = stacks_.observers;
     const bool json = observers.is_json(env);
@@ -262,13 +246,15 @@ class Masks {
         return !here || (json && !observed_.distinct.are_equal(env, word(each), *way));
       };
       others.erase(std::remove_if(others.begin(), others.end(), holds), others.end());
+      std::vector<u32>& bits = out.bits;
+      bits.resize(trie.words, 0);
       std::vector<i32> had;
       for (i32 each : others)
-        if (out[each >> 5] >> (each & 31) & 1) had.push_back(each);
-      if (whole) Lexed::add(group, out);
-      for (i32 each : tokens) out[each >> 5] |= 1u << (each & 31);
-      for (i32 each : others) out[each >> 5] &= ~(1u << (each & 31));
-      for (i32 each : had) out[each >> 5] |= 1u << (each & 31);
+        if (bits[each >> 5] >> (each & 31) & 1) had.push_back(each);
+      if (whole) Lexed::add(group, bits.data());
+      for (i32 each : tokens) bits[each >> 5] |= 1u << (each & 31);
+      for (i32 each : others) bits[each >> 5] &= ~(1u << (each & 31));
+      for (i32 each : had) bits[each >> 5] |= 1u << (each & 31);
       tokens = std::move(others);
       whole = false;
     }
@@ -306,7 +292,7 @@ class Masks {
   }
 
   // The tokens in progress at a position that go on from a stack, byte by byte.
-  void walk(Item item, i32 position, i32 left, bool spelled, u32* out) {
+  void walk(Item item, i32 position, i32 left, bool spelled, Union& out) {
     std::vector<std::pair<i32, i32>> todo{{stacks_.numbered({item}, false), position}};
     while (!todo.empty()) {
       auto [at, place] = todo.back();
@@ -320,7 +306,7 @@ class Masks {
         i64 rest = this->rest(stacks_.token_end(next), left, spelled);
         if (rest >= ENDLESS) return;
         most_ = std::max(most_, rest);
-        positions_.tokens(child, [&](i32 token) { out[token >> 5] |= 1u << (token & 31); });
+        positions_.tokens(child, [&](i32 token) { out.tokens.push_back(token); });
       });
     }
   }
@@ -330,11 +316,10 @@ class Masks {
   Lexer& lexer_;
   Crossing& crossing_;
   std::deque<Known> known_;  // by configuration
-  std::deque<TokenSet> sets_;
-  Index set_index_, near_index_, rest_index_;
+  TokenSets sets_;
+  Index near_index_, rest_index_;
   Observed observed_;
   i64 most_ = 0;
-  size_t bytes_ = 0;
 };
 
 }  // namespace tractile

@@ -39,6 +39,9 @@ class Observed {
     return found.text ? std::min(ENDLESS, i64(found.text->bytes.size()) + bytes(at.below)) : ENDLESS;
   }
 
+  // The bytes of some text of a frame and of the `below` bytes under it, where no observers of bytes are open or may come.
+  i64 bytes_of(i32 node, u64 reg, i64 below) { return std::min(ENDLESS - 1, ends_.of_frame(node, reg) + below); }
+
   // The fewest tokens from an item to the end, if they are at most `most`, otherwise more; `exactly`: not a bound that is enough.
   i32 fewest(Item item, i32 most, bool spelled, bool exactly) {
     if (most == FAR) return !looks(item) || bytes(item) < ENDLESS ? 0 : FAR + 1;
