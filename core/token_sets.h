@@ -32,12 +32,18 @@ class TokenSets {
     found.tokens.erase(std::unique(found.tokens.begin(), found.tokens.end()), found.tokens.end());
     if (!found.bits.empty()) return of_bits(found);
     if (found.large.empty() && found.tokens.size() <= size_t(words_)) return of_list(found.tokens);
-    std::vector<i32> form;
-    for (const Lexed::Group* group : found.large)
-      for (const TokenSet* part : {group->tokens.get(), group->gone.get()})
-        for (u64 address = reinterpret_cast<uintptr_t>(part), half = 0; half < 2; ++half, address >>= 32) form.push_back(i32(u32(address)));
-    form.push_back(NONE);
-    form.insert(form.end(), found.tokens.begin(), found.tokens.end());
+    std::vector<i32> form;  // of each group what it has without the tokens, and the tokens that no group has
+    for (const Lexed::Group* group : found.large) {
+      u64 address = reinterpret_cast<uintptr_t>(group->tokens.get());
+      form.insert(form.end(), {i32(u32(address)), i32(u32(address >> 32))});
+      if (group->gone)
+        group->gone->each([&](i32 token) {
+          if (!std::binary_search(found.tokens.begin(), found.tokens.end(), token)) form.push_back(token);
+        });
+      form.push_back(NONE);
+    }
+    for (i32 token : found.tokens)
+      if (std::none_of(found.large.begin(), found.large.end(), [&](auto* group) { return group->tokens->has(token); })) form.push_back(token);
     i32 union_number = unions_.number(form);
     of_union_.resize(unions_.count(), NONE);
     i32& set = of_union_[union_number];
