@@ -10,6 +10,7 @@
 #include "lexed.h"
 #include "program.h"
 
+
 namespace tractile {
 
 class Lexer {
@@ -246,20 +247,26 @@ class Lexer {
     return most == targets.end() || most->second < much_ ? NONE : most->first;
   }
 
+  // The nodes of the trie whose first bytes a state reads.
+  i64 begins(const Table& table, i32 state) const {
+    i64 found = 0;
+    for (size_t i = table.begin[state]; i < table.begin[state + 1]; ++i) found += beginning_[table.moves[i].high + 1] - beginning_[table.moves[i].low];
+    return found;
+  }
+
   void leave(const Table& table, i32 state, i32 characters, i32 child, Making& making) {
     if (table.label[state] < 0 || !has_children(child)) return;
     auto& nodes = making.exit(state, characters);
     positions_.nodes(child, [&](i32 n) { nodes.push_back(n); });
   }
 
-  // The answer of a state where much is read, from another state of the table that reads the same for as long as a token may be: its
-  // states have other numbers, its tokens are the same. Far from the end of a count, all states are alike.
+  // The answer of a state where much is read, from another state that reads the same for as long as a token may be, of this table or
+  // another: its states have other numbers, its tokens are the same. Far from the end of a count, all states are alike.
   Lexed alike(i32 number, i32 state, i32 position) {
     const Table& table = tables_[number];
-    bool much = much_read_.find({u64(u32(number)), 0, 0}) != NONE;
+    if (position != Positions::ROOT || begins(table, state) < much_) return walked(table, state, position);
     std::vector<i32> order, form;
-    bool small = much && ahead(table, state, order, form);
-    form.push_back(position);
+    bool small = ahead(table, state, order, form);
     if (small)
       if (auto known = forms_.find(form); known != forms_.end()) {
         Lexed found = known->second;
@@ -267,9 +274,7 @@ class Lexer {
         for (Lexed::Exit& exit : found.exits) exit.state = order[exit.state];
         return found;
       }
-    u64 before = visited;
     Lexed found = walked(table, state, position);
-    if (!much && i64(visited - before) > much_) much_read_.put({u64(u32(number)), 0, 0}, 0);
     if (!small) return found;
     std::unordered_map<i32, i32> place;
     for (size_t i = 0; i < order.size(); ++i) place[order[i]] = i32(i);
@@ -380,7 +385,6 @@ class Lexer {
   i64 much_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
-  Index much_read_;  // tables
   std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met
   std::vector<std::vector<i32>> spare_;
   i64 beginning_[257] = {0};  // the nodes of the trie that are reached by lesser first bytes
