@@ -11,7 +11,7 @@ def load(path):
     """The module of a script, by its path from the repository; what stands beside it can be imported, too."""
     file = REPOSITORY / path
     if str(file.parent) not in sys.path:
-        sys.path.append(str(file.parent))
+        sys.path.insert(0, str(file.parent))
     if file.stem not in sys.modules:
         spec = importlib.util.spec_from_file_location(file.stem, file)
         module = importlib.util.module_from_spec(spec)
