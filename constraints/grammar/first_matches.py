@@ -225,7 +225,7 @@ def without(text: Text, others: Texts) -> Text:
     begun = nfa.union([tables.to_nfa(other.node.tables[0]) for other in others])
     longer = nfa.concat([begun, nfa.byte_ranges([(0, 255)]), ANYTHING])
     if text.node.kind is not Kind.LEX:
-        return Text(nodes.within(text.node, tables.of_nfa(dfa.complement(longer))), text.name)
+        return Text(nodes.within(text.node, tables.of_nfa(dfa.complement(longer))))
     words = tables.to_nfa(text.node.tables[0])
     gone = longer
     if not text.ends_first:
@@ -235,7 +235,7 @@ def without(text: Text, others: Texts) -> Text:
         gone = nfa.union([longer, dfa.difference(begun, ending_in(plain, last))])
     if dfa.intersect(words, gone).is_empty:
         return text
-    return text_of(dfa.difference(words, gone), text.name, text.ends_first)
+    return text_of(dfa.difference(words, gone), text.ends_first)
 
 
 def ending_in(words: Nfa, states: list[int]) -> Nfa:

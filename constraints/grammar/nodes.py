@@ -39,7 +39,6 @@ from .tree import (
     calls,
     has_empty_text,
     settle,
-    texts,
 )
 
 MOST_JOINED = 32  # states of a table that is made of several
@@ -54,7 +53,7 @@ def program(rules: Rules, first: str) -> Node:
     """
     try:
         with limited():
-            if any(text.ends_first for rule in rules.rules.values() for text in texts(rule)):
+            if any(isinstance(rule, Text) and rule.ends_first for rule in rules.rules.values()):
                 rules, first = with_first_matches(rules, first)
             found = closed(rules, Call(first))
             found = pruned(rewritten(found, joined))

@@ -20,13 +20,12 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The texts of a node; ``name`` is its terminal's, if it has one.
+    """The texts of a node.
 
     ``ends_first``: they are those of a rule that ends at its first match, before other terminals that begin with it.
     """
 
     node: Node
-    name: str = ""
     ends_first: bool = False
 
     @cached_property
@@ -35,9 +34,9 @@ class Text:
         return self.node in nullable(self.node)
 
 
-def text_of(words: Nfa, name: str = "", ends_first: bool = False) -> Text:
-    """Return an expression of the words that an automaton accepts; ``name``, ``ends_first``: see :class:`Text`."""
-    return Text(nodes.lex(tables.of_nfa(words)), name, ends_first)
+def text_of(words: Nfa, ends_first: bool = False) -> Text:
+    """Return an expression of the words that an automaton accepts; ``ends_first``: see :class:`Text`."""
+    return Text(nodes.lex(tables.of_nfa(words)), ends_first)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,10 +163,10 @@ def check(grammar: Rules, start: str) -> None:
     if barren:
         rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
         message = f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
-        if not can_end(grammar.rules[rule], reached):
-            empty = next((t.name for t in texts(grammar.rules[rule]) if t.name and t.node.is_nothing), "")
-            what = f"the terminal {empty}" if empty else "part of it"
-            message = f"the rule {rule!r} matches nothing: {what} matches no text"
+        if isinstance(grammar.rules[rule], Text):
+            message = f"{rule!r} matches no text"
+        elif not can_end(grammar.rules[rule], reached):
+            message = f"the rule {rule!r} matches nothing: part of it matches no text"
         if start not in ends:
             raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
         raise UnsupportedConstraint(message, path=grammar.where(rule))
@@ -200,17 +199,6 @@ def settle(rules: Mapping[str, Expression], known: dict[str, V], value: Callable
         if found != known[rule]:
             known[rule] = found
             waiting.update(dict.fromkeys(each for each in callers[rule] if each in known))
-
-
-def texts(expression: Expression) -> Iterator[Text]:
-    """Yield the texts in an expression, at any depth, but not those that ``Without`` removes."""
-    if isinstance(expression, Text):
-        yield expression
-    elif isinstance(expression, Series | Choice):
-        for part in expression.parts:
-            yield from texts(part)
-    elif isinstance(expression, Repeat | Without):
-        yield from texts(expression.part)
 
 
 def can_end(expression: Expression, ends: set[str]) -> bool:

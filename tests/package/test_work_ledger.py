@@ -47,7 +47,7 @@ UNITS = {
     "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 11_022),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 35_066),
     "schema": (lambda: json_schema(SCHEMA).finite, 265_680),
-    "grammar": (lambda: grammar(LISP).finite, 8_234),
+    "grammar": (lambda: grammar(LISP).finite, 7_678),
 }  # fmt: skip
 
 
