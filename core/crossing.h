@@ -5,6 +5,10 @@
 // so the whole is a shortest path in a pushdown system, found in the order of costs (Knuth 1977). Costs are whole numbers, and all
 // positions of one cost are one set: each answer is a list of sets, by cost.
 //
+// What a token has after a place can be written anew, from between two tokens, in a number of tokens that is known (`Trie::anew`). So
+// where the root is met, a place in a token is needed only if it is cheaper by more than that, and far dearer exits are not sought. This
+// holds where no part has a budget: there the tokens of each part count.
+//
 // Budgets of parts (TOKENS) need no registers of their own: a token that ends inside a part has written a byte of it, so the cost of
 // an exit says how many have, but for the one in progress. Of exits at one position the cheapest is enough, unless a part still
 // lacks tokens: `need` is the number of costs that are told apart.
@@ -37,9 +41,10 @@ class Crossing {
         lengths_(first.stacks_), instead_(std::move(instead)) {}
 
   // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
-  // `budgets`: those of the parts that are open.
-  i32 rest(i32 stack, i32 budgets, i32 most) {
+  // `budgets`: those of the parts that are open. `spelled`: that no part has a budget.
+  i32 rest(i32 stack, i32 budgets, i32 most, bool spelled) {
     i32 answer;
+    spelled_ = spelled;
     Turn next;
     last_ = std::min(taken + MOST_TAKEN, account_.stop);
     if (answered(stack, Positions::ROOT, budgets, most, answer, next)) return answer;
@@ -112,8 +117,9 @@ class Crossing {
   struct Act {
     i32 node;  // or, of the names of a bag, −2 − its table
     u64 reg;   // of names the state and, above it, the set of labels
-    i32 need;  // the costs from which on the cheapest exit of a position is enough
+    i32 need;  // the costs from which on the cheapest exit of a position is enough; NONE: no part has a budget
     i32 wanted = NONE;               // the costs up to which it is to be known
+    i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
     i32 queued = 0;                  // places not taken yet
     std::vector<std::vector<Place>> places;  // by cost
     std::vector<i32> exits;          // by cost, only positions that no lower cost has
@@ -157,7 +163,7 @@ class Crossing {
     Frame f = stacks_.frame(stack);
     turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, i32(stacks_.observers.room(budgets, FAR))};
     if (f.node == JOIN) turn.below = stack;
-    else turn.act = activation(f.node, f.reg, position, told_apart(stacks_.observers.lacking(budgets)));
+    else turn.act = activation(f.node, f.reg, position, spelled_ ? NONE : told_apart(stacks_.observers.lacking(budgets)));
     return false;
   }
 
@@ -178,8 +184,7 @@ class Crossing {
   }
 
   i32 activation(i32 node, u64 reg, i32 position, i32 need) {
-    need = std::max(0, need);
-    Index::Key key{u64(u32(node)), reg, u64(u32(position)) | u64(need) << 32};
+    Index::Key key{u64(u32(node)), reg, u64(u32(position)) | u64(u32(need)) << 32};
     i32 known = index_.find(key);
     if (known != NONE) return known;
     i32 number = i32(acts_.size());
@@ -208,11 +213,11 @@ class Crossing {
       auto [number, most] = todo.back();
       todo.pop_back();
       Act& act = acts_[number];
+      most = std::min(most, limit(number));
       if (act.wanted >= most) continue;
       for (i32 c = act.wanted + 1; c <= most && c < i32(act.places.size()); ++c)
         if (!act.places[c].empty()) queue_.push({c, number});
       act.wanted = most;
-      most = std::min(most, room(number));
       for (auto [other, at] : act.called)
         if (most - at >= 0) todo.push_back({other, most - at});
     }
@@ -225,14 +230,20 @@ class Crossing {
     act.places[cost].push_back({reg, position});
     ++act.queued;
     bytes_ += sizeof(Place);
-    if (cost <= act.wanted) queue_.push({cost, number});
+    if (cost <= std::min(act.wanted, act.last)) queue_.push({cost, number});
   }
 
-  // The tokens that the text of an activation may take at most.
-  i32 room(i32 number) const {
+  // The most tokens of the text of an activation that may be needed.
+  i32 limit(i32 number) const {
     i32 node = acts_[number].node;
-    if (node < 0 || stacks_.nodes[node].kind != TOKENS || stacks_.nodes[node].high < 0) return FAR;
+    if (node < 0 || stacks_.nodes[node].kind != TOKENS || stacks_.nodes[node].high < 0) return acts_[number].last;
     return i32(std::min<i64>(FAR, stacks_.nodes[node].high));
+  }
+
+  // The tokens that an activation still needs at some cost before its cheapest exits are enough.
+  i32 lacking(i32 number, i32 cost) const {
+    i32 need = acts_[number].need;
+    return need == NONE ? NONE : std::max(0, need - cost);
   }
 
   // Whether neither an activation nor those that it calls have places left, within the room of parts.
@@ -246,10 +257,10 @@ class Crossing {
       if (!is_new && at->second >= most) continue;
       at->second = most;
       const Act& act = acts_[number];
-      if (act.queued && most == FAR) return false;
-      for (i32 c = 0; act.queued && c <= most && c < i32(act.places.size()); ++c)
+      i32 inside = std::min(most, limit(number));
+      if (act.queued && inside == FAR) return false;
+      for (i32 c = 0; act.queued && c <= inside && c < i32(act.places.size()); ++c)
         if (!act.places[c].empty()) return false;
-      i32 inside = std::min(most, room(number));
       for (auto [other, cost] : act.called)
         if (inside == FAR || inside >= cost) todo.push_back({other, inside == FAR ? FAR : inside - cost});
     }
@@ -278,22 +289,25 @@ class Crossing {
   // The costs of an activation that are not told apart have one level, which is above 32 bits.
   u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
 
-  // The part of a position that was not met before under a key of an activation, which is met from now on.
+  // A position that was not met before under a key of an activation, which is met from now on, without the nodes after which the root,
+  // which was met there, serves as well: a token in progress costs one more, and what is left of it may be written by other tokens.
   i32 fresh(i32 number, i32 cost, u64 key, i32 position) {
     Index::Key at{u64(u32(number)) | level(number, cost), key, 9};
     i32 known = met_index_.find(at);
     if (known == NONE) {
-      met_index_.put(at, i32(met_.size()));
-      met_.push_back(position);
-      return position;
+      met_index_.put(at, known = i32(met_.size()));
+      met_.push_back({NONE, FAR});
     }
-    if (positions_.without(position, met_[known]) == NONE) return NONE;
-    met_[known] = positions_.both(met_[known], position);
+    Met& met = met_[known];
+    if (met.root <= cost && acts_[number].need == NONE) position = positions_.dear(position, cost + 2 - met.root);
+    if (position == NONE || positions_.without(position, met.position) == NONE) return NONE;
+    if (met.root == FAR && positions_.has_root(position)) met.root = cost;
+    met.position = positions_.both(met.position, position);
     return position;
   }
 
   void work(i32 number, i32 cost) {
-    while (cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
+    while (cost <= acts_[number].last && cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
       if (taken >= last_) {
         queue_.push({cost, number});  // a later search goes on here
         if (taken >= account_.stop) throw Exhausted("the steps that were allowed are used up");
@@ -317,7 +331,7 @@ class Crossing {
       if (place.position == NONE) continue;
       if (place.reg == ENDED) exit(number, cost, 0, place.position);
       else if (instead == NONE) continue;
-      else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), place.position, acts_[number].need - cost), ENDED);
+      else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), place.position, lacking(number, cost)), ENDED);
       else if (node < NONE) read(number, cost, place, -2 - node);
       else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
       else follow(number, cost, place);
@@ -327,7 +341,7 @@ class Crossing {
   // A frame that calls others.
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
-    i32 need = acts_[number].need - cost;
+    i32 need = lacking(number, cost);
     if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
     if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
       return call(number, cost, activation(node, place.reg, place.position, need), ENDED);  // what is left is shared by all ways to it
@@ -348,7 +362,7 @@ class Crossing {
   // progress is one of the entry only if the text of the part is empty.
   void follow_budget(i32 number, i32 cost, i32 position) {
     const Node& part = stacks_.nodes[acts_[number].node];
-    i32 inside = part.parts[0], need = std::max(acts_[number].need - cost, told_apart(part.low));
+    i32 inside = part.parts[0], need = std::max(lacking(number, cost), told_apart(part.low));
     for (i32 entry : positions_.layered(position)) call(number, cost, activation(inside, stacks_.first(inside), entry, need), u64(u32(entry)));
   }
 
@@ -364,7 +378,7 @@ class Crossing {
     acts_[called].callers.push_back(caller);
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
-    if (i32 most = std::min(acts_[number].wanted, room(number)); most >= cost) raise(called, most - cost);
+    if (i32 most = std::min(acts_[number].wanted, limit(number)); most >= cost) raise(called, most - cost);
     for (i32 c = 0; c < i32(acts_[called].exits.size()); ++c) {
       if (acts_[called].node < NONE) {
         if (c < i32(acts_[called].ends.size()))
@@ -402,6 +416,7 @@ class Crossing {
       act.ends[cost].push_back({i32(reg), fresh});
     } else {
       act.exits[cost] = positions_.both(act.exits[cost], fresh);
+      if (act.need == NONE && act.last == FAR && positions_.has_root(fresh)) act.last = cost + std::max(0, most_anew(act.node) - 2);
     }
     size_t callers = act.callers.size();
     for (size_t i = 0; i < callers; ++i) {
@@ -449,10 +464,34 @@ class Crossing {
     }
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
-    i32 need = acts_[number].need;
     for (u64 reg : regs)
-      if (need == 0 || node < NONE) reach(number, cost + 1, reg, Positions::ROOT);
-      else call(number, cost + 1, activation(node, reg, Positions::ROOT, need - cost - 1), ENDED);  // shared by all who lack as many
+      if (acts_[number].need <= 0 || node < NONE) reach(number, cost + 1, reg, Positions::ROOT);
+      else call(number, cost + 1, activation(node, reg, Positions::ROOT, lacking(number, cost + 1)), ENDED);  // shared by all who lack as many
+  }
+
+  // The most tokens that write anew what a token has after a text of a node that is not empty.
+  i32 most_anew(i32 node) {
+    if (anew_.size() < stacks_.nodes.size()) anew_.resize(stacks_.nodes.size(), NONE);
+    if (anew_[node] != NONE) return anew_[node];
+    i32 found = 0;
+    std::vector<i32> reached{node};
+    std::vector<u8> seen(stacks_.nodes.size(), 0);
+    for (size_t at = 0; at < reached.size(); ++at) {
+      const Node& n = stacks_.nodes[reached[at]];
+      found = std::max(found, anew_[reached[at]]);
+      if (anew_[reached[at]] != NONE) continue;
+      bool ends = n.kind == LEX || n.kind == COUNT;  // whether a text may end with one of a table
+      for (i32 part : n.parts) {
+        ends = ends || (n.kind == BAG && lengths_.of_frame(part, stacks_.first(part)) == 0);
+        if (!std::exchange(seen[part], 1)) reached.push_back(part);
+      }
+      for (size_t i = 0; ends && i < n.tables.size(); ++i) {
+        const Table& t = stacks_.tables[n.tables[i]];
+        for (const Table::Move& move : t.moves)
+          for (int byte = move.low; t.label[move.to] >= 0 && byte <= move.high; ++byte) found = std::max<i32>(found, positions_.trie().anew_after[byte]);
+      }
+    }
+    return anew_[node] = found;
   }
 
   // The labels that a bag's next name is sought among, as the number of a set; 0: none.
@@ -525,6 +564,9 @@ class Crossing {
     i32 least;
     bool exact;
   };
+  struct Met {
+    i32 position, root;  // the cost at which the root was met first
+  };
 
   Stacks& stacks_;
   Positions& positions_;
@@ -538,13 +580,15 @@ class Crossing {
   std::function<i32(i32)> instead_;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
   std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
-  std::vector<i32> met_;
+  std::vector<Met> met_;
+  std::vector<i32> anew_;  // by node; NONE: not yet
   Index fewest_index_;
   std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
   size_t bytes_ = 0;
   u64 last_ = 0;  // of `taken` in this search
+  bool spelled_ = false;  // of this search
 };
 
 }  // namespace tractile

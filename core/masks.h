@@ -212,7 +212,7 @@ class Masks {
         after = observers.token_end(after);
         rest = this->rest({stack, after}, left, spelled);
         if (rest < ENDLESS) way = &observed_.witness({stack, after}, left, spelled);
-        else if (left != FAR && crossing_.rest(stack, observers.budgets(after), left) > left) return;  // whatever the text
+        else if (left != FAR && crossing_.rest(stack, observers.budgets(after), left, spelled) > left) return;  // whatever the text
       }
       auto list = [&] {
         if (std::exchange(whole, false)) Lexed::each(group, [&](i32 each) { tokens.push_back(each); });

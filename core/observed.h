@@ -47,7 +47,7 @@ class Observed {
     if (most == FAR) return !looks(item) || bytes(item) < ENDLESS ? 0 : FAR + 1;
     if (!exactly && spelled && !stacks_.observers.looks(item.env))  // as many bytes, each of which is a token
       if (i64 enough = bytes(item); enough <= most) return i32(enough);
-    i32 least = crossing_.rest(item.stack, stacks_.observers.budgets(item.env), most);
+    i32 least = crossing_.rest(item.stack, stacks_.observers.budgets(item.env), most, spelled);
     if (least > most || !looks(item)) return least;
     i64 enough = spelled ? bytes(item) : ENDLESS;
     if (spelled && enough >= ENDLESS) return FAR;
@@ -85,7 +85,7 @@ class Observed {
     i32 after = observers.read(observers.without_texts(env), u8(word[0]));
     if (after == NONE) return nullptr;
     Item item{stack, observers.without_texts(observers.token_end(after))};
-    if (left != FAR && crossing_.rest(stack, observers.budgets(item.env), left) > left) return nullptr;
+    if (left != FAR && crossing_.rest(stack, observers.budgets(item.env), left, spelled) > left) return nullptr;
     Parted at = parted(item);
     if (!spelled && (at.node == NONE || has_budgets(at.node))) return nullptr;
     const Way& found = way(at);
@@ -297,7 +297,7 @@ class Observed {
       i32 node = lex(found);
       item = {stacks_.push(node, u64(u32(found.from)), at.below.stack), at.below.env};
     }
-    i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most);
+    i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most, spelled);
     return found <= most ? found : FAR;
   }
 

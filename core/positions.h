@@ -26,7 +26,10 @@ struct Trie {
   std::vector<i32> order;     // by node its place
   i32 vocab = 0, words = 0;
   i32 deepest = 0;  // bytes of the longest token
+  std::vector<u8> anew;      // by node: the most tokens that write, from between two tokens, what a token has after the node
+  u8 anew_after[256] = {0};  // the same of the nodes that a byte leads to
   i32 eos = NONE;  // the token that ends a text
+  static constexpr u8 NEVER = 255;
 
   // The child of a node for a byte, NONE if there is none.
   i32 child(i32 node, u8 by) const {
@@ -63,6 +66,33 @@ struct Trie {
       for (i32 child = first[n + 1] - 1; child >= first[n]; --child) todo.push_back(child);
     }
     places.push_back({NONE, 0, i32(in_order.size()), 0, 0});
+    write_anew();
+  }
+
+  // Of each text of the tree the fewest tokens that write what follows a place in it; NEVER where none do.
+  void write_anew() {
+    anew.assign(byte.size(), 0);
+    std::vector<std::vector<std::pair<i32, i32>>> ways(deepest + 1);  // by depth: nodes for the ends of the text, and where those begin
+    std::vector<std::vector<u8>> fewest(deepest + 1);                 // by depth and begin
+    for (size_t at = 1; at + 1 < places.size(); ++at) {
+      const i32 depth = i32(places[at].depth), node = places[at].node;
+      std::vector<u8>& least = fewest[depth];
+      least.assign(depth, NEVER);
+      ways[depth].clear();
+      auto go_on = [&](i32 from, i32 begin) {
+        i32 to = child(from, byte[node]);
+        if (to == NONE) return;
+        ways[depth].push_back({to, begin});
+        if (own_begin[to] == own_begin[to + 1]) return;
+        least[begin] = 1;
+        for (i32 i = 1; i < begin; ++i) least[i] = u8(std::min<i32>(least[i], fewest[begin][i] + 1));
+      };
+      for (auto [from, begin] : ways[depth - 1]) go_on(from, begin);
+      if (depth > 1) go_on(0, depth - 1);
+      for (i32 i = depth - 1, above = parent[node]; i > 0 && own_begin[node] < own_begin[node + 1]; --i, above = parent[above])
+        anew[above] = std::max(anew[above], least[i]);
+    }
+    for (size_t node = 1; node < byte.size(); ++node) anew_after[byte[node]] = std::max(anew_after[byte[node]], anew[node]);
   }
 };
 
@@ -139,6 +169,20 @@ class Positions {
 
   bool has_root(i32 position) const {  // the root is the least node
     return position < singles_ ? position == ROOT : *sets_.begin(position - singles_) == ROOT;
+  }
+
+  // The nodes after which a token may take so many tokens if written anew, and the root; NONE if there are none.
+  i32 dear(i32 position, i32 tokens) {
+    auto is_cheap = [&](i32 n) { return n != ROOT && trie_.anew[n] < tokens; };
+    if (position < singles_) return is_cheap(position) ? NONE : position;
+    Index::Key key{u64(u32(position)), u64(tokens), 3};
+    i32 found = index_.find(key);
+    if (found != NONE) return found - 1;
+    std::vector<i32> nodes(sets_.begin(position - singles_), sets_.end(position - singles_));
+    nodes.erase(std::remove_if(nodes.begin(), nodes.end(), is_cheap), nodes.end());
+    found = of(nodes);
+    index_.put(key, found + 1);
+    return found;
   }
 
   // The nodes of two positions together; either may be NONE.

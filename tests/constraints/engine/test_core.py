@@ -6,7 +6,7 @@ import random
 
 import numpy as np
 import pytest
-from random_programs import random_program, random_tokens
+from random_programs import names_table, random_program, random_tokens
 
 from tractile import constraints, gcd
 from tractile.constraints import Vocabulary
@@ -49,6 +49,22 @@ def test_parts_that_a_table_accepts_as_well(block):
         kinds = (*KINDS, "within", "within", *(["tokens"] if seed % 3 == 0 else []))
         words = [bytes([b]) for b in range(256)] if seed % 2 else []
         compare(random_program(rng, rng.choice((2, 3)), kinds), words + random_tokens(rng), rng, seed)
+
+
+@pytest.mark.parametrize("long", range(1, 8))
+def test_a_text_of_many_tokens_whose_last_goes_on_after_it(long):
+    """The token ``qbcdefg`` replaces seven: the text before it may take up to five more than the other text does."""
+    dear = b"x" * long + b"q"
+    names = names_table({b"a": 0, dear: 0}, b"")
+    lex = tables.of_nfa(constraints.regex(f"a|{dear.decode()}").bytes_automaton)
+    for node in (
+        nodes.lex(lex),
+        nodes.count(lex, 1),
+        nodes.alt(nodes.text(b"a"), nodes.text(dear)),
+        nodes.bag(names, names, [nodes.EMPTY], 1, [0]),
+    ):
+        words = [bytes([b]) for b in range(256)] + [b"qbcdefg"]
+        compare(nodes.seq(node, nodes.text(b"bcdefg")), words, random.Random(long), long)
 
 
 def lists(rng):
