@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import UnsupportedConstraint
 from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.epsilon import NO_EPSILONS
@@ -22,7 +23,7 @@ from ..automata.nfa import Nfa, check_limit
 from ..automata.utf8 import CodePoints
 from ..regex.syntax import parser
 from .pretokens import Stage, refused, spelled_out
-from .priority_nfa import END, Atoms, Place, Program, Search
+from .priority_nfa import END, MATCH, Atoms, Program, Search
 
 MARK = 0xFF
 BYTE = 0xFE  # the mark before a byte that is a symbol by itself (byte fallback)
@@ -39,23 +40,12 @@ class Spelling(NamedTuple):
     bytes: CodePoints
 
 
-class Machine(Protocol):
-    """An automaton over atoms that marks the boundaries of pieces: see :class:`Search`."""
-
-    start: Any
-
-    def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
-        """Return all transitions on one atom: (whether a boundary is marked before it, next state)."""
-
-    def ends(self, place: Any) -> bool:
-        """Return whether the text may end in this state."""
-
-
 class Combined:
-    """The composition of two splits: each piece of ``outer`` is split by ``inner``."""
+    """The composition of two splits: each piece of ``outer``, a :class:`Search` or another, is split by ``inner``."""
 
-    def __init__(self, outer: Machine, inner: Search) -> None:
-        self.outer, self.inner, self.start = outer, inner, (outer.start, inner.start)
+    def __init__(self, outer: Any, inner: Search) -> None:
+        self.outer, self.inner = outer, inner
+        self.start: Any = (outer.start, inner.start)
 
     def step(self, place: Any, atom: int) -> list[tuple[bool, Any]]:
         """Return all transitions on one atom; see :class:`Search`."""
@@ -72,20 +62,6 @@ class Combined:
         return self.outer.ends(place[0]) and self.inner.ends(place[1])
 
 
-class Whole:
-    """The machine that never splits."""
-
-    start = Place(None, frozenset(), "")
-
-    def step(self, place: Place, atom: int) -> list[tuple[bool, Place]]:
-        """Return all transitions on one atom; see :class:`Search`."""
-        return [(False, place)]
-
-    def ends(self, place: Place) -> bool:
-        """Return whether the text may end; see :class:`Search`."""
-        return True
-
-
 @lru_cache(maxsize=8)
 def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
     """Return all texts with a mark at each boundary between two pieces.
@@ -94,19 +70,18 @@ def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
     """
     trees, sets = list[Any](), [spelling.symbols, spelling.bytes, ((NEWLINE, NEWLINE),)]
     for stage in splits:
-        pattern = spelled_out(stage.pattern, stage.engine)
-        try:
-            trees.append(parser.parse(pattern))
-        except (re.error, OverflowError, RecursionError) as error:
-            raise refused(f"pattern that is not read ({error}): {stage.pattern}") from None
 
         def collect(points: CodePoints, stage: Stage = stage) -> Atoms:
             sets.append(seen(points, stage))
             return Atoms()
 
-        Program(trees[-1], collect, Atoms())
+        try:
+            trees.append(parser.parse(spelled_out(stage.pattern, stage.engine)))
+            Program(trees[-1], stage.pattern, collect, Atoms())
+        except (re.error, OverflowError, RecursionError, UnsupportedConstraint) as error:
+            raise refused(f"pattern that is not read ({error}): {stage.pattern}") from None
     atoms = partition(sets)
-    machine: Machine = Whole()
+    searches = list[Search]()
     for stage, tree in zip(splits, trees, strict=True):
 
         def members(points: CodePoints, stage: Stage = stage) -> Atoms:
@@ -114,12 +89,15 @@ def marked_text(splits: tuple[Stage, ...], spelling: Spelling) -> Nfa:
             return Atoms(i for i, atom in enumerate(atoms) if utf8.within(atom[:1], inside))
 
         newline = members(((NEWLINE, NEWLINE),)) if stage.dollar_is_line_end else Atoms()
-        program = Program(tree, members, newline | {END})
-        if any(program.matched(program.open([0], atom)) is not None for atom in range(len(atoms))):
+        program = Program(tree, stage.pattern, members, newline | {END})
+        if any(MATCH in program.open([program.entry], atom) for atom in range(len(atoms))):
             raise refused(f"pattern that matches nothing at all: {stage.pattern}")
-        search = Search(program, stage.gaps, stage.bounds)
-        machine = search if isinstance(machine, Whole) else Combined(machine, search)
-    return spelled(small(machine, len(atoms)), atoms, spelling)
+        searches.append(Search(program, stage.gaps, stage.bounds))
+    automaton = dfa.minimize(nfa.star(nfa.byte_ranges([(0, len(atoms) - 1)])))
+    if searches:
+        first: Any = searches[0]
+        automaton = small(reduce(Combined, searches[1:], first), len(atoms))
+    return spelled(automaton, atoms, spelling)
 
 
 def seen(points: CodePoints, stage: Stage) -> CodePoints:
@@ -146,7 +124,7 @@ def partition(sets: Sequence[CodePoints]) -> list[CodePoints]:
     return [points for ranges in kinds.values() if (points := utf8.normalize(ranges))]
 
 
-def small(machine: Machine, atoms: int) -> Nfa:
+def small(machine: Any, atoms: int) -> Nfa:
     """Return the minimal DFA over atoms and marks, each written as one byte."""
     if atoms >= MARK:
         raise refused("pre-tokenizer of too many classes of characters")

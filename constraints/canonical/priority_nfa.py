@@ -12,167 +12,90 @@ the text. A look-ahead of one character is checked when that character is read.
 
 from __future__ import annotations
 
-import re
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ...errors import UnsupportedConstraint
+from ..automata import nfa
 from ..automata.utf8 import CodePoints
-from ..regex.characters import characters
-from ..regex.syntax import CHARACTER, LOOK, REPEAT, Item, constants, scoped
+from ..regex import first_match
+from ..regex.pattern import Builder
+from ..regex.syntax import CHARACTER, LOOK, Item, constants, refused, scoped
 
 END = -1  # the end of the text, in place of an atom
-SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
+MATCH = first_match.END
 Atoms = frozenset[int]
 
 
-class Read(NamedTuple):
-    """An instruction that reads one of these atoms and goes to the next instruction."""
+class Program(first_match.Program):
+    """A pattern over atoms as a graph of threads.
 
-    atoms: Atoms
+    A thread passes a node of ``ahead`` only if the next atom (or ``END``) is one of these. ``atoms_of``: the atoms of a set of
+    characters; ``dollar``: those before which ``$`` holds.
+    """
 
+    def __init__(
+        self, tree: Any, pattern: str, atoms_of: Callable[[CodePoints], Atoms], dollar: Atoms
+    ) -> None:
+        self.atoms_of, self.dollar = atoms_of, dollar
+        self.ahead: dict[int, Atoms] = {}
+        self._open: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
 
-class Look(NamedTuple):
-    """A look-ahead: goes to the next instruction if the next atom (or ``END``) is one of these."""
+        def alphabet(points: CodePoints) -> nfa.Nfa:
+            return nfa.byte_ranges([(atom, atom) for atom in sorted(atoms_of(points))])
 
-    atoms: Atoms
+        builder = Builder(pattern, alphabet, False, [], itertools.count(1), 0)
+        super().__init__(builder, list(tree), tree.state.flags)
 
-
-class Choose(NamedTuple):
-    """A fork to any of these instructions, in order of preference."""
-
-    targets: list[int]
-
-
-MATCH = Choose([])
-Instruction = Read | Look | Choose
-
-
-class Program:
-    """A pattern compiled to instructions; the last one is ``MATCH``."""
-
-    def __init__(self, tree: Any, atoms_of: Callable[[CodePoints], Atoms], dollar: Atoms) -> None:
-        self.atoms_of, self.dollar, self.code = atoms_of, dollar, list[Instruction]()
-        self._closed: dict[tuple[tuple[int, ...], int], list[int]] = {}
-        self._sequence(tree, tree.state.flags)
-        self.code.append(MATCH)
-
-    def open(self, ways: Sequence[int], following: int) -> list[int]:
-        """Return the ``Read`` and ``MATCH`` instructions that threads reach without reading, best first.
+    def open(self, ways: Iterable[int], following: int) -> tuple[int, ...]:
+        """Return the nodes that read or match to which threads come without reading, best first, up to the first match.
 
         ``following`` is the next atom, on which look-aheads depend.
         """
         key = (tuple(ways), following)
-        if key not in self._closed:
-            found, seen, stack = list[int](), set[int](), list(reversed(ways))
-            while stack:
-                at = stack.pop()
-                if at in seen:
-                    continue
-                seen.add(at)
-                instruction = self.code[at]
-                if isinstance(instruction, Read) or instruction is MATCH:
-                    found.append(at)
-                elif isinstance(instruction, Choose):
-                    stack += reversed(instruction.targets)
-                elif following in instruction.atoms:
-                    stack.append(at + 1)
-            self._closed[key] = found
-        return self._closed[key]
+        if key not in self._open:
+            self._open[key] = self.ways(
+                key[0], lambda node: node not in self.ahead or following in self.ahead[node]
+            )
+        return self._open[key]
 
     def read(self, ways: Iterable[int], atom: int) -> tuple[int, ...]:
-        """Return the instructions of the threads after reading an atom."""
-        after = [at + 1 for at in ways if isinstance(i := self.code[at], Read) and atom in i.atoms]
+        """Return the nodes of the threads after reading an atom."""
+        after = (node for way in ways for low, high, node in self.edges[way] if low <= atom <= high)
         return tuple(dict.fromkeys(after))
 
-    def matched(self, ways: Sequence[int]) -> int | None:
-        """Return the position of ``MATCH`` in a list of threads, None if none has matched."""
-        last = len(self.code) - 1
-        return ways.index(last) if last in ways else None
-
-    # ------------------------------------------------------------ from the parser's tree
-
-    def _sequence(self, items: Iterable[Item], flags: int) -> None:
-        for operation, argument in items:
-            if operation in CHARACTER:
-                self.code.append(Read(self.atoms_of(characters((operation, argument), flags & SET_FLAGS))))
-            elif operation in REPEAT or operation is constants.POSSESSIVE_REPEAT:
-                self._repeat(operation, argument, flags)
-            elif operation is constants.SUBPATTERN:
-                _, added, removed, inner = argument
-                self._sequence(inner, scoped(flags, added, removed))
-            elif operation is constants.BRANCH:
-                self._branch(argument[1], flags)
-            elif operation is constants.AT and argument in (constants.AT_END, constants.AT_END_STRING):
-                self.code.append(Look(self.dollar if argument is constants.AT_END else Atoms([END])))
-            elif operation in LOOK and argument[0] > 0 and one_character(argument[1]):
-                self.code.append(Look(self._next_character(operation, argument[1], flags)))
-            elif operation is constants.FAILURE:
-                self.code.append(Look(Atoms()))
-            else:
-                raise UnsupportedConstraint(
-                    f"canonical=True: the tokenizer splits text by a pattern with {str(operation).lower()}, which is not read"
+    def item(self, item: Item, flags: int, then: int) -> int:
+        """Add an item, followed by node ``then``, and return its entry."""
+        operation, argument = item
+        if operation is constants.AT and argument is constants.AT_END:
+            return self.before(self.dollar, then)
+        if operation is constants.AT and argument is constants.AT_END_STRING:
+            return self.before(Atoms([END]), then)
+        if operation in LOOK:
+            direction, inner = argument
+            if direction < 0 or not one_character(inner):
+                raise refused(
+                    "a look-behind, or a look-ahead of more than one character", r"\(\?", self.builder.pattern
                 )
+            return self.before(self.next_character(inner, flags, operation is constants.ASSERT_NOT), then)
+        if operation is constants.POSSESSIVE_REPEAT and one_character(argument[2]):
+            no_more = self.before(self.next_character(argument[2], flags, negative=True), then)
+            return self.repeat(argument, flags, then, no_more, lazy=False)
+        return super().item(item, flags, then)
 
-    def _next_character(self, operation: Any, items: Sequence[Item], flags: int) -> Atoms:
-        points = self._points(items, flags)
-        every = self.atoms_of(((0, 0x10FFFF),)) | {END}
-        return every - points if operation is constants.ASSERT_NOT else points
+    def before(self, atoms: Atoms, then: int) -> int:
+        """Add a node that is passed only before one of these atoms."""
+        entry = self.node([then])
+        self.ahead[entry] = atoms
+        return entry
 
-    def _points(self, items: Sequence[Item], flags: int) -> Atoms:
-        """Return the atoms of items that read one character."""
+    def next_character(self, items: Sequence[Item], flags: int, negative: bool) -> Atoms:
+        """Return the atoms of items that read one character, or all others and ``END``."""
         operation, argument = items[0]
         if operation is constants.SUBPATTERN:
-            return self._points(argument[3], scoped(flags, argument[1], argument[2]))
-        return self.atoms_of(characters((operation, argument), flags & SET_FLAGS))
-
-    def _branch(self, branches: Sequence[Any], flags: int) -> None:
-        choice = Choose([])
-        ends: list[list[int]] = []
-        self.code.append(choice)
-        for branch in branches:
-            choice.targets.append(len(self.code))
-            self._sequence(branch, flags)
-            end = Choose([0])
-            ends.append(end.targets)
-            self.code.append(end)
-        for targets in ends:
-            targets[0] = len(self.code)
-
-    def _repeat(self, operation: Any, argument: Any, flags: int) -> None:
-        low, high, inner = int(argument[0]), argument[1], argument[2]
-        possessive, stop = operation is constants.POSSESSIVE_REPEAT, Look(Atoms())
-        if possessive:
-            if not one_character(inner):
-                raise UnsupportedConstraint(
-                    "canonical=True: the tokenizer's pattern has a possessive repeat of more than one character"
-                )
-            stop = Look(self._next_character(constants.ASSERT_NOT, inner, flags))
-
-        def fork() -> list[int]:
-            """Append a choice between one more (the next instruction) and leaving, whose target is set later."""
-            at = len(self.code)
-            leave = [at + 1, -1] if operation is not constants.MIN_REPEAT else [-1, at + 1]
-            self.code.append(Choose(leave))
-            return leave
-
-        for _ in range(low):
-            self._sequence(inner, flags)
-        leaving = []
-        if high == constants.MAXREPEAT:
-            begin = len(self.code)
-            leaving.append(fork())
-            self._sequence(inner, flags)
-            self.code.append(Choose([begin]))
-        else:
-            for _ in range(int(high) - low):
-                leaving.append(fork())
-                self._sequence(inner, flags)
-        if possessive:
-            self.code.append(Choose([len(self.code) + 2]))  # all repetitions used: no look-ahead needed
-            self.code.append(stop)
-        for targets in leaving:
-            targets[targets.index(-1)] = len(self.code) - possessive
+            return self.next_character(argument[3], scoped(flags, argument[1], argument[2]), negative)
+        found = Atoms(self.builder.character(items[0], flags).edges[:, 1].tolist())
+        return (self.atoms_of(((0, 0x10FFFF),)) | {END}) - found if negative else found
 
 
 class Place(NamedTuple):
@@ -202,23 +125,22 @@ class Search:
         """Return all transitions on one atom: (whether a boundary is marked before the atom, next state)."""
         program = self.program
         ways = program.open(sorted(place.never), atom)
-        if program.matched(ways) is not None:
+        if MATCH in ways:
             return []
         never, found = frozenset(program.read(ways, atom)), list[tuple[bool, Place]]()
         if place.ways is None:
             return self._begin(place.kind, never, atom)
         ways = program.open(place.ways, atom)
-        end = program.matched(ways)
-        before = program.read(ways if end is None else ways[:end], atom)
+        before = program.read(ways, atom)
         if before:
             found.append((False, Place(before, never, "match")))
-        if end is not None:
+        if MATCH in ways:
             found += self._begin("match", never | frozenset(before), atom)
         return found
 
     def _begin(self, kind: str, never: frozenset[int], atom: int) -> list[tuple[bool, Place]]:
         """Return the transitions that begin a match, or begin or continue a gap, with this atom."""
-        first = self.program.read(self.program.open([0], atom), atom)
+        first = self.program.read(self.program.open([self.program.entry], atom), atom)
         found = [((kind, "match") in self.bounds, Place(first, never, "match"))] if first else []
         if self.gaps:
             marked = kind != "gap" and (kind, "gap") in self.bounds
@@ -227,10 +149,9 @@ class Search:
 
     def ends(self, place: Place) -> bool:
         """Return whether the text may end in this state."""
-        program = self.program
-        if program.matched(program.open(sorted(place.never), END)) is not None:
+        if MATCH in self.program.open(sorted(place.never), END):
             return False
-        return place.ways is None or program.matched(program.open(place.ways, END)) is not None
+        return place.ways is None or MATCH in self.program.open(place.ways, END)
 
 
 def one_character(items: Sequence[Item]) -> bool:

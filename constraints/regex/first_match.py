@@ -10,7 +10,8 @@ preferred to it may match in v. Look-behinds are decided by the text before them
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int
@@ -83,21 +84,24 @@ class Program:
         if operation not in REPEAT:
             what = "a look-ahead or anchor where the match that is preferred depends on it: say what may not follow as a text"
             raise refused(*REFUSED.get(operation, (what, r"\(\?[=!]|[$^]|\\[bBAZ]")), self.builder.pattern)
-        low, high, body = argument
-        lazy = operation is constants.MIN_REPEAT
+        return self.repeat(argument, flags, then, then, lazy=operation is constants.MIN_REPEAT)
+
+    def repeat(self, repeated: Any, flags: int, then: int, early: int, lazy: bool) -> int:
+        """Add a repeat, followed by node ``then`` after the most items, by ``early`` after fewer, and return its entry."""
+        low, high, body = repeated
         if high == constants.MAXREPEAT:
             again = self.node([])
             entry = self.sequence(body, flags, again)
             if again in self.reach([entry]):
                 what = "a repeat of what may be empty: write x* for (x*)*"
                 raise refused(what, r"[*+}]", self.builder.pattern)
-            self.choices[again] = [then, entry] if lazy else [entry, then]
+            self.choices[again] = [early, entry] if lazy else [entry, early]
             entry = again
         else:
             entry = then
             for _ in range(high - low):
                 more = self.sequence(body, flags, entry)
-                entry = self.node([then, more] if lazy else [more, then])
+                entry = self.node([early, more] if lazy else [more, early])
         for _ in range(low):
             spend(3)  # an empty body makes no nodes to count
             entry = self.sequence(body, flags, entry)
@@ -111,21 +115,21 @@ class Program:
             self.edges[states[source]].append((low, high, then if target in accept else states[target]))
         return states[int(automaton.start[0])] if len(automaton.start) else self.node([])
 
-    def reach(self, nodes: Iterable[int], holds: Sequence[bool] | None = None) -> list[int]:
-        """Return the nodes reached without reading, in order of preference; ``holds``: of each look-behind, None for all."""
+    def reach(self, nodes: Iterable[int], passes: Callable[[int], bool] = lambda node: True) -> list[int]:
+        """Return the nodes reached without reading, in order of preference; ``passes``: whether a thread passes a node."""
         found: dict[int, None] = {}
         stack = list(nodes)[::-1]
         while stack:
             node = stack.pop()
             if node not in found:
                 found[node] = None
-                if node not in self.tests or holds is None or holds[self.tests[node]]:
+                if passes(node):
                     stack += reversed(self.choices[node])
         return list(found)
 
-    def ways(self, nodes: Iterable[int], holds: Sequence[bool]) -> tuple[int, ...]:
+    def ways(self, nodes: Iterable[int], passes: Callable[[int], bool]) -> tuple[int, ...]:
         """Return the nodes that read a byte or match, by preference, up to the first match."""
-        reached = self.reach(nodes, holds)
+        reached = self.reach(nodes, passes)
         reached = reached[: reached.index(END) + 1] if END in reached else reached
         return tuple(node for node in reached if self.edges[node] or node == END)
 
@@ -150,7 +154,8 @@ def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
 
     def opened(after: bool, nodes: Iterable[int], read: tuple[int, ...]) -> int | None:
         """Return the state between two bytes; None if a preferred match rules it out."""
-        ways = program.ways(nodes, [at in end for at, end in zip(read, ends, strict=True)])
+        holds = [at in end for at, end in zip(read, ends, strict=True)]
+        ways = program.ways(nodes, lambda node: node not in program.tests or holds[program.tests[node]])
         if after and END in ways:
             return None
         state = (after, tuple(sorted(ways)) if after else ways, read if ways else ())

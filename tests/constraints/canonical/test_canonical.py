@@ -344,7 +344,8 @@ def test_what_is_not_read_is_refused_by_name():
     refuse(tokenizer, "normalizer NFC")
     refuse(byte_level(pt.Sequence([pt.Split("zz", "removed"), plain_bytes()]), 1, 270), "text is lost")
     refuse(
-        byte_level(pt.Sequence([pt.Split(Regex(r"(a)\1"), "isolated"), plain_bytes()]), 1, 270), "groupref"
+        byte_level(pt.Sequence([pt.Split(Regex(r"(a)\1"), "isolated"), plain_bytes()]), 1, 270),
+        "back-reference",
     )
     refuse(
         byte_level(pt.Sequence([pt.Split(Regex(r"a{2}+"), "isolated"), plain_bytes()]), 1, 270), r"\{2\}\+"
