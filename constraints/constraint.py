@@ -315,7 +315,7 @@ class Constraint:
         if texts.is_empty():
             raise lacking(texts.narrowed) if texts.narrowed else empty_language(self)
         found = (written_and_kept if cache else written_out)(
-            texts.nfa, texts.bytes_automaton, vocab, require_eos, canonical
+            texts.bytes_automaton, vocab, require_eos, canonical
         )
         found.narrowed = texts.narrowed
         return found
@@ -326,8 +326,7 @@ class Constraint:
         """Return an automaton over tokens that accepts at least the texts; all of them if it is finite."""
         if self.is_finite:
             return written()
-        texts = Constraint(self.regular(most_states))
-        return written_out(texts.nfa, texts.bytes_automaton, vocab, require_eos)
+        return written_out(Constraint(self.regular(most_states)).bytes_automaton, vocab, require_eos)
 
     def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
         """Return :meth:`compile`'s result, kept with the constraint for the latest four vocabularies."""

@@ -20,13 +20,10 @@ MOST_LIFTED = 50_000
 """Most states of an NFA that is lifted to tokens as it is; a larger one is determinized first."""
 
 
-def written_out(
-    given: Nfa, texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False
-) -> Automaton:
+def written_out(texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False) -> Automaton:
     """Return the automaton over tokens of some texts. Raises ``EmptyLanguage`` and ``TooManyStates``.
 
-    ``given``: the automaton that was made; ``texts``: the same without epsilon transitions, trimmed. ``canonical``: each text
-    only in the tokenizer's own segmentation.
+    ``texts``: without epsilon transitions, trimmed. ``canonical``: each text only in the tokenizer's own segmentation.
     """
     if canonical:
         return canonical_automaton(texts, vocab, require_eos).for_vocabulary(vocab.fingerprint)
@@ -45,18 +42,16 @@ def written_out(
     ).for_vocabulary(vocab.fingerprint)
 
 
-def written_and_kept(
-    given: Nfa, texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False
-) -> Automaton:
+def written_and_kept(texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False) -> Automaton:
     """Return :func:`written_out`'s result, read from the disk cache, or written to it."""
-    parts: list[bytes | ndarray] = [store.code(), given.edges, given.epsilons, given.start, given.accept]
+    parts: list[bytes | ndarray] = [store.code(), texts.edges, texts.start, texts.accept]
     parts += [vocab.cache_name.encode(), b"%d" % require_eos]
     parts += [segmentation_of(vocab).name] if canonical else []
     name = store.digest(parts)
     arrays = store.read("automaton", name)
     if arrays is not None:
         return _from_arrays(arrays, vocab)
-    found = written_out(given, texts, vocab, require_eos, canonical)
+    found = written_out(texts, vocab, require_eos, canonical)
     store.write("automaton", name, _to_arrays(found))
     return found
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
-
-T = TypeVar("T")
 
 
 def ragged_arange(begin: Int[ndarray, " n"], count: Int[ndarray, " n"]) -> Int[ndarray, " total"]:
@@ -39,23 +35,6 @@ def distinct(values: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
     keep = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=keep[1:])
     return np.asarray(values[keep])
-
-
-def values_of(numbers: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
-    """Return the distinct values, ascending, of small non-negative integers without sorting."""
-    seen = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
-    seen[numbers] = True
-    return np.flatnonzero(seen)
-
-
-def mapped(numbers: Int[ndarray, " n"], function: Callable[[int], T], dtype: type) -> Shaped[ndarray, " n"]:
-    """Apply a function to small non-negative integers; it is called once for each distinct one."""
-    values = values_of(numbers)
-    if not len(values):
-        return np.empty(0, dtype)
-    found: Shaped[ndarray, " value"] = np.empty(int(values[-1]) + 1, dtype)
-    found[values] = [function(value) for value in values.tolist()]
-    return np.asarray(found[numbers])
 
 
 def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:

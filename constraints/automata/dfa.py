@@ -18,7 +18,7 @@ from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
-from .arrays import check_limit, check_transitions, csr_index, ragged_arange, reachable, unique_rows
+from .arrays import check_limit, check_transitions, csr_index, ragged_arange
 from .epsilon import NO_EPSILONS, merge_ranges, minimal, ranged
 from .nfa import Nfa, trim
 from .subsets import determinize
@@ -27,21 +27,6 @@ from .work import spend
 MANY_STATES = 10_000
 CHUNK = 1024
 """States whose moves :func:`together` finds at once."""
-
-
-def from_classes(
-    rows: Int[ndarray, "row 3"],
-    byte_class: Int[ndarray, " 256"],
-    num_states: int,
-    start: Int[ndarray, " start"],
-    accept: Int[ndarray, " accept"],
-    classes: int,
-) -> Nfa:
-    """Build the trimmed automaton of rows (source, byte class, target)."""
-    spend(50 + len(rows) / 8)
-    found = reachable(unique_rows(rows[:, [0, 2]]), start, num_states)
-    rows = rows[found[rows[:, 0]]]
-    return trim(Nfa(num_states, ranged(rows, byte_class, classes), NO_EPSILONS, start, accept))
 
 
 def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
@@ -137,7 +122,8 @@ def complement(nfa: Nfa) -> Nfa:
     rows = np.column_stack([source, klass, table.ravel()])
     accept = np.setdiff1d(np.arange(n + 1), dfa.accept)
     start = dfa.start if n else np.array([0])
-    return from_classes(rows, byte_class, n + 1, start, accept, classes)
+    spend(50 + len(rows) / 8)
+    return trim(Nfa(n + 1, ranged(rows, byte_class, classes), NO_EPSILONS, start, accept))
 
 
 def difference(a: Nfa, b: Nfa) -> Nfa:

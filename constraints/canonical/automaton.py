@@ -23,14 +23,15 @@ from ...layers import Incidence
 from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.arrays import csr_index, unique_rows
-from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa
 from ..lift import DEAD, token_relations
+from ..regex.anchors import transparent
 from ..vocabulary.vocabulary import Vocabulary
 from .marked_text import BYTE, MARK
 from .segmentation import Segmentation, segmentation_of
 
 Tokens = Int[ndarray, " token"]
+MARKS = ((BYTE, MARK),)
 
 
 def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = True) -> Automaton:
@@ -39,7 +40,7 @@ def canonical_automaton(constraint: Nfa, vocab: Vocabulary, require_eos: bool = 
     Raises ``EmptyLanguage``, ``TooManyStates``, ``UnsupportedConstraint``.
     """
     found = segmentation_of(vocab)
-    marked = dfa.intersect(with_marks(without(constraint, found.excluded)), found.marked).plain
+    marked = dfa.intersect(transparent(without(constraint, found.excluded), MARKS), found.marked)
     if not marked.num_states:
         raise EmptyLanguage(
             "no text that satisfies the constraint is written by the tokenizer without added tokens"
@@ -55,14 +56,6 @@ def without(constraint: Nfa, excluded: list[str]) -> Nfa:
     if not excluded or dfa.intersect(constraint, contains).is_empty:
         return constraint
     return dfa.difference(constraint, contains)
-
-
-def with_marks(automaton: Nfa) -> Nfa:
-    """Return the automaton with a loop on the marks at each state."""
-    plain = automaton.plain
-    states = np.arange(plain.num_states)
-    loops = np.column_stack([states, np.full_like(states, BYTE), np.full_like(states, MARK), states])
-    return Nfa(plain.num_states, np.concatenate([plain.edges, loops]), NO_EPSILONS, plain.start, plain.accept)
 
 
 class Build:

@@ -29,14 +29,16 @@ from .syntax import constants
 
 BEGIN, LINE_BEGIN, END, LINE_END, TEXT_END = range(0xF7, 0xFC)
 WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE = range(0xFC, 0x100)
-ALL_MARKS = ((0xC0, 0xC1), (0xF5, 0xFF))
-"""The bytes that UTF-8 never has: marks of anchors (0xF7 to 0xFF) and of look-arounds (others)."""
+LOOKS = (0xC0, 0xC1), (0xF5, 0xF6)
+ALL_MARKS = (0xC0, 0xC1), (0xF5, 0xFF)
+"""The bytes that UTF-8 never has: marks of anchors (0xF7 to 0xFF) and of look-arounds (``LOOKS``)."""
 LOOKS_BACK = (BEGIN, LINE_BEGIN, WORD_EDGE, NO_WORD_EDGE, ASCII_EDGE, NO_ASCII_EDGE)
 
 # What may come next: a kind of character, or one of these.
 STOP, LAST_NEWLINE = "end of text", "newline at the end of the text"
 
 State = tuple[str, frozenset[str]]
+Ranges = tuple[tuple[int, int], ...]
 
 
 def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
@@ -54,18 +56,16 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
     return nfa.literal(bytes([byte]))
 
 
-def transparent(automaton: Nfa) -> Nfa:
-    """Return the automaton with a loop on all marks at each state."""
+def transparent(automaton: Nfa, marks: Ranges = ALL_MARKS) -> Nfa:
+    """Return the automaton with a loop on some marks at each state."""
     plain = automaton.plain
-    edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states))])
+    edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states), marks)])
     return Nfa(plain.num_states, edges, plain.epsilons, plain.start, plain.accept)
 
 
-def loops(states: Int[ndarray, " state"]) -> Int[ndarray, "edge 4"]:
-    """Return edges that loop on all marks at these states."""
-    return np.concatenate(
-        [np.column_stack([states, np.tile(m, (len(states), 1)), states]) for m in ALL_MARKS]
-    )
+def loops(states: Int[ndarray, " state"], marks: Ranges = ALL_MARKS) -> Int[ndarray, "edge 4"]:
+    """Return edges that loop on some marks at these states."""
+    return np.concatenate([np.column_stack([states, np.tile(m, (len(states), 1)), states]) for m in marks])
 
 
 def resolve(
@@ -92,18 +92,9 @@ def resolve(
             f"an anchor other than $ inside a look-ahead of {middle!r} cannot be compiled", path="position 0"
         )
     check = checker(used, alphabet, words)
-    both = dfa.intersect(automaton, with_looks(check) if looks else check)
+    both = dfa.intersect(automaton, transparent(check, LOOKS) if looks else check)
     gone = both.edges[:, 1] >= BEGIN
     return Nfa(both.num_states, both.edges[~gone], both.edges[gone][:, [0, 3]], both.start, both.accept)
-
-
-def with_looks(check: Nfa) -> Nfa:
-    """Return the checker with loops on the marks of look-arounds."""
-    free = transparent(check)
-    own = (free.edges[:, 0] == free.edges[:, 3]) & (free.edges[:, 1] == ALL_MARKS[1][0])
-    edges = free.edges.copy()
-    edges[own, 2] = BEGIN - 1
-    return Nfa(free.num_states, edges, free.epsilons, free.start, free.accept)
 
 
 @metered(maxsize=64)

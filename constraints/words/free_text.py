@@ -1,8 +1,7 @@
 """Free text, optionally ended by the first occurrence of some string.
 
     free(W)             Σ* − Σ* W Σ*
-    before(s, E)        the texts t of free(W) for which the first occurrence of one of E in t·s is s, at the end
-    until_first(S, E)   ∪ before(s, E)·s over s in S
+    until_first(S, E)   the texts t·s, t in free(W), s in S, in which the first occurrence of one of E is s, at the end
 
 Σ* is UTF-8. Strings are compared byte by byte. That is equivalent, since no character's bytes occur within another's.
 """
@@ -14,9 +13,12 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+import numpy as np
+
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
 from ..automata import dfa, nfa, utf8
+from ..automata.dfa_table import Dfa
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import limited
@@ -61,26 +63,6 @@ def without_any(words: Sequence[str], max_chars: int | None = None) -> Constrain
     return Constraint(dfa.minimize(dfa.difference(text, containing(words)) if words else text))
 
 
-@limited()
-def before(
-    stop: str, events: Sequence[str], without: Sequence[str], max_chars: int | None = None
-) -> Constraint:
-    """Return free text after which ``stop`` is the first of the ``events`` to occur.
-
-    The language is empty if another event lies within ``stop``.
-    """
-    data = stop.encode()
-    text = without_any([*events, *without], max_chars).nfa
-    cut: list[bytes] = []
-    for event in (each.encode() for each in events):
-        if event in data[:-1]:
-            return Constraint(nfa.empty())
-        cut += [event[:i] for i in range(1, len(event)) if data[:-1].startswith(event[i:])]
-        if event != data and event.endswith(data):  # of two events that end together the longer one counts
-            cut.append(event[: -len(data)])
-    return Constraint(dfa.minimize(dfa.difference(text, ending(cut)) if cut else text))
-
-
 def until_first(
     stops: Sequence[str],
     events: Sequence[str],
@@ -93,17 +75,22 @@ def until_first(
     ``max_tokens``: the most tokens of the text before the stop.
     """
     if max_tokens is not None:
-        ways = [
-            before(stop, events, without, max_chars).tokens(at_most=max_tokens) + literal(stop)
-            for stop in stops
-        ]
-        return reduce(or_, ways)
+        texts = {stop: before(stop, until_first([stop], events, without, max_chars).nfa) for stop in stops}
+        return reduce(or_, (each.tokens(at_most=max_tokens) + literal(stop) for stop, each in texts.items()))
     found = dfa.first_matches(ending([event.encode() for event in events]))
     if set(stops) != set(events):
         found = dfa.intersect(found, dfa.simplify(nfa.union([last(stop, events) for stop in stops])))
     ends = nfa.union([nfa.literal(stop.encode()) for stop in stops])
     allowed = nfa.concat([without_any(without, max_chars).nfa, ends])
     return Constraint(dfa.minimize(dfa.intersect(found, dfa.simplify(allowed))))
+
+
+def before(stop: str, texts: Nfa) -> Constraint:
+    """Return what stands before ``stop`` in the texts of a DFA, all of which end with it."""
+    table = Dfa(texts)
+    ends = [state for state in range(texts.num_states) if table.run(state, stop.encode()) in texts.accept]
+    found = Nfa(texts.num_states, texts.edges, texts.epsilons, texts.start, np.array(ends, np.int64))
+    return Constraint(dfa.minimize(found))
 
 
 def last(word: str, events: Sequence[str]) -> Nfa:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial, reduce
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from ...errors import TractileError, UnsupportedConstraint
@@ -22,16 +23,31 @@ from ..automata.utf8 import CodePoints
 from ..automata.work import limited
 from ..constraint import Constraint
 from ..contradictions import named
-from ..narrowing import Narrowing
+from ..narrowing import Narrowing, report
 from ..regex import anchors
 from ..regex.characters import characters, constants, matched
-from .inflections import as_written_without_dictionary
 
 NEIGHBOURS = utf8.normalize([(0, 0xBF), (0x2000, 0x206F), (0x3000, 0x303F), (0xFF00, 0xFF7F)])
 """Blocks from which a character that is not a word character may stand beside a keyword.
 
 ASCII, Latin-1 signs, dashes and typographic quotes, East Asian punctuation, full-width forms.
 """
+
+
+COMMON_BOUNDARIES = Narrowing(
+    path="word_boundaries",
+    keyword="word_boundaries",
+    asked=r"\b between any characters",
+    given="beside ASCII and common punctuation only",
+    why='all of Unicode takes some thirty times the states; pass word_boundaries="exact" for it',
+)
+AS_WRITTEN = Narrowing(
+    path="words",
+    keyword="inflections",
+    asked="every form",
+    given="the words as they are written",
+    why='lemminflect is not installed: pip install "tractile[inflections]", or pass inflections=False',
+)
 
 
 class Keywords(Constraint):
@@ -47,7 +63,6 @@ class Keywords(Constraint):
 
 
 @named
-@as_written_without_dictionary
 @limited()
 def keywords(
     words: Sequence[str | Iterable[str]],
@@ -87,23 +102,29 @@ def keywords(
         raise UnsupportedConstraint(
             f'word_boundaries is True, False or "exact", not {word_boundaries!r}', path="word_boundaries"
         )
-    choices = [as_forms(word, inflections is not False, index) for index, word in enumerate(listed(words))]
+    if inflections is not None and not isinstance(inflections, bool):
+        raise UnsupportedConstraint(
+            f"inflections is True, False or None, not {inflections!r}", path="inflections"
+        )
+    given = listed(words)
+    with_forms = has_dictionary() if inflections is None else inflections
+    choices = [as_forms(word, with_forms, index) for index, word in enumerate(given)]
     if not choices:
         raise UnsupportedConstraint("no keywords, so every text would do; give at least one", path="words")
     needed = len(choices) if at_least is None else validation.count(at_least, "at_least", 0, len(choices))
     if order == "given" and needed < len(choices):
         raise UnsupportedConstraint('at_least goes with order="any" only', path="at_least")
     build = partial(texts_with, choices, needed, order == "given", ignore_case)
-    if word_boundaries is not True or not any(any(edges(form)) for forms in choices for form in forms):
-        return Constraint(build(word_characters() if word_boundaries else None))
-    narrowing = Narrowing(
-        path="word_boundaries",
-        keyword="word_boundaries",
-        asked=r"\b between any characters",
-        given="beside ASCII and common punctuation only",
-        why='all of Unicode takes some thirty times the states; pass word_boundaries="exact" for it',
-    )
-    return Keywords(build(common_words()), (narrowing,), partial(build, word_characters()))
+    at_edges = any(any(edges(form)) for forms in choices for form in forms)
+    common = word_boundaries is True and at_edges
+    found = build(common_words() if common else word_characters() if word_boundaries else None)
+    cuts = (COMMON_BOUNDARIES,) if common else ()
+    plain = [word for word in given if isinstance(word, str)]
+    if inflections is None and not with_forms and plain:
+        lacking = AS_WRITTEN._replace(asked=f"every form of {', '.join(plain)}")
+        report((lacking,), "warn")
+        return Constraint(found, (*cuts, lacking))
+    return Keywords(found, cuts, partial(build, word_characters())) if common else Constraint(found)
 
 
 @cache
@@ -227,6 +248,11 @@ def bounded(form: str, boundaries: bool, ignore_case: bool) -> Nfa:
         literals = [characters((constants.LITERAL, ord(c)), re.IGNORECASE) for c in form]
         body = nfa.concat([utf8.utf8(points) for points in literals])
     return nfa.concat([edge] * first + [body] + [edge] * last)
+
+
+def has_dictionary() -> bool:
+    """Return whether the dictionary of inflected forms (``lemminflect``) is installed."""
+    return find_spec("lemminflect") is not None
 
 
 def inflected(word: str) -> list[str]:

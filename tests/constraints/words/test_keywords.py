@@ -240,7 +240,7 @@ def test_bad_lengths_and_counts():
 @pytest.fixture
 def no_dictionary(monkeypatch):
     """A plain installation: no ``lemminflect``."""
-    monkeypatch.setattr("tractile.constraints.words.inflections.find_spec", lambda name: None)
+    monkeypatch.setattr("tractile.constraints.words.keywords.find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "lemminflect", None)
 
 
