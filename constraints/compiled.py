@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -58,7 +59,7 @@ class ConstraintAutomaton(Automaton):
             raise TypeError(
                 "an automaton that was not compiled from a constraint cannot be copied to another process"
             )
-        return compiled_again, (self.made_by,)
+        return operator.call, (self.made_by,)
 
     def __getattr__(self, name: str) -> Any:
         if name not in WRITTEN_OUT or "_make_finite" not in self.__dict__:
@@ -128,8 +129,3 @@ class ConstraintAutomaton(Automaton):
                 break
             state = lazy.step(state, token)
         return lazy, state
-
-
-def compiled_again(make: Callable[[], Automaton]) -> Automaton:
-    """Compile an automaton again, in another process."""
-    return make()

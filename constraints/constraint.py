@@ -81,7 +81,7 @@ class Constraint:
             raise TypeError(
                 "a constraint of nodes made by hand cannot be copied to another process: give made_by="
             )
-        return remade, (self._made_by,)
+        return operator.call, (self._made_by,)
 
     # ------------------------------------------------------------ what it is
 
@@ -340,11 +340,6 @@ class Constraint:
     @cached_property
     def _compiled(self) -> dict[str, Automaton]:
         return {}
-
-
-def remade(make: Callable[[], Constraint]) -> Constraint:
-    """Make a constraint again, in another process."""
-    return make()
 
 
 NO_EXPONENTS = Narrowing(

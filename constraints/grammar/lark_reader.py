@@ -16,7 +16,7 @@ from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
 from .operations import json_value
 from .terminals import Terminal
-from .token_references import excludes, lost, narrowings, other_tokens, referred
+from .token_references import excludes, other_tokens, referred
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, mapped, text_of
 
 BLANK = " "
@@ -150,8 +150,8 @@ class LarkReader:
 
     def one_of(self, token: Any) -> Expression:
         """Return the texts of the tokens that a reference names."""
-        texts = referred(token, self.tokens, token.line)
-        self.narrowed += narrowings(texts, token.line)
+        texts, narrowed = referred(token, self.tokens, token.line)
+        self.narrowed += narrowed
         literals = {json.dumps(text, ensure_ascii=False): nfa.literal(text.encode()) for text in texts}
         return Choice(
             [self.terminal(name, token.line, partial(Terminal, words)) for name, words in literals.items()]
@@ -159,8 +159,8 @@ class LarkReader:
 
     def others(self, token: Any, low: int, high: int | None) -> Expression:
         """Return ``low`` to ``high`` tokens but those that a reference names."""
-        texts = referred(token, self.tokens, token.line)
-        self.narrowed += lost(texts, token.line)
+        texts, narrowed = referred(token, self.tokens, token.line)
+        self.narrowed += narrowed
         return other_tokens(texts, low, high)
 
     def standing_alone(self, token: Any, found: Expression) -> Call:

@@ -11,7 +11,7 @@ from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
 from ..narrowing import Narrowing, merged
 from ..regex.constraint import regex
-from .token_references import excludes, lost, narrowings, other_tokens, referred
+from .token_references import excludes, other_tokens, referred
 from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, text_of
 
 GBNF = r"""
@@ -125,15 +125,16 @@ def read_tokens(tree: Any, tokens: Mapping[int, str]) -> Iterator[Narrowing]:
         node, *times = item.children
         if node.data == "token" and excludes(node.children[0]):
             (reference,) = node.children
-            texts = referred(reference, tokens, reference.line)
+            texts, narrowed = referred(reference, tokens, reference.line)
             low, high = bounds(times[0]) if times else (1, 1)
             node.data, node.children = "others", [other_tokens(texts, low, high)]
             del item.children[1:]
-            yield from lost(texts, reference.line)
+            yield from narrowed
     for node in tree.find_data("token"):
         (reference,) = node.children
-        node.data, node.children = "texts", referred(reference, tokens, reference.line)
-        yield from narrowings(node.children, reference.line)
+        texts, narrowed = referred(reference, tokens, reference.line)
+        node.data, node.children = "texts", texts
+        yield from narrowed
 
 
 @lru_cache(maxsize=2)

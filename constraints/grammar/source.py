@@ -20,24 +20,9 @@ WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
 def read_rules(
-    text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str] | None = None
-) -> tuple[Rules, str]:
-    """Call :func:`read_grammar`, and check that all rules are defined and end."""
-    try:
-        with limited():
-            rules, first = read_grammar(text, syntax, start, tokens or {})
-            if first not in rules.rules:
-                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
-            check(rules, first)
-    except RecursionError:
-        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
-    return rules, first
-
-
-def read_grammar(
     text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str]
 ) -> tuple[Rules, str]:
-    """Return the rules of a grammar and its start rule.
+    """Return the rules of a grammar and its start rule. Checks that all rules are defined and end.
 
     The arguments are those of :func:`~.constraint.grammar`.
     """
@@ -54,14 +39,24 @@ def read_grammar(
     if not isinstance(text, str):
         raise FormatError(f"a grammar is a text or the path of a file, not {validation.short(text)}")
     validation.text(text, "text")
-    spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # the cost of parsing
-    if syntax == "lark":
-        if OTHER.search(text):
-            raise UnsupportedConstraint(
-                'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',
-                path="syntax",
-            )
-        rules = read_lark(text, start or "start", tokens)
-        return rules, "" if "" in rules.rules else start or "start"
-    rules = read_bnf(text, syntax, tokens)
-    return rules, start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
+    if syntax == "lark" and OTHER.search(text):
+        raise UnsupportedConstraint(
+            'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',
+            path="syntax",
+        )
+    try:
+        with limited():
+            spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # the cost of parsing
+            if syntax == "lark":
+                first = start or "start"
+                rules = read_lark(text, first, tokens)
+                first = "" if "" in rules.rules else first
+            else:
+                rules = read_bnf(text, syntax, tokens)
+                first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
+            if first not in rules.rules:
+                raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
+            check(rules, first)
+    except RecursionError:
+        raise UnsupportedConstraint("the grammar nests too deep to be read") from None
+    return rules, first

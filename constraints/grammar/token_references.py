@@ -23,11 +23,20 @@ from ..words.free_text import without_any
 from .tree import Text, text_of
 
 
-def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
-    """Return the texts of the tokens that a reference names or excludes: its own, or those of its numbers (``<[1,4-7]>``).
+def referred(reference: str, tokens: Mapping[int, str], line: int) -> tuple[list[str], list[Narrowing]]:
+    """Return the texts of the tokens that a reference names or excludes, with a narrowing for each: others may spell its text.
 
     Raises ``UnsupportedConstraint`` for what is no list of numbers, and for numbers without a text.
     """
+    texts = texts_of(reference, tokens, line)
+    keyword, why = TOKEN, "other tokens that spell it are allowed beside it"
+    if excludes(reference):
+        keyword, why = "excluded token", "other tokens that spell its text are left out too"
+    return texts, [Narrowing(f"line {line}", keyword, text, "its text", why) for text in texts]
+
+
+def texts_of(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
+    """Return the texts of a reference's tokens: its own, or those of its numbers (``<[1,4-7]>``)."""
     reference = reference.removeprefix("!").replace("<[^", "<[")
     inner = reference[1:-1]
     if inner == "[*]":
@@ -57,12 +66,6 @@ def referred(reference: str, tokens: Mapping[int, str], line: int) -> list[str]:
     return [tokens[number] for number in numbers]
 
 
-def narrowings(texts: Iterable[str], line: int) -> list[Narrowing]:
-    """Return a narrowing for each token that a grammar refers to: other tokens may spell its text."""
-    why = "other tokens that spell it are allowed beside it"
-    return [Narrowing(f"line {line}", TOKEN, text, "its text", why) for text in texts]
-
-
 def excludes(reference: str) -> bool:
     """Return whether a reference stands for any token but those that it names."""
     return reference.startswith(("!", "<[^", "<[*]>"))
@@ -74,9 +77,3 @@ def other_tokens(texts: Iterable[str], low: int, high: int | None) -> Text:
     if low == 1 and high is None:
         return text_of(dfa.difference(found, nfa.literal(b"")))
     return Text(nodes.tokens(nodes.lex(tables.of_nfa(found)), low, high))
-
-
-def lost(texts: Iterable[str], line: int) -> list[Narrowing]:
-    """Return a narrowing for each token that a grammar excludes: its text is left out however it is spelled."""
-    why = "other tokens that spell its text are left out too"
-    return [Narrowing(f"line {line}", "excluded token", text, "its text", why) for text in texts]

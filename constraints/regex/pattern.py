@@ -169,13 +169,9 @@ class Builder(NamedTuple):
         within = self._replace(marked=[], level=self.level + 1)
         inside = nfa.concat(within.plain(list(inner), flags))
         negative = operation is constants.ASSERT_NOT
-        mark = self.mark()
+        mark = lookaround.mark(next(self.numbers), self.level)
         self.marked.append(Look(mark, inside, direction > 0, negative, self.level, within.marked))
         return nfa.literal(mark)
-
-    def mark(self) -> bytes:
-        """Return a new mark."""
-        return lookaround.mark(next(self.numbers), self.level)
 
     def character(self, item: Item, flags: int) -> Nfa:
         """Return the automaton of an item that reads one character."""

@@ -10,8 +10,10 @@ If the content of a tag ends in free text, the first occurrence of one of the ta
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Literal
 
 from ...errors import FormatError, UnsupportedConstraint
@@ -176,10 +178,7 @@ class Reader(TokenNames):
             self.read(each, f"{path}/elements/{i}", ends if i == len(elements) - 1 else None)
             for i, each in enumerate(elements)
         ]
-        whole = found[0] if found else closed(literal(""), ends)
-        for each in found[1:]:
-            whole = whole + each
-        return whole
+        return reduce(operator.add, found) if found else closed(literal(""), ends)
 
     def _or(self, spec: Any, path: str, ends: Ends) -> Constraint:
         options = get(spec, "elements", path)

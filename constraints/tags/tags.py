@@ -9,7 +9,9 @@ If the content of a tag is free text, the first occurrence of an end string ends
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from ...errors import EmptyLanguage, UnsupportedConstraint
@@ -27,21 +29,16 @@ class Tag(NamedTuple):
     end: str | Sequence[str] = ""
 
     def after(self, begun: str = "") -> Constraint:
-        """Return the rest of the tag after ``begun``, a prefix of ``begin``."""
-        found = literal(self.begin[len(begun) :]) if len(begun) < len(self.begin) else None
-        rest = ended(self.content, self.end)
-        return rest if found is None else found + rest
+        """Return the rest of the tag after ``begun``, a prefix of ``begin``.
 
-
-def ended(content: Constraint | None, end: str | Sequence[str]) -> Constraint:
-    """Append the end strings to a content.
-
-    Raises ``UnsupportedConstraint`` for free text without an end string.
-    """
-    if content is None:
-        stops = strings(end, "end")
-        return until_first(stops, stops)
-    return closed(checked(content), [end] if isinstance(end, str) else end)
+        Raises ``UnsupportedConstraint`` for free text without an end string.
+        """
+        if self.content is None:
+            stops = strings(self.end, "end")
+            rest = until_first(stops, stops)
+        else:
+            rest = closed(checked(self.content), [self.end] if isinstance(self.end, str) else self.end)
+        return literal(self.begin[len(begun) :]) + rest if len(begun) < len(self.begin) else rest
 
 
 def closed(content: Constraint, ends: Sequence[str] | None) -> Constraint:
@@ -74,11 +71,7 @@ def sections(*parts: Constraint | str) -> Constraint:
     """
     if not parts:
         raise EmptyLanguage("sections: no parts")
-    found = [literal(part) if isinstance(part, str) else checked(part) for part in parts]
-    whole = found[0]
-    for part in found[1:]:
-        whole = whole + part
-    return whole
+    return reduce(operator.add, (literal(part) if isinstance(part, str) else checked(part) for part in parts))
 
 
 def triggered(
@@ -210,7 +203,4 @@ def choice(options: Sequence[Constraint]) -> Constraint:
     """Return the union of the options. Raises ``EmptyLanguage`` for none."""
     if not options:
         raise EmptyLanguage("no tags to choose from")
-    found = options[0]
-    for each in options[1:]:
-        found = found | each
-    return found
+    return reduce(operator.or_, options)
