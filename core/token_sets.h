@@ -38,7 +38,7 @@ class TokenSets {
       form.insert(form.end(), {i32(u32(address)), i32(u32(address >> 32))});
       if (group->gone)
         group->gone->each([&](i32 token) {
-          if (!std::binary_search(found.tokens.begin(), found.tokens.end(), token)) form.push_back(token);
+          if (group->tokens->has(token) && !std::binary_search(found.tokens.begin(), found.tokens.end(), token)) form.push_back(token);
         });
       form.push_back(NONE);
     }

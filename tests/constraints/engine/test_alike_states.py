@@ -8,6 +8,7 @@ import torch
 import tractile as tt
 from tractile.constraints import regex
 from tractile.constraints.engine import native
+from tractile.constraints.engine.masks import ProgramTokens
 
 DICE = random.Random(5)
 PIECES = sorted({"".join(DICE.choices("aab é", k=DICE.randint(1, 9))).encode() for _ in range(12_000)})
@@ -81,3 +82,37 @@ def test_masks_within_a_budget_are_those_of_the_automaton_written_out(pattern):
             token = dice.choice(masks[0][0].nonzero().flatten().tolist())
             for query in queries:
                 query.advance([token])
+
+
+def strings_but(*words):
+    return {"type": "array", "items": {"type": "string", "not": {"enum": words}}}
+
+
+def ones_by_name(*names):
+    return {
+        "type": "object", "properties": dict.fromkeys(names, {"const": 1}), "additionalProperties": {"type": "string"}
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(native.Core is None, reason="the core is not built")
+def test_states_of_several_tables_that_read_alike():
+    dice = random.Random(2)
+    pieces = {"".join(dice.choices('aab":,1{[é', k=dice.randint(2, 8))).encode() for _ in range(9000)}
+    words = [bytes([b]) for b in range(256)] + sorted(pieces)
+    vocab = tt.Vocabulary([*words, None], eos_token_id=len(words))
+    for schema, text in [
+        (strings_but("ab"), b'["ab'),
+        (strings_but("aab", "b"), b'["aab1","b'),
+        ({"type": "string", "not": {"pattern": "1{1"}}, b'"1{a'),
+        ({"type": "string", "not": {"pattern": "11{"}}, b'"11a'),
+        (ones_by_name("ab", "ba"), b'{"ab":1,"ba":1,"'),
+        (ones_by_name("ab", "ba"), b'{"ba":1,"'),
+        (ones_by_name("aab", "b", "ba"), b'{"b":1,"'),
+    ]:
+        tokens = tt.constraints.json_schema(schema).compile(vocab).lazy
+        definition = ProgramTokens(tokens.node, vocab)
+        state, same = tokens.start_state, definition.start_state
+        for byte in text:
+            assert tokens.words_from(state).tolist() == definition.words_from(same).tolist()
+            state, same = tokens.step(state, byte), definition.step(same, byte)
+        assert tokens.words_from(state).tolist() == definition.words_from(same).tolist()
