@@ -89,9 +89,8 @@ def strings_but(*words):
 
 
 def ones_by_name(*names):
-    return {
-        "type": "object", "properties": dict.fromkeys(names, {"const": 1}), "additionalProperties": {"type": "string"}
-    }  # fmt: skip
+    ones = {name: {"const": 1} for name in names}
+    return {"type": "object", "properties": ones, "additionalProperties": {"type": "string"}}
 
 
 @pytest.mark.skipif(native.Core is None, reason="the core is not built")
