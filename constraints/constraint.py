@@ -353,9 +353,11 @@ NO_EXPONENTS = Narrowing(
 
 def exponents() -> Nfa:
     """Return the automaton of all texts that have an exponent after a digit somewhere."""
-    digit, anything = nfa.byte_ranges([(48, 57)]), nfa.star(nfa.byte_ranges([(0, 255)]))
+    digit = nfa.byte_ranges([(48, 57)])
     sign = nfa.optional(nfa.byte_ranges([(43, 43), (45, 45)]))
-    return nfa.concat([anything, digit, nfa.byte_ranges([(69, 69), (101, 101)]), sign, digit, anything])
+    return nfa.concat(
+        [nfa.ANYTHING, digit, nfa.byte_ranges([(69, 69), (101, 101)]), sign, digit, nfa.ANYTHING]
+    )
 
 
 def checked(other: Any) -> Constraint:

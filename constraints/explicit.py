@@ -29,17 +29,8 @@ def written_out(texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: boo
         return canonical_automaton(texts, vocab, require_eos).for_vocabulary(vocab.fingerprint)
     if texts.num_states > MOST_LIFTED and not texts.is_deterministic:
         texts = resolved(texts, 4 * limits.WORK)  # cheaper than lifting it to tokens as it is
-    arrays = lift(texts, vocab, require_eos)
-    return Automaton.from_transitions(
-        arrays.source,
-        arrays.token_class_of_edge,
-        arrays.target,
-        token_class=arrays.token_class,
-        start=arrays.start.tolist(),
-        accept=arrays.accept.tolist(),
-        num_states=arrays.num_states,
-        eos_token_id=vocab.eos_token_id,
-    ).for_vocabulary(vocab.fingerprint)
+    found = Automaton.from_transitions(*lift(texts, vocab, require_eos), vocab.eos_token_id)
+    return found.for_vocabulary(vocab.fingerprint)
 
 
 def written_and_kept(texts: Nfa, vocab: Vocabulary, require_eos: bool, canonical: bool = False) -> Automaton:

@@ -30,7 +30,7 @@ UNKNOWN, DEAD, IDENTITY = -1, 0, 1
 
 
 class TokenTransitions(NamedTuple):
-    """A token-level automaton as arrays, one row for each (source, class, target)."""
+    """What :meth:`.Automaton.from_transitions` makes a token-level automaton of: a row for each (source, class, target)."""
 
     source: Int[ndarray, " row"]
     token_class_of_edge: Int[ndarray, " row"]

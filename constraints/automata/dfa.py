@@ -113,17 +113,16 @@ def together(parts: Sequence[Nfa], limit: int) -> tuple[Int[ndarray, "edge 4"], 
 def complement(nfa: Nfa) -> Nfa:
     """Return the automaton of all other byte strings. Raises :class:`TooManyStates`."""
     dfa = determinize(nfa)
-    n, byte_class = dfa.num_states, dfa.byte_class
-    classes = int(byte_class.max()) + 1
-    spend((n + 1) * classes / 6)
-    table = np.full((n + 1, classes), n)
-    table[dfa.transitions[:, 0], dfa.transitions[:, 1]] = dfa.transitions[:, 2]
-    source, klass = np.divmod(np.arange(table.size), classes)
-    rows = np.column_stack([source, klass, table.ravel()])
+    n, states = dfa.num_states, np.arange(dfa.num_states + 1) * 512
+    spend(100 + (n + len(dfa.edges)) / 2)
+    # the bytes between two ranges of a state, before the first and after the last, lead to a new one, as all of its own do
+    begin = np.sort(np.concatenate([states, dfa.edges[:, 0] * 512 + dfa.edges[:, 2] + 1]))
+    end = np.sort(np.concatenate([states + 256, dfa.edges[:, 0] * 512 + dfa.edges[:, 1]]))
+    begin, end = begin[begin < end], end[begin < end]
+    rest = np.column_stack([begin // 512, begin % 512, end % 512 - 1, np.full(len(begin), n)])
     accept = np.setdiff1d(np.arange(n + 1), dfa.accept)
     start = dfa.start if n else np.array([0])
-    spend(50 + len(rows) / 8)
-    return trim(Nfa(n + 1, ranged(rows, byte_class, classes), NO_EPSILONS, start, accept))
+    return trim(Nfa(n + 1, np.concatenate([dfa.edges, rest]), NO_EPSILONS, start, accept))
 
 
 def difference(a: Nfa, b: Nfa) -> Nfa:

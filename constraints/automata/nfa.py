@@ -256,3 +256,7 @@ def plus(nfa: Nfa) -> Nfa:
 def optional(nfa: Nfa) -> Nfa:
     """Return the automaton of the language and the empty text."""
     return network(2, [(0, nfa, 1), (0, None, 1)], 0, 1)
+
+
+ANYTHING = star(byte_ranges([(0, 255)]))
+"""All byte strings."""

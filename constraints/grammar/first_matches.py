@@ -39,7 +39,6 @@ from .tree import (
 
 Texts = frozenset[Text]
 NONE: Texts = frozenset()
-ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
 
 
 def with_first_matches(grammar: Rules, start: str) -> tuple[Rules, str]:
@@ -223,7 +222,7 @@ class Copier:
 def without(text: Text, others: Texts) -> Text:
     """Return a terminal without the texts that begin with one of the others, but for common ends."""
     begun = nfa.union([tables.to_nfa(other.node.tables[0]) for other in others])
-    longer = nfa.concat([begun, nfa.byte_ranges([(0, 255)]), ANYTHING])
+    longer = nfa.concat([begun, nfa.byte_ranges([(0, 255)]), nfa.ANYTHING])
     if text.node.kind is not Kind.LEX:
         return Text(nodes.within(text.node, tables.of_nfa(dfa.complement(longer))))
     words = tables.to_nfa(text.node.tables[0])

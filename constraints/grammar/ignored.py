@@ -21,8 +21,6 @@ from ..regex.first_match import MARK
 from .terminals import AFTER, Terminal
 from .tree import Text, text_of
 
-ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
-
 
 class Ignored:
     """The terminals that a grammar ignores; ``others``: those that may follow them."""
@@ -96,7 +94,7 @@ class Greedy:
         def ending(states: Iterable[int]) -> Nfa:
             accept = np.array(list(states), np.int64)
             found = Nfa(codes.num_states, edges, codes.epsilons, plain.start, accept)
-            return dfa.minimize(nfa.concat([ANYTHING, begin, found]))
+            return dfa.minimize(nfa.concat([nfa.ANYTHING, begin, found]))
 
         self.wrong, self.unsure = ending(after.tolist()), ending(unsure)
         self.wrong_at_the_end = ending(plain.accept.tolist())

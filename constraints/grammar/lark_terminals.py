@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -26,9 +27,11 @@ from .readers import lark_package
 from .terminals import Terminal, read_terminal
 
 CODE = re.compile(r"((?<!\\)(?:\\\\)*)\\u\{([0-9a-fA-F]{1,6})\}")
-SETS = ("both", "other", "pieces")
-"""The nodes of what no pattern can say."""
 V = TypeVar("V")
+
+
+class NoPattern(Exception):
+    """No pattern says what ``&``, ``~`` or ``%regex`` say."""
 
 
 def is_terminal(name: str) -> bool:
@@ -41,19 +44,19 @@ class TerminalReader:
 
     def __init__(self, trees: Mapping[str, Any]) -> None:
         self.trees = trees
-        self._sets: dict[str, bool] = {}
-        self._words: dict[str, Nfa | None] = {}
+        self._words: dict[str, Nfa] = {}
         self._patterns: dict[str, Any] = {}
+        self._open: set[str] = set()
 
     def read(self, tree: Any, name: str, ignored: bool = False) -> Terminal:
         """Return the terminal of a tree; ``ignored``: as an ignored one. Raises ``UnsupportedConstraint`` with the line."""
         try:
-            if self.is_set(tree):
-                return Terminal(dfa.simplify(self.words(tree)))
             pattern = self.pattern(tree)
             if pattern.type == "str" and not pattern.flags and pattern.value:
                 return Terminal(nfa.literal(pattern.value.encode()))
             return read_terminal(pattern.to_regexp(), ignored)
+        except NoPattern:
+            return Terminal(dfa.simplify(self.words(tree)))
         except UnsupportedConstraint as error:
             if error.path is not None and error.path.startswith("line"):
                 raise
@@ -64,18 +67,6 @@ class TerminalReader:
         parts = [self.words(tree) for tree in (body, suffix) if tree is not None]
         return Terminal(dfa.first_matches(nfa.concat(parts)))
 
-    def is_set(self, tree: Any) -> bool:
-        """Return whether a tree, or a terminal that it is made of, is read as a set of texts."""
-        found = any(node.data in SETS for node in tree.iter_subtrees())
-        return found or any(self.is_named_set(call.children[0]) for call in tree.find_data("call"))
-
-    def is_named_set(self, name: Any) -> bool:
-        """Return whether a terminal with a name is read as a set of texts."""
-        if name not in self._sets:
-            self._sets[name] = False  # while it is looked into: one made of itself is refused when it is read
-            self._sets[name] = self.is_set(self.tree(name))
-        return self._sets[name]
-
     def tree(self, name: Any) -> Any:
         """Return the right side of a terminal. Raises ``UnsupportedConstraint``."""
         if not is_terminal(name):
@@ -84,15 +75,17 @@ class TerminalReader:
             raise refused(f"the terminal {str(name)!r} has no pattern", name)
         return self.trees[name]
 
-    def named(self, name: Any, known: dict[str, V | None], read: Callable[[Any], V]) -> V:
+    def named(self, name: Any, known: dict[str, V], read: Callable[[Any], V]) -> V:
         """Return what ``read`` makes of the terminal with a name. ``known``: its results by name."""
-        if name not in known:
-            known[name] = None
-            known[name] = read(self.tree(name))
-        found = known[name]
-        if found is None:
+        if name in self._open:
             raise refused(f"the terminal {name} is made of itself", name)
-        return found
+        if name not in known:
+            self._open.add(name)
+            try:
+                known[name] = read(self.tree(name))
+            finally:
+                self._open.discard(name)
+        return known[name]
 
     def words(self, tree: Any) -> Nfa:
         """Return the texts of a tree, as a set."""
@@ -114,7 +107,9 @@ class TerminalReader:
                 return structured(parts[0].value, parts[0].line)
             case "string" if parts[0] == '""':
                 return nfa.literal(b"")
-            case "call" if self.is_named_set(parts[0]):
+            case "call":
+                with suppress(NoPattern):
+                    return compile_pattern(self.pattern(tree).to_regexp(), 0, utf8.utf8)
                 return self.named(parts[0], self._words, self.words)
         return compile_pattern(self.pattern(tree).to_regexp(), 0, utf8.utf8)
 
@@ -144,6 +139,8 @@ class TerminalReader:
                 return literal(parts[0])
             case "call":
                 return self.named(parts[0], self._patterns, self.pattern)
+            case "both" | "other" | "pieces":
+                raise NoPattern
             case "alias":
                 raise refused("a name (->) cannot stand in a terminal", parts[1])
         raise refused(f"{parts[0]} cannot stand in a terminal", parts[0])

@@ -21,7 +21,7 @@ from ..regex.first_match import EVERY, MARK, preferred
 from ..regex.pattern import Builder, compile_pattern, parse
 from ..regex.syntax import LOOK, Item, constants, walk
 
-AFTER = nfa.concat([nfa.literal(bytes([MARK])), nfa.star(nfa.byte_ranges([(0, 255)]))])
+AFTER = nfa.concat([nfa.literal(bytes([MARK])), nfa.ANYTHING])
 
 
 @dataclass(frozen=True, eq=False)

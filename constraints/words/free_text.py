@@ -25,8 +25,6 @@ from ..automata.work import limited
 from ..constraint import Constraint
 from .literals import literal
 
-ANYTHING = nfa.star(nfa.byte_ranges([(0, 255)]))
-
 
 def free(
     until: str | Sequence[str] | None = None,
@@ -102,12 +100,12 @@ def last(word: str, events: Sequence[str]) -> Nfa:
 
 def containing(words: Sequence[str]) -> Nfa:
     """Return all byte strings in which one of the words occurs."""
-    return nfa.concat([ending([word.encode() for word in words]), ANYTHING])
+    return nfa.concat([ending([word.encode() for word in words]), nfa.ANYTHING])
 
 
 def ending(words: Sequence[bytes]) -> Nfa:
     """Return all byte strings that end with one of the words."""
-    return nfa.concat([ANYTHING, nfa.union([nfa.literal(word) for word in words])])
+    return nfa.concat([nfa.ANYTHING, nfa.union([nfa.literal(word) for word in words])])
 
 
 def strings(value: Any, path: str, least: int = 1) -> list[str]:

@@ -44,7 +44,7 @@ UNITS = {
     "repeats": (lambda: regex(r"(\w+\s?){1,20}[.!]"), 72_077),
     "subsets": (lambda: regex("(a|b)*a(a|b){6}"), 2_755),
     "both": (lambda: regex("(?=.*a.*b)[a-d]{2,20}"), 10_479),
-    "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 11_022),
+    "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 10_890),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 35_066),
     "schema": (lambda: json_schema(SCHEMA).finite, 265_680),
     "grammar": (lambda: grammar(LISP).finite, 7_678),
