@@ -8,8 +8,6 @@ with bare names.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -55,32 +53,9 @@ def ways(quote: int, char: str) -> Ways:
     return tuple(tuple(choices(way, i) for i in range(len(way))) for way in found)
 
 
-def plain(quote: int, text: str) -> bytes:
-    """Encode a string in a short way, without its quotes."""
-    found = []
-    for char in text:
-        code = ord(char)
-        if code in (10, 13, 92, quote):
-            found.append(bytes([92, SHORT[code]]))
-        else:
-            found.append(b"\\x00" if not code else char.encode("utf-8", "surrogatepass"))
-    return b"".join(found)
-
-
-@lru_cache(8192)
-def read(quote: int, text: bytes) -> str | None:
-    """Decode the text between quotes; None if the text ends within a character."""
-    mark = bytes((quote,))
-    try:
-        return str(ast.literal_eval((mark + text + mark).decode()))
-    except (ValueError, SyntaxError):
-        return None
-
-
 def quoted(mark: bytes) -> Spelling:
     """Return the spelling of strings delimited by this quote."""
-    of: list[Callable[..., object]] = [partial(each, mark[0]) for each in (spelled, ways, plain, read)]
-    return Spelling(mark, mark[0], *of)  # type: ignore[arg-type]
+    return Spelling(mark, mark[0], partial(spelled, mark[0]), partial(ways, mark[0]))
 
 
 @lru_cache(512)
@@ -98,7 +73,7 @@ def unquoted(alphabet: Alphabet, closing: int = 0) -> Spelling:
     def as_it_is(char: str) -> Ways:
         return () if 0xD800 <= ord(char) <= 0xDFFF else (tuple((byte,) for byte in char.encode()),)
 
-    return Spelling(b"", closing, alphabet, as_it_is, str.encode, partial(bytes.decode, errors="replace"))
+    return Spelling(b"", closing, alphabet, as_it_is)
 
 
 DOUBLE, SINGLE = quoted(b'"'), quoted(b"'")

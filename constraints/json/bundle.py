@@ -7,9 +7,7 @@ from typing import Any
 
 from ...errors import FormatError
 from .document import Document, Schema, located, read_schema
-from .vocabulary import subschemas
-
-REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+from .vocabulary import REFERENCES, subschemas
 
 
 def bundle(schema: Schema, documents: Mapping[str, Any]) -> Schema:

@@ -10,7 +10,6 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...errors import UnsupportedConstraint
 from .document import Node
 from .shapes import Objects
 from .structures import present
@@ -21,16 +20,11 @@ if TYPE_CHECKING:
     from .keywords import Keywords
 
 
-def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str = "$ref") -> Value:
+def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
     """Apply ``$ref``, ``$dynamicRef`` or ``$recursiveRef``."""
-    ref = node.schema[key]
-    if key != "$ref" and k.document.is_dynamic(ref, node):
-        raise UnsupportedConstraint(f"{key} {ref!r} depends on what refers to it", path=f"{node.path}/{key}")
-    schema, resource, path = k.document.resolve(ref, node, key)
+    schema, resource, path = k.document.resolve(node, key)
     if isinstance(schema, bool):
         return EVERYTHING if schema == sign else NOTHING
-    if not isinstance(schema, dict):
-        raise UnsupportedConstraint(f"{ref!r} points to no schema", path=f"{node.path}/{key}")
     return k.value(k.document.node(schema, resource, path), sign, tracked)
 
 

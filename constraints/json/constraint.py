@@ -22,8 +22,8 @@ from .closed_objects import close_types
 from .conflicts import conflict
 from .document import Schema, read_schema
 from .nodes import Reading, value_node
-from .nodes.indented import MOST_DEPTH
 from .nodes.leaves import blanks
+from .nodes.schema import MOST_DEPTH
 from .python_types import is_type
 from .text import SPELLINGS, Writing, json_indent, json_separators, json_space, style_of
 

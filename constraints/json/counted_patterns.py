@@ -16,7 +16,7 @@ from ..regex.pattern import BEGINNINGS, ENDS, parse
 from ..regex.syntax import CHARACTER, REPEAT, Item, constants
 from .patterns import matching, translate
 from .shapes import Strings
-from .text import spelled
+from .text import JSON
 
 LARGE = 32
 """The smallest count for which a counter is kept: below it an automaton is as quick."""
@@ -49,7 +49,7 @@ def readable(shapes: Sequence[Strings], path: str) -> None:
     It is ``UnsupportedConstraint`` or ``TooManyStates``."""
     for which, sign in {(which, sign) for shape in shapes for _, which, sign in shape.atoms}:
         try:
-            matching(which, sign, spelled)
+            matching(which, sign, JSON.alphabet)
         except UnsupportedConstraint as error:
             raise UnsupportedConstraint(str(error), path=path) from None
         except TooManyStates as error:

@@ -129,9 +129,6 @@ class Document:
         self.owner: dict[int, Resource] = {}
         self.kept: list[Any] = []
         self.resources: dict[str, Resource] = {}
-        self.equal: dict[
-            str, dict[str, None]
-        ] = {}  # by path of a node: the paths of schemas of equal content
         self.root = Resource("", root, "")
         self.resources[""] = self.root
         self.scan(root, self.root, "")
@@ -166,6 +163,10 @@ class Document:
         """Return whether the document's draft has what drafts ``since`` to ``until`` have."""
         return self.draft == 0 or since <= self.draft <= until
 
+    def reads(self, key: str) -> bool:
+        """Return whether a keyword asserts something in the document's draft."""
+        return key in KEYWORDS and self.knows(*KEYWORDS[key][1:])
+
     # ------------------------------------------------------------ nodes
 
     def node(self, schema: dict[str, Any], resource: Resource, path: str) -> Node:
@@ -173,26 +174,9 @@ class Document:
         resource = self.owner.get(id(schema), resource)
         key = (self.fingerprint(schema), id(resource))
         if key not in self.numbers:
-            self.check(schema, path)
             self.numbers[key] = len(self.nodes)
             self.nodes.append(Node(schema, resource, path, len(self.nodes)))
-        found = self.nodes[self.numbers[key]]
-        if found.path != path:
-            self.equal.setdefault(found.path, {})[path] = None
-        return found
-
-    def places(self, path: str, most: int) -> list[str]:
-        """Return a path of the document and the paths of schemas of equal content.
-        They are at most ``most`` in all."""
-        found = {path}
-        for each in (queue := [path]):
-            cuts = [i for i, character in enumerate(each) if character == "/"][1:]
-            for cut in (*cuts, len(each)):
-                for other in self.equal.get(each[:cut], ()):
-                    if (there := other + each[cut:]) not in found and len(queue) < most:
-                        found.add(there)
-                        queue.append(there)
-        return queue
+        return self.nodes[self.numbers[key]]
 
     def fingerprint(self, schema: Any) -> int:
         """Return a number that schemas with equal content share.
@@ -238,10 +222,12 @@ class Document:
 
     # ------------------------------------------------------------ references
 
-    def resolve(self, ref: str, node: Node, keyword: str) -> tuple[Any, Resource, str]:
-        """Return the target of a reference within the document: (schema, its resource, its path).
+    def resolve(self, node: Node, keyword: str) -> tuple[Any, Resource, str]:
+        """Return the target of a node's reference within the document: (schema, its resource, its path).
         Raises ``UnsupportedConstraint``."""
-        where = f"{node.path}/{keyword}"
+        ref, where = node.schema[keyword], f"{node.path}/{keyword}"
+        if keyword != "$ref" and self.is_dynamic(ref, node):
+            raise UnsupportedConstraint(f"{keyword} {ref!r} depends on what refers to it", path=where)
         uri, fragment = located(node.resource.uri, ref, where)
         target = self.resources.get(uri) if uri else node.resource
         if target is None:
@@ -273,12 +259,9 @@ class Document:
     def is_dynamic(self, ref: str, node: Node) -> bool:
         """Return whether a ``$dynamicRef`` or ``$recursiveRef`` may resolve unlike a ``$ref``."""
         if ref == "#" and self.knows(2019, 2019):
-            roots = [
-                r
-                for r in self.resources.values()
-                if isinstance(r.root, dict) and r.root.get("$recursiveAnchor")
-            ]
-            return len({id(r) for r in roots} | {id(node.resource)}) > 1
+            resources = self.resources.values()
+            roots = {id(r) for r in resources if isinstance(r.root, dict) and r.root.get("$recursiveAnchor")}
+            return len(roots | {id(node.resource)}) > 1
         uri, name = located(node.resource.uri, ref, node.path)
         target = self.resources.get(uri) if uri else node.resource
         if target is None or not target.anchors.get(name, (None, "", False))[2]:

@@ -16,7 +16,7 @@ from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
 from .patterns import any_text, matching
-from .text import spelled
+from .text import JSON
 
 # RFC 3339. Days by month, then 29 February of leap years.
 _DAYS = (
@@ -128,7 +128,7 @@ KNOWN = frozenset(PATTERNS)
 """The formats of the specification; others are annotations."""
 
 
-def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
+def compiled(pattern: str, alphabet: Alphabet) -> Nfa:
     """Return the automaton of the string contents that match a pattern in full."""
     return dfa.minimize(compile_pattern(pattern.replace(r"\d", "[0-9]"), 0, alphabet))
 
@@ -136,8 +136,8 @@ def compiled(pattern: str, alphabet: Alphabet = spelled) -> Nfa:
 @metered(maxsize=64)
 def leaves_out(name: str, pattern: str) -> bool:
     """Return whether a string of the format that is left out matches a pattern."""
-    left = dfa.difference(compiled(WITH_SIXTY[name]), formatted(name, True, spelled))
-    return not dfa.intersect(left, matching(pattern, True, spelled)).is_empty
+    left = dfa.difference(compiled(WITH_SIXTY[name], JSON.alphabet), formatted(name, True, JSON.alphabet))
+    return not dfa.intersect(left, matching(pattern, True, JSON.alphabet)).is_empty
 
 
 @metered(maxsize=64)

@@ -21,16 +21,12 @@ from .document import Document, Node
 from .shapes import ANY, NEVER, Need
 from .structures import contains, items, naming, objects, required, unevaluated, unique
 from .values import EVERYTHING, NOTHING, Value, join
-from .vocabulary import KEYWORDS
+from .vocabulary import KEYWORDS, REFERENCES
 
 OBJECT = ("properties", "patternProperties", "additionalProperties")
-ITEMS = ("prefixItems", "items", "additionalItems")
-CONTAINS = ("contains", "minContains", "maxContains")
 APPLICATORS = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"}
-FIRST = (
-    *OBJECT,
-    "required",
-)  # members are ordered as in the schema itself, then as in those that it combines
+FIRST = (*OBJECT, "required")
+"""Members are ordered as in the schema itself, then as in those that it combines."""
 LATE = ("unevaluatedProperties", "unevaluatedItems")
 
 
@@ -68,15 +64,13 @@ class Keywords:
         """Return the need of a node, resolving a bare ``$ref``."""
         met = set()
         while "$ref" in node.schema:
-            asserting = [
-                key for key in node.schema if key in KEYWORDS and self.document.knows(*KEYWORDS[key][1:])
-            ]
+            asserting = [key for key in node.schema if self.document.reads(key)]
             if asserting != ["$ref"] and not 4 <= self.document.draft <= 7:
                 break
             if node.number in met:
                 raise UnsupportedConstraint("the reference leads back to itself", path=node.path)
             met.add(node.number)
-            schema, resource, path = self.document.resolve(node.schema["$ref"], node, "$ref")
+            schema, resource, path = self.document.resolve(node, "$ref")
             if isinstance(schema, bool):
                 return ANY if schema == sign else NEVER
             node = self.document.node(schema, resource, path)
@@ -128,15 +122,10 @@ class Keywords:
         if late and not sign:
             raise UnsupportedConstraint(f"{late[0]} that must not hold", path=f"{node.path}/{late[0]}")
         if "$ref" in schema and 4 <= document.draft <= 7:
-            return reference(self, node, sign, tracked)
-        done: set[str] = set()
-        parts = []
-        for key in sorted(schema, key=lambda key: key not in FIRST):
-            group, since, rule = RULES.get(key, ((), 0, None))
-            if rule is None or key in done or not document.knows(since, UNTIL.get(key, 9999)):
-                continue
-            done.update(group or (key,))
-            parts.append(rule(self, node, sign, TRACKED if late else tracked))
+            return reference(self, node, sign, tracked, "$ref")
+        known = [key for key in schema if key in RULES and document.reads(key)]
+        rules = dict.fromkeys(RULES[key] for key in sorted(known, key=lambda key: key not in FIRST))
+        parts = [rule(self, node, sign, TRACKED if late else tracked) for rule in rules]
         if not sign:
             return join(*parts)
         found = meet_all(self, parts)
@@ -148,36 +137,30 @@ class Keywords:
         return found
 
 
-RULES: dict[str, tuple[tuple[str, ...], int, Keyword]] = {
-    "type": ((), 4, types),
-    "enum": ((), 4, partial(listed, key="enum")),
-    "const": ((), 6, partial(listed, key="const")),
+RULES: dict[str, Keyword] = {
+    "type": types,
+    "enum": partial(listed, key="enum"),
+    "const": partial(listed, key="const"),
     **{
-        key: ((), 4, partial(number, key=key))
+        key: partial(number, key=key)
         for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     },
-    "multipleOf": ((), 4, multiple_of),
-    **{f"{m}{what}": ((), 4, partial(length, key=f"{m}{what}")) for m in ("min", "max") for what in SHAPES},
-    "pattern": ((), 4, partial(atom, key="pattern")),
-    "format": ((), 4, partial(atom, key="format")),
-    **dict.fromkeys(ITEMS, (ITEMS, 4, items)),
-    **dict.fromkeys(CONTAINS, (CONTAINS, 6, contains)),
-    "uniqueItems": ((), 4, unique),
-    **dict.fromkeys(OBJECT, (OBJECT, 4, objects)),
-    "required": ((), 4, required),
-    "propertyNames": ((), 6, naming),
-    "dependentRequired": ((), 2019, partial(dependent, key="dependentRequired")),
-    "dependentSchemas": ((), 2019, partial(dependent, key="dependentSchemas")),
-    "dependencies": ((), 4, partial(dependent, key="dependencies")),
-    "$ref": ((), 4, reference),
-    "$dynamicRef": ((), 2020, partial(reference, key="$dynamicRef")),
-    "$recursiveRef": ((), 2019, partial(reference, key="$recursiveRef")),
-    "allOf": ((), 4, all_of),
-    "anyOf": ((), 4, any_of),
-    "oneOf": ((), 4, one_of),
-    "not": ((), 4, negation),
-    "if": ((), 7, condition),
+    "multipleOf": multiple_of,
+    **{f"{end}{what}": partial(length, key=f"{end}{what}") for end in ("min", "max") for what in SHAPES},
+    "pattern": partial(atom, key="pattern"),
+    "format": partial(atom, key="format"),
+    **dict.fromkeys(("prefixItems", "items", "additionalItems"), items),
+    **dict.fromkeys(("contains", "minContains", "maxContains"), contains),
+    "uniqueItems": unique,
+    **dict.fromkeys(OBJECT, objects),
+    "required": required,
+    "propertyNames": naming,
+    **{key: partial(dependent, key=key) for key in ("dependentRequired", "dependentSchemas", "dependencies")},
+    **{key: partial(reference, key=key) for key in REFERENCES},
+    "allOf": all_of,
+    "anyOf": any_of,
+    "oneOf": one_of,
+    "not": negation,
+    "if": condition,
 }
-"""By keyword: the keywords read together with it, the first draft that has it, and the rule."""
-UNTIL = {"dependencies": 7, "$recursiveRef": 2019}
-"""By keyword: the last draft that has it, if that is not the newest."""
+"""The rule of each keyword. One that several keywords have reads them together."""

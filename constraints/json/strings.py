@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -18,7 +19,7 @@ from ..program.tables import Table
 from .formats import formatted
 from .patterns import any_text, matching
 from .shapes import Strings
-from .text import JSON, Spelling
+from .text import JSON, Spelling, plain
 
 FEW = 16
 """The most strings of a shape that :func:`few` lists."""
@@ -34,7 +35,7 @@ def atom(kind: str, which: str, sign: bool, spelling: Spelling = JSON) -> Nfa:
 
 def has(text: str, atoms: frozenset[Atom]) -> bool:
     """Return whether a string has all of the properties."""
-    return all(atom(*a).accepts(JSON.plain(text)) for a in atoms)
+    return all(atom(*a).accepts(plain(text)) for a in atoms)
 
 
 def every(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling = JSON) -> Nfa:
@@ -167,7 +168,7 @@ def few(shape: Strings) -> list[str]:
         state, text = stack.pop()
         spend(1)
         if state in ends:
-            texts.add(JSON.read(text) or "")
+            texts.add(json.loads(b'"' + text + b'"'))
         onward = [
             (target, text + bytes([b]))
             for low, high, target in rows.get(state, ())

@@ -31,20 +31,13 @@ class Spelling:
     """How a string is written: the byte before it (none for a bare name) and after it, and its characters.
 
     ``alphabet``: the automaton of the encodings of a set of characters. ``ways``: the encodings of one character (none for a
-    surrogate). ``plain``: a short encoding of a string. ``read``: the string of an encoding, ``None`` if it ends within a
-    character. None of them includes the bytes around the string.
+    surrogate). Neither includes the bytes around the string.
     """
 
     opening: bytes
     closing: int
     alphabet: Alphabet
     ways: Callable[[str], Ways]
-    plain: Callable[[str], bytes]
-    read: Callable[[bytes], str | None]
-
-    def around(self, inside: bytes) -> bytes:
-        """Return an encoded string with the bytes around it."""
-        return self.opening + inside + bytes((self.closing,))
 
 
 # ---------------------------------------------------------------- the strings of JSON
@@ -65,11 +58,13 @@ CODED: dict[str, CodePoints] = {
 
 
 @metered(maxsize=512)
-def spelled(points: CodePoints, escapes: str = "any") -> Nfa:
+def spelled(points: CodePoints, escapes: str) -> Nfa:
     """Return the automaton of the encodings of a set of characters inside a JSON string."""
     raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E if escapes == "ascii" else 0x10FFFF)))
     short = [
-        (e, e) for code, e in SHORT.items() if within(points, ((code, code),)) and is_short(code, escapes)
+        (letter, letter)
+        for code, letter in SHORT.items()
+        if within(points, ((code, code),)) and (escapes == "any" or code != ord("/"))
     ]
     cases = LETTERS if escapes == "any" else LETTERS[:1]
     sequences_of = [*utf8.encodings(raw), [BACKSLASH, short]]
@@ -82,13 +77,8 @@ def spelled(points: CodePoints, escapes: str = "any") -> Nfa:
     return minimize(sequences(sequences_of))
 
 
-def is_short(code: int, escapes: str) -> bool:
-    """Return whether a character that has a short escape may be written with it."""
-    return escapes == "any" or code != ord("/")
-
-
 @lru_cache(maxsize=4096)
-def ways(char: str, escapes: str = "any") -> Ways:
+def ways(char: str, escapes: str) -> Ways:
     """Return the encodings of one character inside a JSON string; a surrogate has none."""
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
@@ -132,27 +122,12 @@ def plain(text: str, ascii_only: bool = False) -> bytes:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
-@lru_cache(4096)
-def read(text: bytes) -> str | None:
-    """Return the string of an encoding without quotes; ``None`` if it ends within a character."""
-    try:
-        return str(json.loads(b'"' + text + b'"', strict=False))
-    except ValueError:
-        return None
-
-
-JSON = Spelling(b'"', ord('"'), spelled, ways, plain, read)
-SPELLINGS = {"any": JSON} | {
-    escapes: Spelling(
-        JSON.opening,
-        JSON.closing,
-        partial(spelled, escapes=escapes),
-        partial(ways, escapes=escapes),
-        partial(plain, ascii_only=escapes == "ascii"),
-        read,
-    )
-    for escapes in ("minimal", "ascii")
+SPELLINGS = {
+    escapes: Spelling(b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes))
+    for escapes in CODED
 }
+"""The ways to write strings, by the option ``escapes``."""
+JSON = SPELLINGS["any"]
 
 # ---------------------------------------------------------------- punctuation
 

@@ -36,7 +36,7 @@ ANNOTATIONS = {
 """Keywords that the specification defines and that assert nothing."""
 SILENT = ("title", "description", "default", "examples", "$comment", "deprecated", "readOnly", "writeOnly")
 """Those that nothing reads: schemas that differ only in them are equal."""
-
+REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 APPLIED = {"$defs": "map", "definitions": "map"} | {
     key: form

@@ -167,7 +167,7 @@ def test_enums_of_any_characters_are_small_and_exact():
         *range(0x20), *map(ord, 'a"\\/~\x7f\x80'), *dice.sample(range(0x100, 0xD800), 9), 0xFFFF, 0x10000, 0x10FFFF,
     ]  # fmt: skip
     for point in points:
-        found, spelled = strings.words([chr(point)]), text.spelled(((point, point),))
+        found, spelled = strings.words([chr(point)]), text.JSON.alphabet(((point, point),))
         assert found.is_deterministic
         assert dfa.difference(found, spelled).is_empty
         assert dfa.difference(spelled, found).is_empty

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from ... import limits
 from ...narrowing import Narrowing
 from ...program.node import Node
 from ...program.nodes import NOTHING
 from ...program.prune import pruned
 from ..document import Schema
 from ..text import Style
-from .indented import MOST_DEPTH, Indented, lacking, levels
 from .values import Reading, Writer
+
+MOST_DEPTH = 32
+"""The most levels of nesting of values with an indent, in which the last one has empty arrays and objects only."""
 
 
 def value_node(
@@ -34,19 +37,29 @@ def value_node(
     Raises ``UnsupportedConstraint`` with the path of what is not supported, and ``TooManyStates`` if schemas combine too many
     alternatives, or a pattern or a multiple takes too much work.
     """
-    writer = Writer.of(schema, style if style.indent is None else style.unindented, reading)
-    node, cuts = (writer.root(), ()) if style.indent is None else indented(writer, style, most_levels)
-    return pruned(node), (*writer.narrowed, *cuts)
+    plain = Writer.of(schema, style if style.indent is None else style.unindented, reading)
+    node, narrowed = plain.root(), plain.narrowed
+    if style.indent is not None and node is not NOTHING:
+        depth, is_all = levels(plain, most_levels)
+        node = Writer(plain.needs, style, plain.notation, left=depth).root()
+        narrowed += () if is_all else (lacking(depth),)
+    return pruned(node), narrowed
 
 
-def indented(plain: Writer, style: Style, most: int) -> tuple[Node, tuple[Narrowing, ...]]:
-    """Return the node of the values of a document in a style with an indent, and what it lacks.
+def levels(plain: Writer, most: int) -> tuple[int, bool]:
+    """Return to how many levels of nesting values are followed, at most so many, and whether that is all of them."""
+    level, size = {plain.needs.keywords.root(): None}, 1
+    for depth in range(most):
+        level = {inner: None for need in level for inner in plain.parts.get(need, ())}
+        size += len(level)
+        if not level:
+            return depth, True
+        if size > limits.ALTERNATIVES and depth:
+            return depth, False
+    return most, False
 
-    ``plain``: a writer of the values without an indent. ``most``: the most levels of nesting.
-    """
-    root = plain.needs.keywords.root()
-    if plain.root() is NOTHING:
-        return NOTHING, ()
-    depth, is_all = levels(plain.parts, root, most)
-    writer = Indented(plain.needs, style, plain.notation, depth)
-    return writer.root(), () if is_all else (lacking(depth),)
+
+def lacking(depth: int) -> Narrowing:
+    """Return what values with an indent lack."""
+    why = "the indent of each level is written out; without an indent there is no bound"
+    return Narrowing("", "indent", "values at any depth", f"{depth} levels", why)

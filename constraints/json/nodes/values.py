@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from ..document import Document, Schema
 from ..needs import Needs
 from ..numbers import Notation
 from ..shapes import NEVER, Need
-from ..survey import Survey
+from ..survey import narrowings
 from ..text import Style
 from ..values import Value
 from .arrays import arrays
@@ -53,12 +54,21 @@ class Reading:
 
 
 class Writer:
-    """The nodes of the needs of a document in a style, at one depth of its values."""
+    """The nodes of the needs of a document in a style, at one depth of its values.
+
+    ``left``: the levels of nesting that may follow, -1 beyond the last one.
+    """
 
     def __init__(
-        self, needs: Needs, style: Style, notation: Notation, narrowed: tuple[Narrowing, ...] = ()
+        self,
+        needs: Needs,
+        style: Style,
+        notation: Notation,
+        narrowed: tuple[Narrowing, ...] = (),
+        left: float = math.inf,
     ) -> None:
         self.needs, self.style, self.notation, self.narrowed = needs, style, notation, narrowed
+        self.left = left
         self.blank = blanks(style.blank)
         self.parts: dict[Need, dict[Need, None]] = {}  # the needs within the values of each need
         self._known: dict[Need, Node] = {}
@@ -72,18 +82,19 @@ class Writer:
         needs = Needs(document, reading.order, reading.open_objects, asserts, style.tuples)
         whole = reading.whole or document.draft == 4 or style.tuples
         notation = Notation(whole, reading.plain, reading.digits)
-        narrowed = Survey(document, asserts, notation).narrowings()
-        return cls(needs, style, notation, narrowed)
+        return cls(needs, style, notation, narrowings(document, asserts, notation))
 
     @cached_property
     def comma(self) -> Node:
         """What stands between items."""
         return nodes.seq(nodes.text(self.style.comma), self.blank)
 
-    @property
+    @cached_property
     def below(self) -> Writer:
-        """The writer of the values in arrays and objects."""
-        return self
+        """The writer of the values in arrays and objects: with an indent each depth has nodes of its own."""
+        if self.style.indent is None:
+            return self
+        return Writer(self.needs, self.style.deeper, self.notation, left=self.left - 1)
 
     def value(self, need: Need) -> Value:
         """Return the set of values that satisfy a need."""
@@ -117,7 +128,7 @@ class Writer:
 
     def node(self, need: Need) -> Node:
         """Return the node of a need's texts; a need within itself becomes a rule."""
-        if need == NEVER:
+        if need == NEVER or self.left < 0:
             return NOTHING
         if self._open:
             self.parts.setdefault(next(reversed(self._open)), {})[need] = None
