@@ -47,21 +47,14 @@ def types(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
         raise UnsupportedConstraint(
             f"there is no type {unknown[0]!r}; there are {', '.join(known)}", path=f"{node.path}/type"
         )
-    found = known[named[0]] if len(named) == 1 else join(*(known[name] for name in named))
     if sign:
-        return found
-    number = (
-        () if "number" in named else (Numbers(integer=False),) if "integer" in named else EVERYTHING.number
-    )
-    arrays = join(*(known[name] for name in known if name in ("array", "tuple") and name not in named)).array
-    return Value(
-        "null" not in named,
-        frozenset() if "boolean" in named else EVERYTHING.boolean,
-        number,
-        () if "string" in named else EVERYTHING.string,
-        arrays,
-        () if "object" in named else EVERYTHING.object,
-    )
+        return join(*(known[name] for name in named))
+    others = {name: values for name, values in known.items() if name not in named}
+    if "number" in named:
+        others.pop("integer", None)
+    elif "integer" in named:
+        others["number"] = NOTHING._replace(number=(Numbers(integer=False),))
+    return join(*others.values())
 
 
 def listed(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:

@@ -6,44 +6,46 @@ item satisfies the need or violates it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..automata.work import spend
-from .shapes import ANY, NEVER, Arrays, Contains, Need, both
+from .shapes import ANY, NEVER, Arrays, Contains, Need, both, smaller
 
 Counts = tuple[int, ...]
 
 
-class Items:
-    """The items that may come next, and whether the array may end."""
+def settled(shape: Arrays) -> Arrays:
+    """Return the shape without redundant conditions.
+    A ``contains`` that every item satisfies becomes a bound on the number of items."""
+    contains, least, most = list[Contains](), shape.least, shape.most
+    for c in shape.contains:
+        if c.least:
+            least = max(least, c.least + c.start)
+        if c.need == ANY:  # every item satisfies it
+            most = most if c.most is None else smaller(most, c.most + c.start)
+        elif c.least or c.most is not None:
+            contains.append(c)
+    unique = None if shape.unique and most is not None and most < 2 else shape.unique
+    return replace(shape, least=least, most=most, contains=tuple(contains), unique=unique)
 
-    def __init__(self, shape: Arrays) -> None:
-        self.shape = shape
-        starts = (c.start for c in shape.contains)
-        self.steady = max([len(shape.prefix), shape.least, *starts])  # positions from here on are alike
 
-    @property
-    def start(self) -> tuple[int, Counts]:
-        """The number of items and the counts before the first item."""
-        return 0, (0,) * len(self.shape.contains)
+def ways(shape: Arrays, n: int, counts: Counts) -> list[tuple[Need, tuple[int, Counts]]]:
+    """Return the needs that the next item may satisfy, each with the number of items and the counts after it."""
+    if shape.most is not None and n >= shape.most:
+        return []
+    found: list[tuple[Need, Counts]] = [(shape.at(n), ())]
+    for c, count in zip(shape.contains, counts, strict=True):
+        found = [way for need, so_far in found for way in split(c, n, count, need, so_far)]
+        spend(4 * len(found))
+    after = n + 1
+    if shape.most is None:  # positions from here on are alike
+        after = min(after, max([len(shape.prefix), shape.least, *(c.start for c in shape.contains)]))
+    return [(need, (after, counted)) for need, counted in found]
 
-    def after(self, n: int) -> int:
-        """Return the number of items after one more, as far as it matters."""
-        return n + 1 if self.shape.most is not None else min(n + 1, self.steady)
 
-    def ways(self, n: int, counts: Counts) -> list[tuple[Need, tuple[int, Counts]]]:
-        """Return the needs that the next item may satisfy, each with the number and the counts after it."""
-        if self.shape.most is not None and n >= self.shape.most:
-            return []
-        found: list[tuple[Need, Counts]] = [(self.shape.at(n), ())]
-        for c, count in zip(self.shape.contains, counts, strict=True):
-            found = [way for need, so_far in found for way in split(c, n, count, need, so_far)]
-            spend(4 * len(found))
-        return [(need, (self.after(n), after)) for need, after in found]
-
-    def done(self, n: int, counts: Counts) -> bool:
-        """Return whether the array may end."""
-        return n >= self.shape.least and all(
-            count >= c.least for c, count in zip(self.shape.contains, counts, strict=True)
-        )
+def may_end(shape: Arrays, n: int, counts: Counts) -> bool:
+    """Return whether the array may end."""
+    return n >= shape.least and all(count >= c.least for c, count in zip(shape.contains, counts, strict=True))
 
 
 def split(c: Contains, n: int, count: int, need: Need, so_far: Counts) -> list[tuple[Need, Counts]]:

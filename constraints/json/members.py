@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from . import objects, strings
 from .needs import Needs
 from .objects import Kinds, Some
-from .shapes import NEVER, Need, Objects, Others
+from .shapes import NEVER, Need, Objects
 from .text import Spelling
 
 
@@ -81,8 +81,7 @@ def names_of(needs: Needs, shapes: Sequence[Objects]) -> tuple[str, ...]:
         limits = list(needs.names(shape.naming)) if shape.naming else []
         for finder, naming, _ in shape.some:
             limits += objects.finder_names(finder, naming, needs.names)
-            if isinstance(finder, Others):
-                names |= dict.fromkeys(sorted(finder.names))
+            names |= dict.fromkeys(sorted(finder.names))
         for others, _ in shape.others:
             names |= dict.fromkeys(sorted(others.names))
         for limit in limits:

@@ -81,7 +81,7 @@ class Notation(NamedTuple):
 
 @metered(maxsize=1024)
 def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B008
-    """Return the automaton of the texts of a shape's numbers.
+    """Return a DFA of the texts of a shape's numbers.
     Raises ``TooManyStates`` for multiples with too many residues."""
     found = values(shape, notation)
     if notation.plain:
@@ -93,13 +93,6 @@ def number(shape: Numbers, notation: Notation = Notation()) -> Nfa:  # noqa: B00
     return found if notation in (Notation(), Notation(whole=True)) else minimize(found)
 
 
-@metered(maxsize=512)
-def number_automaton(shape: Numbers, notation: Notation) -> Nfa:
-    """Return :func:`number` as a deterministic automaton without epsilon transitions."""
-    found = number(shape, notation).plain
-    return found if found.is_deterministic else minimize(found)
-
-
 def values(shape: Numbers, notation: Notation) -> Nfa:
     """Return the texts of a shape's numbers, before :func:`number` restricts the notation."""
     if shape == Numbers():
@@ -109,7 +102,7 @@ def values(shape: Numbers, notation: Notation) -> Nfa:
         listed = union([same(value, notation.plain) for value in sorted(shape.among)])
         return minimize(intersect(listed, whole) if notation.whole and shape.integer else listed)
     if notation.whole and shape == Numbers(integer=False):
-        return difference(NUMBER, whole)
+        return minimize(difference(NUMBER, whole))
     found = whole if shape.integer else DECIMAL
     if shape.low or shape.high:
         found = between(shape.low, shape.high, bool(shape.integer), not (shape.integer and notation.whole))

@@ -20,8 +20,8 @@ Namer = Callable[[Need], Sequence[Strings]]
 """A function from a need to the strings that satisfy it, as shapes."""
 Kinds = tuple[tuple[Strings, Need], ...]
 """Classes of undeclared names, each with the need of the values of such members."""
-Some = tuple[Others | str, Need, Need]
-"""A member that must exist: which names (others, or those that match a pattern), the need of the name, the need of the value."""
+Some = tuple[Others, Need, Need]
+"""A member that must exist: which names, the need of the name, the need of the value."""
 
 
 def matches(pattern: str, name: str) -> bool:
@@ -61,7 +61,7 @@ def narrowings(
     """
     ways: dict[tuple[Objects, tuple[Some, ...]], None] = {(shape, ()): None}
     for finder, naming, need in some:
-        names = [n for n in declared if finds(finder, n) and fits(naming, n, namer)]
+        names = [n for n in declared if lacks(finder, n) and fits(naming, n, namer)]
         found: dict[tuple[Objects, tuple[Some, ...]], None] = {}
         for narrowed, witness in ways:
             spend(20 * (1 + len(names)))
@@ -79,13 +79,6 @@ def narrowings(
     return list(ways)
 
 
-def finds(finder: Others | str, name: str) -> bool:
-    """Return whether a name is among those of a member that must exist."""
-    if isinstance(finder, str):
-        return matches(finder, name)
-    return lacks(finder, name)
-
-
 def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
     """Return the classes of undeclared members that provide all that must exist at once."""
     found = others
@@ -101,14 +94,11 @@ def witnesses(others: Kinds, witness: Sequence[Some], namer: Namer) -> Kinds:
     return found
 
 
-def finder_names(finder: Others | str, naming: Need, namer: Namer) -> list[Strings]:
+def finder_names(finder: Others, naming: Need, namer: Namer) -> list[Strings]:
     """Return the names that a member that must exist may have, as shapes."""
-    if isinstance(finder, str):
-        found = list(pattern_shapes(finder, True))
-    else:
-        found = [Strings(but=finder.names)]
-        for pattern in finder.patterns:
-            found = meets(found, pattern_shapes(pattern, False))
+    found = [Strings(but=finder.names)]
+    for pattern in finder.patterns:
+        found = meets(found, pattern_shapes(pattern, False))
     return meets(found, namer(naming)) if naming else found
 
 

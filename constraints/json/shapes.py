@@ -206,8 +206,8 @@ class Objects:
     """Objects of ``least`` to ``most`` members, by the needs of names and values.
 
     ``names``, ``patterns``, ``others``: the needs of the values of members with a name, with a name that matches a pattern, with
-    any other name. ``naming``: the need of every name, as a string. ``some``: members that must exist: which names
-    (:class:`Others`, or a pattern to match), the need of the name as a string, the need of the value.
+    any other name. ``naming``: the need of every name, as a string. ``some``: members that must exist: which names, the need
+    of the name as a string, the need of the value.
 
     ``seen``: the names and patterns of members that count as evaluated for ``unevaluatedProperties`` (``None``: all members).
     ``declares``: whether a schema has declared members, which closes the object (``closed_objects.py``). ``early``: a second
@@ -221,7 +221,7 @@ class Objects:
     naming: Need = ANY
     least: int = 0
     most: int | None = None
-    some: tuple[tuple[Others | str, Need, Need], ...] = ()
+    some: tuple[tuple[Others, Need, Need], ...] = ()
     seen: Others | None = Others()  # noqa: RUF009
     declares: bool = False
     early: tuple[str, ...] | None = field(default=None, compare=False)

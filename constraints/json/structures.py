@@ -106,7 +106,8 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
             shapes.append(Objects(((name, need),), (name,)))
     for pattern, inner in patterns.items():
         if (need := k.need(inner, node, f"patternProperties/{pointer(pattern)}", False)) != NEVER:
-            shapes.append(Objects(some=((pattern, ANY, need),)))
+            name = k.need({"pattern": pattern}, node, f"patternProperties/{pointer(pattern)}")
+            shapes.append(Objects(some=((Others(), name, need),)))
     if (need := k.need(extra, node, "additionalProperties", False)) != NEVER:
         shapes.append(Objects(some=((others, ANY, need),)))
     return only("object", shapes, False)
@@ -145,18 +146,11 @@ def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -
     for a in found.array:
         size = 0 if a.seen == FULL else int(a.seen)
         if need and a.seen != FULL:
-            for kind in a.seen_kinds:
-                if len(kind) > 1 or need != NEVER:
-                    raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
-            left = need
-            if need == NEVER and a.seen_kinds:
-                left = a.seen_kinds[0]
-                if len(a.seen_kinds) > 1:
-                    raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
-            shape_or_none = a.meet(Arrays((ANY,) * size, left))
+            kinds = a.seen_kinds
+            if kinds and (need != NEVER or len(kinds) > 1 or len(kinds[0]) > 1):
+                raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
+            left = a.meet(Arrays((ANY,) * size, kinds[0] if kinds else need))
         else:
-            shape_or_none = a
-        if shape_or_none:
-            seen = FULL if tracked else 0
-            done.append(replace(shape_or_none, seen=seen, seen_kinds=()))
+            left = a
+        done += [replace(left, seen=FULL if tracked else 0, seen_kinds=())] if left else []
     return found._replace(array=limited(tuple(dict.fromkeys(done))))

@@ -9,7 +9,7 @@ from ..automata import nfa
 from ..automata.nfa import Nfa
 from ..automata.work import metered
 from ..json import strings
-from ..json.numbers import Notation, number_automaton
+from ..json.numbers import Notation, number
 from ..json.shapes import Numbers, Strings
 from ..program import nodes, tables
 from ..program.node import Node
@@ -51,7 +51,7 @@ def closed(inner: Nfa, pad: str, end: bytes) -> Node:
 @metered(maxsize=1024)
 def scalars(some: Scalars, pad: str, end: bytes) -> Node:
     """Return the node of words and numbers with the end of their element, and white space around them."""
-    numbers = [number_automaton(shape, some.notation) for shape in some.numbers]
+    numbers = [number(shape, some.notation) for shape in some.numbers]
     return closed(nfa.union([*map(nfa.literal, some.words), *numbers]), pad, end)
 
 

@@ -20,8 +20,7 @@ from ...automata.work import spend
 from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from .. import arrays as settling
-from ..items import Items
+from ..items import Counts, may_end, settled, ways
 from ..shapes import Arrays, Need, both
 from .leaves import lex
 from .listed import listed, text_table
@@ -38,14 +37,13 @@ S = TypeVar("S", bound=Hashable)
 def arrays(writer: Writer, need: Need) -> list[Node]:
     """Return the nodes of the arrays of a need. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
     found = []
-    for each in writer.value(need).array:
-        shape = settling.settle(each, lambda _: False)
-        if shape is not None:
-            if shape.least > limits.LENGTH:
-                why = f"arrays of at least {shape.least} items are too long"
-                raise TooManyStates(why, limit=limits.LENGTH)
-            kinds = ("list", "tuple") if writer.style.tuples and shape.kind is None else (shape.kind,)
-            found += [array(writer, need, replace(shape, kind=kind)) for kind in kinds]
+    for shape in map(settled, writer.value(need).array):
+        if shape.most is not None and shape.least > shape.most:
+            continue
+        if shape.least > limits.LENGTH:
+            raise TooManyStates(f"arrays of at least {shape.least} items are too long", limit=limits.LENGTH)
+        kinds = ("list", "tuple") if writer.style.tuples and shape.kind is None else (shape.kind,)
+        found += [array(writer, need, replace(shape, kind=kind)) for kind in kinds]
     return found
 
 
@@ -115,12 +113,12 @@ def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:
     if most is not None and least > most:
         return NOTHING
     if shape.contains:
-        found = Items(shape)
+        start: tuple[int, Counts] = (0, (0,) * len(shape.contains))
         return states(
             writer,
-            found.start,
-            lambda state: [(inner(need), after) for need, after in found.ways(*state)],
-            lambda state: found.done(*state),
+            start,
+            lambda state: [(inner(need), after) for need, after in ways(shape, *state)],
+            lambda state: may_end(shape, *state),
         )
     size = len(shape.prefix)
     if size > limits.ALTERNATIVES:

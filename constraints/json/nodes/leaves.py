@@ -16,8 +16,8 @@ from ...program import nodes, tables
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
 from ...program.tables import Table
-from .. import strings
-from ..numbers import Notation, number_automaton
+from .. import numbers, strings
+from ..numbers import Notation
 from ..shapes import Numbers, Strings
 from ..text import Spelling
 
@@ -54,7 +54,7 @@ def blanks_at(state: int, fresh: int, most: float) -> tuple[list[tuple[int, int,
 @metered(maxsize=1024)
 def number(shape: Numbers, notation: Notation) -> Node:
     """Return the node of the numbers of a shape."""
-    return lex(number_automaton(shape, notation))
+    return lex(numbers.number(shape, notation))
 
 
 @metered(maxsize=1024)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from ...automata.dfa import minimize
 from ...automata.nfa import Nfa, concat, literal, union
 from ...program.labelled import labelled
 from ...program.tables import Table
 from .. import numbers, strings
-from ..numbers import number_automaton
 from ..shapes import NEVER, Need, Numbers
 from ..text import Style
 from .leaves import around, blanks_nfa
@@ -35,23 +32,14 @@ def listed(writer: Writer, need: Need) -> dict[Hashable, Nfa] | None:
         each = numbers.listed(number, MOST_LISTED)
         if each is None:
             return None
-        found |= {v: number_text(v, writer) for v in each}
+        found |= {v: numbers.number(Numbers(among=frozenset([v])), writer.notation) for v in each}
     for string in value.string:
         if string.among is None:
             return None
-        found |= {v: string_text(v, writer.style) for v in string.among if strings.has(v, string.atoms)}
+        for v in string.among:
+            if strings.has(v, string.atoms):
+                found[v] = union(around(strings.words([v], each), each) for each in writer.style.spellings)
     return {value: text for value, text in found.items() if not text.is_empty}
-
-
-def number_text(value: Decimal, writer: Writer) -> Nfa:
-    """Return the automaton of the texts of one number."""
-    return number_automaton(Numbers(among=frozenset([value])), writer.notation)
-
-
-def string_text(value: str, style: Style) -> Nfa:
-    """Return the automaton of the texts of one string."""
-    found = [around(strings.words([value], spelling), spelling) for spelling in style.spellings]
-    return found[0] if len(found) == 1 else minimize(union(found))
 
 
 def text_table(values: Sequence[Nfa], before: bytes, style: Style) -> Table:
