@@ -1,7 +1,7 @@
 """Patterns that count characters, as a pattern without the count and bounds on the length.
 
 ``^[a-z][a-z0-9]{0,63}$`` holds for the strings of ``^[a-z][a-z0-9]*$`` with 1 to 64 characters. An automaton of the first has
-a copy of its states for each count; of the second a counter is kept beside the automaton (``lazy/counted.py``).
+a copy of its states for each count; of the second a counter is kept beside the automaton (``nodes.count``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..regex.pattern import BEGINNINGS, ENDS, parse
-from ..regex.syntax import CHARACTER, REPEAT, Item, constants
+from ..regex.syntax import parser
 from .patterns import matching, translate
 from .shapes import Strings
 from .text import JSON
@@ -21,8 +21,6 @@ from .text import JSON
 LARGE = 32
 """The smallest count for which a counter is kept: below it an automaton is as quick."""
 COUNT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
-Lengths = tuple[int, int, int | None]
-"""The characters outside a counted repeat, and the fewest and most within it."""
 
 
 @lru_cache(maxsize=1024)
@@ -62,60 +60,37 @@ def without_count(pattern: str) -> tuple[str, int, int | None] | None:
     """Replace a large count by ``*``; return the pattern and the fewest and most characters.
     Return ``None`` if the length of a string does not determine the count."""
     large = [match for match in COUNT.finditer(pattern) if max(int(match[1]), int(match[2] or 0)) >= LARGE]
-    with suppress(UnsupportedConstraint):
-        found = lengths(pattern) if large else None
-        if found is None or found[1:] == (0, None):
-            return None
-        beside, least, most = found
-        for match in large:
-            free = pattern[: match.start()] + "*" + pattern[match.end() :]
-            fixed = beside if most != least else beside - int(match[1])
-            if lengths(free) == (fixed, 0, None):
-                return free, beside + least, None if most is None else beside + most
+    with suppress(UnsupportedConstraint, IndexError):  # a reference to a group has no length
+        for match in large if large and is_whole(pattern) else ():
+            before, after = pattern[: match.start()], pattern[match.end() :]
+            low, high = int(match[1]), None if match[2] == "" else int(match[2] or match[1])
+            found = beside(before, after, low == 0)
+            if found is not None and not after.startswith("+"):  # a possessive repeat
+                least, most = found
+                return f"{before}*{after}", least + low, None if high is None else most + high
     return None
 
 
-def lengths(pattern: str) -> Lengths | None:
-    """Return the lengths of a pattern's matches; ``None`` unless they are whole strings."""
+def beside(before: str, after: str, may_be_optional: bool = False) -> tuple[int, int] | None:
+    """Return the fewest and the most characters beside a count, ``None`` if there is another choice of them than to leave
+    out an optional group around the count."""
+    (least, most), once = (lengths(f"{before}{{{count}}}{after}") for count in (0, 1))
+    if least == most:
+        return (least, most) if once == (least + 1, most + 1) else None
+    if not may_be_optional or once != (least, most + 1):
+        return None
+    groups = (end.start() + 1 for end in re.finditer(r"\)\?", after))
+    return next(((least, most) for end in groups if beside(before, after[:end] + after[end + 1 :])), None)
+
+
+def is_whole(pattern: str) -> bool:
+    """Return whether the matches of a pattern are whole strings."""
     items, flags = parse(translate(pattern), 0)
-    if flags & re.MULTILINE or len(items) < 2 or items[0] not in BEGINNINGS or items[-1] not in ENDS:
-        return None
-    return lengths_of(items[1:-1])
+    return not flags & re.MULTILINE and len(items) > 1 and items[0] in BEGINNINGS and items[-1] in ENDS
 
 
-def lengths_of(items: Sequence[Item]) -> Lengths | None:
-    """Return the lengths of a sequence; at most one repeat, of a character, may have a variable count.
-    Return ``None`` for any other sequence."""
-    beside, repeat = 0, None
-    for operation, argument in items:
-        if operation in CHARACTER:
-            beside += 1
-            continue
-        found = repeated(operation, argument)
-        if found is None or (found[1] != found[2] and repeat is not None):
-            return None
-        fixed, least, most = found
-        beside += fixed
-        if least == most:
-            beside += least
-        else:
-            repeat = least, most
-    return (beside, *(repeat or (0, 0)))
-
-
-def repeated(operation: object, argument: tuple[int, int, Sequence[Item]]) -> Lengths | None:
-    """Return the lengths of a group or a repeat of a character; ``None`` for others.
-    An optional group has lengths if its repeat may be empty."""
-    if operation is constants.SUBPATTERN:
-        _, added, removed, inner = argument  # type: ignore[misc]
-        return None if added or removed else lengths_of(inner)
-    if operation not in REPEAT:
-        return None
-    low, high, inner = argument
-    most = None if high is constants.MAXREPEAT else int(high)
-    if len(inner) == 1 and inner[0][0] in CHARACTER:
-        return 0, int(low), most
-    if (low, most) != (0, 1) or (found := lengths_of(inner)) is None or found[1] or found[2] == 0:
-        return None
-    beside, _, most = found
-    return 0, 0, None if most is None else beside + most
+def lengths(pattern: str) -> tuple[int, int]:
+    """Return the fewest and the most characters of a pattern's matches."""
+    items, _ = parse(translate(pattern), 0)
+    least, most = parser.SubPattern(parser.State(), items).getwidth()
+    return least, most
