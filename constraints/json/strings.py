@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import limits
 from ..automata import dfa, nfa
+from ..automata.dfa_table import Dfa
 from ..automata.epsilon import NO_EPSILONS, merge_ranges, minimal
 from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
@@ -64,20 +65,14 @@ def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> 
     found = dfa.intersect(every(atoms, but, spelling), text)
     if found.is_empty:
         return None
-    steps = np.zeros((text.num_states, 256), np.int64)
-    for source, low, high, target in text.edges.tolist():
-        steps[source, low : high + 1] = target
-    moves: dict[int, list[tuple[int, int, int]]] = {}
-    for source, low, high, target in found.edges.tolist():
-        moves.setdefault(source, []).append((low, high, target))
-    number = {int(found.start[0]): 0}  # the start first
-    place = [int(text.start[0])]  # of each state, that of the automaton of all strings
+    characters, number = Dfa(text), {int(found.start[0]): 0}  # the start first
+    place = text.start.tolist()  # of each state, that of the automaton of all strings
     edges = []
     for state in (todo := list(number)):
-        for low, high, target in moves.get(state, ()):
+        for low, high, target in found._step(state):
             if target not in number:
                 number[target] = len(place)
-                place.append(int(steps[place[number[state]], low]))
+                place.append(characters.after(place[number[state]], low))
                 todo.append(target)
             edges.append((number[state], low, high, number[target]))
     accept = set(found.accept.tolist())
@@ -159,22 +154,15 @@ def few(shape: Strings) -> list[str]:
     if not shape.atoms or shape.least or shape.most is not None:
         return []
     found = every(shape.atoms, shape.but)
-    rows: dict[int, list[tuple[int, int, int]]] = {}
-    for source, low, high, target in found.edges.tolist():
-        rows.setdefault(source, []).append((low, high, target))
-    ends, texts = set(found.accept.tolist()), set()
+    ends, texts = set(found.accept.tolist()), set[str]()
     stack = [(state, b"") for state in found.start.tolist()]
     while stack:
         state, text = stack.pop()
         spend(1)
         if state in ends:
             texts.add(json.loads(b'"' + text + b'"'))
-        onward = [
-            (target, text + bytes([b]))
-            for low, high, target in rows.get(state, ())
-            for b in range(low, high + 1)
-        ]
-        stack += onward
+        for low, high, target in found._step(state):
+            stack += [(target, text + bytes([byte])) for byte in range(low, high + 1)]
         if len(texts) > FEW or len(stack) > 256 or len(text) > 64:
             return []
     return sorted(texts)
@@ -182,7 +170,7 @@ def few(shape: Strings) -> list[str]:
 
 def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     """Return the minimal DFA of the contents of these strings. Strings with a surrogate are left out."""
-    children, ends = trie((text for text in texts if all(map(spelling.ways, text))), spelling)
+    children, ends = trie(texts, spelling)
     spend(50)
     if not ends:
         return nfa.empty()
@@ -199,11 +187,10 @@ def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
 
 def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:
     """Return the trie of some texts in all their spellings: by node the next ones by byte, and the text that ends there.
-    Each node is before those that follow it."""
+    Each node is before those that follow it. Strings with a surrogate are left out."""
     children: list[dict[int, int]] = [{}]
     after: dict[tuple[int, str], int] = {}  # the node after a character, in any of its encodings
     ends: dict[int, str] = {}
-    ways = spelling.ways
 
     def step(node: int, choices: Sequence[int]) -> int:
         if choices[0] not in children[node]:
@@ -212,11 +199,12 @@ def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]]
         return children[node][choices[0]]
 
     for text in texts:
-        node, units = 0, 1 if text.isascii() else 20
-        for at, char in enumerate(text):
-            if not at % 4096:
-                spend(units * min(4096, len(text) - at))
-            found = ways(char)
+        spend((1 if text.isascii() else 20) * len(text))
+        spelled = [spelling.ways(char) for char in text]
+        if not all(spelled):
+            continue
+        node = 0
+        for char, found in zip(text, spelled, strict=True):
             if len(found) == 1 == len(found[0]):
                 node = step(node, found[0][0])
                 continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,7 +11,11 @@ from jaxtyping import Bool, Int
 from numpy import ndarray
 
 from ....errors import TooManyStates
+from ...automata.arrays import ragged_arange, reachable
 from ...automata.dfa import together
+from ...automata.dfa_table import Dfa
+from ...automata.epsilon import NO_EPSILONS
+from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import tables
 from ...program.tables import Table, in_order
@@ -21,6 +26,7 @@ from .leaves import blanks_at
 
 MOST_STATES = 1 << 16
 """The most states of the names of an object."""
+Edges = Int[ndarray, "edges 4"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,49 +36,25 @@ class Inside:
     ``root``: its start. ``in_base``, ``apart``: of a table that has a base.
     """
 
-    edges: Int[ndarray, "edges 4"]
+    edges: Edges
     label: Int[ndarray, " states"]
     root: int = 0
     base: Inside | None = None
     in_base: Int[ndarray, " states"] | None = None
     apart: Bool[ndarray, " states"] | None = None
-    _steps: dict[int, list[int]] = field(default_factory=dict)
-    _rests: dict[tuple[int, tuple[int, ...]], Int[ndarray, "edges 3"]] = field(default_factory=dict)
 
     @cached_property
-    def moves(self) -> list[list[tuple[int, int, int]]]:
-        """For each state its moves (lowest byte, highest byte, target), in the order of their bytes."""
-        found: list[list[tuple[int, int, int]]] = [[] for _ in self.label]
-        for source, low, high, target in self.edges.tolist():
-            found[source].append((low, high, target))
-        return found
-
-    def steps(self, state: int) -> list[int]:
-        """Return the states after a state by byte, −1 where there is none."""
-        found = self._steps.get(state)
-        if found is None:
-            found = self._steps[state] = [-1] * 256
-            for low, high, target in self.moves[state]:
-                found[low : high + 1] = [target] * (high + 1 - low)
-        return found
-
-    def rest(self, state: int, taken: tuple[int, ...]) -> Int[ndarray, "edges 3"]:
-        """Return the moves (lowest byte, highest byte, target) of a state without those by some bytes, ascending."""
-        found = self._rests.get((state, taken))
-        if found is None:
-            rows = list[int]()
-            for low, high, target in self.moves[state]:
-                for byte in taken:
-                    if low <= byte <= high:
-                        if low < byte:
-                            rows += low, byte - 1, target
-                        low = byte + 1
-                if low <= high:
-                    rows += low, high, target
-            found = np.array(rows, np.int64).reshape(-1, 3)
-            if len(taken) < 2:
-                self._rests[state, taken] = found
-        return found
+    def steps(self) -> Dfa:
+        """The states after a state by byte."""
+        return Dfa(
+            Nfa(
+                len(self.label),
+                self.edges,
+                NO_EPSILONS,
+                np.array([self.root]),
+                np.flatnonzero(self.label >= 0),
+            )
+        )
 
 
 def names_tables(
@@ -99,68 +81,74 @@ def inside(
 ) -> Inside | None:
     """Return the automaton of the names, as :func:`names_tables`: a trie of those declared, on that of the classes."""
     base = of_classes(classes, spelling, style) if classes else None
-    if base is None:
-        declared = live
-    number = {name: i for i, name in enumerate(live)}
-    children, ends = strings.trie([name for name in declared if all(map(spelling.ways, name))], spelling)
+    children, ends = strings.trie(live if base is None else declared, spelling)
     if base is None and not ends:
         return None
-    first = 0 if base is None else len(base.label)
-    states = [(0, -1 if base is None else base.root)]  # of the trie and of the base
-    place = {states[0]: first}
-    edges: list[tuple[int, int, int, int]] = []
-    sources, rests, chains = [], [], dict[int, int]()
-    bare = False  # whether a state is left by declared names only
-    quote = spelling.closing
-    last: dict[int, list[int]] = {}  # by label the states before the closing quote
-    for source, (node, there) in enumerate(states, first):
-        steps = [-1] * 256 if there < 0 or base is None else base.steps(there)
-        taken = []
-        for byte, child in children[node].items():
-            target = (child, steps[byte])
-            at = place.get(target)
-            if at is None:
-                at = place[target] = first + len(states)
-                states.append(target)
-            edges.append((source, byte, byte, at))
-            taken.append(byte)
-        if node in ends:
-            taken.append(quote)
-            label = number.get(ends[node])
-            if label is not None:
-                last.setdefault(label, []).append(source)
-        if there < 0 or base is None:
-            bare = True
-            continue
-        rest = base.rest(there, tuple(sorted(taken)))
-        sources.append((source, len(rest)))
-        rests.append(rest)
-        bare |= not len(rest)
-    size = first + len(states)
-    if size > MOST_STATES:
+    size = 0 if base is None else len(base.label)
+    if size + len(children) > MOST_STATES:
         raise too_many()
-    for label, before in last.items():
-        chains[label] = size
-        edges += [(source, quote, quote, size) for source in before]
-        edges += chain(style.joint, size)
-        size += len(style.joint) + 1
-    label_of = np.full(size, -1)
-    for label, at in chains.items():
-        label_of[at + len(style.joint)] = label
-    rows = [np.array(edges, np.int64).reshape(-1, 4)]
+    number = {name: i for i, name in enumerate(live)}
+    last = {number[name]: [node] for node, name in ends.items() if name in number}
+    edges = np.array(
+        [(node, byte, byte, child) for node, onward in enumerate(children) for byte, child in onward.items()],
+        np.int64,
+    ).reshape(-1, 4)
+    own, label = ended(edges, len(children), last, spelling, style)
     if base is None:
-        return Inside(in_order(rows[0]), label_of, first)
-    label_of[:first] = np.where(base.label < 0, -1, base.label + len(live))
-    rows.append(base.edges)
-    if rests:
-        each, sizes = np.array(sources, np.int64).T
-        rows.append(np.column_stack([np.repeat(each, sizes), np.concatenate(rests)]))
-    in_base = np.full(size, -1)
-    in_base[:first] = np.arange(first)
-    in_base[first : first + len(states)] = [there for _, there in states]
-    apart = np.arange(size) >= first
-    found = Inside(in_order(np.concatenate(rows)), label_of, first, base, in_base, apart)
-    return trimmed(found) if bare and len(last) < len(ends) else found
+        return Inside(own, label)
+    there = [base.root, *[-1] * (len(label) - 1)]  # of each state that of the base
+    for node, onward in enumerate(children):
+        for byte, child in onward.items():
+            there[child] = base.steps.after(there[node], byte) if there[node] >= 0 else -1
+    in_base = np.array(there)
+    quotes = np.array([(node, spelling.closing) for node in ends], np.int64).reshape(-1, 2)
+    rest = without(copied(base.edges, in_base), np.concatenate([edges[:, :2], quotes]))
+    found = Inside(
+        in_order(
+            np.concatenate([base.edges, np.add(own, (size, 0, 0, size)), np.add(rest, (size, 0, 0, 0))])
+        ),
+        np.concatenate([np.where(base.label < 0, -1, base.label + len(live)), label]),
+        size,
+        base,
+        np.concatenate([np.arange(size), in_base]),
+        np.arange(size + len(label)) >= size,
+    )
+    return found if len(last) == len(ends) else trimmed(found)
+
+
+def copied(edges: Edges, states: Int[ndarray, " copies"]) -> Edges:
+    """Return the edges of a state for each of its copies, which are numbered; −1 is no state."""
+    begin, end = (np.searchsorted(edges[:, 0], each) for each in (states, states + 1))
+    begin[states < 0] = end[states < 0]
+    found = edges[ragged_arange(begin, end - begin)]
+    found[:, 0] = np.repeat(np.arange(len(states)), end - begin)
+    return found
+
+
+def without(edges: Edges, taken: Int[ndarray, "pairs 2"]) -> Edges:
+    """Return deterministic edges, in order, without those by some pairs of a state and a byte."""
+    state, byte = taken.T
+    edge = np.searchsorted(edges[:, 0] * 256 + edges[:, 1], state * 256 + byte, side="right") - 1
+    cut = (edge >= 0) & (edges[edge, 0] == state) & (edges[edge, 2] >= byte)
+    edge, byte = edge[cut], byte[cut]
+    # an edge that is cut n times is n + 1 edges: their lowest and their highest bytes, each ascending
+    place = np.concatenate([np.arange(len(edges)), edge]) * 512
+    place_of, low = np.divmod(np.sort(place + np.concatenate([edges[:, 1], byte + 1])), 512)
+    past = np.sort(place + np.concatenate([edges[:, 2] + 1, byte])) % 512
+    found: Edges = np.column_stack([edges[place_of, 0], low, past - 1, edges[place_of, 3]])[low < past]
+    return found
+
+
+def ended(
+    edges: Edges, size: int, last: Mapping[int, Sequence[int]], spelling: Spelling, style: Style
+) -> tuple[Edges, Int[ndarray, " states"]]:
+    """Return edges with those of what closes a name, and the labels of all states. ``last``: by label, the states before it."""
+    label, more = [-1] * size, list[tuple[int, int, int, int]]()
+    for name, states in last.items():
+        more += [(state, spelling.closing, spelling.closing, len(label)) for state in states]
+        more += chain(style.joint, len(label))
+        label += [*[-1] * len(style.joint), name]
+    return in_order(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)])), np.array(label)
 
 
 def chain(text: bytes, first: int) -> list[tuple[int, int, int, int]]:
@@ -178,33 +166,14 @@ def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -
         edges, reads = together(parts, MOST_STATES)
     except TooManyStates:
         raise too_many() from None
-    size, last = len(reads), np.flatnonzero(reads.any(axis=1))
-    first = reads[last].argmax(axis=1).tolist()
-    chains = {label: size + i * (len(style.joint) + 1) for i, label in enumerate(sorted({*first}))}
-    more = [
-        (at, *[spelling.closing] * 2, chains[label]) for at, label in zip(last.tolist(), first, strict=True)
-    ]
-    label_of = np.full(size + len(chains) * (len(style.joint) + 1), -1)
-    for label, at in chains.items():
-        more += chain(style.joint, at)
-        label_of[at + len(style.joint)] = label
-    edges = in_order(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)]))
-    return trimmed(Inside(edges, label_of))
+    states, first = np.flatnonzero(reads.any(axis=1)), reads.argmax(axis=1)
+    last = {label: states[first[states] == label].tolist() for label in np.unique(first[states]).tolist()}
+    return trimmed(Inside(*ended(edges, len(reads), last, spelling, style)))
 
 
 def trimmed(found: Inside) -> Inside | None:
     """Return the automaton without states that lead nowhere; None if nothing is accepted."""
-    size = len(found.label)
-    before: list[list[int]] = [[] for _ in range(size)]
-    for source, target in np.unique(found.edges[:, [0, 3]], axis=0).tolist():
-        before[target].append(source)
-    useful = found.label >= 0
-    todo = np.flatnonzero(useful).tolist()
-    while todo:
-        for source in before[todo.pop()]:
-            if not useful[source]:
-                useful[source] = True
-                todo.append(source)
+    useful = reachable(found.edges[:, [3, 0]], np.flatnonzero(found.label >= 0), len(found.label))
     if not useful[found.root]:
         return None
     place = np.cumsum(useful) - 1
