@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ..circuits.narrowing import Narrowing as Narrowing
 from ..errors import UnsupportedConstraint
+from . import validation
 
 logger = logging.getLogger("tractile.constraints")
 
@@ -26,10 +27,7 @@ def merged(*parts: Iterable[Narrowing]) -> tuple[Narrowing, ...]:
 
 def check_choice(on_narrowed: Any) -> None:
     """Raise ``UnsupportedConstraint`` unless ``on_narrowed`` is "warn", "error" or "ignore"."""
-    if on_narrowed not in CHOICES:
-        raise UnsupportedConstraint(
-            f"on_narrowed is one of {list(CHOICES)}, not {on_narrowed!r}", path="on_narrowed"
-        )
+    validation.choice(on_narrowed, "on_narrowed", CHOICES)
 
 
 def report(

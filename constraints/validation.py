@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral
 from typing import Any
 
@@ -29,6 +29,12 @@ def count(value: Any, path: str, least: int = 0, most: int = limits.COUNT) -> in
             f"a whole number from {least:,} to {most:,} is needed, not {short(value)}", path=path
         )
     return int(value)
+
+
+def choice(value: Any, path: str, choices: Iterable[Any]) -> None:
+    """Raise ``UnsupportedConstraint`` unless ``value`` is one of the choices."""
+    if value not in (known := list(choices)):
+        raise UnsupportedConstraint(f"{path} is one of {known}, not {value!r}", path=path)
 
 
 def token_texts(value: Any) -> dict[int, str]:

@@ -71,12 +71,8 @@ def function_calls(
     >>> calls.accepts("move(steps=3)"), calls.accepts("move(steps='3')")
     (True, False)
     """
-    for value, name, choices in (
-        (syntax, "syntax", ("json", "python")),
-        (order, "order", ("declared", "any")),
-    ):
-        if value not in choices:
-            raise UnsupportedConstraint(f"{name} is one of {list(choices)}, not {value!r}", path=name)
+    validation.choice(syntax, "syntax", ("json", "python"))
+    validation.choice(order, "order", ("declared", "any"))
     check_choice(on_narrowed)
     space = json_space(whitespace, max_whitespace)
     chosen = [] if max_depth is None else ["max_depth"]

@@ -26,8 +26,7 @@ def read_rules(
 
     The arguments are those of :func:`~.constraint.grammar`.
     """
-    if syntax not in SYNTAXES:
-        raise UnsupportedConstraint(f"the syntax is one of {list(SYNTAXES)}, not {syntax!r}", path="syntax")
+    validation.choice(syntax, "syntax", SYNTAXES)
     start = start and validation.text(start, "start")
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))

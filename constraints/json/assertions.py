@@ -94,7 +94,11 @@ def composite(k: Keywords, node: Node, value: list[Any] | dict[str, Any], sign: 
         size = len(value)
         needs = [k.need({"enum": [v]}, node, "const", sign) for v in value]
         if sign:
-            return only("array", [Arrays(tuple(needs), least=size, most=size, kind=k.listed)], False)
+            return only(
+                "array",
+                [Arrays(tuple(needs), least=size, most=size, kind="list" if k.tuples else None)],
+                False,
+            )
         differ = [Arrays((*[ANY] * i, need), least=size, most=size) for i, need in enumerate(needs)]
         shorter = [Arrays(most=size - 1)] if size else []
         tuples = [Arrays(kind="tuple")] if k.tuples else []

@@ -32,10 +32,8 @@ def closed(value: Value) -> Value:
     ``value`` must have been computed with ``CLOSING``."""
     found: dict[Objects, None] = {}
     for shape in value.object:
-        declares, seen = shape.declares, shape.seen
-        kept: Objects | None = replace(shape, declares=False, seen=Others(), early=shape.early)
-        if declares and seen is not None:
-            kept = kept and kept.meet(Objects(others=((seen, NEVER),)))
+        undeclared = ((shape.seen, NEVER),) if shape.declares and shape.seen is not None else ()
+        kept = replace(shape, declares=False, seen=Others()).meet(Objects(others=undeclared))
         if kept is not None:
             found[kept] = None
     return value._replace(object=limited(tuple(found)))
@@ -86,19 +84,18 @@ def pointed(root: Any, ref: str) -> Any:
     return found
 
 
-def close_types(schema: Any, empty: bool = False) -> Any:
+def close_types(schema: Any) -> Any:
     """Return a copy of a schema that closes objects with ``properties``, one by one.
 
     They get ``additionalProperties: false``. Objects that say something else, or are only a part of another one, stay.
     Definitions and the alternatives of ``anyOf`` and ``oneOf`` are closed separately, as is right where each stands for one type.
-    ``empty``: also close objects with no properties.
     """
 
     def close(schema: Any, step: str) -> Any:
         if not isinstance(schema, Mapping):
             return schema
         result = rewritten(schema, lambda inner, key: inner if key in PARTS else close(inner, key))
-        if result.get("properties") or (empty and "properties" in result):
+        if "properties" in result:
             result.setdefault("additionalProperties", False)
         return result
 

@@ -156,14 +156,10 @@ def json_schema(
     >>> c.accepts('["old", "new"]'), c.accepts('["old", "old"]')
     (True, False)
     """
-    for name, value, allowed in (
-        ("escapes", escapes, list(SPELLINGS)),
-        ("order", order, ["auto", "declared", "any"]),
-        ("formats", formats, ["auto", "assert", "annotate"]),
-        ("numbers", numbers, [None, "any", "plain"]),
-    ):
-        if value not in allowed:
-            raise UnsupportedConstraint(f"{name} is one of {allowed}, not {value!r}", path=name)
+    validation.choice(escapes, "escapes", SPELLINGS)
+    validation.choice(order, "order", ("auto", "declared", "any"))
+    validation.choice(formats, "formats", ("auto", "assert", "annotate"))
+    validation.choice(numbers, "numbers", (None, "any", "plain"))
     check_choice(on_narrowed)
     space = json_space(whitespace, max_whitespace)
     chosen = ["max_depth"] * (max_depth is not None) + ["maxLength", "maxItems"] * (max_length is not None)
@@ -173,13 +169,12 @@ def json_schema(
     root, is_class = read_schema(schema), is_type(schema)
     root = root if documents is None else bundle(root, documents)
     if is_class and not open_objects:
-        root, open_objects = close_types(root, empty=True), True
+        root, open_objects = close_types(root), True
     open_objects = open_objects is None or open_objects
     plain = numbers == "plain" or (numbers is None and is_class)
-    if separators is not None and whitespace == "flexible":
-        raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="separators")
-    if indent is not None and whitespace == "flexible":
-        raise UnsupportedConstraint('white space is any with whitespace="flexible"', path="indent")
+    for path, value in (("separators", separators), ("indent", indent)):
+        if value is not None and whitespace == "flexible":
+            raise UnsupportedConstraint('white space is any with whitespace="flexible"', path=path)
     separators = None if separators is None else json_separators(separators)
     indent = None if indent is None else json_indent(indent)
     reading = Reading(order, open_objects, formats, plain, max_digits, strict=strict)

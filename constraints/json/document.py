@@ -125,9 +125,8 @@ class Document:
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[int, int], int] = {}
         self.prints: dict[Any, int] = {}
-        self.print_of: dict[int, int] = {}
+        self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
         self.owner: dict[int, Resource] = {}
-        self.kept: list[Any] = []
         self.resources: dict[str, Resource] = {}
         self.root = Resource("", root, "")
         self.resources[""] = self.root
@@ -182,18 +181,14 @@ class Document:
         """Return a number that schemas with equal content share.
         Annotations such as titles are ignored; the order of members counts."""
         if not isinstance(schema, dict):
-            return self.printed(repr(schema))
+            return self.prints.setdefault(repr(schema), len(self.prints))
         if id(schema) not in self.print_of:
             inner = tuple((step, self.fingerprint(below)) for step, below in subschemas(schema))
             steps = {step.partition("/")[0] for step, _ in inner}
             own = {key: value for key, value in schema.items() if key not in (*steps, *SILENT)}
-            self.print_of[id(schema)] = self.printed((repr(own), inner))
-            self.kept.append(schema)  # keep it alive, so that no other schema gets its id
-        return self.print_of[id(schema)]
-
-    def printed(self, key: Any) -> int:
-        """Return the number of a fingerprint's content, numbering new content."""
-        return self.prints.setdefault(key, len(self.prints))
+            found = self.prints.setdefault((repr(own), inner), len(self.prints))
+            self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
+        return self.print_of[id(schema)][0]
 
     def check(self, schema: dict[str, Any], path: str) -> None:
         """Raise ``UnsupportedConstraint`` if a keyword's value has the wrong form.

@@ -49,7 +49,6 @@ class Keywords:
         self, document: Document, asserts_format: bool, empty: Callable[[Any], bool], tuples: bool
     ) -> None:
         self.document, self.asserts_format, self.tuples = document, asserts_format, tuples
-        self.listed = "list" if tuples else None
         self.empty = empty
         self.memo: dict[tuple[int, bool, int], Value] = {}
         self.active: set[tuple[int, bool, int]] = set()

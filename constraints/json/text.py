@@ -233,10 +233,7 @@ def style_of(
 
 def json_space(whitespace: Any, most: Any) -> Space:
     """Return the options ``whitespace`` and ``max_whitespace`` as one. Raises ``UnsupportedConstraint``."""
-    if whitespace not in list(STYLES):
-        raise UnsupportedConstraint(
-            f"whitespace is one of {list(STYLES)}, not {whitespace!r}", path="whitespace"
-        )
+    validation.choice(whitespace, "whitespace", STYLES)
     if most is None:
         return str(whitespace)
     if whitespace != "flexible":

@@ -46,9 +46,7 @@ class Excluding(Needs):
         if need not in self._kept:
             found = super().value(need)
             strings = (met for shape in found.string if (met := shape.meet(self.strings_without)) is not None)
-            objects = (
-                replace(o, patterns=(*o.patterns, self.names_with), early=o.early) for o in found.object
-            )
+            objects = (replace(o, patterns=(*o.patterns, self.names_with)) for o in found.object)
             found = found._replace(string=tuple(strings), object=tuple(objects))
             self.values[need] = self._kept[need] = found
         return self._kept[need]

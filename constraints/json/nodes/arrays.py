@@ -22,7 +22,7 @@ from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
 from ..items import Counts, may_end, settled, ways
 from ..shapes import Arrays, Need, both
-from .leaves import lex
+from .leaves import enclosed, lex
 from .listed import listed, text_table
 
 if TYPE_CHECKING:
@@ -100,11 +100,8 @@ def items(writer: Writer, shape: Arrays, inner: Inner) -> Node:
 
 def in_brackets(writer: Writer, least: int, some: Callable[[int], Node]) -> Node:
     """Return the node of an array. ``some``: at least so many of its items, with what is between them."""
-    style, left, right = writer.style, nodes.text(b"["), nodes.text(b"]")
-    if style.indent is None:
-        return nodes.seq(left, writer.blank, some(least), right)
-    full = nodes.seq(nodes.text(style.lead), some(max(1, least)), nodes.text(style.trail))
-    return nodes.seq(left, nodes.alt(*([EMPTY] if not least else []), full), right)
+    lead = nodes.text(writer.style.lead)
+    return enclosed((b"[", b"]"), lambda least: nodes.seq(lead, some(least)), least, writer.style)
 
 
 def sequence(writer: Writer, shape: Arrays, inner: Inner) -> Node:

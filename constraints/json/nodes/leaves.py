@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from ....errors import TooManyStates
 from ... import limits
-from ...automata.epsilon import NO_EPSILONS, merge_ranges, minimal, plain
+from ...automata.epsilon import NO_EPSILONS
 from ...automata.nfa import Nfa
 from ...automata.work import metered
 from ...program import nodes, tables
@@ -19,7 +20,7 @@ from ...program.tables import Table
 from .. import numbers, strings
 from ..numbers import Notation
 from ..shapes import Numbers, Strings
-from ..text import Spelling
+from ..text import Spelling, Style
 
 BLANKS = tuple(b" \t\n\r")
 
@@ -51,6 +52,16 @@ def blanks_at(state: int, fresh: int, most: float) -> tuple[list[tuple[int, int,
     return [(a, byte, byte, b) for a, b in pairwise(states) for byte in BLANKS], states
 
 
+def enclosed(brackets: Sequence[bytes], some: Callable[[int], Node], least: int, style: Style) -> Node:
+    """Return the node of items or members in brackets. ``some``: at least so many of them, with what is between them.
+    With an indent the last is followed by a newline, and where there are none nothing is between the brackets."""
+    left, right = map(nodes.text, brackets)
+    if style.indent is None:
+        return nodes.seq(left, blanks(style.blank), some(least), right)
+    full = nodes.seq(some(max(1, least)), nodes.text(style.trail))
+    return nodes.seq(left, nodes.alt(*([EMPTY] if not least else []), full), right)
+
+
 @metered(maxsize=1024)
 def number(shape: Numbers, notation: Notation) -> Node:
     """Return the node of the numbers of a shape."""
@@ -63,42 +74,20 @@ def string(shape: Strings, spelling: Spelling) -> Node:
     if shape.least > limits.LENGTH:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
     if shape.among is not None or (not shape.least and shape.most is None):
-        return lex(around(strings.body(shape, spelling), spelling))
-    text = characters(shape if shape.atoms or shape.but else Strings(), spelling)
-    return NOTHING if text is None else nodes.count(text, shape.least, shape.most)
+        inside = tables.of_nfa(strings.body(shape, spelling))
+    else:
+        inside = strings.letters(shape.atoms, shape.but, spelling)
+    return NOTHING if inside is None else nodes.count(around(inside, spelling), shape.least, shape.most)
 
 
-def around(inside: Nfa, spelling: Spelling) -> Nfa:
-    """Return the automaton of the texts of a deterministic automaton with the bytes around a string.
-    It is minimal where that one is: no text inside begins with what opens a string."""
-    inside = inside.plain
-    if inside.is_empty:
-        return inside
-    n, start, quote = inside.num_states, int(inside.start[0]), spelling.closing
-    last = [(end, quote, quote, n) for end in inside.accept.tolist()]
-    first = [(n + 1, byte, byte, start) for byte in spelling.opening[:1]]
-    edges = merge_ranges(np.concatenate([inside.edges, np.array([*last, *first], np.int64)]))
-    start += (n + 1 - start) * len(first)
-    found = plain(Nfa(n + 1 + len(first), edges, NO_EPSILONS, np.array([start]), np.array([n])))
-    return minimal(found) if inside.minimal else found
-
-
-@metered(maxsize=1024)
-def characters(shape: Strings, spelling: Spelling) -> Table | None:
-    """Return the table of the strings of a shape but for its bounds, with the bytes around them, and where a character ends.
-    None if there are none."""
-    body = strings.letters(shape.atoms, shape.but, spelling)
-    if body is None:
-        return None
-    # what opens a string leads to a copy of the first state, which it does not end a character by
-    first = 1 + bool(spelling.opening)  # the states of the body are numbered from here on
-    copy, end, quote = first - 1, first + body.num_states, spelling.closing
-    edges = np.add(body.edges, (first, 0, 0, first))
-    again = edges[edges[:, 0] == first]
-    again[:, 0] = copy
-    ends = first + np.flatnonzero(body.label >= 0)
-    last = [(state, quote, quote, end) for state in [*ends.tolist(), *([copy] if body.label[0] >= 0 else [])]]
-    opening = [(0, byte, byte, copy) for byte in spelling.opening[:1]]
-    rows = np.concatenate([edges, again, np.array([*last, *opening], np.int64).reshape(-1, 4)])
-    marks = np.concatenate([np.zeros(first, bool), body.between, [False]])
-    return tables.table(rows, np.where(np.arange(end + 1) == end, 0, -1), marks)
+def around(inside: Table, spelling: Spelling) -> Table:
+    """Return the table of strings: what is inside them, with the bytes around it. What opens a string ends no character."""
+    if inside.between[0]:
+        inside = tables.with_fresh_start(inside)
+    start, quote = len(spelling.opening), spelling.closing
+    end = start + inside.num_states
+    edges = [(0, byte, byte, start) for byte in spelling.opening]
+    edges += [(start + state, quote, quote, end) for state in np.flatnonzero(inside.label >= 0).tolist()]
+    rows = np.concatenate([np.add(inside.edges, (start, 0, 0, start)), np.array(edges, np.int64)])
+    between = [*[False] * (start + 1), *inside.between[1:], False]
+    return tables.table(rows, [*[-1] * end, 0], between)

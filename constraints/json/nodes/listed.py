@@ -11,7 +11,7 @@ from ...program.tables import Table
 from .. import numbers, strings
 from ..shapes import NEVER, Need, Numbers
 from ..text import Style
-from .leaves import around, blanks_nfa
+from .leaves import blanks_nfa
 
 if TYPE_CHECKING:
     from .values import Writer
@@ -38,7 +38,10 @@ def listed(writer: Writer, need: Need) -> dict[Hashable, Nfa] | None:
             return None
         for v in string.among:
             if strings.has(v, string.atoms):
-                found[v] = union(around(strings.words([v], each), each) for each in writer.style.spellings)
+                found[v] = union(
+                    concat([literal(each.opening), strings.words([v], each), literal(bytes([each.closing]))])
+                    for each in writer.style.spellings
+                )
     return {value: text for value, text in found.items() if not text.is_empty}
 
 

@@ -120,7 +120,7 @@ def copied(edges: Edges, states: Int[ndarray, " copies"]) -> Edges:
     """Return the edges of a state for each of its copies, which are numbered; −1 is no state."""
     begin, end = (np.searchsorted(edges[:, 0], each) for each in (states, states + 1))
     begin[states < 0] = end[states < 0]
-    found = edges[ragged_arange(begin, end - begin)]
+    found: Edges = edges[ragged_arange(begin, end - begin)]
     found[:, 0] = np.repeat(np.arange(len(states)), end - begin)
     return found
 

@@ -15,13 +15,12 @@ from ...automata.work import spend
 from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from ...program.tables import Table
 from .. import objects as members_of
 from ..members import Form, forms
 from ..objects import Kinds
 from ..shapes import Need, Strings
 from ..text import Style
-from .leaves import blanks, string
+from .leaves import blanks, enclosed, string
 from .names import after_text, inside, names_tables
 
 if TYPE_CHECKING:
@@ -78,34 +77,44 @@ def in_braces(
     if classes and not all(spelling.opening for spelling in style.spellings):
         what = "arguments that are not declared have no name in Python"
         raise UnsupportedConstraint(what, path=writer.needs.where(need))
-    tables = names_tables(tuple(names[i] for i in live), names, classes, style)
     required = [k for k, i in enumerate(live) if i in form.required]
-    return with_members(tables, values, len(live), required, form.least, form.most, bool(form.orders), style)
+    return with_members(
+        tuple(names[i] for i in live),
+        names,
+        classes,
+        values,
+        required,
+        form.least,
+        form.most,
+        bool(form.orders),
+        style,
+    )
 
 
 def with_members(
-    found: tuple[Table, Table] | None,
+    live: tuple[str, ...],
+    declared: tuple[str, ...],
+    classes: tuple[Strings, ...],
     values: Sequence[Node],
-    members: int,
     required: Collection[int],
     least: int,
     most: int | None,
     ordered: bool,
     style: Style,
 ) -> Node:
-    """Return the node of an object: a bag of members (see :func:`~...program.nodes.bag`) in braces."""
-    left, right = (nodes.text(brace) for brace in style.braces)
-    blank = blanks(style.blank)
-    may_be_empty = not (least or required)
-    if found is None:  # no name can be read
-        return nodes.seq(left, blank, right) if may_be_empty else NOTHING
-    low = max(least, style.indent is not None)
+    """Return the node of an object: a bag of members (see :func:`~...program.nodes.bag`) in braces.
+
+    ``live``, ``declared``, ``classes``: its names, as :func:`.names_tables`. ``values``: by label of a name.
+    """
+    tables = names_tables(live, declared, classes, style)
     parts = [after_name(value, style, style.joint) for value in values]
-    some = nodes.bag(*found, parts, members, required, low, most, ordered)
-    if style.indent is None:
-        return nodes.seq(left, blank, some, right)
-    some = nodes.seq(some, nodes.text(style.trail))
-    return nodes.seq(left, nodes.alt(*([EMPTY] if may_be_empty else []), some), right)
+
+    def some(low: int) -> Node:
+        if tables is None:  # no name can be read
+            return NOTHING if low else EMPTY
+        return nodes.bag(*tables, parts, len(live), required, low, most, ordered)
+
+    return enclosed(style.braces, some, max(least, len(required)), style)
 
 
 def after_name(value: Node, style: Style, read: bytes) -> Node:
@@ -127,15 +136,10 @@ def object_node(values: Mapping[str, Node], required: Collection[str], style: St
         Whether members come in the order of ``values``.
     """
     live = tuple(name for name, value in values.items() if value is not NOTHING)
-    if not live and not required:
-        return with_members(None, [], 0, [], 0, None, ordered, style)
     if not set(required) <= set(live):
         return NOTHING
-    parts = [values[name] for name in live]
     needed = [i for i, name in enumerate(live) if name in required]
-    return with_members(
-        names_tables(live, live, (), style), parts, len(live), needed, 0, None, ordered, style
-    )
+    return with_members(live, live, (), [values[name] for name in live], needed, 0, None, ordered, style)
 
 
 # ---------------------------------------------------------------- other names told apart

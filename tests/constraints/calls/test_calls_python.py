@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import random
 
 import jsonschema
