@@ -39,23 +39,18 @@ def has(text: str, atoms: frozenset[Atom]) -> bool:
     return all(atom(*a).accepts(plain(text)) for a in atoms)
 
 
-def every(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling = JSON) -> Nfa:
+@metered(maxsize=512)
+def every(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> Nfa:
     """Return a DFA of the contents of all strings with these properties that are not in ``but``.
     Their length is not bounded. Raises ``TooManyStates``."""
-    if not but and len(atoms) < 2:
+    if but:
+        found = every(atoms, frozenset(), spelling)
+        return dfa.minimize(dfa.difference(found, words(sorted(but), spelling)))
+    if len(atoms) < 2:
         return atom(*next(iter(atoms)), spelling) if atoms else any_text(spelling.alphabet)
-    last = None if but else max(atoms)  # the automaton of the others is cached
-    inner = every(atoms - {last}, frozenset(), spelling)
-    return combined(inner, last, but, spelling)
-
-
-@metered(maxsize=512)
-def combined(inner: Nfa, last: Atom | None, but: frozenset[str], spelling: Spelling) -> Nfa:
-    """Restrict an automaton to one property, or (``last=None``) to strings not in ``but``.
-    Raises ``TooManyStates``."""
-    if last is None:
-        return dfa.minimize(dfa.difference(inner, words(sorted(but), spelling)))
-    return dfa.minimize(dfa.intersect(inner, atom(*last, spelling), limit=limits.PART_STATES))
+    last = max(atoms)
+    others = every(atoms - {last}, but, spelling)
+    return dfa.minimize(dfa.intersect(others, atom(*last, spelling), limit=limits.PART_STATES))
 
 
 @metered(maxsize=256)
@@ -99,31 +94,19 @@ def body(shape: Strings, spelling: Spelling) -> Nfa:
     return tables.to_nfa(written_out(node)).plain
 
 
-def size(shape: Strings, spelling: Spelling) -> int:
-    """Return the number of states of :func:`body`; for listed strings, their characters instead.
-    Raises ``TooManyStates``."""
-    spend(100)
-    if shape.among is not None:
-        return sum(map(len, shape.among))
-    if not shape.least and shape.most is None:
-        return every(shape.atoms, shape.but, spelling).num_states
-    node = counted(shape, spelling)
-    return 0 if node is nodes.NOTHING else alive(node).num_states
-
-
 def empty(shape: Strings) -> bool:
     """Return whether no string has the shape, or none that can be written: lone surrogates cannot."""
     if shape.among is not None:
         return not any(all(map(JSON.ways, word)) and has(word, shape.atoms) for word in shape.among)
     if not shape.atoms and (shape.most is None or not shape.but):
         return False
-    found = every(shape.atoms, frozenset())
+    found = every(shape.atoms, frozenset(), JSON)
     spend(300)
     if found.is_empty:
         return True
     if shape.least or shape.most is not None:
         return counted(shape, JSON) is nodes.NOTHING
-    return bool(shape.but) and not endless(found) and every(shape.atoms, shape.but).is_empty
+    return bool(shape.but) and not endless(found) and every(shape.atoms, shape.but, JSON).is_empty
 
 
 def endless(found: Nfa) -> bool:
@@ -136,15 +119,10 @@ def endless(found: Nfa) -> bool:
 
 def member(shape: Strings, text: str) -> bool:
     """Return whether a string has the shape."""
-    if shape.among is not None and text not in shape.among:
+    if text in shape.but or (shape.among is not None and text not in shape.among):
         return False
     size = len(text)
-    return (
-        text not in shape.but
-        and shape.least <= size
-        and (shape.most is None or size <= shape.most)
-        and has(text, shape.atoms)
-    )
+    return size >= shape.least and (shape.most is None or size <= shape.most) and has(text, shape.atoms)
 
 
 def few(shape: Strings) -> list[str]:
@@ -153,7 +131,7 @@ def few(shape: Strings) -> list[str]:
         return sorted(shape.among) if len(shape.among) <= FEW else []
     if not shape.atoms or shape.least or shape.most is not None:
         return []
-    found = every(shape.atoms, shape.but)
+    found = every(shape.atoms, shape.but, JSON)
     ends, texts = set(found.accept.tolist()), set[str]()
     stack = [(state, b"") for state in found.start.tolist()]
     while stack:

@@ -89,5 +89,5 @@ def around(inside: Table, spelling: Spelling) -> Table:
     edges = [(0, byte, byte, start) for byte in spelling.opening]
     edges += [(start + state, quote, quote, end) for state in np.flatnonzero(inside.label >= 0).tolist()]
     rows = np.concatenate([np.add(inside.edges, (start, 0, 0, start)), np.array(edges, np.int64)])
-    between = [*[False] * (start + 1), *inside.between[1:], False]
+    between = np.concatenate([[False] * (start + 1), inside.between[1:], [False]])
     return tables.table(rows, [*[-1] * end, 0], between)

@@ -95,7 +95,7 @@ def inside(
     ).reshape(-1, 4)
     own, label = ended(edges, len(children), last, spelling, style)
     if base is None:
-        return Inside(own, label)
+        return Inside(in_order(own), label)
     there = [base.root, *[-1] * (len(label) - 1)]  # of each state that of the base
     for node, onward in enumerate(children):
         for byte, child in onward.items():
@@ -148,7 +148,7 @@ def ended(
         more += [(state, spelling.closing, spelling.closing, len(label)) for state in states]
         more += chain(style.joint, len(label))
         label += [*[-1] * len(style.joint), name]
-    return in_order(np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)])), np.array(label)
+    return np.concatenate([edges, np.array(more, np.int64).reshape(-1, 4)]), np.array(label)
 
 
 def chain(text: bytes, first: int) -> list[tuple[int, int, int, int]]:
@@ -159,16 +159,17 @@ def chain(text: bytes, first: int) -> list[tuple[int, int, int, int]]:
 @metered(maxsize=256)
 def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -> Inside | None:
     """Return the automaton of the names of some classes, each labelled by the first class that has it."""
-    if sum(strings.size(kind, spelling) for kind in classes) > MOST_STATES:
-        raise too_many()
     parts = [strings.body(kind, spelling) for kind in classes]
+    if sum(part.num_states for part in parts) > MOST_STATES:
+        raise too_many()
     try:
         edges, reads = together(parts, MOST_STATES)
     except TooManyStates:
         raise too_many() from None
     states, first = np.flatnonzero(reads.any(axis=1)), reads.argmax(axis=1)
     last = {label: states[first[states] == label].tolist() for label in np.unique(first[states]).tolist()}
-    return trimmed(Inside(*ended(edges, len(reads), last, spelling, style)))
+    edges, label_of = ended(edges, len(reads), last, spelling, style)
+    return trimmed(Inside(in_order(edges), label_of))
 
 
 def trimmed(found: Inside) -> Inside | None:

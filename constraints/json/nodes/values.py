@@ -138,7 +138,9 @@ class Writer:
         if need in self._open:
             rule = self._open[need]
             if rule is None:
-                rule = self._open[need] = nodes.rule(self.key(need))
+                # documents share the rule of any value at all, another one is of this document alone
+                key = None if need else ("json", self.style, self.notation, self.needs.key)
+                rule = self._open[need] = nodes.rule(key)
             return rule
         self._open[need] = None
         try:
@@ -149,10 +151,6 @@ class Writer:
             nodes.define(rule, body)
         found = self._known[need] = rule or body
         return found
-
-    def key(self, need: Need) -> object:
-        """Return what is read by the rule of any value at all; None for another rule, which only this document has."""
-        return None if need else ("json", self.style, self.notation, self.needs.key)
 
     def body(self, need: Need) -> Node:
         """Return the node of a need's texts, by the types of its values."""
