@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -18,16 +19,23 @@ namespace tractile {
 
 class JsonValue {
  public:
-  // The form of a text; what is no JSON has some form.
-  static std::string form(const std::string& text) { return JsonValue(text).whole(); }
+  // The form of a text; of a beginning, that of its value if it ended here, where a name without a value has 0. What is no JSON has some
+  // form.
+  static std::string form(const std::string& text) {
+    JsonValue read(text);
+    std::string last = read.tokens(false);
+    if (!last.empty()) read.put(std::move(last));
+    for (; !read.open_.empty(); read.close())
+      if (read.open_.back().has_name) read.put("0");
+    return read.found_;
+  }
 
-  static bool blank(u8 c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-  // Where a beginning ends: 0 outside strings, 1 in one, 2 after a backslash in one; from where it ends without its last byte.
-  static u8 place(u8 before, u8 byte) {
-    if (before == 2) return 1;
-    if (before == 1 && byte == '\\') return 2;
-    return byte == '"' ? !before : before;
+  // A form of a beginning: where it is equal, what follows gives equal values. `goes_on`: a number at its end may go on.
+  static std::string beginning(const std::string& text, bool goes_on) {
+    JsonValue read(text);
+    std::string last = read.tokens(goes_on), found = read.found_;
+    for (Level& level : read.open_) found += level.is_object ? "{" + in_order(level) + level.name : "[" + level.items;
+    return found + last;
   }
 
   // Where the string begins within which, at a character, a beginning ends; npos if it ends elsewhere, or after a half of a pair.
@@ -77,17 +85,26 @@ class JsonValue {
 
   explicit JsonValue(const std::string& text) : text_(text) {}
 
-  std::string whole() {
+  // Read the tokens; return what is read of a string without its end, and of a number or word at the end if it `goes_on`.
+  std::string tokens(bool goes_on) {
     while (at_ < text_.size()) {
+      size_t begin = at_;
       char c = text_[at_];
-      if (c == '"') put(string());
-      else if (c == '[' || c == '{') ++at_, open_.push_back({c == '{', "", "", false, {}});
-      else if ((c == ']' || c == '}') && !open_.empty()) ++at_, close();
-      else if (c == '-' || (c >= '0' && c <= '9')) put(number());
-      else if (c >= 'a' && c <= 'z') put(word());
-      else ++at_;
+      if (c == '"') {
+        std::string value = string();
+        if (!ended_) return value;
+        put(std::move(value));
+      } else if (c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')) {
+        std::string value = c >= 'a' ? word() : number();
+        if (goes_on && at_ == text_.size()) return text_.substr(begin);
+        put(std::move(value));
+      } else {
+        ++at_;
+        if (c == '[' || c == '{') open_.push_back({c == '{', "", "", false, {}});
+        else if ((c == ']' || c == '}') && !open_.empty()) close();
+      }
     }
-    return found_;
+    return "";
   }
 
   void put(std::string value) {
@@ -103,6 +120,7 @@ class JsonValue {
       level.has_name = true;
     } else {
       level.members.push_back({std::move(level.name), std::move(value)});
+      level.name.clear();
       level.has_name = false;
     }
   }
@@ -110,13 +128,17 @@ class JsonValue {
   void close() {
     Level level = std::move(open_.back());
     open_.pop_back();
-    if (!level.is_object) return put("[" + level.items + "]");
+    put(level.is_object ? "{" + in_order(level) + "}" : "[" + level.items + "]");
+  }
+
+  // The members of an object by name, of equal names the last.
+  static std::string in_order(Level& level) {
     auto& members = level.members;
     std::stable_sort(members.begin(), members.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::string all = "{";
+    std::string all;
     for (size_t i = 0; i < members.size(); ++i)
       if (i + 1 == members.size() || members[i].first != members[i + 1].first) all += members[i].first + ":" + members[i].second + ",";
-    put(all + "}");
+    return all;
   }
 
   std::string word() {
@@ -182,9 +204,13 @@ class JsonValue {
     };
     for (++at_; at_ < text_.size() && text_[at_] != '"';) {
       char c = text_[at_++];
-      if (c != '\\' || at_ >= text_.size()) {
+      if (c != '\\') {
         add(c);
         continue;
+      }
+      if (text_.size() - at_ < (at_ < text_.size() && text_[at_] == 'u' ? 5 : 1)) {  // the beginning of an escape
+        for (--at_; at_ < text_.size(); ++at_) found += char(std::tolower(text_[at_]));
+        break;
       }
       c = text_[at_++];
       static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
@@ -203,7 +229,9 @@ class JsonValue {
         add(which == std::string::npos ? c : to[which]);
       }
     }
-    if (at_ < text_.size()) ++at_;
+    ended_ = at_ < text_.size();
+    if (!ended_) return found;
+    ++at_;
     return found + "\"";
   }
 
@@ -238,6 +266,7 @@ class JsonValue {
 
   const std::string& text_;
   size_t at_ = 0;
+  bool ended_ = true;  // whether the last string has its end
   std::string found_;
   std::vector<Level> open_;
 };

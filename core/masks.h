@@ -200,14 +200,15 @@ class Masks {
     auto word = [&, depth = trie.places[trie.order[node]].depth](i32 token) { return trie.text[token].substr(depth); };
     bool whole = true;        // whether the tokens are those of the group
     std::vector<i32> tokens;  // otherwise; in ascending order
-    size_t failed = 0, most = observers.beginnings(env, SPARE);  // of more that fail some do so whatever their text
-    for (int tries = 0; tries < MOST_ALONE && failed <= most; ++tries) {
+    std::vector<i32> failed;  // environments after tokens, of which no item spoils two
+    const size_t most = observers.beginnings(env, SPARE);  // of more that fail some do so whatever their text
+    for (int tries = 0; tries < MOST_ALONE && failed.size() <= most; ++tries) {
       i32 token = whole ? Lexed::last(group) : tokens.empty() ? NONE : tokens.back();
       if (token == NONE) return;
       i64 rest = ENDLESS;
       const Text* way = observed_.alike(stack, env, word(token), left, spelled, rest);
+      i32 after = env;
       if (!way) {
-        i32 after = env;
         for (char c : word(token)) after = observers.read(after, u8(c));
         after = observers.token_end(after);
         rest = this->rest({stack, after}, left, spelled);
@@ -220,7 +221,7 @@ class Masks {
       if (!way) {
         list();
         tokens.pop_back();
-        ++failed;
+        observers.add_apart(after, failed);
         continue;
       }
       most_ = std::max(most_, rest);

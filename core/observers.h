@@ -11,11 +11,14 @@
 #pragma once
 
 #include <deque>
+#include <unordered_map>
 
 #include "json_value.h"
 #include "program.h"
 
 namespace tractile {
+
+constexpr size_t MOST_ALIKE = 64;  // memories in an item that a search keeps, beside those that are enough if no item spoils two of them
 
 class Observers {
  public:
@@ -137,17 +140,22 @@ class Observers {
   // What an environment remembers of texts.
   struct Memory {
     std::vector<u64> read;  // (place of its APART, text of an item), in ascending order
-    std::vector<i32> open;  // what was read of each item that is open
+    std::vector<i32> open;  // what was read of each item that is open, the innermost first
+    std::vector<i32> compared[3];  // numbers by which those are compared; empty: not known yet
   };
 
-  const Memory& memory(i32 env) {
+  // How items that are open are compared. Of equal numbers, what follows gives them equal values, whether or not a number at the end goes
+  // on; or they would be equal if they ended here.
+  enum Compared { IF_IT_GOES_ON, AS_IT_IS, IF_IT_ENDS };
+
+  Memory& memory(i32 env) {
     Index::Key key{u64(u32(env)), 0, 1};
     i32 known = memory_index_.find(key);
     if (known != NONE) return memories_[known];
     Memory found;
     for (i32 e = env, place = 0; e; e = all_[e].outer, ++place) {
       i32 value = i32(all_[e].value);
-      if (kind(e) == ITEM) found.open.push_back(node(e).low ? without_blanks(value) : value);
+      if (kind(e) == ITEM) found.open.push_back(value);
       if (kind(e) != APART) continue;
       for (const i32* text = sets_.begin(value); text != sets_.end(value); ++text) found.read.push_back(u64(place) << 32 | u64(u32(*text)));
     }
@@ -155,6 +163,28 @@ class Observers {
     memory_index_.put(key, i32(memories_.size()));
     memories_.push_back(std::move(found));
     return memories_.back();
+  }
+
+  const std::vector<i32>& compared(i32 env, Memory& memory, Compared how) {
+    std::vector<i32>& found = memory.compared[how];
+    for (i32 e = found.empty() ? env : 0; e; e = all_[e].outer) {
+      if (kind(e) != ITEM) continue;
+      i32 text = memory.open[found.size()];
+      if (node(e).low) text = number_of(how == IF_IT_ENDS ? JsonValue::form(written(text)) : JsonValue::beginning(written(text), how == IF_IT_GOES_ON));
+      found.push_back(text);
+    }
+    return found;
+  }
+
+  // Add an environment to some, if its open items would differ from those of all others if they ended here: no item spoils two of them.
+  void add_apart(i32 env, std::vector<i32>& some) {
+    const std::vector<i32>& found = compared(env, memory(env), IF_IT_ENDS);
+    for (i32 each : some) {
+      const std::vector<i32>& other = compared(each, memory(each), IF_IT_ENDS);
+      for (size_t k = 0; k < found.size(); ++k)
+        if (found[k] == other[k]) return;
+    }
+    some.push_back(env);
   }
 
   // How many texts of the same weight that differ in their last bytes are not needless after an environment.
@@ -201,26 +231,6 @@ class Observers {
     return known;
   }
 
-  // A beginning without white space between its tokens: what may follow gives it the same value.
-  i32 without_blanks(i32 text) {
-    std::vector<i32> longer_ones;
-    i32 found = 0;
-    for (i32 at = text; at > 0; at = before_[at].first) {
-      i32 known = json_.find({u64(u32(at)), 1, 2});
-      if (known != NONE) {
-        found = known;
-        break;
-      }
-      longer_ones.push_back(at);
-    }
-    for (; !longer_ones.empty(); longer_ones.pop_back()) {
-      auto [shorter, byte] = before_[longer_ones.back()];
-      if (places_[shorter] || !JsonValue::blank(byte)) found = i32(longer(found, byte));
-      json_.put({u64(u32(longer_ones.back())), 1, 2}, found);
-    }
-    return found;
-  }
-
   // The bytes of a text.
   std::string written(i32 text) const {
     std::string found;
@@ -237,10 +247,10 @@ class Observers {
   }
 
   // Whether one of the cheaper environments, which differ in nothing but texts, serves as well, whatever `spare` items or fewer are
-  // still to come; see `constraints/engine/observers.py`.
-  bool is_needless(i32 env, const std::vector<i32>& cheaper, i32 spare) {
+  // still to come; see `constraints/engine/observers.py`. `goes_on`: a number that they end with may go on.
+  bool is_needless(i32 env, const std::vector<i32>& cheaper, i32 spare, bool goes_on) {
     if (cheaper.empty()) return false;
-    const Memory& found = memory(env);
+    Memory& found = memory(env);
     if (found.open.empty()) {
       std::vector<u64> more;
       i32 count = 0;
@@ -258,22 +268,26 @@ class Observers {
       }
       return false;
     }
-    std::vector<const Memory*> begun;
+    std::vector<i32> others, apart;
     for (i32 each : cheaper) {
       const Memory& other = memory(each);
-      if (!std::includes(found.read.begin(), found.read.end(), other.read.begin(), other.read.end())) continue;
-      if (other.open == found.open) return true;
-      bool alike = false;
-      for (const Memory* some : begun)
-        for (size_t i = 0; i < other.open.size(); ++i) alike |= some->open[i] == other.open[i];
-      if (!alike) begun.push_back(&other);
+      if (std::includes(found.read.begin(), found.read.end(), other.read.begin(), other.read.end())) others.push_back(each);
     }
-    return begun.size() > (spare + found.read.size()) * found.open.size();
+    const size_t most = (spare + found.read.size()) * found.open.size();
+    for (size_t at = 0; at < others.size() && apart.size() + others.size() - at > most; ++at) {
+      add_apart(others[at], apart);
+      if (apart.size() > most) return true;
+    }
+    if (others.size() > most + MOST_ALIKE) return true;
+    const Compared how = goes_on ? IF_IT_GOES_ON : AS_IT_IS;
+    // Those that go on alike would end alike, which is known of most.
+    auto equal = [&](Memory& other, i32 each, Compared how) { return compared(each, other, how) == compared(env, found, how); };
+    return std::any_of(others.begin(), others.end(), [&](i32 each) { return equal(memory(each), each, IF_IT_ENDS) && equal(memory(each), each, how); });
   }
 
   size_t bytes() const {
     return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + json_.bytes() + 8 * before_.capacity() +
-           memory_index_.bytes() + memories_.size() * 100;
+           memory_index_.bytes() + memories_.size() * 200 + forms_.size() * 150;
   }
 
  private:
@@ -315,10 +329,11 @@ class Observers {
     if (known == NONE) {
       texts_.put(key, known = i32(before_.size()));
       before_.push_back({text, byte});
-      places_.push_back(JsonValue::place(places_[text], byte));
     }
     return known;
   }
+
+  i32 number_of(const std::string& form) { return forms_.try_emplace(form, i32(forms_.size())).first->second; }
 
   bool reads_json(i32 node) {
     if (reads_json_.size() < nodes_.size()) reads_json_.resize(nodes_.size(), NONE);
@@ -358,7 +373,7 @@ class Observers {
   Index index_, moves_, texts_, json_;
   Lists sets_;                    // of texts, in ascending order
   std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this
-  std::vector<u8> places_{0};  // by text: where it ends as a beginning of JSON
+  std::unordered_map<std::string, i32> forms_;  // by which beginnings are compared
   Index memory_index_;
   std::deque<Memory> memories_;
 };

@@ -118,7 +118,7 @@ class Search {
         met_.put(key, known = i32(settled_.size()));
         settled_.emplace_back();
       }
-      if (observers_.is_needless(at.env, settled_[known], spare_)) continue;
+      if (observers_.is_needless(at.env, settled_[known], spare_, goes_on(at))) continue;
       if (left-- == 0 || number_ > queued) return false;
       ++taken;
       settled_[known].push_back(at.env);
@@ -135,6 +135,19 @@ class Search {
       }
     }
     return true;
+  }
+
+  // Whether the frame of an item is in the middle of what it reads itself, so that a number may go on.
+  bool goes_on(const Queued& at) const {
+    i32 node = acts_[at.act].node;
+    u64 reg = at.reg;
+    if (at.act == ROOT) {
+      if (i32(u32(reg)) == NONE) return false;
+      Frame top = stacks_.frame(i32(u32(reg)));
+      node = top.node, reg = top.reg;
+    }
+    if (node == JOIN) return true;
+    return reg != LEFT && stacks_.reads(node) && (stacks_.nodes[node].kind != BAG || Stacks::low(reg));
   }
 
   void push(Weight weight, i32 act, u64 reg, i32 place, i32 env, Byte last = {NONE, 0}) {

@@ -19,10 +19,10 @@ import itertools
 from collections.abc import Hashable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from .. import limits
-from ..program.node import Node
+from ..program.node import Kind, Node
 from ..vocabulary.trie import Trie
 from . import kinds, observers
 from .observers import Environment, Memory
@@ -131,7 +131,7 @@ class Search:
             self._push(NO_TEXT, root, stack, State(0, environment))
         while self._queue:
             _, _, weight, activation, register, state = heapq.heappop(self._queue)
-            found = observers.memory(state.environment)
+            found = observers.memory(state.environment, _goes_on(activation, register))
             settled = activation.settled.setdefault((register, state.place, found.rest), [])
             if observers.is_needless(found, settled, self.spare):
                 continue
@@ -192,6 +192,16 @@ class Search:
             activation.exits[state] = weight
             for caller, after, before in activation.callers:
                 self._push(before.then(weight), caller, after, state)
+
+
+def _goes_on(activation: Activation, register: Any) -> bool:
+    """Return whether a frame is in the middle of what it reads itself, so that a number may go on."""
+    node = activation.node
+    if isinstance(register, Stack):
+        node, register = register.node, register.register
+    if node is None or register is None:
+        return False
+    return node.kind in (Kind.LEX, Kind.COUNT) or (node.kind is Kind.BAG and register[-1] != 0)
 
 
 def cheapest(

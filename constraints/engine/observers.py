@@ -20,6 +20,8 @@ from ..program.node import Kind, Node
 from .kinds import OBSERVERS
 
 Environment = tuple[tuple[Node, Hashable], ...]
+MOST_ALIKE = 64
+"""Memories in an item that a search keeps, beside those that are enough if no item spoils two of them."""
 
 
 def enter(node: Node, environment: Environment) -> Environment:
@@ -104,19 +106,22 @@ class Memory(NamedTuple):
 
     rest: tuple[Hashable, ...]
     read: frozenset[tuple[int, Hashable]]  # (place of its APART, an item)
-    open: tuple[bytes, ...]  # what has been read of each item that is open
+    open: tuple[Hashable, ...]  # of each item that is open: equal where what follows gives equal items
+    ended: tuple[Hashable, ...]  # by what it would be compared if it ended here
 
 
-def memory(environment: Environment) -> Memory:
-    """Return an environment with the texts of items apart."""
-    rest, read, opened = list[Hashable](), set[tuple[int, Hashable]](), list[bytes]()
+def memory(environment: Environment, goes_on: bool) -> Memory:
+    """Return an environment with the texts of items apart. ``goes_on``: a number that they end with may go on."""
+    rest, read = list[Hashable](), set[tuple[int, Hashable]]()
+    opened, ended = list[Hashable](), list[Hashable]()
     for place, (node, value) in enumerate(environment):
         rest.append((node, None if node.kind in (Kind.APART, Kind.ITEM) else value))
         if node.kind is Kind.APART:
             read.update((place, text) for text in value)  # type: ignore[attr-defined]
         elif node.kind is Kind.ITEM:
-            opened.append(beginning(value) if node.low else value)  # type: ignore[arg-type]
-    return Memory(tuple(rest), frozenset(read), tuple(opened))
+            opened.append(beginning(value, goes_on) if node.low else value)
+            ended.append(meaning(value) if node.low else value)
+    return Memory(tuple(rest), frozenset(read), tuple(opened), tuple(ended))
 
 
 def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
@@ -124,7 +129,9 @@ def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
 
     The memories differ in nothing else. Between items: an item to come spoils a memory that has its text, so of more than
     ``spare`` memories that are disjoint, but for what ``found`` has too, one is left. In an item: of memories that have
-    read no other items, each item read or to come spoils one beginning.
+    read no other items, and whose open items would differ if they ended here, each item read or to come spoils one. For
+    what follows leaves them different, but where it writes a name again, or an exponent; then a shorter text does too.
+    Those that would be equal may all be spoiled at once; of these no more than ``MOST_ALIKE`` are kept.
     """
     if not found.open:
         more, count = set[tuple[int, Hashable]](), 0
@@ -136,14 +143,17 @@ def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
             if not apart or count > spare:
                 return True
         return False
-    begun: list[tuple[bytes, ...]] = []
-    for other in cheaper:
-        if other.read <= found.read:
-            if other.open == found.open:
-                return True
-            if not any(a == b for some in begun for a, b in zip(some, other.open, strict=True)):
-                begun.append(other.open)
-    return len(begun) > (spare + len(found.read)) * len(found.open)
+    others = [other for other in cheaper if other.read <= found.read]
+    begun = list[tuple[Hashable, ...]]()
+    for other in others:
+        if not any(a == b for some in begun for a, b in zip(some, other.ended, strict=True)):
+            begun.append(other.ended)
+    most = (spare + len(found.read)) * len(found.open)
+    return (
+        len(begun) > most
+        or len(others) > most + MOST_ALIKE
+        or any(other.open == found.open for other in others)
+    )
 
 
 def most_beginnings(environment: Environment, spare: int) -> int | None:

@@ -118,7 +118,7 @@ class Steps:
 
     def _can_end(self, pair: Pair) -> bool:
         """Return whether a pair can be completed: by a text that completes a similar one, else by searching for one."""
-        known = self._ends.setdefault((pair[0], observers.memory(pair[1]).rest), [])
+        known = self._ends.setdefault((pair[0], observers.memory(pair[1], False).rest), [])
         if any(self._is_read(pair, text) for text in known):
             return True
         found = self.search(frozenset([pair]))
