@@ -130,7 +130,8 @@ def is_needless(found: Memory, cheaper: list[Memory], spare: int) -> bool:
     The memories differ in nothing else. Between items: an item to come spoils a memory that has its text, so of more than
     ``spare`` memories that are disjoint, but for what ``found`` has too, one is left. In an item: of memories that have
     read no other items, and whose open items would differ if they ended here, each item read or to come spoils one. For
-    what follows leaves them different, but where it writes a name again, or an exponent; then a shorter text does too.
+    what follows leaves them different, but where it writes a name again, goes on with an exponent or gives a value to a
+    name that has none; then a text that is no longer serves as well.
     Those that would be equal may all be spoiled at once; of these no more than ``MOST_ALIKE`` are kept.
     """
     if not found.open:
