@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..json.document import Schema, read_schema
 from ..json.nodes import Reading, Writer, object_node
+from ..json.numbers import Notation
 from ..json.text import Style
 from ..narrowing import Narrowing
 from ..program.node import Node
@@ -54,7 +55,7 @@ class Arguments:
         with placed(path):
             if text not in self._writers:
                 plain = plain and not self.inner.tuples  # literals have no integers with a point
-                reading = Reading(order="declared", plain=plain)
+                reading = Reading(order="declared", notation=Notation(plain=plain))
                 self._writers[text] = Writer.of(read_schema(schema), self.inner, reading)
             writer = self._writers[text]
             found = writer.objects(writer.needs.keywords.root(), self.style) if whole else writer.root()

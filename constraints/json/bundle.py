@@ -31,10 +31,10 @@ def bundle(schema: Schema, documents: Mapping[str, Any]) -> Schema:
         if uri in known:
             continue
         known.add(uri)
-        found = _lookup(documents, uri)
-        found = own.get(uri) if found is None else found
+        found = documents.get(uri, documents.get(f"{uri}#", own.get(uri)))
         if found is None:
             continue
+        found = getattr(found, "contents", found)  # the values of a registry are resources
         found = read_schema(found)
         if isinstance(found, dict):
             for key in ("id", "$id"):
@@ -44,12 +44,6 @@ def bundle(schema: Schema, documents: Mapping[str, Any]) -> Schema:
             wanted += _references(found, uri, name, known)
         added[uri] = found if isinstance(found, dict) else {name: uri, **({} if found else {"not": {}})}
     return schema | {place: schema.get(place, {}) | added} if added else schema
-
-
-def _lookup(documents: Mapping[str, Any], uri: str) -> Any:
-    """Return a document or None. The values of a registry are resources, with the schema as their ``contents``."""
-    found = documents.get(uri, documents.get(f"{uri}#"))
-    return getattr(found, "contents", found)
 
 
 def _named(document: dict[str, Any], uri: str, name: str, draft: int) -> dict[str, Any]:

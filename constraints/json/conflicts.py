@@ -15,7 +15,6 @@ from ...errors import TooManyStates, TractileError
 from .. import limits
 from ..automata.work import attempt
 from ..program.nodes import NOTHING
-from ..program.prune import pruned
 from ..validation import short
 from .document import Schema
 from .nodes import Reading, value_node
@@ -59,7 +58,7 @@ def has_no_value(schema: Schema, reading: Reading, style: Style) -> bool:
     """Return whether certainly no value satisfies a schema."""
     with suppress(TractileError):
         node, _ = value_node(schema, style, replace(reading, strict=False))
-        return pruned(node) is NOTHING
+        return node is NOTHING
     return False
 
 

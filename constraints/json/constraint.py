@@ -24,6 +24,7 @@ from .document import Schema, read_schema
 from .nodes import Reading, value_node
 from .nodes.leaves import blanks
 from .nodes.schema import MOST_DEPTH
+from .numbers import Notation
 from .python_types import is_type
 from .text import SPELLINGS, Writing, json_indent, json_separators, json_space, style_of
 
@@ -177,7 +178,7 @@ def json_schema(
             raise UnsupportedConstraint('white space is any with whitespace="flexible"', path=path)
     separators = None if separators is None else json_separators(separators)
     indent = None if indent is None else json_indent(indent)
-    reading = Reading(order, open_objects, formats, plain, max_digits, strict=strict)
+    reading = Reading(order, open_objects, formats, Notation(plain=plain, digits=max_digits), strict)
     writing = (space, separators, escapes, indent)
     constraint = of_schema(root, reading, writing)
     if chosen and indent is not None:

@@ -1,4 +1,4 @@
-"""What an object shape asks of each member name.
+"""What an object shape asks of each member name, and the forms of objects, which say it name by name.
 
 The needs of declared members, the classes of undeclared names, the orders of members, and the members that can satisfy the
 condition that one must exist.
@@ -7,7 +7,8 @@ condition that one must exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ...errors import TooManyStates
 from .. import limits
@@ -15,6 +16,10 @@ from ..automata.work import spend
 from . import strings
 from .counted_patterns import pattern_shapes
 from .shapes import ANY, NEVER, Need, Objects, Others, Strings, both
+from .text import Spelling
+
+if TYPE_CHECKING:
+    from .needs import Needs
 
 Namer = Callable[[Need], Sequence[Strings]]
 """A function from a need to the strings that satisfy it, as shapes."""
@@ -161,3 +166,83 @@ def kinds(shape: Objects, declared: frozenset[str], namer: Namer) -> Kinds:
         if not strings.empty(cell):
             result.append((cell, need))
     return tuple(result)
+
+
+# ---------------------------------------------------------------- name by name
+
+
+@dataclass(frozen=True)
+class Form:
+    """An object shape with its conditions resolved name by name.
+
+    Attributes
+    ----------
+    needs
+        By name told apart, the need of the value of such a member.
+    required
+        The names that must be there, by number.
+    others
+        The classes of all other names, each with the need of the values of such members.
+    some
+        The other members of which one must be there, each time.
+    least, most
+        Bounds on the number of members, ``most=None`` for no bound; ``least=0`` if the required members are enough.
+    orders
+        The orders of the names, by number; empty if any order is allowed.
+    """
+
+    needs: tuple[Need, ...]
+    required: frozenset[int]
+    others: Kinds
+    some: tuple[Some, ...]
+    least: int
+    most: int | None
+    orders: tuple[tuple[int, ...], ...]
+
+
+def forms(needs: Needs, shapes: Sequence[Objects], spelling: Spelling) -> tuple[tuple[str, ...], list[Form]]:
+    """Return the names told apart, and the forms of the shapes; a name that has no spelling may not be written."""
+    names = names_of(needs, shapes)
+    found = []
+    for shape in dict.fromkeys(shapes):
+        for case, some in narrowings(replace(shape, some=()), shape.some, names, needs.names):
+            found += form(needs, case, some, names, spelling)
+    return names, found
+
+
+def form(
+    needs: Needs, shape: Objects, some: tuple[Some, ...], names: tuple[str, ...], spelling: Spelling
+) -> list[Form]:
+    """Return the form of a shape without ``some``, or none if a required member may not be there."""
+    number = {name: i for i, name in enumerate(names)}
+    each = tuple(
+        need_of(shape, name, needs.names) if all(map(spelling.ways, name)) else NEVER for name in names
+    )
+    required = frozenset(number[name] for name in shape.required)
+    if any(each[i] == NEVER for i in required):
+        return []
+    least = 0 if not some and shape.least <= len(required) else shape.least
+    others = kinds(shape, frozenset(names), needs.names)
+    declared = orders(list(names), shape) if needs.order == "declared" else ()
+    return [Form(each, required, others, some, least, shape.most, declared)]
+
+
+def names_of(needs: Needs, shapes: Sequence[Objects]) -> tuple[str, ...]:
+    """Return the names that an object tells apart one by one.
+    They are the declared ones and those listed in conditions on names, such as ``propertyNames`` with ``enum``."""
+    names = dict.fromkeys(name for shape in shapes for name, _ in shape.names)
+    names |= dict.fromkeys(name for shape in shapes for name in shape.required)
+    for shape in shapes:
+        listed = list(needs.names(shape.naming)) if shape.naming else []
+        for finder, naming, _ in shape.some:
+            listed += finder_names(finder, naming, needs.names)
+            names |= dict.fromkeys(sorted(finder.names))
+        for others, _ in shape.others:
+            names |= dict.fromkeys(sorted(others.names))
+        for limit in listed:
+            names |= dict.fromkeys(sorted(limit.among or ()))
+            names |= dict.fromkeys(sorted(limit.but))
+        if shape.least or shape.some:
+            for kind, _ in kinds(shape, frozenset(names), needs.names):
+                names |= dict.fromkeys(strings.few(kind))
+    return tuple(names)

@@ -11,6 +11,7 @@ from ..constraint import Constraint
 from ..json.document import Schema, read_schema
 from ..json.needs import Needs
 from ..json.nodes import Reading, Writer
+from ..json.numbers import Notation
 from ..json.shapes import NEVER, Need, Strings
 from ..json.text import Space, style_of
 from ..json.values import Value
@@ -57,7 +58,7 @@ def writer_without(
 ) -> Writer:
     """Return the writer of the values of a schema that contain none of the words; its objects are closed."""
     order = "any" if any_order else "declared"
-    reading = Reading(order=order, open_objects=False, plain=plain, whole=True)
+    reading = Reading(order, open_objects=False, notation=Notation(whole=True, plain=plain))
     found = Writer.of(schema, style_of(whitespace), reading)
     if not words:
         return found

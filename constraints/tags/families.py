@@ -33,6 +33,7 @@ from ..calls.tools import Tool, read_tools
 from ..constraint import Constraint
 from ..json.document import read_schema
 from ..json.nodes import Reading, value_node
+from ..json.numbers import Notation
 from ..json.text import STYLES
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from ..program import nodes
@@ -82,7 +83,7 @@ class Family(NamedTuple):
             found = parameters(schema, self.style, place, "ignore")
             return found.program, found.narrowed
         with placed(place):
-            return value_node(schema, STYLES["space"], Reading(plain=True))
+            return value_node(schema, STYLES["space"], Reading(notation=Notation(plain=True)))
 
 
 def numbered(text: str) -> Node:

@@ -17,7 +17,6 @@ from ..automata import nfa
 from ..automata.nfa import Nfa
 from ..json import objects as members_of
 from ..json import strings
-from ..json.members import names_of
 from ..json.nodes import Writer
 from ..json.nodes.arrays import arrays
 from ..json.nodes.objects import objects
@@ -162,7 +161,7 @@ class XmlWriter:
     def objects(self, need: Need) -> list[Node]:
         """Return the nodes of the objects of a need, one for each shape. Raises ``UnsupportedConstraint``."""
         shapes = self.json.value(need).object
-        names, found = names_of(self.needs, shapes), []
+        names, found = members_of.names_of(self.needs, shapes), []
         for shape in shapes:
             cases = members_of.narrowings(shape, shape.some, names, self.needs.names)
             if any(witness for _, witness in cases):

@@ -8,26 +8,31 @@ Items that must differ and are listed are a bag of their texts; others are compa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeVar
 
 from ....errors import TooManyStates, UnsupportedConstraint
 from ... import limits
-from ...automata.nfa import Nfa
+from ...automata.nfa import Nfa, concat, literal, union
 from ...automata.work import spend
 from ...program import nodes
+from ...program.labelled import labelled
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
+from ...program.tables import Table
+from .. import numbers, strings
 from ..items import Counts, may_end, settled, ways
-from ..shapes import Arrays, Need, both
-from .leaves import enclosed, lex
-from .listed import listed, text_table
+from ..shapes import NEVER, Arrays, Need, Numbers, both
+from ..text import Style
+from .leaves import blanks_nfa, enclosed, lex
 
 if TYPE_CHECKING:
     from .values import Writer
 
+MOST_LISTED = 200
+"""The widest range of integers whose values are listed."""
 MOST_APART = 4
 """The most positions that are compared to see that their items differ anyway."""
 Inner = Callable[[Need], Node]
@@ -167,6 +172,42 @@ def states(
 
 
 # ---------------------------------------------------------------- items that are listed
+
+
+def listed(writer: Writer, need: Need) -> dict[Hashable, Nfa] | None:
+    """Return the values of a need, each with the automaton of its texts; None if the need does not list them."""
+    if need == NEVER:
+        return {}
+    value = writer.value(need)
+    if value.array or value.object:
+        return None
+    found: dict[Hashable, Nfa] = {text: literal(text) for text in writer.words(value)}
+    for number in value.number:
+        each = numbers.listed(number, MOST_LISTED)
+        if each is None:
+            return None
+        found |= {v: numbers.number(Numbers(among=frozenset([v])), writer.notation) for v in each}
+    for string in value.string:
+        if string.among is None:
+            return None
+        for v in string.among:
+            if strings.has(v, string.atoms):
+                found[v] = union(
+                    concat([literal(each.opening), strings.words([v], each), literal(bytes([each.closing]))])
+                    for each in writer.style.spellings
+                )
+    return {value: text for value, text in found.items() if not text.is_empty}
+
+
+def text_table(values: Sequence[Nfa], before: bytes, style: Style) -> Table:
+    """Return the table of the texts of some values behind a text, by their number.
+
+    A state in which a value ends has no moves: where a longer text goes on, the last byte leads to two states.
+    """
+    head = [literal(before), blanks_nfa(style.blank)] if before else []
+    found = labelled([concat([*head, value]) for value in values])
+    assert found is not None
+    return found
 
 
 def distinct(writer: Writer, shape: Arrays, values: list[Nfa]) -> Node:

@@ -15,9 +15,7 @@ from ...automata.work import spend
 from ...program import nodes
 from ...program.node import Node
 from ...program.nodes import EMPTY, NOTHING
-from .. import objects as members_of
-from ..members import Form, forms
-from ..objects import Kinds
+from ..objects import Form, Kinds, forms, witnesses
 from ..shapes import Need, Strings
 from ..text import Style
 from .leaves import blanks, enclosed, string
@@ -166,8 +164,7 @@ def told_apart(
     free, options = member(form.others), []
     for parts in partitions(range(len(form.some))):
         needed = [
-            member(members_of.witnesses(form.others, [form.some[i] for i in part], writer.needs.names))
-            for part in parts
+            member(witnesses(form.others, [form.some[i] for i in part], writer.needs.names)) for part in parts
         ]
         if NOTHING in needed:
             continue

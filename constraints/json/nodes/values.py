@@ -38,8 +38,8 @@ class Reading:
         Whether objects may have members that no schema declares.
     formats
         Whether formats ``"assert"`` something, only ``"annotate"``, or ``"auto"``: by the draft.
-    plain, digits, whole
-        How numbers are written: see :class:`~..numbers.Notation`.
+    notation
+        How numbers are written; draft 4 and syntaxes with tuples have integers without a point anyway.
     strict
         Whether keywords and formats that no draft defines are refused.
     """
@@ -47,9 +47,7 @@ class Reading:
     order: str = "any"
     open_objects: bool = True
     formats: str = "auto"
-    plain: bool = False
-    digits: int | None = None
-    whole: bool = False
+    notation: Notation = Notation()  # noqa: RUF009
     strict: bool = False
 
 
@@ -80,8 +78,8 @@ class Writer:
         document = Document(schema, reading.strict)
         asserts = reading.formats == "assert" or (reading.formats == "auto" and document.draft < 2019)
         needs = Needs(document, reading.order, reading.open_objects, asserts, style.tuples)
-        whole = reading.whole or document.draft == 4 or style.tuples
-        notation = Notation(whole, reading.plain, reading.digits)
+        whole = reading.notation.whole or document.draft == 4 or style.tuples
+        notation = reading.notation._replace(whole=whole)
         return cls(needs, style, notation, narrowings(document, asserts, notation))
 
     @cached_property
