@@ -116,7 +116,7 @@ class Crossing {
   };
   struct Act {
     i32 node;  // or, of the names of a bag, −2 − its table
-    u64 reg;   // of names the state and, above it, the set of labels
+    u64 reg;   // of names the state and, above it, the label
     i32 need;  // the costs from which on the cheapest exit of a position is enough; NONE: no part has a budget
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
@@ -343,15 +343,16 @@ class Crossing {
     i32 node = acts_[number].node;
     i32 need = lacking(number, cost);
     if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
-    if (stacks_.nodes[node].kind == BAG && place.reg != acts_[number].reg && !Stacks::low(place.reg))
-      return call(number, cost, activation(node, place.reg, place.position, need), ENDED);  // what is left is shared by all ways to it
+    if (stacks_.nodes[node].kind == BAG && !Stacks::low(place.reg))
+      if (u64 left = this->left(node, place.reg); left != acts_[number].reg) return call(number, cost, activation(node, left, place.position, need), ENDED);
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
     std::vector<std::pair<i32, u64>> calls;
     if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
-      // the name is read by an activation that is shared by bags with the same names that may come
+      // each name is read by an activation that is shared by all bags with these names
       i32 table = stacks_.nodes[node].tables[stacks_.bag_read(place.reg).count > 0];
-      u64 state = Stacks::low(place.reg), labels = sought(number, place.reg);
-      if (labels) call(number, cost, activation(-2 - table, labels << 32 | state, place.position, need), place.reg, true);
+      u64 state = Stacks::low(place.reg);
+      for (i32 label : sought(number, place.reg))
+        if (stacks_.tables[table].leads_to(i32(state), label)) call(number, cost, activation(-2 - table, u64(label) << 32 | state, place.position, need), place.reg, true);
       return;
     }
     stacks_.calls(node, place.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
@@ -428,7 +429,7 @@ class Crossing {
   // A frame that reads bytes: tokens inside it, and where it may end.
   void read(i32 number, i32 cost, Place place, i32 table) {
     i32 node = acts_[number].node;
-    const std::vector<u64>* labels = node < NONE ? &label_sets_[acts_[number].reg >> 32] : nullptr;
+    const i32 label = node < NONE ? i32(Stacks::high(acts_[number].reg)) : NONE;
     bool counts = node >= 0 && stacks_.nodes[node].kind == COUNT;
     i32 state = i32(Stacks::low(place.reg));
     i64 before = counts ? Stacks::high(place.reg) : 0;
@@ -437,7 +438,7 @@ class Crossing {
       const Node& n = stacks_.nodes[node];
       return count >= n.low && (n.high < 0 || count <= n.high);
     };
-    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (!labels || stacks_.leads_on(t, state, *labels))) exit(number, cost, u64(u32(state)), place.position);
+    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (label == NONE || t.leads_to(state, label))) exit(number, cost, u64(u32(state)), place.position);
     if (!t.reads(state)) return;
     std::vector<std::pair<u64, i32>> ends;
     i32 everywhere = NONE;
@@ -446,14 +447,14 @@ class Crossing {
       if (counts) {
         if (long_enough(before + e.characters)) everywhere = positions_.both(everywhere, e.position);
       } else if (node < NONE) {
-        if (stacks_.leads_on(t, e.state, *labels)) ends.push_back({u64(u32(e.state)), e.position});
+        if (t.leads_to(e.state, label)) ends.push_back({u64(u32(e.state)), e.position});
       } else {
         everywhere = positions_.both(everywhere, e.position);
       }
     }
     std::vector<u64> regs;
     for (const Lexed::Group& g : found.groups) {
-      if (labels && !stacks_.leads_on(t, g.state, *labels)) continue;
+      if (label != NONE && !t.leads_to(g.state, label)) continue;
       if (!counts) {
         regs.push_back(u64(u32(g.state)));
         continue;
@@ -494,27 +495,21 @@ class Crossing {
     return anew_[node] = found;
   }
 
-  // The labels that a bag's next name is sought among, as the number of a set; 0: none.
-  u64 sought(i32 number, u64 reg) {
+  // The labels that a bag's next name is sought among.
+  const std::vector<i32>& sought(i32 number, u64 reg) {
     i32 node = acts_[number].node;
     u64 entry = acts_[number].reg;  // a name that was in progress at the entry is read in any case
     bool begun = Stacks::low(entry) && Stacks::high(entry) == Stacks::high(reg);
     Index::Key key{u64(u32(node)), Stacks::high(reg), begun};
     i32 known = sought_index_.find(key);
-    if (known != NONE) return u64(known);
+    if (known != NONE) return sought_[known];
     std::vector<u64> found = stacks_.labels(node, reg);
-    u64 any = 0;
     if (!begun && stacks_.nodes[node].parts.size() > EVERY_ORDER) keep_short_ways(node, reg, found);
-    std::vector<i32> words;
-    for (u64 word : found) {
-      any |= word;
-      words.push_back(i32(u32(word)));
-      words.push_back(i32(word >> 32));
-    }
-    i32 set = any ? label_lists_.number(words) + 1 : 0;
-    if (set == i32(label_sets_.size())) label_sets_.push_back(found);
-    sought_index_.put(key, set);
-    return u64(set);
+    sought_index_.put(key, i32(sought_.size()));
+    sought_.emplace_back();
+    for (i32 label = 0; label < i32(stacks_.nodes[node].parts.size()); ++label)
+      if (found[label / 64] >> label % 64 & 1) sought_.back().push_back(label);
+    return sought_.back();
   }
 
   // Leave the labels through which a distance is sought. Of a few members that are missing all are; beyond a few one of the first two is
@@ -542,6 +537,10 @@ class Crossing {
     }
     for (size_t w = 0; w < labels.size(); ++w) labels[w] &= kept[w];
   }
+
+  // What a bag's register says of the members that are left, between two of them: it is shared by all ways to it. Where members that may be
+  // absent are not sought, those that were read do not matter.
+  u64 left(i32 node, u64 reg) { return stacks_.nodes[node].parts.size() > EVERY_ORDER ? stacks_.without_optional(node, reg) : reg; }
 
   // The members of a bag, those with the shortest texts first.
   const std::vector<i32>& shortest_first(i32 node) {
@@ -575,11 +574,10 @@ class Crossing {
   Account& account_;
   std::deque<Act> acts_;
   Index index_, rest_index_, met_index_, sought_index_;
-  Lists label_lists_;
   Bytes lengths_;
   std::function<i32(i32)> instead_;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
-  std::vector<std::vector<u64>> label_sets_{{}};  // the names sought, from 1
+  std::deque<std::vector<i32>> sought_;  // labels
   std::vector<Met> met_;
   std::vector<i32> anew_;  // by node; NONE: not yet
   Index fewest_index_;

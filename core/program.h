@@ -55,6 +55,7 @@ struct Table {
   }
 
   const u64* labels_ahead(i32 state) const { return ahead.data() + size_t(state) * words; }
+  bool leads_to(i32 state, i32 label) const { return label / 64 < words && labels_ahead(state)[label / 64] >> label % 64 & 1; }
 
   void share(i32 other, i32 states_there, std::vector<i32> there, std::vector<u8> otherwise) {
     base = other;

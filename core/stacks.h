@@ -148,6 +148,20 @@ class Stacks {
     return pair(bag_state(node, read), 0);
   }
 
+  // The register of a bag that has read a member, without the members that it need not have: what is missing is the same.
+  u64 without_optional(i32 node, u64 reg) {
+    const Node& bag = nodes[node];
+    BagState read = bag_read(reg);
+    i64 missing = 0;
+    for (size_t w = 0; w < read.bits.size(); ++w) {
+      read.bits[w] &= bag.required[w];
+      missing += __builtin_popcountll(bag.required[w] & ~read.bits[w]);
+    }
+    if (bag.ordered || bag.high >= 0 || !read.count || read.count + missing < bag.low) return reg;
+    read.count = std::max<i64>(1, bag.low - missing);
+    return pair(bag_state(node, read), low(reg));
+  }
+
   bool alive(const Node& count, i32 state, i64 read) const {
     if (count.high >= 0 && read > count.high) return false;
     return count.sets[std::upper_bound(count.begins.begin(), count.begins.end(), read) - count.begins.begin() - 1][state];
