@@ -6,7 +6,7 @@ a name begins: it is an item of its own, and the object's items differ (``Apart`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,7 @@ def with_members(
     ``live``, ``declared``, ``classes``: its names, as :func:`.names_tables`. ``values``: by label of a name.
     """
     tables = names_tables(live, declared, classes, style)
-    parts = [after_name(value, style, style.joint) for value in values]
+    parts = after_names(values, style, style.joint)
 
     def some(low: int) -> Node:
         if tables is None:  # no name can be read
@@ -115,10 +115,11 @@ def with_members(
     return enclosed(style.braces, some, max(least, len(required)), style)
 
 
-def after_name(value: Node, style: Style, read: bytes) -> Node:
-    """Return the node of a value with what is between it and its name behind ``read``, and the white space behind it."""
+def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]:
+    """Return the nodes of values with what is between each and its name behind ``read``, and the white space behind it."""
     blank, colon = blanks(style.blank), nodes.text(style.colon.removeprefix(read))
-    return nodes.seq(*([] if colon is EMPTY else [blank, colon]), blank, value, blank)
+    before = nodes.seq(*([] if colon is EMPTY else [blank, colon]), blank)
+    return [nodes.seq(before, value, blank) for value in values]
 
 
 def object_node(values: Mapping[str, Node], required: Collection[str], style: Style, ordered: bool) -> Node:
@@ -155,11 +156,9 @@ def told_apart(
     A member that must be there is one of a label of its own; it may provide several of ``form.some``."""
 
     def member(kinds: Kinds) -> Node:
-        found = []
-        for kind, each in kinds:
-            name = nodes.item(string(kind, style.spellings[0]), json=True)
-            found.append(nodes.seq(name, after_name(inner(each), style, b"")))
-        return nodes.alt(*found)
+        names = [nodes.item(string(kind, style.spellings[0]), json=True) for kind, _ in kinds]
+        values = after_names((inner(each) for _, each in kinds), style, b"")
+        return nodes.alt(*map(nodes.seq, names, values))
 
     free, options = member(form.others), []
     for parts in partitions(range(len(form.some))):
@@ -193,8 +192,9 @@ def told_apart_in(
     first = after_text(part, style.braces[0] + style.lead, style, labels, rest)
     later = after_text(part, style.comma, style, labels, rest)
     values = [EMPTY] * (len(order) + 1)
-    for i, label in zip(live, labels, strict=True):
-        values[label] = after_name(inner(form.needs[i]), style, style.joint)
+    named = after_names((inner(form.needs[i]) for i in live), style, style.joint)
+    for label, value in zip(labels, named, strict=True):
+        values[label] = value
     for node, label in zip(others, rest, strict=True):
         values[label] = node
     required = [label for i, label in zip(live, labels, strict=True) if i in form.required]
