@@ -208,10 +208,10 @@ class Crossing {
   }
 
   void raise(i32 first, i32 cost) {
-    std::vector<std::pair<i32, i32>> todo{{first, cost}};
-    while (!todo.empty()) {
-      auto [number, most] = todo.back();
-      todo.pop_back();
+    std::priority_queue<std::pair<i32, i32>> todo;  // the highest first: so each is raised once
+    for (todo.push({cost, first}); !todo.empty();) {
+      auto [most, number] = todo.top();
+      todo.pop();
       Act& act = acts_[number];
       most = std::min(most, limit(number));
       if (act.wanted >= most) continue;
@@ -219,7 +219,7 @@ class Crossing {
         if (!act.places[c].empty()) queue_.push({c, number});
       act.wanted = most;
       for (auto [other, at] : act.called)
-        if (most - at >= 0) todo.push_back({other, most - at});
+        if (most - at > acts_[other].wanted) todo.push({most - at, other});
     }
   }
 

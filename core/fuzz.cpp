@@ -852,6 +852,7 @@ void one_input() {
     about += p.shown(root);
     i32 node = core.program(p, root);
     if (node == NONE) continue;
+    core.crossing.allow(1000000);
     try {
       i32 start = core.stacks.start(node);
       bool looks = false;  // at bytes
@@ -868,6 +869,7 @@ void one_input() {
       if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
       checked.walk(start);
     } catch (const LimitPassed&) {
+    } catch (const Exhausted&) {  // so many steps are refused in Python
     }
   }
 }
