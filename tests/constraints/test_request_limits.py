@@ -226,7 +226,7 @@ def test_a_search_for_what_fits_a_budget_is_within_the_limits(schema, budget):
     fa = constraints.json_schema(schema).compile(BYTES)
     for search in (lambda: tt.gcd(fa, 100_000).start(budgets=budget), lambda: fa.fewest_after([])):
         with pytest.raises(tt.errors.TooManyStates, match="budget"):
-            Limits(work=100).run(search)
+            Limits(work=10).run(search)
 
 
 def test_what_a_finite_automaton_needs_is_within_the_limits():
