@@ -117,8 +117,8 @@ def check(found: Definitions, ignored: Sequence[Any]) -> None:
             if node.data in ("call", "template") and first not in found and first not in one.parameters:
                 kind = "Terminal" if is_terminal(first) else "Rule"
                 raise refused(f"{kind} {first.value!r} used but not defined", first)
-            if node.data == "regexp":
-                literal(first)
+            for token in node.children if node.data in ("regexp", "string", "range") else ():
+                literal(token)
 
 
 # ---------------------------------------------------------------- imports

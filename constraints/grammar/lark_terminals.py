@@ -154,7 +154,7 @@ def literal(token: Any) -> Any:
     try:
         found = lark.load_grammar._literal_to_pattern(token)
     except (lark.exceptions.GrammarError, AssertionError, ValueError) as error:
-        raise refused(f"{token} cannot be read: {error}", token) from None
+        raise refused(f"{token} cannot be read: {error.args[-1] if error.args else error}", token) from None
     validation.text(found.value, f"line {token.line}")
     return found
 

@@ -229,6 +229,7 @@ def test_rules_below_others_are_as_deep_as_those():
         ('start: "a" x\n', {}, tt.errors.UnsupportedConstraint, r"'x' used but not defined.*line 1"),
         ('start: y\n\ny: "a" x\n', {}, tt.errors.UnsupportedConstraint, r"line 3"),
         ('start: ("a"\n', {}, tt.errors.UnsupportedConstraint, "line 1"),
+        ('start: "a"\nunused: "\\x"\n', {}, tt.errors.UnsupportedConstraint, r"cannot be read.*line 2"),
         ('start: "a"\nstart: "b"\n', {}, tt.errors.UnsupportedConstraint, r"defined more than once.*line 2"),
         ('start: "a" start\n', {}, tt.errors.EmptyLanguage, ""),
         ('start: "b" | x\nx: "a" x\n', {}, tt.errors.UnsupportedConstraint, r"'x' never ends.*line 2"),
