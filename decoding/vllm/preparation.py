@@ -13,7 +13,7 @@ If the model runs in another process than the scheduler (several GPUs), tables a
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, final
 
 from ..request import read_request
@@ -31,6 +31,10 @@ class Preparation:
     def grammar(self) -> Any:
         """The tables, the error with which they failed, or ``None`` while they are being computed."""
         return (self._tables.exception() or self._tables.result()) if self._tables.done() else None
+
+    def wait(self) -> None:
+        """Leave the interpreter to the thread for a moment."""
+        wait([self._tables], timeout=0.001)
 
 
 def hold(original: Callable[..., Any], self: Any, request: Any) -> Any:
@@ -60,4 +64,6 @@ def release(original: Callable[..., bool], self: Any, request: Any) -> bool:
     if goes and isinstance(waited, Preparation):
         request.tractile_tables = waited.grammar  # a reference for the lifetime of the request
         request.structured_output_request = None
+    elif isinstance(waited, Preparation) and not self.running:  # the engine's steps have nothing else to do
+        waited.wait()
     return goes
