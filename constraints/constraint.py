@@ -323,7 +323,10 @@ class Constraint:
     def _guide(
         self, vocab: Vocabulary, require_eos: bool, written: Callable[[], Automaton], most_states: int
     ) -> Automaton:
-        """Return an automaton over tokens that accepts at least the texts; all of them if it is finite."""
+        """Return an automaton over tokens as the guide of P-GCD: it accepts the texts, and more where they are not finite.
+
+        ``written`` makes the automaton of a finite constraint; otherwise the guide has at most ``most_states`` states over bytes.
+        """
         if self.is_finite:
             return written()
         return written_out(Constraint(self.regular(most_states)).bytes_automaton, vocab, require_eos)

@@ -7,6 +7,7 @@
 #include <array>
 #include <bitset>
 #include <cstdio>
+#include <ctime>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -40,6 +41,8 @@ std::string quoted(const std::string& text) {
   }
   return found + "\"";
 }
+
+constexpr int MOST_SECONDS = 60;  // of an input, which takes some milliseconds
 
 [[noreturn]] void fail(const std::string& what) {
   std::printf("input %llu: %s\n%s\n", (unsigned long long)current, what.c_str(), about.c_str());
@@ -918,7 +921,9 @@ int main(int count, char** given) {
   if (inputs > 1) nested();
   for (u64 i = 0; i < inputs; ++i) {
     current = seed + i;
+    const std::clock_t begin = std::clock();
     one_input();
+    if (std::clock() - begin > MOST_SECONDS * CLOCKS_PER_SEC) fail("it takes more than a minute");
   }
   std::printf("%llu inputs from seed %llu: nothing found\n", (unsigned long long)inputs, (unsigned long long)seed);
 }

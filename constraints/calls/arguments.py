@@ -47,9 +47,9 @@ class Arguments:
     def read(
         self, schema: Schema, path: str, plain: bool, whole: bool = False
     ) -> tuple[Node, tuple[Narrowing, ...]]:
-        """Return the node of a schema's values, or of the objects among them that are all arguments, and the narrowings.
+        """Return the node of a schema's values and what is narrowed, by paths that begin with ``path``.
 
-        ``plain``: integers are written without a point.
+        ``plain``: integers are written without a point. ``whole``: the schema is that of all arguments, so its objects alone.
         """
         text = json.dumps([schema, plain])
         with placed(path):

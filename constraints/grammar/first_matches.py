@@ -220,7 +220,10 @@ class Copier:
 
 
 def without(text: Text, others: Texts) -> Text:
-    """Return a terminal without the texts that begin with one of the others, but for common ends."""
+    """Return a terminal without its texts that begin with a text of one of the others: there the other would have matched first.
+
+    A text that the other has as well stays where the terminal cannot go on after it: both end there.
+    """
     begun = nfa.union([tables.to_nfa(other.node.tables[0]) for other in others])
     longer = nfa.concat([begun, nfa.byte_ranges([(0, 255)]), nfa.ANYTHING])
     if text.node.kind is not Kind.LEX:

@@ -232,7 +232,10 @@ def style_of(
 
 
 def json_space(whitespace: Any, most: Any) -> Space:
-    """Return the options ``whitespace`` and ``max_whitespace`` as one. Raises ``UnsupportedConstraint``."""
+    """Return the white space that the options ``whitespace`` and ``max_whitespace`` ask for: a style, or the most bytes of a gap.
+
+    Raises ``UnsupportedConstraint`` for a style that is not known, and a bound on white space that is not flexible.
+    """
     validation.choice(whitespace, "whitespace", STYLES)
     if most is None:
         return str(whitespace)
