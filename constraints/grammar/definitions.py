@@ -118,7 +118,8 @@ def check(found: Definitions, ignored: Sequence[Any]) -> None:
                 kind = "Terminal" if is_terminal(first) else "Rule"
                 raise refused(f"{kind} {first.value!r} used but not defined", first)
             for token in node.children if node.data in ("regexp", "string", "range") else ():
-                literal(token)
+                if token != '""':  # the empty text, which is no terminal of lark
+                    literal(token)
 
 
 # ---------------------------------------------------------------- imports
