@@ -216,6 +216,8 @@ def vllm(monkeypatch):
             return request, 0
 
     class Scheduler:
+        running = ()
+
         def _handle_blocked_waiting_request(self, request):
             return request.structured_output_request.grammar is not None
 
