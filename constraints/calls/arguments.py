@@ -1,70 +1,75 @@
-"""The arguments of tools as nodes.
-
-The schema of an argument, with the definitions of its tool, is a document of its own; equal schemas are read once.
-"""
+"""The arguments of tools as nodes. The schemas of all tools are one document, in which equal parts are read once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 
 from ...errors import TooManyStates, UnsupportedConstraint
+from ..automata.work import spend
 from ..json.document import Schema, read_schema
-from ..json.nodes import Reading, Writer, object_node
+from ..json.nodes import Reading, Writer
 from ..json.numbers import Notation
+from ..json.shapes import Need
 from ..json.text import Style
 from ..narrowing import Narrowing
 from ..program.node import Node
-from .tools import Tool, with_definitions
+from .tools import Tool
 
 
-class Arguments:
-    """The distinct schemas of arguments.
+def arguments(
+    tools: Sequence[Tool], style: Style, inner: Style, order: str
+) -> tuple[dict[str, Node], list[Narrowing]]:
+    """Return by tool the node of its arguments, without texts if none satisfy its schema; and what these nodes lack.
 
     ``style`` is the surface syntax of the object of all arguments, ``inner`` that of its values. ``order``: "declared" or "any".
+    Raises ``UnsupportedConstraint`` with the path (``tools[0].parameters.x /items``), ``TooManyStates``.
     """
-
-    def __init__(self, style: Style, inner: Style, order: str) -> None:
-        self.style, self.inner, self.order = style, inner, order
-        self._writers: dict[str, Writer] = {}
-
-    def of_tool(self, tool: Tool, whole: bool, path: str) -> tuple[Node, tuple[Narrowing, ...]]:
-        """Return the node of a tool's arguments, without texts if none satisfy its schemas; and what it lacks of these.
-
-        ``whole``: the arguments are read by one schema of the whole object, not each by its own.
-        Raises ``UnsupportedConstraint`` with the path, ``TooManyStates``.
-        """
-        if whole:
-            return self.read(tool.schema(), path, tool.plain, whole=True)
-        values, cuts = dict[str, Node](), list[Narrowing]()
-        for name, schema in tool.arguments.items():
-            written = with_definitions(schema, tool.definitions)
-            values[name], narrowed = self.read(written, f"{path}.{name}", tool.plain)
-            cuts += narrowed
-        return object_node(values, tool.required, self.style, self.order == "declared"), tuple(cuts)
-
-    def read(
-        self, schema: Schema, path: str, plain: bool, whole: bool = False
-    ) -> tuple[Node, tuple[Narrowing, ...]]:
-        """Return the node of a schema's values and what is narrowed, by paths that begin with ``path``.
-
-        ``plain``: integers are written without a point. ``whole``: the schema is that of all arguments, so its objects alone.
-        """
-        text = json.dumps([schema, plain])
-        with placed(path):
-            if text not in self._writers:
-                plain = plain and not self.inner.tuples  # literals have no integers with a point
-                reading = Reading(order="declared", notation=Notation(plain=plain))
-                self._writers[text] = Writer.of(read_schema(schema), self.inner, reading)
-            writer = self._writers[text]
-            found = writer.objects(writer.needs.keywords.root(), self.style) if whole else writer.root()
-        return found, placed_at(path, writer.narrowed)
+    found, cuts = dict[str, Node](), list[Narrowing]()
+    for plain in {tool.plain for tool in tools}:
+        schemas = [document(tool, n) if tool.plain is plain else True for n, tool in enumerate(tools)]
+        notation = Notation(plain=plain and not inner.tuples)  # literals have no integers with a point
+        with placed(""):
+            writer = Writer.of(
+                read_schema({"prefixItems": schemas}), inner, Reading("declared", notation=notation)
+            )
+            outermost = Outermost(writer, order)
+            (shape,) = writer.value(writer.needs.keywords.root()).array
+            for tool, need in zip(tools, shape.prefix, strict=True):
+                if tool.plain is plain:
+                    spend(100)
+                    found[tool.name] = outermost.objects(need, style)
+        cuts += (each._replace(path=path_of(each.path)) for each in writer.narrowed)
+    return found, cuts
 
 
-def placed_at(path: str, narrowed: tuple[Narrowing, ...]) -> tuple[Narrowing, ...]:
-    """Prefix the narrowings of one schema with the path at which a tool uses the schema."""
-    return tuple(each._replace(path=path + each.path) if each.loses_values else each for each in narrowed)
+def document(tool: Tool, number: int) -> Schema:
+    """Return the schema of a tool's arguments; one with references is a resource of its own."""
+    schema = tool.schema()
+    return {"$id": f"urn:tool:{number}", **schema} if '"$ref"' in json.dumps(schema) else schema
+
+
+class Outermost(Writer):
+    """The writer of an object whose members have an order of their own. ``inner`` writes their values."""
+
+    def __init__(self, inner: Writer, order: str) -> None:
+        needs = copy(inner.needs)
+        needs.order = order
+        super().__init__(needs, inner.style, inner.notation)
+        self.inner = inner
+
+    def node(self, need: Need) -> Node:
+        """Return the node of the values of a member."""
+        return self.inner.node(need)
+
+
+def path_of(place: str, before: str = "") -> str:
+    """Return the path of a place in the document of all tools: ``tools[0].parameters.x/items``."""
+    inner = re.sub(r"^/prefixItems/(\d+)", r"tools[\1].parameters", place)
+    return re.sub(r"^(tools\[\d+\].parameters)/properties/([^/]*)", rf"\1.\2{before}", inner)
 
 
 @contextmanager
@@ -76,7 +81,10 @@ def placed(path: str) -> Iterator[None]:
         raise UnsupportedConstraint("the schema nests too deep", path=path) from None
     except UnsupportedConstraint as error:
         message = str(error).removesuffix(f" (at {error.path})")
-        raise UnsupportedConstraint(message, path=f"{path} {error.path}".strip()) from None
+        raise UnsupportedConstraint(
+            message, path=f"{path} {path_of(error.path or '', ' ')}".strip()
+        ) from None
     except TooManyStates as error:
         message = str(error).removesuffix(f" (at {error.path or '/'})")
-        raise TooManyStates(message, limit=error.limit, path=f"{path} {error.path or ''}".strip()) from None
+        where = f"{path} {path_of(error.path or '', ' ')}".strip()
+        raise TooManyStates(message, limit=error.limit, path=where) from None

@@ -15,19 +15,15 @@ from typing import Any, Literal
 
 from ...errors import TooManyStates, UnsupportedConstraint
 from .. import limits, validation
-from ..automata.work import limited, spend
+from ..automata.work import limited
 from ..constraint import Constraint
 from ..json.text import Space, json_space, style_of
-from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
-from ..program.node import Node
-from .arguments import Arguments
-from .nodes import call, calls, python_call
+from ..narrowing import OnNarrowed, check_choice, merged, report
+from .arguments import arguments
+from .nodes import call, calls, one_of
 from .python_syntax import arguments as arguments_in
 from .python_syntax import literals
 from .tools import Tool, read_tools, with_references
-
-ONE = -1, -1
-"""The bounds that stand for a single call outside a list."""
 
 
 def function_calls(
@@ -82,24 +78,24 @@ def function_calls(
     if not isinstance(keys, tuple | list) or len(keys) != 2:
         raise UnsupportedConstraint(f"keys are two names, not {validation.short(keys)}", path="keys")
     keys = validation.text(keys[0], "keys[0]"), validation.text(keys[1], "keys[1]")
-    low, high = counts(parallel)
+    number = counts(parallel)
     read = read_tools(tools, tuples=syntax == "python")
     if references is not None:
         read = [with_references(tool, references) for tool in read]
     if syntax == "python":
         for index, tool in enumerate(read):
             check_names(tool, f"tools[{index}].parameters")
-    constraint = written(read, (low, high), order, (syntax, space), keys)
+    constraint = written(read, number, order, syntax, space, keys)
     if max_depth is not None:
         constraint = constraint.within(depth=max_depth)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
 
-def counts(parallel: Any) -> tuple[int, int | None]:
-    """Return the fewest and the most calls (None: unbounded); :data:`ONE` for a single call."""
+def counts(parallel: Any) -> tuple[int, int | None] | None:
+    """Return the fewest and the most calls (None: unbounded); None for a single call outside a list."""
     if parallel is False:
-        return ONE
+        return None
     if parallel is not True and not (isinstance(parallel, tuple | list) and len(parallel) == 2):
         raise UnsupportedConstraint(
             f"parallel is True, False or (from, to), not {parallel!r}", path="parallel"
@@ -113,38 +109,24 @@ def counts(parallel: Any) -> tuple[int, int | None]:
 
 def written(
     tools: list[Tool],
-    number: tuple[int, int | None],
+    number: tuple[int, int | None] | None,
     order: str,
-    syntax: tuple[str, Space],
+    syntax: str,
+    space: Space,
     keys: tuple[str, str],
 ) -> Constraint:
-    """Return the constraint of the calls. ``syntax``: the syntax and the white space."""
-    kind, space = syntax
-    is_python, (low, high) = kind == "python", number
-    inner = literals(space) if is_python else style_of(space)
-    arguments = Arguments(arguments_in(space) if is_python else inner, inner, order)
-    called, cuts = dict[str, Node](), list[Narrowing]()
+    """Return the constraint of the calls. ``number``: the fewest and the most calls in a list."""
+    inner = literals(space) if syntax == "python" else style_of(space)
+    style = arguments_in(space) if syntax == "python" else inner
     with limited((1 + len(tools) / 500) * limits.WORK):
-        for index, tool in enumerate(tools):
-            spend(100)
-            path = f"tools[{index}].parameters"
-            called[tool.name], lacking = arguments.of_tool(tool, is_whole(tool, order, path), path)
-            cuts += lacking
-    program = python_call(called) if is_python else call(called, keys, inner)
-    if low >= 0:
-        program = calls(program, low, high, inner)
-    return Constraint(program, merged(cuts), partial(written, tools, number, order, syntax, keys))
-
-
-def is_whole(tool: Tool, order: str, path: str) -> bool:
-    """Return whether one schema must read all arguments of a tool.
-
-    Raises ``UnsupportedConstraint`` if ``order`` is "any".
-    """
-    said = tool.together()
-    if said is not None and order == "any":
-        raise UnsupportedConstraint(f"{said!r} with the arguments in any order is not supported", path=path)
-    return said is not None
+        called, cuts = arguments(tools, style, inner, order)
+    if syntax == "python":
+        program = one_of({name.encode(): after for name, after in called.items()})
+    else:
+        program = call(called, keys, inner)
+    if number is not None:
+        program = calls(program, *number, inner)
+    return Constraint(program, merged(cuts), partial(written, tools, number, order, syntax, space, keys))
 
 
 def check_names(tool: Tool, path: str) -> None:

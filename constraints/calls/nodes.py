@@ -30,11 +30,6 @@ def call(tools: Mapping[str, Node], keys: tuple[str, str], style: Style) -> Node
     return nodes.seq(head, blank, one_of(options), blank, nodes.text(b"}"))
 
 
-def python_call(tools: Mapping[str, Node]) -> Node:
-    """Return the node of a Python call of one of the tools. ``tools``: by name, the node of its arguments in brackets."""
-    return one_of({tool.encode(): after for tool, after in tools.items()})
-
-
 def calls(one: Node, low: int, high: int | None, style: Style) -> Node:
     """Return the node of a list of ``low`` to ``high`` calls, without an upper bound for None."""
     blank = blanks(style.blank)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import FormatError, UnsupportedConstraint
-from ..json.vocabulary import FORMS, KEYWORDS
+from ..json.vocabulary import APPLIED, FORMS, KEYWORDS, SILENT
 from ..validation import short
 
 Schema = dict[str, Any] | bool
@@ -24,42 +24,14 @@ TYPE_NAMES = {
     "object": "object", "dict": "object", "map": "object", "hashmap": "object", "mapping": "object", "dictionary": "object",
 }  # fmt: skip
 """Names of types, in lower case, and the JSON Schema type they stand for; ``tuple`` stays apart for Python syntax."""
-ANNOTATIONS = frozenset(
-    [
-        "description",
-        "title",
-        "default",
-        "optional",
-        "example",
-        "examples",
-        "$schema",
-        "$comment",
-        "deprecated",
-        "readOnly",
-        "writeOnly",
-        "contentEncoding",
-        "contentMediaType",
-        "contentSchema",
-        "unit",
-    ]
-)
+ANNOTATIONS = {
+    *SILENT, "$schema", "optional", "example", "contentEncoding", "contentMediaType", "contentSchema", "unit",
+}  # fmt: skip
 """Keywords that do not restrict the values allowed."""
-ONE = (
-    "not",
-    "if",
-    "then",
-    "else",
-    "contains",
-    "propertyNames",
-    "additionalProperties",
-    "unevaluatedProperties",
-)
-SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
-NAMED = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
 OTHER_FORMS = {
     "type": ("any",), "items": ("schema", "list"), "required": ("strings", "boolean"), "nullable": ("boolean",),
     "$defs": ("map",), "definitions": ("map",),
-    **dict.fromkeys(SEVERAL, ("list",)),
+    **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), ("list",)),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum"), ("number", "boolean")),
 }  # fmt: skip
 """Forms that a keyword's value may have in tool schemas, where ``FORMS`` has others."""
@@ -83,9 +55,6 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
             raise FormatError(f"{path}.{key} is {short(value)}, which a schema cannot have there")
         if forms == ("count",):
             result[key] = int(value)  # 2.0 is 2
-    for key in ONE:
-        if isinstance(result.get(key), Mapping):
-            result[key] = normal(result[key], f"{path}.{key}", tuples)
     more = result.pop("additionalItems", None)  # has an effect only beside a list of schemas in "items"
     if isinstance(items := result.get("items"), list):
         result["prefixItems"] = items
@@ -94,13 +63,14 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
             result["items"] = normal(more, f"{path}.additionalItems", tuples)
     elif items is not None:
         result["items"] = normal(items, f"{path}.items", tuples)
-    for key in SEVERAL:
-        if isinstance(result.get(key), list):
-            result[key] = [normal(s, f"{path}.{key}[{i}]", tuples) for i, s in enumerate(result[key])]
-    for key in NAMED:
-        if isinstance(result.get(key), Mapping):
-            inner = {n: normal(s, f"{path}.{key}.{n}", tuples) for n, s in result[key].items()}
-            result[key] = inner
+    for key, form in APPLIED.items():
+        inner, place = result.get(key), f"{path}.{key}"
+        if form == "map" and inner is not None:
+            result[key] = {name: normal(each, f"{place}.{name}", tuples) for name, each in inner.items()}
+        elif form == "schemas" and inner is not None:
+            result[key] = [normal(each, f"{place}[{i}]", tuples) for i, each in enumerate(inner)]
+        elif form == "schema" and inner is not None:
+            result[key] = normal(inner, place, tuples)
     if isinstance(result.get("required"), bool):
         del result["required"]  # a boolean belongs to the property: see with_required
     with_required(result, schema)

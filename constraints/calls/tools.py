@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from ..json.closed_objects import close_schema
 from .python_tools import described, is_tool
 from .tool_types import Schema, normal
+
+DEFINITIONS = ("$defs", "definitions")
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,6 @@ class Tool:
             "type": "object", "properties": self.arguments, "required": required, **closed,
             **self.definitions, **self.rest,
         }  # fmt: skip
-
-    def together(self) -> str | None:
-        """Return a keyword or reference that keeps the arguments from being read each by its own schema.
-
-        That is an assertion about all arguments together, or a ``$ref`` to another argument. Returns None if there is none.
-        """
-        said = sorted(self.rest) + [ref for ref in references_of(self.arguments) if not_a_definition(ref)]
-        return said[0] if said else None
 
 
 def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
@@ -128,7 +122,8 @@ def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
         raise UnsupportedConstraint(f"the required arguments {unknown} are not declared", path=path)
     if not schema.get("additionalProperties"):
         schema.pop("additionalProperties", None)
-    definitions = {k: schema.pop(k) for k in [*schema] if k in ("$defs", "definitions")}
+    definitions = {k: schema.pop(k) for k in [*schema] if k in DEFINITIONS}
+    arguments = {n: with_its_own(n, each, definitions) for n, each in arguments.items()}
     return Tool(name, arguments, frozenset(required), definitions, schema)
 
 
@@ -161,28 +156,12 @@ def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required}
 
 
-def with_definitions(schema: Schema, definitions: dict[str, Any]) -> Schema:
-    """Return the schema of an argument as a document of its own that includes the tool's definitions."""
-    if isinstance(schema, bool) or not definitions:
+def with_its_own(name: str, schema: Schema, definitions: Mapping[str, Any]) -> Schema:
+    """Return the schema of an argument; one with definitions of its own is a resource, with those of the tool before them."""
+    if isinstance(schema, bool) or not schema.keys() & set(DEFINITIONS):
         return schema
-    return schema | {key: {**schema.get(key, {}), **inner} for key, inner in definitions.items()}
-
-
-def references_of(value: Any) -> Iterator[str]:
-    """Yield the references (``$ref``) in a schema and its subschemas."""
-    if isinstance(value, Mapping):
-        if isinstance(value.get("$ref"), str):
-            yield value["$ref"]
-        for inner in value.values():
-            yield from references_of(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from references_of(inner)
-
-
-def not_a_definition(pointer: str) -> bool:
-    """Return whether a ``$ref`` points outside the definitions, for example to another argument."""
-    return not pointer.startswith(("#/$defs/", "#/definitions/"))
+    both = {key: {**schema.get(key, {}), **definitions.get(key, {})} for key in DEFINITIONS}
+    return {"$id": f"urn:argument:{name}", **schema, **{key: each for key, each in both.items() if each}}
 
 
 def with_references(tool: Tool, pattern: str) -> Tool:

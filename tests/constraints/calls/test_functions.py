@@ -219,13 +219,13 @@ def test_references_lead_where_they_say():
     own = {"$ref": "#/$defs/x", "$defs": {"x": {"type": "string"}, "y": {}}}
     assert arguments_of('{"a": 3}', {"a": own}, **{"$defs": {"x": {"type": "integer"}}})
     assert arguments_of('{"a": ""}', {"a": own})  # as pydantic's schemas are put in another
-    with pytest.raises(
-        tt.errors.UnsupportedConstraint, match="'#/properties/b' with the arguments in any order"
-    ):
-        tt.constraints.function_calls(
-            [{"name": "f", "parameters": {"type": "object", "properties": {"a": inner, "b": {}}}}],
-            order="any",
-        )
+    tool = {"name": "f", "parameters": {"type": "object", "properties": {"a": inner, "b": {}}}}
+    any_order = tt.constraints.function_calls([tool, {**tool, "name": "g"}], order="any")
+    assert any_order.accepts('{"name": "g", "arguments": {"b": "", "a": {"c": "x"}}}')
+    assert any_order.accepts('{"name": "g", "arguments": {"a": {"c": "x"}, "b": ""}}')
+    assert not any_order.accepts(
+        '{"name": "g", "arguments": {"a": {"c": "x", "b": 1}}}'
+    )  # that of values is declared
 
 
 @pytest.mark.parametrize(
