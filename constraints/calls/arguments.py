@@ -21,11 +21,12 @@ from .tools import Tool
 
 
 def arguments(
-    tools: Sequence[Tool], style: Style, inner: Style, order: str
+    tools: Sequence[Tool], style: Style, inner: Style, order: str, nested: str = "declared"
 ) -> tuple[dict[str, Node], list[Narrowing]]:
     """Return by tool the node of its arguments, without texts if none satisfy its schema; and what these nodes lack.
 
-    ``style`` is the surface syntax of the object of all arguments, ``inner`` that of its values. ``order``: "declared" or "any".
+    ``style`` is the surface syntax of the object of all arguments, ``inner`` that of its values. ``order``: "declared" or "any";
+    ``nested``: that of the members of values.
     Raises ``UnsupportedConstraint`` with the path (``tools[0].parameters.x /items``), ``TooManyStates``.
     """
     found, cuts = dict[str, Node](), list[Narrowing]()
@@ -34,7 +35,7 @@ def arguments(
         notation = Notation(plain=plain and not inner.tuples)  # literals have no integers with a point
         with placed(""):
             writer = Writer.of(
-                read_schema({"prefixItems": schemas}), inner, Reading("declared", notation=notation)
+                read_schema({"prefixItems": schemas}), inner, Reading(nested, notation=notation)
             )
             outermost = Outermost(writer, order)
             (shape,) = writer.value(writer.needs.keywords.root()).array

@@ -1,89 +1,70 @@
-"""Tool calls as families of language models write them, from their published chat formats.
-
-hermes      <tool_call>\\n{"name": "f", "arguments": {…}}\\n</tool_call>               Hermes 2 Pro, Qwen 2.5, Qwen 3
-qwen_xml    <tool_call>\\n<function=f>\\n<parameter=x>\\n1\\n</parameter>\\n</function>\\n</tool_call>      Qwen3-Coder
-llama       {"name": "f", "parameters": {…}}                                          Llama 3.1 to 3.3
-mistral     [TOOL_CALLS]f[ARGS]{…}                                                    tokenizers of version 11 and later
-mistral_v3  [TOOL_CALLS][{"name": "f", "arguments": {…}}]                             versions 3 to 7
-deepseek    <｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{…}<｜tool▁call▁end｜><｜tool▁calls▁end｜>      V3.1
-deepseek_v3 as deepseek, with function<｜tool▁sep｜>f\\n```json\\n{…}\\n``` in each call    V3, R1
-deepseek_v3_2   <｜DSML｜function_calls>\\n<｜DSML｜invoke name="f">\\n<｜DSML｜parameter …>…</｜DSML｜invoke>\\n…        V3.2
-deepseek_v4 the same in <｜DSML｜tool_calls>
-glm         <tool_call>f\\n<arg_key>x</arg_key>\\n<arg_value>1</arg_value>\\n</tool_call>     GLM-4.5; GLM-4.7 without \\n
-kimi        <|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{…}<|tool_call_end|>…      K2
-minimax     <minimax:tool_call>\\n<invoke name="f">\\n<parameter name="x">1</parameter>\\n</invoke>\\n</minimax:tool_call>      M2
-minimax_m3  as minimax, with ]<]minimax[>[ before each mark; arrays and objects are elements
-cohere      <cofl:tool_calls><cofl:tool_call id="0" name="f"><cofl:value name="x" type="json">1</cofl:value></cofl:tool_call>…
-exaone      as hermes, without \\n                                                        EXAONE 4
-mimo        as qwen_xml, without \\n between the marks                                   MiMo
-harmony     <|channel|>commentary to=functions.f <|constrain|>json<|message|>{…}<|call|>    gpt-oss
-"""
+"""Tool calls as families of language models write them, from their published chat formats: see :data:`FAMILIES`."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
-from ..calls.arguments import placed
+from ..calls.arguments import arguments
 from ..calls.nodes import one_of
 from ..calls.tools import Tool, read_tools
 from ..constraint import Constraint
-from ..json.document import read_schema
-from ..json.nodes import Reading, value_node
-from ..json.numbers import Notation
 from ..json.text import STYLES
 from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from ..program import nodes
 from ..program.node import Node
+from ..program.prune import pruned
 from ..regex.constraint import regex
 from ..words.free_text import free
 from ..words.literals import literal
 from .parameters import parameters
 from .tags import choice as one_of_several
-from .tags import closed, dispatched, in_a_row, sections, tag
+from .tags import dispatched, in_a_row, sections, tag
 from .xml_styles import COHERE, DEEPSEEK, DSML, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
 
 
 class Family(NamedTuple):
-    """The format of calls: ``begin`` (with ``{name}``, and ``{number}`` for any number), the arguments, ``end``.
+    """The format of calls.
 
-    ``opening`` and ``closing`` enclose the list of calls; ``between`` separates two. ``trigger``: the text that starts a call
-    within free text.
+    ``trigger``: the text that starts a call, or a list of calls, within free text. ``call``: a call, with its ``{name}``, its
+    ``{arguments}``, and ``{number}`` for any number. ``around``: of a list, the text between the trigger and the first call,
+    and that after the last.
     """
 
     trigger: str
-    begin: str
-    end: str
-    opening: str = ""
-    closing: str = ""
+    call: str
     between: str = ""
+    around: tuple[str, str] | None = None
     style: Parameters | None = None  # None: JSON
 
     def calls(self, tools: list[Tool], on_narrowed: OnNarrowed, begun: str = "") -> Constraint:
         """Return the constraint of a call of one of the tools, without the opening, after ``begun``, the first part of it."""
-        head, tail = map(numbered, self.begin[len(begun) :].split("{name}"))
-        in_json, options, cuts = '{"name": "' in self.begin, dict[bytes, Node](), list[Narrowing]()
-        for tool in tools:
-            arguments, lacking = self.arguments(tool)
-            name = json.dumps(tool.name)[1:-1] if in_json else tool.name
-            options[name.encode()] = nodes.seq(tail, arguments)
-            cuts += lacking
-        program = nodes.seq(head, one_of(options), nodes.text(self.end.encode()))
-        found = Constraint(program, merged(cuts), partial(Family.calls, self, tools, "ignore", begun))
-        report(found.narrowed, on_narrowed)
-        return found
+        head, tail, end = map(numbered, re.split("{name}|{arguments}", self.call[len(begun) :]))
+        found, cuts = self.arguments(tools)
+        in_json, options = '{"name": "' in self.call, dict[bytes, Node]()
+        for name, after in found.items():
+            written = json.dumps(name)[1:-1] if in_json else name
+            options[written.encode()] = nodes.seq(tail, after)
+        program = pruned(nodes.seq(head, one_of(options), end))
+        made = Constraint(program, merged(cuts), partial(Family.calls, self, tools, "ignore", begun))
+        report(made.narrowed, on_narrowed)
+        return made
 
-    def arguments(self, tool: Tool) -> tuple[Node, tuple[Narrowing, ...]]:
-        """Return the node of the arguments of a tool, and what it lacks of their schema."""
-        schema, place = read_schema(tool.schema()), f"tools/{tool.name}"
-        if self.style is not None:
-            found = parameters(schema, self.style, place, "ignore")
-            return found.program, found.narrowed
-        with placed(place):
-            return value_node(schema, STYLES["space"], Reading(notation=Notation(plain=True)))
+    def arguments(self, tools: list[Tool]) -> tuple[dict[str, Node], list[Narrowing]]:
+        """Return by tool the node of its arguments, and what these lack."""
+        if self.style is None:
+            plain, space = [replace(tool, plain=True) for tool in tools], STYLES["space"]
+            return arguments(plain, space, space, "any", "any")
+        found, cuts = dict[str, Node](), list[Narrowing]()
+        for number, tool in enumerate(tools):
+            each = parameters(tool.schema(), self.style, f"tools[{number}].parameters", "ignore")
+            found[tool.name], cuts = each.program, [*cuts, *each.narrowed]
+        return found, cuts
 
 
 def numbered(text: str) -> Node:
@@ -93,76 +74,56 @@ def numbered(text: str) -> Node:
     return nodes.seq(first, *(part for each in rest for part in (digits, each)))
 
 
-def dsml(calls: str) -> Family:
-    """Return the format of DeepSeek's markup: ``calls`` is the name of the list."""
-    opening, closing = f"<{DSML}{calls}>", f"</{DSML}{calls}>"
-    begin, end = f'<{DSML}invoke name="{{name}}">\n', f"</{DSML}invoke>\n"
-    return Family(opening, begin, end, f"{opening}\n", closing, style=DEEPSEEK)
+def in_element(name: str, call: str, style: Parameters, mark: str = "") -> Family:
+    """Return a format whose list of calls is an element of this name. ``mark``: what stands before each of its tags."""
+    return Family(f"{mark}<{name}>", call, "", ("\n", f"{mark}</{name}>"), style)
 
 
-def invoked(prefix: str, style: Parameters, space: str, mark: str = "") -> Family:
-    """Return a format of MiniMax: ``prefix`` of the list's name, and the mark before each tag."""
-    opening, closing = f"{mark}<{prefix}tool_call>", f"{mark}</{prefix}tool_call>"
-    begin, end = f'{mark}<invoke name="{{name}}">{space}', f"{mark}</invoke>\n"
-    return Family(opening, begin, end, f"{opening}\n", closing, style=style)
-
-
+INVOKED = f'<{DSML}invoke name="{{name}}">\n{{arguments}}</{DSML}invoke>\n'
 FAMILIES: dict[str, Family] = {
-    "hermes": Family(
-        "<tool_call>", '<tool_call>\n{"name": "{name}", "arguments": ', "}\n</tool_call>", between="\n"
-    ),
-    "qwen_xml": Family(
-        "<tool_call>",
-        "<tool_call>\n<function={name}>",
-        "</function>\n</tool_call>",
-        between="\n",
-        style=QWEN,
-    ),
-    "llama": Family('{"name": "', '{"name": "{name}", "parameters": ', "}", between="; "),
-    "mistral": Family("[TOOL_CALLS]", "[TOOL_CALLS]{name}[ARGS]", ""),
-    "mistral_v3": Family("[TOOL_CALLS]", '{"name": "{name}", "arguments": ', "}", "[TOOL_CALLS][", "]", ", "),
+    # Hermes 2 Pro, Qwen 2.5, Qwen 3
+    "hermes": Family("<tool_call>", '<tool_call>\n{"name": "{name}", "arguments": {arguments}}\n</tool_call>', "\n"),
+    # Qwen3-Coder; a parameter is <parameter=x>\n1\n</parameter>\n
+    "qwen_xml": Family("<tool_call>", "<tool_call>\n<function={name}>{arguments}</function>\n</tool_call>", "\n", style=QWEN),
+    # Llama 3.1 to 3.3
+    "llama": Family('{"name": "', '{"name": "{name}", "parameters": {arguments}}', "; "),
+    # Mistral's tokenizers of version 11 and later, and of versions 3 to 7
+    "mistral": Family("[TOOL_CALLS]", "[TOOL_CALLS]{name}[ARGS]{arguments}"),
+    "mistral_v3": Family("[TOOL_CALLS]", '{"name": "{name}", "arguments": {arguments}}', ", ", ("[", "]")),
+    # DeepSeek V3.1; V3 and R1; V3.2; V4
     "deepseek": Family(
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>",
-        "<｜tool▁call▁end｜>",
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁calls▁end｜>",
+        "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>",
+        around=("", "<｜tool▁calls▁end｜>"),
     ),
     "deepseek_v3": Family(
         "<｜tool▁calls▁begin｜>",
-        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n",
-        "\n```<｜tool▁call▁end｜>",
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁calls▁end｜>",
-        "\n",
+        "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```<｜tool▁call▁end｜>",
+        "\n", ("", "<｜tool▁calls▁end｜>"),
     ),
-    "deepseek_v3_2": dsml("function_calls"),
-    "deepseek_v4": dsml("tool_calls"),
-    "glm": Family("<tool_call>", "<tool_call>{name}", "</tool_call>", between="\n", style=GLM),
+    "deepseek_v3_2": in_element(f"{DSML}function_calls", INVOKED, DEEPSEEK),
+    "deepseek_v4": in_element(f"{DSML}tool_calls", INVOKED, DEEPSEEK),
+    # GLM-4.5, and GLM-4.7 without line breaks; a parameter is <arg_key>x</arg_key>\n<arg_value>1</arg_value>\n
+    "glm": Family("<tool_call>", "<tool_call>{name}{arguments}</tool_call>", "\n", style=GLM),
+    # Kimi K2
     "kimi": Family(
         "<|tool_calls_section_begin|>",
-        "<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>",
-        "<|tool_call_end|>",
-        "<|tool_calls_section_begin|>",
-        "<|tool_calls_section_end|>",
+        "<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>{arguments}<|tool_call_end|>",
+        around=("", "<|tool_calls_section_end|>"),
     ),
-    "minimax": invoked("minimax:", MINIMAX, "\n"),
-    "minimax_m3": invoked("", MINIMAX_M3, "", M3),
+    # MiniMax M2, M3 (arrays and objects are elements, too)
+    "minimax": in_element("minimax:tool_call", '<invoke name="{name}">\n{arguments}</invoke>\n', MINIMAX),
+    "minimax_m3": in_element("tool_call", f'{M3}<invoke name="{{name}}">{{arguments}}{M3}</invoke>\n', MINIMAX_M3, M3),
+    # Cohere; a parameter is <cofl:value name="x" type="json">1</cofl:value>
     "cohere": Family(
-        "<cofl:tool_calls>",
-        '<cofl:tool_call id="{number}" name="{name}">',
-        "</cofl:tool_call>",
-        "<cofl:tool_calls>",
-        "</cofl:tool_calls>",
-        style=COHERE,
+        "<cofl:tool_calls>", '<cofl:tool_call id="{number}" name="{name}">{arguments}</cofl:tool_call>',
+        around=("", "</cofl:tool_calls>"), style=COHERE,
     ),
-    "exaone": Family(
-        "<tool_call>", '<tool_call>{"name": "{name}", "arguments": ', "}</tool_call>", between="\n"
-    ),
-    "mimo": Family(
-        "<tool_call>", "<tool_call><function={name}>", "</function></tool_call>", between="\n", style=QWEN
-    ),
-}
+    # EXAONE 4
+    "exaone": Family("<tool_call>", '<tool_call>{"name": "{name}", "arguments": {arguments}}</tool_call>', "\n"),
+    # MiMo
+    "mimo": Family("<tool_call>", "<tool_call><function={name}>{arguments}</function></tool_call>", "\n", style=QWEN),
+}  # fmt: skip
+"""The formats of calls by family, beside "harmony" (gpt-oss)."""
 
 
 def tool_calls(
@@ -204,15 +165,18 @@ def tool_calls(
     style = FAMILIES[family]
     if asked == "none":
         return free(without=style.trigger)
-    if asked == "auto" and not style.opening:
+    if asked == "auto" and style.around is None:
         rest = style.calls(read, on_narrowed, style.trigger)
         return dispatched({style.trigger: rest}, loop=parallel, without=[], ends=None)
     calls = in_a_row(style.calls(read, on_narrowed), style.between, True, parallel)
-    block = closed(calls, [style.closing])
+    if style.around is None:
+        return calls
+    begin, end = style.around
     if asked == "required":
-        return sections(style.opening, block) if style.opening else block
-    block = literal(style.opening[len(style.trigger) :]) + block
-    return dispatched({style.trigger: block}, loop=False, without=[], ends=None)
+        return sections(style.trigger + begin, calls, end)
+    return dispatched(
+        {style.trigger: literal(begin) + calls + literal(end)}, loop=False, without=[], ends=None
+    )
 
 
 def chosen(
@@ -247,19 +211,19 @@ def chosen(
 
 
 HARMONY = (
-    "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>",
-    "<|channel|>commentary to=functions.{name}<|constrain|>json<|message|>",
-    " to=functions.{name}<|channel|>commentary <|constrain|>json<|message|>",
-    " to=functions.{name}<|channel|>commentary json<|message|>",
+    "<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>{arguments}<|call|>",
+    "<|channel|>commentary to=functions.{name}<|constrain|>json<|message|>{arguments}<|call|>",
+    " to=functions.{name}<|channel|>commentary <|constrain|>json<|message|>{arguments}<|call|>",
+    " to=functions.{name}<|channel|>commentary json<|message|>{arguments}<|call|>",
 )
-"""The headers of a call in gpt-oss: the recipient stands in the channel or in the role."""
+"""A call in gpt-oss: the recipient stands in the channel or in the role."""
 
 
 def harmony(tools: list[Tool], asked: str, parallel: bool, on_narrowed: OnNarrowed) -> Constraint:
     """Accept the channels of gpt-oss after ``<|start|>assistant``: analysis, then a final text or calls."""
     header = "<|start|>assistant"
     analysis = tag("<|channel|>analysis<|message|>", None, "<|end|>") + literal(header)
-    calls = [Family("", begin, "<|call|>").calls(tools, on_narrowed) for begin in HARMONY]
+    calls = [Family("", call).calls(tools, on_narrowed) for call in HARMONY]
     answer = in_a_row(one_of_several(calls), header, True, parallel)
     if asked != "required":
         marks = ("<|end|>", "<|start|>", "<|channel|>", "<|message|>", "<|call|>", "<|return|>")

@@ -34,7 +34,7 @@ def parameters(
     ``without``: strings that occur in no string and no name; none of them begins or ends with white space.
 
     Raises ``UnsupportedConstraint`` with the path of what is not supported (a member of which only a condition says that it must
-    exist, ``contains`` and ``uniqueItems`` where arrays are XML), ``EmptyLanguage`` if no object is allowed.
+    exist, ``uniqueItems`` where arrays are XML), ``EmptyLanguage`` if no object is allowed.
     """
     for word in without:
         if word != word.strip():

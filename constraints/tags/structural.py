@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from ..words.free_text import strings, until_first, without_any
 from ..words.literals import literal
 from .excluded import json_value
 from .parameters import parameters
-from .tags import Tag, choice, closed, dispatched, grouped, in_a_row
+from .tags import Tag, apart, choice, closed, dispatched, grouped, in_a_row
 from .token_names import TokenNames, get
 from .xml_styles import STYLES
 
@@ -162,9 +162,7 @@ class Reader(TokenNames):
         bad = self.banned(spec, path)
         most = self.count(spec, "max_chars", path)
         budget = spec.get("max_tokens")
-        if ends == [""]:
-            raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
-        stops = [end for end in ends or [] if end]
+        stops = self.stops(ends, path)
         text = without_any([*bad, *stops], most)
         text = text if budget is None else text.tokens(at_most=budget)
         if not stops:
@@ -202,50 +200,36 @@ class Reader(TokenNames):
         return closed(self.read(get(spec, "content", path), f"{path}/content", None).repeat(low, high), ends)
 
     def _tag(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        return closed(self.begun(spec, path, ""), ends)
+        return closed(self.tag(spec, path).after(), ends)
 
-    def begun(self, spec: Any, path: str, read: str) -> Constraint:
-        """Translate a tag whose prefix ``read`` the caller has already read."""
+    def tag(self, spec: Any, path: str) -> Tag:
+        """Translate a tag; its end is a part of its content."""
         begin, end = self.mark(spec, "begin", path), self.mark(spec, "end", path)
         stops: list[str] = [end] if isinstance(end, str) else list(end)
         if not isinstance(begin, str) or not all(isinstance(stop, str) for stop in stops) or not stops:
             raise FormatError(
                 f"{path}: begin is a text, and end a text or several, not {begin!r:.60} and {end!r:.60}"
             )
-        content = self.read(get(spec, "content", path), f"{path}/content", stops)
-        return literal(begin[len(read) :]) + content if len(begin) > len(read) else content
+        return Tag(begin, self.read(get(spec, "content", path), f"{path}/content", stops))
+
+    def tags(self, spec: Any, path: str) -> list[Tag]:
+        """Translate the tags of a format."""
+        return [self.tag(each, f"{path}/tags/{i}") for i, each in enumerate(get(spec, "tags", path))]
 
     def _tags_with_separator(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        one = choice(self.tags(spec, path))
+        one = choice([tag.after() for tag in self.tags(spec, path)])
         several, least = not spec.get("stop_after_first", False), spec.get("at_least_one", False)
         return closed(in_a_row(one, get(spec, "separator", path), least, several), ends)
 
-    def tags(self, spec: Any, path: str) -> list[Constraint]:
-        """Translate the tags of a format."""
-        listed: Sequence[Any] = get(spec, "tags", path)
-        return [self.begun(each, f"{path}/tags/{i}", "") for i, each in enumerate(listed)]
-
     def _triggered_tags(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        triggers = strings(get(spec, "triggers", path), f"{path}/triggers")
-        listed = get(spec, "tags", path)
         by_token = spec["type"] == "token_triggered_tags"
-        for i, each in enumerate(listed):
+        for i, each in enumerate(get(spec, "tags", path)):
             if isinstance(get(each, "begin", f"{path}/tags/{i}", object), Mapping) != by_token:
                 what = "a token" if by_token else "a text"
                 raise FormatError(f"{path}/tags/{i}/begin: {each['begin']!r:.60} is not {what}")
-        names = [Tag(self.mark(each, "begin", f"{path}/tags/{i}"), None) for i, each in enumerate(listed)]
-        begins = grouped(names, triggers)
-        rules = {
-            trigger: choice(
-                [
-                    self.begun(each, f"{path}/tags/{i}", trigger)
-                    for i, each in enumerate(listed)
-                    if names[i].begin.startswith(trigger)
-                ]
-            )
-            for trigger in begins
-        }
-        first = choice(self.tags(spec, path)) if spec.get("at_least_one", False) else None
+        tags = self.tags(spec, path)
+        rules = grouped(tags, strings(get(spec, "triggers", path), f"{path}/triggers"))
+        first = choice([tag.after() for tag in tags]) if spec.get("at_least_one", False) else None
         loop = not spec.get("stop_after_first", False)
         return self.dispatched(rules, loop, spec, path, ends, first)
 
@@ -258,7 +242,7 @@ class Reader(TokenNames):
                     rules[pattern] = rules[pattern] | content if pattern in rules else content
                 case _:
                     raise FormatError(f"{path}/rules/{i}: {rule!r:.60} is no pair of a text and a format")
-        grouped([Tag(pattern, None) for pattern in rules], list(rules))
+        apart(rules)
         return closed(self.dispatched(rules, spec.get("loop", True), spec, path, None, None), ends)
 
     # ------------------------------------------------------------ formats of single tokens, by their texts
@@ -297,15 +281,18 @@ class Reader(TokenNames):
         first: Constraint | None,
     ) -> Constraint:
         """Return free text in which each pattern starts its content; ``first`` replaces its beginning."""
-        if ends == [""]:
-            raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
-        bad = self.banned(spec, path)
+        stops, bad = self.stops(ends, path), self.banned(spec, path)
         for pattern in rules:
             if inner := next((each for each in bad if each in pattern), None):
                 why = f"{inner!r} occurs in {pattern!r}, which could never come: leave out one of them"
                 raise UnsupportedConstraint(why, path=f"{path}/excludes")
-        stops = [end for end in ends or [] if end] or None
         ended = dispatched(rules, loop=loop, without=bad, ends=stops, first=first)
-        if stops is None or "" not in (ends or []):
+        if not stops or "" not in (ends or []):
             return ended
         return ended | dispatched(rules, loop=loop, without=[*bad, *stops], ends=None, first=first)
+
+    def stops(self, ends: Ends, path: str) -> list[str]:
+        """Return the strings that end free text. Raises ``UnsupportedConstraint`` if it is in a tag without an end."""
+        if ends == [""]:
+            raise UnsupportedConstraint("nothing ends this free text: its tag needs an end", path=path)
+        return [end for end in ends or [] if end]

@@ -9,6 +9,7 @@ If the content of a tag is free text, the first occurrence of an end string ends
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -43,7 +44,7 @@ class Tag(NamedTuple):
 
 def closed(content: Constraint, ends: Sequence[str] | None) -> Constraint:
     """Append one of the end strings to a content, if there are any."""
-    return content if ends is None or list(ends) == [""] else content + any_of(*ends)
+    return content if not ends or list(ends) == [""] else content + any_of(*ends)
 
 
 def tag(begin: str, content: Constraint | None, end: str | Sequence[str] = "") -> Constraint:
@@ -103,14 +104,10 @@ def triggered(
     >>> found.accepts("one <n>1</n> and more"), found.accepts("one <n>x</n>")
     (True, False)
     """
-    listed, triggers = [Tag(*each) for each in tags], strings(triggers, "triggers")
+    listed = [Tag(*each) for each in tags]
     first = choice([tag.after() for tag in listed])
-    rules = {
-        trigger: choice([tag.after(trigger) for tag in group])
-        for trigger, group in grouped(listed, triggers).items()
-    }
     return dispatched(
-        rules,
+        grouped(listed, strings(triggers, "triggers")),
         loop=not stop_after_first,
         without=strings(without, "without", least=0),
         ends=None if until is None else strings(until, "until"),
@@ -179,24 +176,28 @@ def in_a_row(one: Constraint, separator: str, at_least_one: bool, several: bool)
     return some if at_least_one else some | literal("")
 
 
-def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, list[Tag]]:
-    """Group tags by their triggers.
+def grouped(tags: Sequence[Tag], triggers: Sequence[str]) -> dict[str, Constraint]:
+    """Return by trigger what follows it: the rest of one of its tags.
 
-    Raises ``UnsupportedConstraint`` if a trigger contains another, or not exactly one trigger starts a tag.
+    Raises ``UnsupportedConstraint`` as :func:`apart`, and if not exactly one trigger starts a tag.
     """
-    for a in triggers:
-        for b in triggers:
-            if a != b and a in b[:-1]:
-                why = f"the trigger {a!r} occurs in {b!r}, which could never come: leave out one of them"
-                raise UnsupportedConstraint(why, path="triggers")
-    groups: dict[str, list[Tag]] = {}
+    apart(triggers)
+    groups: dict[str, list[Constraint]] = {}
     for number, each in enumerate(tags):
         begins = [trigger for trigger in triggers if each.begin.startswith(trigger)]
         if len(begins) != 1:
             why = f"{len(begins)} triggers begin {each.begin!r}; exactly one of {list(triggers)} must"
             raise UnsupportedConstraint(why, path=f"tags/{number}/begin")
-        groups.setdefault(begins[0], []).append(each)
-    return groups
+        groups.setdefault(begins[0], []).append(each.after(begins[0]))
+    return {trigger: choice(group) for trigger, group in groups.items()}
+
+
+def apart(triggers: Iterable[str]) -> None:
+    """Raise ``UnsupportedConstraint`` if a trigger contains another."""
+    for a, b in itertools.permutations(triggers, 2):
+        if a in b[:-1]:
+            why = f"the trigger {a!r} occurs in {b!r}, which could never come: leave out one of them"
+            raise UnsupportedConstraint(why, path="triggers")
 
 
 def choice(options: Sequence[Constraint]) -> Constraint:

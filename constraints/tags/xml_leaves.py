@@ -1,29 +1,28 @@
-"""The regular parts of XML values as nodes: white space, marks, and strings up to the end of their element."""
+"""The regular parts of XML values: white space, marks, and strings and names without quotes.
+
+A string is written as it is, up to the end of its element. A character of a name stands for itself or for an entity.
+"""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
-from ..automata import nfa
+from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
+from ..automata.utf8 import CodePoints
 from ..automata.work import metered
+from ..calls.python_syntax import unquoted
 from ..json import strings
-from ..json.numbers import Notation, number
-from ..json.shapes import Numbers, Strings
-from ..program import nodes, tables
+from ..json.nodes.leaves import lex
+from ..json.shapes import Strings
+from ..json.text import Spelling
+from ..program import nodes
 from ..program.node import Node
 from ..program.nodes import NOTHING
 from ..regex.constraint import regex
-from .xml_spelling import PLAIN
 
-
-class Scalars(NamedTuple):
-    """Words and numbers."""
-
-    words: tuple[bytes, ...]
-    numbers: tuple[Numbers, ...] = ()
-    notation: Notation = Notation()
+PLAIN = unquoted(lru_cache(512)(utf8.utf8))
+"""Strings as they are."""
 
 
 @lru_cache(64)
@@ -35,24 +34,7 @@ def pattern(text: str) -> Nfa:
 @lru_cache(1024)
 def regular(space: str, text: bytes = b"") -> Node:
     """Return the node of white space and a text."""
-    return padded(space, nfa.literal(text)) if space else nodes.text(text)
-
-
-def padded(pad: str, inner: Nfa, *after: Nfa) -> Node:
-    """Return the node of some automata in a row behind white space."""
-    return nodes.lex(tables.of_nfa(nfa.concat([*([pattern(pad)] if pad else []), inner, *after])))
-
-
-def closed(inner: Nfa, pad: str, end: bytes) -> Node:
-    """Return the node of the values of an automaton with the end of their element, and white space around them."""
-    return padded(pad, inner, *([pattern(pad)] if pad else []), nfa.literal(end))
-
-
-@metered(maxsize=1024)
-def scalars(some: Scalars, pad: str, end: bytes) -> Node:
-    """Return the node of words and numbers with the end of their element, and white space around them."""
-    numbers = [number(shape, some.notation) for shape in some.numbers]
-    return closed(nfa.union([*map(nfa.literal, some.words), *numbers]), pad, end)
+    return lex(nfa.concat([pattern(space), nfa.literal(text)])) if space else nodes.text(text)
 
 
 @metered(maxsize=1024)
@@ -61,5 +43,24 @@ def string(shape: Strings, pad: str, end: bytes) -> Node:
     if strings.empty(shape):
         return NOTHING
     if shape.among is not None or (not shape.least and shape.most is None):
-        return closed(strings.body(shape, PLAIN), pad, end)
+        around = [pattern(pad)] if pad else []
+        return lex(nfa.concat([*around, strings.body(shape, PLAIN), *around, nfa.literal(end)]))
     return nodes.seq(regular(pad), strings.counted(shape, PLAIN), regular(pad, end))
+
+
+@lru_cache(32)
+def names_in(entities: tuple[tuple[str, str], ...]) -> Spelling:
+    """Return the spelling of names that no schema declares: marks are entities, or do not occur."""
+    marks = {ord(char): text for char, text in entities} or dict.fromkeys(map(ord, '"<>'), "")
+
+    @lru_cache(512)
+    def alphabet(points: CodePoints) -> Nfa:
+        plain = utf8.within(points, utf8.negate(tuple((code, code) for code in sorted(marks))))
+        coded = [
+            nfa.literal(text.encode())
+            for code, text in marks.items()
+            if text and utf8.within(points, ((code, code),))
+        ]
+        return dfa.minimize(nfa.union([utf8.utf8(plain), *coded]))
+
+    return unquoted(alphabet)

@@ -9,7 +9,8 @@ style writes one, the rest of the begin, the value, the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from ...errors import UnsupportedConstraint
@@ -17,27 +18,29 @@ from ..automata import nfa
 from ..automata.nfa import Nfa
 from ..json import objects as members_of
 from ..json import strings
+from ..json.items import settled
 from ..json.nodes import Writer
-from ..json.nodes.arrays import arrays
+from ..json.nodes.arrays import arrays, sequence
+from ..json.nodes.leaves import lex, number
 from ..json.nodes.objects import objects
-from ..json.shapes import NEVER, Arrays, Need, Numbers, Objects, Strings
+from ..json.objects import Form
+from ..json.shapes import NEVER, Arrays, Need, Numbers, Strings
+from ..json.text import Style
 from ..program import nodes
 from ..program.labelled import labelled
 from ..program.node import Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
-from ..program.tables import of_nfa
 from .excluded import lacking
-from .xml_leaves import Scalars, pattern, regular, scalars, string
-from .xml_spelling import names_in
+from .xml_leaves import PLAIN, names_in, pattern, regular, string
 from .xml_styles import Parameters
 
 
-class Form(NamedTuple):
+class Values(NamedTuple):
     """Values of one written type. ``padded``: white space may stand around them."""
 
     type: str
-    values: Node | Scalars | Strings
+    texts: Node | Strings
     padded: bool = True
 
 
@@ -46,6 +49,7 @@ class XmlWriter:
 
     def __init__(self, json: Writer, style: Parameters, any_order: bool) -> None:
         self.json, self.needs, self.style, self.any_order = json, json.needs, style, any_order
+        self.unseparated = Writer(json.needs, Style(b"", b"", 0), json.notation)
         ends = [mark for mark in (style.end, style.item_end) if mark and "{" not in mark]
         self.marks = lacking((*ends, *style.marks))
         self._known: dict[tuple[str, Need], Node] = {}
@@ -61,53 +65,48 @@ class XmlWriter:
         """Return the node of an element of which the begin goes on with ``rest`` after the type."""
         if need == NEVER:
             return NOTHING
-        found = [self.written(form, rest.encode(), end.encode()) for form in self.forms(need)]
-        return nodes.alt(*found)
+        return nodes.alt(*(self.written(some, rest.encode(), end.encode()) for some in self.values(need)))
 
-    def written(self, form: Form, rest: bytes, end: bytes) -> Node:
-        """Return the node of the elements whose value is of a form."""
-        begin, pad = nodes.text(form.type.encode() + rest), self.style.around if form.padded else ""
-        if isinstance(form.values, Node):
-            return nodes.seq(begin, regular(pad), form.values, regular(pad, end))
-        if isinstance(form.values, Strings):
-            return nodes.seq(begin, string(form.values, pad, end))
-        return nodes.seq(begin, scalars(form.values, pad, end))
+    def written(self, some: Values, rest: bytes, end: bytes) -> Node:
+        """Return the node of the elements that have one of these values."""
+        begin, pad = nodes.text(some.type.encode() + rest), self.style.around if some.padded else ""
+        if isinstance(some.texts, Strings):
+            return nodes.seq(begin, string(some.texts, pad, end))
+        return nodes.seq(begin, regular(pad), some.texts, regular(pad, end))
 
     # ------------------------------------------------------------ values
 
-    def forms(self, need: Need) -> list[Form]:
-        """Return the forms of the values of a need."""
-        value, notation = self.json.value(need), self.json.notation
-        if Strings() in value.string and self.style.types is None and self.style.item is None:
+    def values(self, need: Need) -> list[Values]:
+        """Return the values of a need by their written types."""
+        value, notation, style = self.json.value(need), self.json.notation, self.style
+        if Strings() in value.string and style.types is None and style.item is None:
             return [self.string(Strings())]  # all others are such strings, too
-        found = [self.string(shape) for shape in value.string]
-        null, *booleans = self.json.style.words
+        null, *booleans = map(nodes.text, self.json.style.words)
         of_kind = {
-            "null": Scalars((null,) * value.null),
-            "boolean": Scalars(tuple(booleans[each] for each in sorted(value.boolean))),
-            "number": Scalars((), tuple(value.number), notation),
+            "null": [null] * value.null,
+            "boolean": [booleans[each] for each in sorted(value.boolean)],
+            "number": [number(shape, notation) for shape in value.number],
         }
-        if not need and "integer" in (self.style.types or ()):
-            of_kind["integer"] = Scalars((), (Numbers(integer=True),), notation)
-        found += [Form(self.type(kind), some) for kind, some in of_kind.items() if some.words or some.numbers]
-        if self.style.item is None:
-            parts = nodes.alt(*arrays(self.json, need)), nodes.alt(*objects(self.json, need, self.json.style))
+        if not need and "integer" in (style.types or ()):
+            of_kind["integer"] = [number(Numbers(integer=True), notation)]
+        if style.item is None:
+            of_kind |= {"array": arrays(self.json, need), "object": objects(self.json, need, self.json.style)}
         else:
-            parts = self.structure("array", need), self.structure("object", need)
-        kinds, padded = ("array", "object"), self.style.item is None
-        return [
-            *found,
-            *(Form(self.type(kind), part, padded) for kind, part in zip(kinds, parts, strict=True)),
-        ]
+            of_kind |= {kind: [self.structure(kind, need)] for kind in ("array", "object")}
+        found = [self.string(shape) for shape in value.string]
+        for kind, some in of_kind.items():
+            is_padded = style.item is None or kind not in ("array", "object")
+            found.append(Values(self.type(kind), nodes.alt(*some), is_padded))
+        return found
 
     def type(self, kind: str) -> str:
         """Return what is written for a JSON type."""
         return "" if self.style.types is None else self.style.types[kind]
 
-    def string(self, shape: Strings) -> Form:
-        """Return the form of the strings of a shape."""
+    def string(self, shape: Strings) -> Values:
+        """Return the strings of a shape."""
         met = shape.meet(self.marks) or Strings(among=frozenset())
-        return Form(self.type("string"), met, self.style.padded and shape != Strings())
+        return Values(self.type("string"), met, self.style.padded and shape != Strings())
 
     def structure(self, kind: str, need: Need) -> Node:
         """Return the node of the arrays or the objects of a need as XML; a need within itself becomes a rule."""
@@ -121,7 +120,9 @@ class XmlWriter:
             return rule
         self._open[key] = None
         value = self.json.value(need)
-        body = nodes.alt(*(map(self.array, value.array) if kind == "array" else self.objects(need)))
+        body = nodes.alt(
+            *(map(self.array, map(settled, value.array)) if kind == "array" else self.objects(need))
+        )
         rule = self._open.pop(key)
         found = self._known[key] = body if rule is None else nodes.define(rule, body)
         return found
@@ -130,22 +131,18 @@ class XmlWriter:
 
     def array(self, shape: Arrays) -> Node:
         """Return the node of the arrays of a shape. Raises ``UnsupportedConstraint``."""
-        if shape.contains or shape.unique is not None:
-            what = "contains" if shape.contains else "uniqueItems"
-            raise UnsupportedConstraint(f"{what!r} is not supported where arrays are XML", path=f"/{what}")
-        size, (begin, _, rest) = len(shape.prefix), (self.style.item or "").partition("{type}")
+        if shape.unique is not None:
+            raise UnsupportedConstraint(
+                "'uniqueItems' is not supported where arrays are XML", path="/uniqueItems"
+            )
+        begin, _, rest = (self.style.item or "").partition("{type}")
         before = regular(self.style.between_items, begin.encode())
 
-        def item(n: int) -> Node:
-            return nodes.seq(before, self.element(shape.at(n), rest, self.style.item_end))
+        def item(need: Need) -> Node:
+            return nodes.seq(before, self.element(need, rest, self.style.item_end))
 
         def items(least: int) -> Node:
-            most = None if shape.most is None else max(0, shape.most - size)
-            some = nodes.repeat(item(size), max(0, least - size), most)
-            for n in range(size - 1, -1, -1):
-                one = nodes.seq(item(n), some) if shape.most is None or n < shape.most else NOTHING
-                some = nodes.alt(*([EMPTY] if n >= least else []), one)
-            return some
+            return sequence(self.unseparated, replace(shape, least=least), item)
 
         return nodes.seq(regular(self.style.around), self.ended(items, shape.least))
 
@@ -159,31 +156,27 @@ class XmlWriter:
     # ------------------------------------------------------------ objects
 
     def objects(self, need: Need) -> list[Node]:
-        """Return the nodes of the objects of a need, one for each shape. Raises ``UnsupportedConstraint``."""
-        shapes = self.json.value(need).object
-        names, found = members_of.names_of(self.needs, shapes), []
-        for shape in shapes:
-            cases = members_of.narrowings(shape, shape.some, names, self.needs.names)
-            if any(witness for _, witness in cases):
-                why = "a member that must exist and is not declared is not supported in XML parameters"
-                raise UnsupportedConstraint(why, path=self.needs.where(need))
-            found += [self.object(case, names) for case, _ in cases]
-        return found
+        """Return the nodes of the objects of a need, one for each form. Raises ``UnsupportedConstraint``."""
+        names, found = members_of.forms(self.needs, self.json.value(need).object, PLAIN)
+        if any(form.some for form in found):
+            why = "a member that must exist and is not declared is not supported in XML parameters"
+            raise UnsupportedConstraint(why, path=self.needs.where(need))
+        return [self.object(form, names) for form in found]
 
-    def object(self, shape: Objects, names: Sequence[str]) -> Node:
-        """Return the node of the objects of a shape: members in declared order, those not declared last, or in any order."""
-        order, namer = members_of.orders(list(names), shape)[0], self.needs.names
-        found = [(names[i], members_of.need_of(shape, names[i], namer)) for i in order]
-        named = [(name, need) for name, need in found if name in shape.required or need != NEVER]
-        required = [i for i, (name, _) in enumerate(named) if name in shape.required]
+    def object(self, form: Form, names: tuple[str, ...]) -> Node:
+        """Return the node of the objects of a form: members in declared order, those not declared last, or in any order."""
+        order = form.orders[0] if form.orders else range(len(names))
+        named = [i for i in order if i in form.required or form.needs[i] != NEVER]
+        required = [k for k, i in enumerate(named) if i in form.required]
         begins, values = list[Nfa](), list[Node]()
-        for name, need in named:
-            written = "".join(self.style.entities.get(char, char) for char in name)
-            begins.append(self.begin(nfa.literal(written.encode())))
-            values.append(self.element(need, self.rest, self.style.end.replace("{name}", written)))
+        begin, _, rest = self.style.begin.partition("{type}")
+        for i in named:
+            written = "".join(self.style.entities.get(char, char) for char in names[i])
+            begins.append(self.begin(begin, nfa.literal(written.encode())))
+            values.append(self.element(form.needs[i], rest, self.style.end.replace("{name}", written)))
         others = [
-            (self.begin(name), self.element(need, self.rest, self.style.end))
-            for name, need in self.undeclared(shape, names)
+            (self.begin(begin, name), self.element(need, rest, self.style.end))
+            for name, need in self.undeclared(form)
         ]
         if self.any_order:
             begins += [begin for begin, _ in others]
@@ -196,35 +189,25 @@ class XmlWriter:
             return nodes.bag(table, table, values, len(named), required, least, most, not self.any_order)
 
         if self.any_order or not others:
-            return self.ended(lambda least: members(least, shape.most), max(shape.least, bool(required)))
-        other = nodes.alt(*(nodes.seq(nodes.lex(of_nfa(begin)), value) for begin, value in others))
-        return self.ended(
-            lambda least: then_others(members, other, len(named), least, shape.most), shape.least
-        )
+            return self.ended(lambda least: members(least, form.most), max(form.least, bool(required)))
+        other = nodes.alt(*(nodes.seq(lex(begin), value) for begin, value in others))
+        return self.ended(lambda least: then_others(members, other, len(named), least, form.most), form.least)
 
-    @property
-    def rest(self) -> str:
-        """What follows the type in the begin of a member."""
-        return self.style.begin.partition("{type}")[2]
-
-    def begin(self, name: Nfa) -> Nfa:
-        """Return the begin of a member up to its type, with the white space before it."""
+    def begin(self, begin: str, name: Nfa) -> Nfa:
+        """Return the begin of a member with its name, and the white space before it."""
         between, parts = pattern(self.style.between), list[Nfa]()
-        for text in self.style.begin.partition("{type}")[0].split("{between}"):
+        for text in begin.split("{between}"):
             before, found, behind = text.partition("{name}")
-            parts += [
-                between,
-                nfa.literal(before.encode()),
-                *([name, nfa.literal(behind.encode())] if found else []),
-            ]
+            parts += [between, nfa.literal(before.encode())]
+            parts += [name, nfa.literal(behind.encode())] if found else []
         return nfa.concat(parts)
 
-    def undeclared(self, shape: Objects, names: Sequence[str]) -> list[tuple[Nfa, Need]]:
+    def undeclared(self, form: Form) -> list[tuple[Nfa, Need]]:
         """Return the names that are not declared, as automata, with the needs of their values."""
         found: list[tuple[Nfa, Need]] = []
-        if shape.most is not None and shape.most <= len(shape.required):
+        if form.most is not None and form.most <= len(form.required):
             return found
-        for cell, need in members_of.kinds(shape, frozenset(names), self.needs.names):
+        for cell, need in form.others:
             if not self.style.names:
                 why = "members that are not declared are not supported in this style"
                 raise UnsupportedConstraint(why, path="/additionalProperties")
