@@ -120,6 +120,7 @@ class Crossing {
     i32 need;  // the costs from which on the cheapest exit of a position is enough; NONE: no part has a budget
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
+    i32 idle = NONE;                 // the costs up to which nothing is left to find
     i32 queued = 0;                  // places not taken yet
     std::vector<std::vector<Place>> places;  // by cost
     std::vector<i32> exits;          // by cost, only positions that no lower cost has
@@ -246,25 +247,25 @@ class Crossing {
     return need == NONE ? NONE : std::max(0, need - cost);
   }
 
-  // Whether neither an activation nor those that it calls have places left, within the room of parts.
+  // Whether neither an activation nor those that it calls have places left, within the room of parts; they will not have any later.
   bool idle(i32 first) {
-    std::vector<std::pair<i32, i32>> todo{{first, FAR}};
-    std::unordered_map<i32, i32> seen;  // the most cost up to which an activation was looked at
-    while (!todo.empty()) {
+    std::vector<std::pair<i32, i32>> todo{{first, FAR}}, seen;  // activations, and costs up to which they are looked at
+    bool found = true;
+    while (found && !todo.empty()) {
       auto [number, most] = todo.back();
       todo.pop_back();
-      auto [at, is_new] = seen.insert({number, most});
-      if (!is_new && at->second >= most) continue;
-      at->second = most;
-      const Act& act = acts_[number];
+      Act& act = acts_[number];
+      if (act.idle >= most) continue;
+      seen.push_back({number, std::exchange(act.idle, most)});
       i32 inside = std::min(most, limit(number));
-      if (act.queued && inside == FAR) return false;
+      if (act.queued && inside == FAR) found = false;
       for (i32 c = 0; act.queued && c <= inside && c < i32(act.places.size()); ++c)
-        if (!act.places[c].empty()) return false;
+        if (!act.places[c].empty()) found = false;
       for (auto [other, cost] : act.called)
         if (inside == FAR || inside >= cost) todo.push_back({other, inside == FAR ? FAR : inside - cost});
     }
-    return true;
+    for (; !found && !seen.empty(); seen.pop_back()) acts_[seen.back().first].idle = seen.back().second;
+    return found;
   }
 
   // Whether a text that counts its characters came here no dearer with fewer of them, and has enough: then it can end wherever
