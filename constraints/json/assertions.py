@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ...errors import UnsupportedConstraint
 from .closed_objects import CLOSING
 from .combinators import meet_all
-from .counted_patterns import pattern_shapes, readable
+from .counted_patterns import pattern_shapes, readable, with_length
 from .document import Node
 from .exact import EXACT
-from .formats import KNOWN
+from .formats import KNOWN, MOST_CHARACTERS
 from .shapes import ANY, NEVER, Arrays, Bound, Numbers, Objects, Others, Strings
 from .values import EVERYTHING, NOTHING, Value, join, only
 
@@ -152,8 +152,8 @@ def atom(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
         if k.document.strict and k.asserts_format:
             raise UnsupportedConstraint(f"the format {which!r} is not known", path=f"{node.path}/format")
         return EVERYTHING if sign else NOTHING
-    if key == "pattern":
-        shapes = pattern_shapes(which, sign)
-        readable(shapes, f"{node.path}/pattern")
-        return only("string", list(shapes), sign)
-    return only("string", [Strings(atoms=frozenset([(key, which, sign)]))], sign)
+    if key == "format":
+        return only("string", with_length(key, which, 0, MOST_CHARACTERS.get(which), sign), sign)
+    shapes = pattern_shapes(which, sign)
+    readable(shapes, f"{node.path}/pattern")
+    return only("string", shapes, sign)

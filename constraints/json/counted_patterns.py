@@ -27,18 +27,21 @@ COUNT = re.compile(r"\{(\d+)(?:,(\d*))?\}")
 def pattern_shapes(pattern: str, sign: bool) -> tuple[Strings, ...]:
     """Return the strings in which a pattern is found, as a union of shapes.
     Without ``sign``: the strings in which it is not found."""
-    counted = without_count(pattern)
-    if counted is None:
-        return (Strings(atoms=frozenset([("pattern", pattern, sign)])),)
-    free, least, most = counted
-    found = Strings(least, most, frozenset([("pattern", free, True)]))
+    free, least, most = without_count(pattern) or (pattern, 0, None)
+    return with_length("pattern", free, least, most, sign)
+
+
+def with_length(kind: str, which: str, least: int, most: int | None, sign: bool) -> tuple[Strings, ...]:
+    """Return the strings of ``least`` to ``most`` characters with a pattern or a format, as a union of shapes.
+    Without ``sign``: all other strings."""
+    having = frozenset([(kind, which, True)])
     if sign:
-        return (found,)
-    others = [Strings(atoms=frozenset([("pattern", free, False)]))]
+        return (Strings(least, most, having),)
+    others = [Strings(atoms=frozenset([(kind, which, False)]))]
     if least:
-        others.append(Strings(0, least - 1, found.atoms))
+        others.append(Strings(0, least - 1, having))
     if most is not None:
-        others.append(Strings(most + 1, None, found.atoms))
+        others.append(Strings(most + 1, None, having))
     return tuple(others)
 
 

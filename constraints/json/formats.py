@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from ..automata import dfa
 from ..automata.nfa import Nfa
-from ..automata.repeats import repeat
 from ..automata.utf8 import Alphabet
 from ..automata.work import metered
 from ..regex.pattern import compile_pattern
@@ -124,6 +123,8 @@ LEFT_OUT = (
     "a second 60 is right at some minutes only: write 59 or the next minute",
 )
 """What is accepted of these formats instead, and why."""
+MOST_CHARACTERS = {"hostname": 253}
+"""The most characters of a format, beside its pattern."""
 KNOWN = frozenset(PATTERNS)
 """The formats of the specification; others are annotations."""
 
@@ -144,13 +145,11 @@ def leaves_out(name: str, pattern: str) -> bool:
 def formatted(name: str, sign: bool, alphabet: Alphabet) -> Nfa:
     """Return the automaton of the string contents that have (or have not) the format.
 
-    A time with the second 60 is among neither. The alphabet encodes their characters.
+    A time with the second 60 is among neither. Lengths of :data:`MOST_CHARACTERS` are left to a count.
+    The alphabet encodes their characters.
     """
     if not sign:
         has_sixty = name in WITH_SIXTY
         had = compiled(WITH_SIXTY[name], alphabet) if has_sixty else formatted(name, True, alphabet)
         return dfa.minimize(dfa.difference(any_text(alphabet), had))
-    found = compiled(PATTERNS[name], alphabet)
-    if name == "hostname":
-        found = dfa.minimize(dfa.intersect(found, repeat(alphabet(((33, 126),)), 1, 253)))
-    return found
+    return compiled(PATTERNS[name], alphabet)
