@@ -207,7 +207,7 @@ def explored(fa: ConstraintAutomaton, n: int, limit: int) -> Automaton:
     for _ in range(n):
         reached: list[int] = []
         for state in level:
-            mask = np.unpackbits(lazy.words_from(state).view(np.uint8), bitorder="little")
+            mask = np.unpackbits(lazy.words_within(state).view(np.uint8), bitorder="little")
             groups: dict[int, list[int]] = {}
             for token in mask[: fa.vocab_size].nonzero()[0].tolist():
                 groups.setdefault(lazy.step(state, token), []).append(token)

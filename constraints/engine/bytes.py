@@ -53,7 +53,7 @@ class Bytes:
     def moves(self, state: int) -> list[tuple[int, int, int]]:
         """Return rows (lowest byte, highest byte, state after), in the order of the bytes."""
         found: list[tuple[int, int, int]] = []
-        for byte in self._bytes(self._tokens.words_from(state)):
+        for byte in self._bytes(self._tokens.words_within(state)):
             after = self._tokens.step(state, byte)
             if found and found[-1][1:] == (byte - 1, after):
                 found[-1] = (found[-1][0], byte, after)

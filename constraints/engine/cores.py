@@ -146,23 +146,27 @@ UNITS_A_STEP = 0.5
 TOO_MANY = f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to find: give more tokens, or bound lengths"
 
 
-def asked(call: Callable[..., T], *given: Any) -> T:
-    """Call the compiled engine within the limits of the request; raises ``TooManyStates`` and ``ConstructionStopped``."""
-    limited = request_limits.in_force()
-    for _ in range(MOST_STEPS // SLICE):
-        if limited:
-            allow(
-                int(max(0, min(SLICE, request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP))) + 1
-            )
-        try:
-            return call(*given)
-        except Exhausted:
-            continue
-        except LimitPassed as error:
-            raise TooManyStates(str(error), limit=MOST_STEPS) from None
-        finally:
+def within_limits(call: Callable[..., T]) -> Callable[..., T]:
+    """Return a call of the compiled engine that keeps to the limits of the request.
+    It raises ``TooManyStates`` and ``ConstructionStopped``."""
+
+    def limited_call(*given: Any) -> T:
+        limited = request_limits.in_force()
+        for _ in range(MOST_STEPS // SLICE):
             if limited:
-                taken = used()
-                allow(SLICE)
-                request_limits.search(UNITS_A_STEP * taken)
-    raise TooManyStates(TOO_MANY, limit=MOST_STEPS)
+                left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
+                allow(int(max(0, min(SLICE, left))) + 1)
+            try:
+                return call(*given)
+            except Exhausted:
+                continue
+            except LimitPassed as error:
+                raise TooManyStates(str(error), limit=MOST_STEPS) from None
+            finally:
+                if limited:
+                    taken = used()
+                    allow(SLICE)
+                    request_limits.search(UNITS_A_STEP * taken)
+        raise TooManyStates(TOO_MANY, limit=MOST_STEPS)
+
+    return limited_call

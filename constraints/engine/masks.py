@@ -107,10 +107,6 @@ class ProgramTokens:
         found = self.completion(state)
         return NEVER if found is None else found.cost + self.require_eos
 
-    def bound(self, state: int) -> int:
-        """Return :meth:`fewest`."""
-        return self.fewest(state)
-
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
         return self.fewest(state) <= left
@@ -143,11 +139,7 @@ class ProgramTokens:
                     found.setdefault(target, []).extend(trie.order[low : low + own].tolist())
         return found
 
-    def words_from(self, state: int) -> Words:
-        """Return as a bit mask the tokens that may follow a state, whatever the budget."""
-        return self.words_within(state, NEVER)
-
-    def words_within(self, state: int, left: int) -> Words:
+    def words_within(self, state: int, left: int = NEVER) -> Words:
         """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
         if (state, left) not in self._masks:
             if 4 * len(self._masks) * (self.vocab_size // 32) > MASK_BYTES:

@@ -14,7 +14,7 @@ leave a way to the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Int32
@@ -24,7 +24,7 @@ from ..program.node import Kind, Node
 from ..program.prune import pruned
 from ..program.rewrite import parts_first
 from ..vocabulary.vocabulary import Vocabulary
-from .cores import Automaton, Core, asked, engine_of, say_so
+from .cores import Automaton, Core, engine_of, say_so, within_limits
 from .cores import fill as write_rows
 from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
 
@@ -50,8 +50,12 @@ class CompiledTokens:
         self.engine = engine_of(vocab)
         spelled = all(each.kind is not Kind.TOKENS for each in program) and are_tokens(program, vocab)
         number = self.engine.node(root, program)
-        self.core = asked(Automaton, self.engine.core, number, spelled, require_eos)
+        self.core = within_limits(Automaton)(self.engine.core, number, spelled, require_eos)
         self.start_state: int = self.core.start
+        self.accepting = self.core.accepting
+        core = self.core
+        calls = (core.step, core.reads, core.allows, core.fill, core.fewest, core.within)
+        self.step, self.reads, self.allows, self.fill, self._fewest, self._within = map(within_limits, calls)
 
     @property
     def full(self) -> bool:
@@ -62,19 +66,6 @@ class CompiledTokens:
         """Return the automaton on an engine that has room."""
         return CompiledTokens(self.node, self.vocab, self.require_eos)
 
-    def step(self, state: int, token: int) -> int:
-        """Return the state after a token, -1 if the token may not follow."""
-        after: int = asked(self.core.step, state, token)
-        return after
-
-    def reads(self, text: bytes) -> bool:
-        """Return whether a text is accepted, byte by byte."""
-        return bool(asked(self.core.reads, text))
-
-    def accepting(self, state: int) -> bool:
-        """Return whether the text may end in this state as it is, without another end token."""
-        return bool(self.core.accepting(state))
-
     # ------------------------------------------------------------ distances
 
     def fewest(self, state: int) -> int:
@@ -84,40 +75,24 @@ class CompiledTokens:
         """
         if state < 0:
             return 0 if state == SINK else NEVER
-        found: int = asked(self.core.fewest, state, MOST)
+        found: int = self._fewest(state, MOST)
         return found + self.require_eos if found <= MOST else NEVER
-
-    def bound(self, state: int) -> int:
-        """Return :meth:`fewest`."""
-        return self.fewest(state)
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
         if state < 0:
             return state == SINK
         left = min(MOST, left - self.require_eos)
-        return left >= 0 and bool(asked(self.core.within, state, left))
+        return left >= 0 and bool(self._within(state, left))
 
     # ------------------------------------------------------------ masks
 
-    def words_from(self, state: int) -> Words:
-        """Return as a bit mask the tokens that may follow a state, whatever the budget."""
-        return self.words_within(state, NEVER)
-
-    def words_within(self, state: int, left: int) -> Words:
+    def words_within(self, state: int, left: int = NEVER) -> Words:
         """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
         out: Int32[ndarray, "row words"] = np.empty((1, -(-self.vocab_size // 32)), np.int32)
         self.fill([(state, left + 1)], out)
         words: Words = out[0]
         return words
-
-    def allows(self, state: int, budget: int, token: int) -> bool:
-        """Return whether the mask of a state with a budget has a token."""
-        return bool(asked(self.core.allows, state, budget, token))
-
-    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
-        """Write the masks of rows, each of which begins with its state and its budget."""
-        asked(self.core.fill, rows, out)
 
 
 Tokens = CompiledTokens | ProgramTokens
@@ -148,7 +123,7 @@ def fill(rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row 
     """
     compiled = [(row[0].core, *row[1:]) for row in rows if isinstance(row[0], CompiledTokens)]
     if compiled:
-        asked(write_rows, compiled, out)
+        within_limits(write_rows)(compiled, out)
     for tokens, state, budget, at in rows if len(compiled) < len(rows) else ():
         if isinstance(tokens, ProgramTokens):
             tokens.fill([(state, budget)], out[at : at + 1])

@@ -90,6 +90,7 @@ class GCDQuery(Copied):
         self._masks: Masks = masks
         self._width = -(-automaton.vocab_size // 32)
         self._length = 0  # calls of advance since the start
+        self._checked: ndarray | None = None  # an array of one row for each row, in one piece
         self._buffer: Tensor | None = None  # the last buffer that `bitmask` wrote to
         self._pointer = 0  # its address
         self._array: Int32[ndarray, "batch words"]  # its memory
@@ -123,7 +124,7 @@ class GCDQuery(Copied):
     def place(self, states: Iterable[Any], budgets: Iterable[int]) -> None:
         """Begin rows in these states, with these tokens left."""
         self._rows = [(state, left, None) for state, left in zip(states, budgets, strict=True)]
-        self._length = 0
+        self._length, self._checked = 0, None
 
     def advance(self, tokens: Tokens) -> None:
         rows, size, step = self._rows, self.vocab_size, self._masks.step
@@ -150,6 +151,7 @@ class GCDQuery(Copied):
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         self._rows = [self._rows[i] for i in row_indices(indices, len(self._rows)).tolist()]
+        self._checked = None
 
     def rollback(self, n: int) -> None:
         n = checked_rollback(n, self._length)
@@ -168,12 +170,13 @@ class GCDQuery(Copied):
     def words(self, out: Int32[ndarray, "batch words"] | None = None) -> Int32[ndarray, "batch words"]:
         if out is None:
             out = np.empty((len(self._rows), self._width), np.int32)
-        else:
+        elif out is not self._checked:
             check_words(out, len(self._rows), self._width)
-        if out.flags.c_contiguous:
-            self._masks.fill(self._rows, out)
-        else:
-            out[:] = self.words()
+            if not out.flags.c_contiguous:
+                out[:] = self.words()
+                return out
+            self._checked = out
+        self._masks.fill(self._rows, out)
         return out
 
     def bitmask(self, out: Int[Tensor, "batch words"] | None = None) -> Int[Tensor, "batch words"]:

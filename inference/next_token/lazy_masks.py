@@ -23,11 +23,8 @@ class TokenStates(Protocol):
     def step(self, state: int, token: int) -> int:
         """Return the state after a token, −1 if the token may not follow."""
 
-    def words_from(self, state: int) -> Int32[ndarray, " words"]:
-        """Return as a bit mask the tokens that may follow a state, whatever the budget."""
-
-    def words_within(self, state: int, left: int) -> Int32[ndarray, " words"]:
-        """Return as a bit mask the tokens that may follow a state and after which ``left`` tokens suffice."""
+    def words_within(self, state: int, left: int = ...) -> Int32[ndarray, " words"]:
+        """Return as a bit mask the tokens that may follow a state, after which ``left`` tokens suffice; by default any number."""
 
     def allows(self, state: int, budget: int, token: int) -> bool:
         """Return whether the mask of a state has a token; ``budget``: the tokens left, the next one included."""
@@ -38,8 +35,8 @@ class TokenStates(Protocol):
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
 
-    def bound(self, state: int) -> int:
-        """Return an upper bound of the fewest tokens from a state to acceptance."""
+    def fewest(self, state: int) -> int:
+        """Return the fewest tokens from a state to acceptance, or an upper bound."""
 
     def accepting(self, state: int) -> bool:
         """Return whether the text may end in a state without a further token."""
@@ -52,6 +49,7 @@ class LazyMasks:
     def __init__(self, tokens: TokenStates, horizon: int | None) -> None:
         self.tokens, self.horizon = tokens, horizon
         self.start_state, self.step, self.accepting = tokens.start_state, tokens.step, tokens.accepting
+        self.fill = self._fill_endless if horizon is None else tokens.fill
         self._newer: LazyMasks | None = None
 
     def of(self, tokens: TokenStates) -> LazyMasks:
@@ -74,11 +72,8 @@ class LazyMasks:
         """Return whether that mask has a token."""
         return self.tokens.allows(state, self.budget(budget), token)
 
-    def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
-        """Write the masks of rows, each of which begins with its state and its budget."""
-        if self.horizon is None:
-            rows = [(row[0], self.budget(row[1])) for row in rows]
-        self.tokens.fill(rows, out)
+    def _fill_endless(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
+        self.tokens.fill([(row[0], self.budget(row[1])) for row in rows], out)
 
     # ------------------------------------------------------------ lengths
 
@@ -100,7 +95,7 @@ class LazyMasks:
         if start >= 0 and (self.horizon is None or self.tokens.within(start, least)):
             return None
         unknown = self.horizon is None or start < 0
-        return least, None if unknown else self._fewest(self.tokens.bound(start))
+        return least, None if unknown else self._fewest(self.tokens.fewest(start))
 
     def _fewest(self, most: int) -> int | None:
         """Return the fewest tokens of an accepted text, by bisection; None if there are more than ``most``."""

@@ -112,6 +112,6 @@ def test_states_of_several_tables_that_read_alike():
         definition = ProgramTokens(tokens.node, vocab)
         state, same = tokens.start_state, definition.start_state
         for byte in text:
-            assert tokens.words_from(state).tolist() == definition.words_from(same).tolist()
+            assert tokens.words_within(state).tolist() == definition.words_within(same).tolist()
             state, same = tokens.step(state, byte), definition.step(same, byte)
-        assert tokens.words_from(state).tolist() == definition.words_from(same).tolist()
+        assert tokens.words_within(state).tolist() == definition.words_within(same).tolist()

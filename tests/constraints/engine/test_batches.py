@@ -31,7 +31,7 @@ def met(rng, tokens):
     for _ in range(3):
         state = tokens.start_state
         for _ in range(rng.randrange(6)):
-            bits = np.unpackbits(tokens.words_from(state).view(np.uint8), bitorder="little")
+            bits = np.unpackbits(tokens.words_within(state).view(np.uint8), bitorder="little")
             if not bits[1:].any():
                 break
             state = tokens.step(state, int(rng.choice(np.flatnonzero(bits[1:]) + 1)))

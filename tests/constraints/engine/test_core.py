@@ -128,8 +128,8 @@ def compare(node, words, rng, seed, walks=3):
             if a < 0:
                 break
             assert plain.fewest(a) == compiled.fewest(b), seed
-            mask = plain.words_from(a)
-            assert (mask == compiled.words_from(b)).all(), seed
+            mask = plain.words_within(a)
+            assert (mask == compiled.words_within(b)).all(), seed
             for left in range(6):
                 assert (plain.words_within(a, left) == compiled.words_within(b, left)).all(), (seed, left)
             token = some_token(rng, mask)
@@ -158,8 +158,8 @@ def test_masks_of_ambiguous_programs_are_those_of_the_definition():
         for _ in range(7):
             compared += 1
             assert plain.fewest(a) == compiled.fewest(b), seed
-            mask = plain.words_from(a)
-            assert (mask == compiled.words_from(b)).all(), seed
+            mask = plain.words_within(a)
+            assert (mask == compiled.words_within(b)).all(), seed
             assert (plain.words_within(a, 3) == compiled.words_within(b, 3)).all(), seed
             token = some_token(rng, mask)
             if not token:

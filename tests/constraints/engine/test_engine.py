@@ -130,9 +130,9 @@ def check_tokens(node, tokens, most=4, prefixes=40):
                 for words in fewest
                 if words and words[:-1] == prefix and fewest[words] + 1 <= left
             }
-        assert tokens_of(automaton.words_from(state), len(vocab)) == set(after) | end
+        assert tokens_of(automaton.words_within(state), len(vocab)) == set(after) | end
         ample = max((automaton.fewest(target) for target in after.values()), default=0)
-        assert (automaton.words_within(state, ample) == automaton.words_from(state)).all()
+        assert (automaton.words_within(state, ample) == automaton.words_within(state)).all()
 
 
 def todo_grows(todo):

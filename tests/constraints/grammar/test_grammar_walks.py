@@ -52,7 +52,7 @@ def test_a_text_with_exponentially_many_readings():
     state = states.start_state
     for token in (1, 1, 2) * 60:
         state = states.step(state, token)
-    assert states.words_from(state).tolist() == [7]
+    assert states.words_within(state).tolist() == [7]
 
 
 NEST = 'root ::= "(" root ")" | "x"'
