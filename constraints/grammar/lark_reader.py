@@ -4,44 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ..automata import nfa
 from ..automata.work import spend
-from ..narrowing import Narrowing, merged
+from ..narrowing import merged
 from .definitions import Definition, definitions
+from .expressions import Reader
 from .ignored import Ignored
 from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
 from .operations import json_value
 from .terminals import Terminal
-from .token_references import excludes, other_tokens, referred
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, mapped, text_of
+from .tree import Call, Expression, Rules, Series, Text, text_of
 
 BLANK = " "
 """The rule of what is ignored before a nested grammar or a value in JSON."""
 
 
-def read_lark(text: str, start: str, tokens: Mapping[int, str]) -> Rules:
-    """Return the rules of a Lark grammar.
+class LarkReader(Reader):
+    """A reader of one grammar: rules are read as they are called, then the terminals that they call.
 
-    Ignored terminals may stand before each terminal and at the end.
+    ``prefix``: what the names of its rules have before them. Ignored terminals may stand before each terminal and at the end.
     """
-    return LarkReader(text, tokens).rules_from(start)
 
-
-class LarkReader:
-    """A translator of one grammar: rules are translated as they are called, then the terminals that they call."""
-
-    def __init__(self, text: str, tokens: Mapping[int, str]) -> None:
+    def __init__(self, text: str, tokens: Mapping[int, str], prefix: str = "") -> None:
         self.definitions, self.ignored = definitions(text)
         self.reader = TerminalReader({name: each.tree for name, each in self.definitions.items()})
-        self.tokens = tokens
-        self.rules: dict[str, Expression] = {}
-        self.lines: dict[str, int] = {}
+        super().__init__(tokens)
+        self.prefix = prefix
         self.budgets: dict[str, int] = {}
-        self.narrowed: list[Narrowing] = []
         self.terminals: dict[str, Terminal] = {}
         self.lazy: set[str] = set()  # those that end at their first match
         self.alone: list[int] = []  # the lines of nested grammars and values in JSON
@@ -51,26 +43,29 @@ class LarkReader:
         """Return the rules that the start rule needs."""
         if start in self.definitions:
             self.call(self.definitions[start].name, ())
+            start = self.prefix + start
         for name, definition, given in self._called:  # grows meanwhile
             self.translate(name, definition, given)
         passed = [self.reader.read(tree, "that is ignored", ignored=True) for tree in self.ignored]
         between = Ignored(passed, list(self.terminals.values()))
         for name, found in self.terminals.items():
-            self.rules[name] = text_of(between.before(found.texts, name), name in self.lazy)
+            self.rules[name] = text_of(
+                between.before(found.texts, name.removeprefix(self.prefix)), name in self.lazy
+            )
         if self.alone:
-            self.rules[BLANK] = Series(between.alone(min(self.alone)))
+            self.rules[self.prefix + BLANK] = Series(between.alone(min(self.alone)))
         if passed and start in self.rules:
-            self.rules[""] = Series([Call(start), text_of(between.at_the_end())])
+            self.rules[self.prefix] = Series([Call(start), text_of(between.at_the_end())])
         return Rules(self.rules, self.lines, merged(self.narrowed), self.budgets)
 
     def translate(self, name: str, definition: Definition, given: Mapping[Any, Call]) -> None:
         """Add the rule or terminal of a definition; ``given``: what its parameters stand for."""
         tree, attributes = definition.tree, definition.attributes
-        if is_terminal(name):
-            self.terminals[name] = self.reader.read(self.reader.tree(definition.name), name)
+        if is_terminal(definition.name):
+            self.terminals[name] = self.reader.read(self.reader.tree(definition.name), definition.name)
             return
         if tree is None:
-            raise refused(f"the rule {name!r} is declared, and not defined", definition.name)
+            raise refused(f"the rule {definition.name.value!r} is declared, and not defined", definition.name)
         if "max_tokens" in attributes:
             self.budgets[name] = int(attributes["max_tokens"])
         ends_first = attributes.keys() & {"lazy", "suffix", "stop"}
@@ -91,7 +86,7 @@ class LarkReader:
             raise refused(
                 f"{name.value!r} has {len(definition.parameters)} parameters, not {len(given)}", name
             )
-        made = f"{name}{{{','.join(each.rule for each in given)}}}" if given else str(name)
+        made = self.prefix + (f"{name}{{{','.join(each.rule for each in given)}}}" if given else name)
         if made not in self.lines:
             spend(20 + len(made))
             self.lines[made] = definition.name.line
@@ -100,23 +95,11 @@ class LarkReader:
 
     # ------------------------------------------------------------ expressions
 
-    def expression(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
-        """Return the expression of a tree."""
-        spend(5)
+    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+        """Return the expression of a tree that only Lark's notation has, or of a terminal."""
         match tree.data, tree.children:
-            case "choice", parts:
-                return Choice([self.expression(part, given) for part in parts])
-            case "series", parts:
-                return Series([self.expression(part, given) for part in parts])
             case "alias", [part, _]:
                 return self.expression(part, given)
-            case (("optional" | "times"), [part, *times]):
-                low, high = counts(times[0]) if times else (0, 1)
-                if part.data == "token" and excludes(part.children[0]):
-                    return self.others(part.children[0], low, high)
-                return Repeat(self.expression(part, given), low, high)
-            case "token", [token]:
-                return self.others(token, 1, 1) if excludes(token) else self.one_of(token)
             case "call", [name]:
                 return given[name] if name in given else self.call(name, ())
             case "template", [name, *arguments]:
@@ -144,48 +127,39 @@ class LarkReader:
 
     def terminal(self, name: str, line: int, read: Callable[[], Terminal]) -> Call:
         """Return a call of a terminal that is written where it stands."""
+        name = self.prefix + name
         if name not in self.terminals:
             self.terminals[name], self.lines[name] = read(), line
         return Call(name, line)
 
-    def one_of(self, token: Any) -> Expression:
-        """Return the texts of the tokens that a reference names."""
-        texts, narrowed = referred(token, self.tokens, token.line)
-        self.narrowed += narrowed
-        literals = {json.dumps(text, ensure_ascii=False): nfa.literal(text.encode()) for text in texts}
-        return Choice(
-            [self.terminal(name, token.line, partial(Terminal, words)) for name, words in literals.items()]
-        )
+    def word(self, text: str, line: int) -> Call:
+        """Return a call of the terminal of one text."""
+        name = json.dumps(text, ensure_ascii=False)
+        return self.terminal(name, line, lambda: Terminal(nfa.literal(text.encode())))
 
-    def others(self, token: Any, low: int, high: int | None) -> Expression:
-        """Return ``low`` to ``high`` tokens but those that a reference names."""
-        texts, narrowed = referred(token, self.tokens, token.line)
-        self.narrowed += narrowed
-        return other_tokens(texts, low, high)
+    def counts(self, token: Any) -> tuple[int, int | None]:
+        """Return the fewest and the most repetitions of a quantifier."""
+        return counts(token)
 
     def standing_alone(self, token: Any, found: Expression) -> Call:
         """Return a call of a nested grammar or a value in JSON, behind what is ignored."""
-        name = f"{token} {len(self.alone)}"
+        name = f"{self.prefix}{token} {len(self.alone)}"
         self.alone.append(token.line)
-        self.rules[name], self.lines[name] = Series([Call(BLANK), found]), token.line
+        self.rules[name], self.lines[name] = Series([Call(self.prefix + BLANK), found]), token.line
         return Call(name, token.line)
 
     def nested(self, token: Any) -> Call:
         """Add the rules of a nested grammar, and return a call of its start."""
         spend(2 * len(token.value))
-        inner = read_lark(token.value, "start", self.tokens)
-        if "start" not in inner.rules:
+        prefix = f"{self.prefix}{token} {len(self.alone)}."
+        inner = LarkReader(token.value, self.tokens, prefix).rules_from("start")
+        if prefix + "start" not in inner.rules:
             raise refused("the grammar within the grammar (%lark) has no rule 'start'", token)
-        prefix = f"{token} {len(self.alone)}."
-
-        def renamed(part: Text | Call | Without) -> Expression:
-            return Call(prefix + part.rule, part.line) if isinstance(part, Call) else part
-
-        self.rules |= {prefix + name: mapped(each, renamed) for name, each in inner.rules.items()}
-        self.lines |= {prefix + name: line for name, line in inner.lines.items()}
-        self.budgets |= {prefix + name: budget for name, budget in inner.budgets.items()}
+        self.rules |= inner.rules
+        self.lines |= inner.lines
+        self.budgets |= inner.budgets
         self.narrowed += inner.narrowed
-        return Call(f"{prefix}{'' if '' in inner.rules else 'start'}", token.line)
+        return Call(prefix if prefix in inner.rules else f"{prefix}start", token.line)
 
 
 def is_empty(tree: Any) -> bool:

@@ -6,7 +6,7 @@ alternatives                what they begin with alike is read once
 repeats                     of nonempty texts only, so that each text has one count
 x - y                       the texts of x within the complement of y, or a table
 a budget of tokens          the rule's texts in so many tokens
-neighbours that are small   one table
+a repeat of a small table   a table, if that is small, too
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from ...errors import EmptyLanguage, TooManyStates, UnsupportedConstraint
 from .. import limits
-from ..automata import dfa, nfa
+from ..automata import dfa
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import attempt, limited, spend
@@ -26,7 +26,6 @@ from ..program.left_recursion import without_empty, without_left_recursion
 from ..program.node import Kind, Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
-from ..program.rewrite import rewritten
 from .first_matches import with_first_matches
 from .tree import (
     Call,
@@ -41,7 +40,7 @@ from .tree import (
     settle,
 )
 
-MOST_JOINED = 32  # states of a table that is made of several
+MOST_REPEATED = 32  # states of a table that stands for a repeat
 MOST_PARTS = 40  # parts of a rule that is written wherever it is called
 
 
@@ -56,7 +55,6 @@ def program(rules: Rules, first: str) -> Node:
             if any(isinstance(rule, Text) and rule.ends_first for rule in rules.rules.values()):
                 rules, first = with_first_matches(rules, first)
             found = closed(rules, Call(first))
-            found = pruned(rewritten(found, joined))
     except RecursionError:
         raise UnsupportedConstraint("the grammar nests too deep to be read") from None
     if found is NOTHING:
@@ -125,9 +123,9 @@ class Writer:
             case Call():
                 return self.rule(e.rule, most, nonempty)
             case Repeat():
-                if not self.is_empty(e.part):
-                    return nodes.repeat(self.node(e.part, most), max(e.low, int(nonempty)), e.high)
-                return nodes.repeat(self.node(e.part, most, True), int(nonempty), e.high)
+                is_empty = self.is_empty(e.part)
+                low = 0 if is_empty else e.low
+                return repeated(self.node(e.part, most, is_empty), max(low, int(nonempty)), e.high)
             case Without():
                 found = self.difference(e, most)
                 return without_the_empty_text(found) if nonempty and self.is_empty(e) else found
@@ -189,44 +187,16 @@ def factored(options: Sequence[Node]) -> Node:
     )
 
 
-# ---------------------------------------------------------------- tables of several
-
-
-def joined(node: Node) -> Node:
-    """Return a node with a table for those of its parts that are tables and neighbours, if that table is small."""
-    match node.kind:
-        case Kind.ALT:
-            small = [part for part in node.parts if is_small(part)]
-            one = (
-                lex(nfa.union([tables.to_nfa(part.tables[0]) for part in small])) if len(small) > 1 else None
-            )
-            if one is not None:
-                return nodes.alt(one, *(part for part in node.parts if part not in small))
-        case Kind.REPEAT if is_small(node.parts[0]) and node.parts[1] is EMPTY:
-            high = node.high if node.high is not None else node.low
-            if high <= MOST_JOINED:
-                return lex(repeat(tables.to_nfa(node.parts[0].tables[0]), node.low, node.high)) or node
-        case Kind.SEQ:
-            parts: list[Node] = []
-            for part in node.parts:
-                one = None
-                if parts and is_small(part) and is_small(parts[-1]):
-                    one = lex(nfa.concat([tables.to_nfa(each.tables[0]) for each in (parts[-1], part)]))
-                if one is None:
-                    parts.append(part)
-                else:
-                    parts[-1] = one
-            return nodes.seq(*parts)
-    return node
-
-
-def is_small(node: Node) -> bool:
-    """Return whether a node is a small table."""
-    return node.kind is Kind.LEX and node.tables[0].num_states <= MOST_JOINED
-
-
-def lex(words: Nfa) -> Node | None:
-    """Return the node of an automaton's texts, None if its table is not small."""
-    found = tables.of_nfa(words)
-    fits = found is not None and found.num_states <= MOST_JOINED and found.is_deterministic
-    return nodes.lex(found) if fits else None
+def repeated(part: Node, low: int, high: int | None) -> Node:
+    """Return the node of ``low`` to ``high`` texts of another, a table if it is small: guides forget counts, and no states."""
+    found = nodes.repeat(part, low, high)
+    most = low if high is None else high
+    if (
+        found.kind is not Kind.REPEAT
+        or part.kind is not Kind.LEX
+        or max(most, part.tables[0].num_states) > MOST_REPEATED
+    ):
+        return found
+    table = tables.of_nfa(repeat(tables.to_nfa(part.tables[0]), low, high))
+    fits = table is not None and table.num_states <= MOST_REPEATED and table.is_deterministic
+    return nodes.lex(table) if fits else found

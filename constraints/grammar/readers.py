@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
-from ..narrowing import Narrowing, merged
+from ..narrowing import merged
 from ..regex.constraint import regex
-from .token_references import excludes, other_tokens, referred
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, Without, text_of
+from .expressions import Reader
+from .tree import Call, Expression, Repeat, Rules, Series, Without, text_of
 
 GBNF = r"""
     start: rule+
     rule: HEAD choice
     choice: series ("|" series)*
     series: item*
-    item: atom TIMES?
+    ?item: atom | atom TIMES -> times
     ?atom: STRING -> string | CLASS -> char_class | "." -> any_char | NAME -> call | "(" choice ")" | TOKEN -> token
          | "(=" choice ")" -> lookahead
     HEAD.2: /[\w-]+\s*::=/
@@ -36,7 +36,7 @@ EBNF = r"""
     choice: series ("|" series)*
     series: (term ","?)*
     ?term: item | item "-" item -> without
-    item: atom TIMES? | COUNT atom -> counted
+    ?item: atom | atom TIMES -> times | COUNT atom -> counted
     ?atom: STRING -> string | STRING ".." STRING -> char_range | REGEX -> regex | NAME -> call
          | "(" choice ")" | "[" choice "]" -> optional | "{" choice "}" -> many
     HEAD.2: /(<[^<>\n]+>|[a-zA-Z_][\w-]*)\s*(::=|:=|=|:)/
@@ -96,18 +96,16 @@ def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) ->
         raise UnsupportedConstraint(
             f"the {syntax.upper()} grammar cannot be read: {short(error)}", path=f"line {error.line}"
         ) from None
-    rules: dict[str, Expression] = {}
-    narrowed = list(read_tokens(tree, tokens or {}))
-    lines: dict[str, int] = {}
+    reader = BnfReader(tokens or {})
     for rule in tree.children:
         head, body = rule.children
         name = re.sub(r"\s*(::=|:=|=|:)$", "", head)
-        if name in rules:
+        if name in reader.rules:
             raise UnsupportedConstraint(
-                f"the rule {name!r} is defined on line {lines[name]} already", path=f"line {head.line}"
+                f"the rule {name!r} is defined on line {reader.lines[name]} already", path=f"line {head.line}"
             )
-        rules[name], lines[name] = expression(body), head.line
-    return Rules(rules, lines, merged(narrowed))
+        reader.rules[name], reader.lines[name] = reader.expression(body, {}), head.line
+    return Rules(reader.rules, reader.lines, merged(reader.narrowed))
 
 
 def refuse_extensions(text: str) -> None:
@@ -117,24 +115,6 @@ def refuse_extensions(text: str) -> None:
             line = f"line {text.count(chr(10), 0, found.start()) + 1}"
             what, instead = (found["macro"], MACROS[found["macro"]]) if found["macro"] else ATTRIBUTES
             raise UnsupportedConstraint(f"{what} is not read: {instead}", path=line)
-
-
-def read_tokens(tree: Any, tokens: Mapping[int, str]) -> Iterator[Narrowing]:
-    """Replace the references to tokens in a parse tree by their texts, and yield what that narrows."""
-    for item in tree.find_data("item"):
-        node, *times = item.children
-        if node.data == "token" and excludes(node.children[0]):
-            (reference,) = node.children
-            texts, narrowed = referred(reference, tokens, reference.line)
-            low, high = bounds(times[0]) if times else (1, 1)
-            node.data, node.children = "others", [other_tokens(texts, low, high)]
-            del item.children[1:]
-            yield from narrowed
-    for node in tree.find_data("token"):
-        (reference,) = node.children
-        texts, narrowed = referred(reference, tokens, reference.line)
-        node.data, node.children = "texts", texts
-        yield from narrowed
 
 
 @lru_cache(maxsize=2)
@@ -149,74 +129,65 @@ def short(error: Any) -> str:
     return lines[0].rstrip(".") if lines else "a terminal or rule is not defined"
 
 
-def expression(node: Any) -> Expression:
-    """Return the expression of a node of the parse tree."""
-    kind, parts = node.data, node.children
-    if kind == "choice":
-        return Choice([expression(p) for p in parts])
-    if kind == "series":
-        return Series([expression(p) for p in parts])
-    if kind == "item":
-        return Repeat(expression(parts[0]), *bounds(parts[1])) if len(parts) > 1 else expression(parts[0])
-    if kind in ("optional", "many"):
-        return Repeat(expression(parts[0]), 0, 1 if kind == "optional" else None)
-    if kind == "counted":
-        times = int(parts[0].rstrip("* \t\n"))
-        return Repeat(expression(parts[1]), times, times)
-    if kind == "without":
-        return Without(expression(parts[0]), expression(parts[1]), node.meta.line)
-    if kind == "texts":
-        return Choice([text_of(nfa.literal(text.encode())) for text in parts])
-    if kind == "others":
-        others: Text = parts[0]
-        return others
-    if kind == "lookahead":  # a hint of what follows the rule, which reads nothing
-        return Series([])
-    token: Any = parts[0] if parts else None
-    if kind == "call":
-        return Call(str(token), token.line)
-    if kind == "string":
-        return text_of(nfa.literal("".join(unescaped(token[1:-1], token.line)).encode()))
-    if kind == "char_range":
-        low, high = ("".join(unescaped(t[1:-1], t.line)) for t in parts)
-        if not len(low) == len(high) == 1 or low > high:
-            raise UnsupportedConstraint(
-                f"{parts[0]}..{parts[1]} is no range of characters", path=f"line {token.line}"
-            )
-        return text_of(utf8.utf8(utf8.normalize([(ord(low), ord(high))])))
-    if kind == "regex":
-        try:
-            return text_of(regex(token[1:-1]).nfa)
-        except UnsupportedConstraint as error:
-            raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
-    if kind == "char_class":
-        return text_of(utf8.utf8(char_class(token)))
-    assert kind == "any_char"
-    return text_of(utf8.utf8(utf8.EVERY))
+class BnfReader(Reader):
+    """A reader of the rules of GBNF or EBNF."""
+
+    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+        """Return the expression of a tree that Lark's notation does not have, or not with this meaning."""
+        match tree.data, tree.children:
+            case "many", [part]:
+                return Repeat(self.expression(part, given), 0, None)
+            case "counted", [token, part]:
+                times = int(token.rstrip("* \t\n"))
+                return Repeat(self.expression(part, given), times, times)
+            case "without", [part, minus]:
+                return Without(self.expression(part, given), self.expression(minus, given), tree.meta.line)
+            case "lookahead", _:  # a hint of what follows the rule, which reads nothing
+                return Series([])
+            case "call", [name]:
+                return Call(str(name), name.line)
+            case "string", [token]:
+                return self.word(unescaped(token[1:-1], token.line), token.line)
+            case "char_range", [first, last]:
+                low, high = (unescaped(token[1:-1], token.line) for token in (first, last))
+                if not len(low) == len(high) == 1 or low > high:
+                    what = f"{first}..{last} is no range of characters"
+                    raise UnsupportedConstraint(what, path=f"line {first.line}")
+                return text_of(utf8.utf8(utf8.normalize([(ord(low), ord(high))])))
+            case "regex", [token]:
+                try:
+                    return text_of(regex(token[1:-1]).nfa)
+                except UnsupportedConstraint as error:
+                    raise UnsupportedConstraint(str(error), path=f"line {token.line}") from None
+            case "char_class", [token]:
+                return text_of(utf8.utf8(char_class(token)))
+        return text_of(utf8.utf8(utf8.EVERY))
+
+    def word(self, text: str, line: int) -> Expression:
+        """Return the expression of one text."""
+        return text_of(nfa.literal(text.encode()))
+
+    def counts(self, token: Any) -> tuple[int, int | None]:
+        """Return the fewest and the most repetitions of ``* + ?`` or ``{low,high}``."""
+        if token in "*+?":
+            return int(token == "+"), 1 if token == "?" else None
+        low, comma, high = (part.strip() for part in token[1:-1].partition(","))
+        most = (int(high) if high.isdigit() else None) if comma else int(low or 0)  # {2,} and {2,-1}
+        return int(low or 0), most
 
 
-def bounds(times: str) -> tuple[int, int | None]:
-    """Return the fewest and the most repetitions of ``* + ?`` or ``{low,high}``."""
-    if times in "*+?":
-        return int(times == "+"), 1 if times == "?" else None
-    low, comma, high = (part.strip() for part in times[1:-1].partition(","))
-    return int(low or 0), (int(high) if high.isdigit() else None) if comma else int(
-        low or 0
-    )  # {2,} and {2,-1}
-
-
-def unescaped(text: str, line: int) -> list[str]:
-    """Return the characters of a text with its escapes decoded."""
-    found = []
+def unescaped(text: str, line: int) -> str:
+    """Return a text with its escapes decoded."""
+    found = ""
     for match in ESCAPE.finditer(text):
         *codes, letter, plain = match.groups()
         code = next((c for c in codes if c), None)
         if code is not None and int(code, 16) <= 0x10FFFF:
-            found.append(chr(int(code, 16)))
+            found += chr(int(code, 16))
         elif plain or (letter and letter in PLAIN):
-            found.append(plain or letter)
+            found += plain or letter
         elif letter in SHORT:
-            found.append(SHORT[letter])
+            found += SHORT[letter]
         else:
             raise UnsupportedConstraint(f"unknown escape {match[0]!r}", path=f"line {line}")
     return found
@@ -230,8 +201,8 @@ def char_class(token: Any) -> utf8.CodePoints:
     for match in re.finditer(
         r"((?:\\(?:x..|u.{4}|U.{8}|.)|[^\\]))(?:-((?:\\(?:x..|u.{4}|U.{8}|.)|[^\\])))?", body, re.DOTALL
     ):
-        low = unescaped(match[1], token.line)[0]
-        high = unescaped(match[2], token.line)[0] if match[2] else low
+        low = unescaped(match[1], token.line)
+        high = unescaped(match[2], token.line) if match[2] else low
         if low > high:
             raise UnsupportedConstraint(f"{match[0]!r} is no range of characters", path=f"line {token.line}")
         ranges.append((ord(low), ord(high)))

@@ -113,15 +113,6 @@ def has_empty_text(e: Expression, empty: Mapping[str, bool]) -> bool:
     return (all if isinstance(e, Series) else any)(has_empty_text(part, empty) for part in e.parts)
 
 
-def mapped(expression: Expression, change: Callable[[Text | Call | Without], Expression]) -> Expression:
-    """Return an expression with each text, call and difference changed."""
-    if isinstance(expression, Series | Choice):
-        return type(expression)([mapped(part, change) for part in expression.parts])
-    if isinstance(expression, Repeat):
-        return Repeat(mapped(expression.part, change), expression.low, expression.high)
-    return change(expression)
-
-
 def parts_of(expression: Expression) -> Sequence[Expression]:
     """Return the expressions that an expression is made of."""
     if isinstance(expression, Series | Choice):
@@ -158,31 +149,20 @@ def check(grammar: Rules, start: str) -> None:
                 raise UnsupportedConstraint(
                     f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
                 )
-    ends = ending({rule: grammar.rules[rule] for rule in reached})
-    barren = [rule for rule in grammar.rules if rule in reached - ends]
+    rules, every = {rule: grammar.rules[rule] for rule in reached}, dict.fromkeys(reached, True)
+    ends = dict.fromkeys(reached, False)
+    settle(rules, ends, lambda name: can_end(rules[name], ends))
+    barren = [rule for rule in grammar.rules if not ends.get(rule, True)]
     if barren:
-        rule = next((r for r in barren if not can_end(grammar.rules[r], reached)), barren[0])
+        rule = next((r for r in barren if not can_end(rules[r], every)), barren[0])
         message = f"the rule {rule!r} never ends: each of its alternatives needs a rule that needs it again"
-        if isinstance(grammar.rules[rule], Text):
+        if isinstance(rules[rule], Text):
             message = f"{rule!r} matches no text"
-        elif not can_end(grammar.rules[rule], reached):
+        elif not can_end(rules[rule], every):
             message = f"the rule {rule!r} matches nothing: part of it matches no text"
-        if start not in ends:
+        if not ends[start]:
             raise EmptyLanguage(f"the grammar has no text: {message} (at {grammar.where(rule)})")
         raise UnsupportedConstraint(message, path=grammar.where(rule))
-
-
-def ending(rules: Mapping[str, Expression]) -> set[str]:
-    """Return the rules that have a text."""
-    found: set[str] = set()
-
-    def ends(name: str) -> bool:
-        if can_end(rules[name], found):
-            found.add(name)
-        return name in found
-
-    settle(rules, dict.fromkeys(rules, False), ends)
-    return found
 
 
 def settle(rules: Mapping[str, Expression], known: dict[str, V], value: Callable[[str], V]) -> None:
@@ -201,15 +181,15 @@ def settle(rules: Mapping[str, Expression], known: dict[str, V], value: Callable
             waiting.update(dict.fromkeys(each for each in callers[rule] if each in known))
 
 
-def can_end(expression: Expression, ends: set[str]) -> bool:
-    """Return whether an expression has a text, given the rules known to have one."""
-    if isinstance(expression, Text):
-        return not expression.node.is_nothing
-    if isinstance(expression, Call):
-        return expression.rule in ends
-    if isinstance(expression, Repeat):
-        return expression.low == 0 or can_end(expression.part, ends)
-    if isinstance(expression, Without):
-        return can_end(expression.part, ends)
-    every = all if isinstance(expression, Series) else any
-    return every(can_end(part, ends) for part in expression.parts)
+def can_end(e: Expression, ends: Mapping[str, bool]) -> bool:
+    """Return whether an expression has a text; ``ends``: the rules of which that is known."""
+    match e:
+        case Text():
+            return not e.node.is_nothing
+        case Call():
+            return ends.get(e.rule, False)
+        case Repeat():
+            return e.low == 0 or can_end(e.part, ends)
+        case Without():
+            return can_end(e.part, ends)
+    return (all if isinstance(e, Series) else any)(can_end(part, ends) for part in e.parts)
