@@ -37,6 +37,13 @@ def choice(value: Any, path: str, choices: Iterable[Any]) -> None:
         raise UnsupportedConstraint(f"{path} is one of {known}, not {value!r}", path=path)
 
 
+def several(value: Any, path: str, what: str) -> list[Any]:
+    """Return an iterable as a list. Raise ``UnsupportedConstraint``, which says what is needed, for a text or anything else."""
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise UnsupportedConstraint(f"{what}, not {short(value)}", path=path)
+    return list(value)
+
+
 def token_texts(value: Any) -> dict[int, str]:
     """Return the texts of tokens by number, which JSON writes as a string; none for None.
 

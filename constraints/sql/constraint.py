@@ -12,26 +12,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
-from ..automata import utf8
 from ..automata.dfa import minimize
-from ..automata.nfa import Nfa, byte_ranges, concat, literal, network, optional, plus, star, union
+from ..automata.nfa import Nfa, concat, literal, network, optional, union
 from ..automata.work import limited, metered
 from ..constraint import Constraint
 from ..narrowing import Narrowing, OnNarrowed, check_choice, report
-from .schema import SqlSchema, is_list, read_schema, spelled
+from ..regex.constraint import regex
+from .schema import SqlSchema, read_schema, spelled
 
 DEPTH = 1
 WHY = "the automaton grows with each; the argument sets it"
 MOST_TABLES = 64  # SQLite's limit of tables in a join
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPOUNDS = (" UNION ", " UNION ALL ", " INTERSECT ", " EXCEPT ")
-COMPARISONS = ("=", "!=", "<", ">", "<=", ">=")
-DIGITS = plus(byte_ranges([(48, 57)]))
-NUMBER = concat([optional(literal(b"-")), DIGITS, optional(concat([literal(b"."), DIGITS]))])
+BOTH = (" AND ", " OR ")
+COMPARISONS = (" = ", " != ", " < ", " > ", " <= ", " >= ")
+CONSTANT = r"'(?:[^\0\n\r']|'')*'|-?[0-9]+(?:\.[0-9]+)?"
+"""A text in single quotes or a number."""
 
 Arc = tuple[int, Nfa | None, int]
 
@@ -78,8 +80,7 @@ def sql(
     >>> query.accepts("SELECT name FROM pets WHERE age > 3"), query.accepts("SELECT owner FROM pets")
     (True, False)
     """
-    if columns not in ("database", "tables"):
-        raise UnsupportedConstraint(f'columns is "database" or "tables", not {columns!r}', path="columns")
+    validation.choice(columns, "columns", ("database", "tables"))
     strict = columns == "tables"
     size = validation.count(
         (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
@@ -112,23 +113,19 @@ def everything(schema: SqlSchema, size: int) -> Scope:
     tables = words(spelled(t) for t in schema.tables)
     names = words(spelled(c) for cs in schema.tables.values() for c in cs)
     aliases = words(f"T{i + 1}" for i in range(size))
-    qualifier = concat([union([aliases, tables]), literal(b".")])
-    column = minimize(concat([optional(qualifier), names]))
+    qualifier = row(union([aliases, tables]), ".")
+    column = minimize(row(optional(qualifier), names))
     if size == 1:
-        own = minimize(concat([optional(concat([tables, literal(b".")])), names]))
+        own = minimize(row(optional(row(tables, ".")), names))
         return Scope(tables, own, literal(b"*"), 1)
-    on = text(" ON "), separated(concat([column, literal(b" = "), column]), words([" AND ", " OR "]))
+    on = row(" ON ", separated(row(column, " = ", column), *BOTH))
     # State 2i + 1: after table T(i + 1) and its optional alias; state 2i + 2: after its optional ON clause.
     arcs: list[Arc] = [(0, tables, 1), (1, None, 2), (1, text(" AS T1"), 2)]
     for i in range(1, size):
-        alias = optional(text(f" AS T{i + 1}"))
-        arcs += [
-            (2 * i, concat([text(" JOIN "), tables, alias]), 2 * i + 1),
-            (2 * i + 1, concat(on), 2 * i + 2),
-        ]
-        arcs.append((2 * i + 1, None, 2 * i + 2))
+        joined = row(" JOIN ", tables, optional(text(f" AS T{i + 1}")))
+        arcs += [(2 * i, joined, 2 * i + 1), (2 * i + 1, on, 2 * i + 2), (2 * i + 1, None, 2 * i + 2)]
     arcs += [(2 * i + 2, None, 2 * size + 1) for i in range(size)]
-    every = concat([optional(concat([aliases, literal(b".")])), literal(b"*")])
+    every = row(optional(row(aliases, ".")), "*")
     return Scope(network(2 * size + 2, arcs, 0, 2 * size + 1), column, every, size)
 
 
@@ -141,37 +138,31 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
     for count in range(2, size + 1):
         for chain in schema.chains(count):
             tables = [chain[0][0], *(link[1] for link in chain)]
-            parts = [f"{spelled(tables[0])} AS T1"]
+            parts: list[str | Nfa] = [f"{spelled(tables[0])} AS T1"]
             for i, (left, right, pairs) in enumerate(chain):
                 at = max(j for j in range(i + 1) if tables[j] == left)
                 sides = [(f"T{at + 1}.{spelled(a)}", f"T{i + 2}.{spelled(b)}") for a, b in pairs]
                 options = [" = ".join(side) for pair in sides for side in (pair, pair[::-1])]
-                parts.append((f" JOIN {spelled(right)} AS T{i + 2} ON ", options))  # type: ignore[arg-type]
-            source = concat(
-                [text(p) if isinstance(p, str) else concat([text(p[0]), words(p[1])]) for p in parts]
-            )
+                parts += [f" JOIN {spelled(right)} AS T{i + 2} ON ", words(options)]
             owned = [f"T{i + 1}.{spelled(c)}" for i, t in enumerate(tables) for c in schema.tables[t]]
             lower = [c.lower() for t in tables for c in schema.tables[t]]
             alone = [spelled(c) for t in tables for c in schema.tables[t] if lower.count(c.lower()) == 1]
             stars = words(["*", *(f"T{i + 1}.*" for i in range(count))])
-            yield Scope(source, words([*owned, *alone]), stars, count)
+            yield Scope(row(*parts), words([*owned, *alone]), stars, count)
 
 
 @metered(maxsize=1)
 def any_constant() -> Nfa:
     """Return the automaton of every text in single quotes and every number."""
-    quote = literal(b"'")
-    plain = utf8.utf8(utf8.negate(utf8.normalize((c, c) for c in (0, 10, 13, 39))))
-    return minimize(union([NUMBER, concat([quote, star(union([plain, literal(b"''")])), quote])]))
+    return minimize(regex(CONSTANT).nfa)
 
 
 def constants(values: Iterable[str | int | float] | None) -> Nfa:
     """Return the automaton of the given values, or of every text and number if None."""
     if values is None:
         return any_constant()
-    if not is_list(values):
-        raise UnsupportedConstraint(f"values are a list, not {validation.short(values)}", path="values")
-    return words(constant(value, f"values[{i}]") for i, value in enumerate(values))
+    given = validation.several(values, "values", "values are a list")
+    return words(constant(value, f"values[{i}]") for i, value in enumerate(given))
 
 
 def constant(value: Any, path: str) -> str:
@@ -197,70 +188,56 @@ class Queries:
 
     def __init__(self, scopes: Sequence[Scope], value: Nfa, strict: bool) -> None:
         self.scopes, self.value, self.strict = scopes, value, strict
-        self.memo: dict[tuple[int, bool], Nfa] = {}
+        self.query = cache(self.compound)
 
-    def query(self, depth: int, one_column: bool = False) -> Nfa:
-        """Return one SELECT, or several joined by UNION and the like, with subqueries to ``depth``."""
-        if (depth, one_column) not in self.memo:
-            self.memo[depth, one_column] = self.compound(depth, one_column)
-        return self.memo[depth, one_column]
-
-    def compound(self, depth: int, one_column: bool) -> Nfa:
-        """Build :meth:`query`; not cached."""
+    def compound(self, depth: int, one_column: bool = False) -> Nfa:
+        """Return one SELECT, or several joined by UNION and the like, with subqueries to ``depth``; ``query`` keeps them."""
         inner = self.strict and one_column
         scopes = [scope for scope in self.scopes if scope.tables == 1 or not inner]
         cores = union([self.core(scope, depth, one_column) for scope in scopes])
         if not self.strict:
-            return separated(cores, words(COMPOUNDS))
+            return separated(cores, *COMPOUNDS)
         if one_column:
             return cores
         part = union([self.core(scope, 0, True, ordered=False) for scope in self.scopes])
-        return union([cores, concat([part, words(COMPOUNDS), part])])
+        return union([cores, row(part, words(COMPOUNDS), part)])
 
     def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
         """Return SELECT … with one FROM clause.
 
         States: 0 start, 1 after FROM, 2 after WHERE, 3 after GROUP BY, 4 after HAVING, 5 after ORDER BY, 6 end.
         """
-        item = self.item(scope, one_column)
-        chosen = item if one_column else separated(item, text(", "))
-        begin = concat([text("SELECT "), optional(text("DISTINCT ")), chosen, text(" FROM "), scope.source])
-        condition = self.conditions(self.predicate(arithmetic(scope.column), depth))
-        grouped = concat([text(" GROUP BY "), separated(scope.column, text(", "))])
+        item = expression(scope.column)
+        if not (one_column and self.strict):  # the number of columns does not matter
+            item = union([item, scope.star])
+        chosen = item if one_column else separated(item, ", ")
+        begin = row("SELECT ", optional(text("DISTINCT ")), chosen, " FROM ", scope.source)
+        condition = separated(self.predicate(arithmetic(scope.column), depth), *BOTH)
+        grouped = row(" GROUP BY ", separated(scope.column, ", "))
         inner = 0 if self.strict else depth
         known = union([aggregate(scope.column), scope.column])
-        having = self.conditions(self.predicate(known, inner, having=True))
+        having = separated(self.predicate(known, inner, having=True), *BOTH)
         arcs: list[Arc] = [
-            (0, begin, 1), (1, None, 2), (1, concat([text(" WHERE "), condition]), 2), (2, grouped, 3),
-            (3, None, 4), (3, concat([text(" HAVING "), having]), 4), (4, None, 6), (2, None, 6 if self.strict else 4),
+            (0, begin, 1), (1, None, 2), (1, row(" WHERE ", condition), 2), (2, grouped, 3),
+            (3, None, 4), (3, row(" HAVING ", having), 4), (4, None, 6), (2, None, 6 if self.strict else 4),
         ]  # fmt: skip
         if ordered:
-            arcs += [(4, order_by(self.expression(scope.column)), 5), (4, None, 5)]
+            arcs += [(4, order_by(expression(scope.column)), 5), (4, None, 5)]
             if self.strict:  # SQLite orders by aggregates only where there are groups
                 arcs += [(2, order_by(arithmetic(scope.column)), 5), (2, None, 5)]
-            arcs += [(5, None, 6), (5, concat([text(" LIMIT "), DIGITS]), 6)]
+            arcs += [(5, None, 6), (5, row(" LIMIT ", regex("[0-9]+").nfa), 6)]
         return network(7, arcs, 0, 6)
-
-    def item(self, scope: Scope, one: bool) -> Nfa:
-        """Return an item of a SELECT list; ``*`` only if the number of columns does not matter."""
-        expression = self.expression(scope.column)
-        return expression if one and self.strict else union([expression, scope.star])
-
-    def expression(self, column: Nfa) -> Nfa:
-        """Return a column or an aggregate, or several joined by arithmetic operators."""
-        return arithmetic(union([column, aggregate(column)]))
 
     def predicate(self, operand: Nfa, depth: int, having: bool = False) -> Nfa:
         """Return a comparison.
 
         States: 0 start, 1 after the operand, 2 after an operator, 3 before a subquery, 4 end.
         """
-        space = [f" {c} " for c in COMPARISONS]
-        arcs: list[Arc] = [(0, operand, 1), (1, words(space), 2), (2, self.value, 4)]
-        arcs.append((1, concat([text(" BETWEEN "), self.value, text(" AND "), self.value]), 4))
+        arcs: list[Arc] = [(0, operand, 1), (1, words(COMPARISONS), 2), (2, self.value, 4)]
+        arcs.append((1, row(" BETWEEN ", self.value, " AND ", self.value), 4))
         if not having:
-            like = concat([words([" LIKE ", " NOT LIKE "]), any_constant()])
-            listed = concat([words([" IN (", " NOT IN ("]), separated(self.value, text(", ")), text(")")])
+            like = row(words([" LIKE ", " NOT LIKE "]), any_constant())
+            listed = row(words([" IN (", " NOT IN ("]), separated(self.value, ", "), ")")
             arcs += [
                 (2, operand, 4),
                 (1, like, 4),
@@ -268,30 +245,31 @@ class Queries:
                 (1, words([" IS NULL", " IS NOT NULL"]), 4),
             ]
         if depth:
-            within = concat([text("("), self.query(depth - 1, True), text(")")])
+            within = row("(", self.query(depth - 1, True), ")")
             arcs += [(1, words([" IN ", " NOT IN "]), 3), (2, None, 3), (3, within, 4)]
         return network(5, arcs, 0, 4)
 
-    def conditions(self, predicate: Nfa) -> Nfa:
-        """Return comparisons with AND and OR between them."""
-        return separated(predicate, words([" AND ", " OR "]))
+
+def expression(column: Nfa) -> Nfa:
+    """Return a column or an aggregate, or several joined by arithmetic operators."""
+    return arithmetic(union([column, aggregate(column)]))
 
 
 def aggregate(column: Nfa) -> Nfa:
     """Return aggregates such as ``COUNT(*)``, ``MAX(DISTINCT a)``, ``SUM(a - b)``."""
-    inside = concat([optional(text("DISTINCT ")), arithmetic(column), text(")")])
-    return union([text("COUNT(*)"), concat([words(f"{name}(" for name in AGGREGATES), inside])])
+    inside = row(optional(text("DISTINCT ")), arithmetic(column), ")")
+    return union([text("COUNT(*)"), row(words(f"{name}(" for name in AGGREGATES), inside)])
 
 
 def order_by(key: Nfa) -> Nfa:
     """Return ORDER BY … with an optional direction for each key."""
-    directed = concat([key, optional(words([" ASC", " DESC"]))])
-    return concat([text(" ORDER BY "), separated(directed, text(", "))])
+    directed = row(key, optional(words([" ASC", " DESC"])))
+    return row(" ORDER BY ", separated(directed, ", "))
 
 
 def arithmetic(operand: Nfa) -> Nfa:
     """Return an operand, or several with + - * / between them."""
-    return separated(operand, words([" + ", " - ", " * ", " / "]))
+    return separated(operand, " + ", " - ", " * ", " / ")
 
 
 # ---------------------------------------------------------------- small automata
@@ -300,6 +278,11 @@ def arithmetic(operand: Nfa) -> Nfa:
 def text(word: str) -> Nfa:
     """Return the automaton of exactly this word."""
     return literal(word.encode())
+
+
+def row(*parts: str | Nfa) -> Nfa:
+    """Return the concatenation of automata; a text stands for itself."""
+    return concat([text(part) if isinstance(part, str) else part for part in parts])
 
 
 def words(options: Iterable[str]) -> Nfa:
@@ -313,6 +296,6 @@ def any_word(options: tuple[str, ...]) -> Nfa:
     return minimize(union(map(text, options)))
 
 
-def separated(item: Nfa, between: Nfa) -> Nfa:
-    """Return the automaton of one or more items with ``between`` between each two."""
-    return network(2, [(0, item, 1), (1, between, 0)], 0, 1)
+def separated(item: Nfa, *between: str) -> Nfa:
+    """Return the automaton of one or more items with one of some words between each two."""
+    return network(2, [(0, item, 1), (1, words(between), 0)], 0, 1)

@@ -113,13 +113,12 @@ def strings(value: Any, path: str, least: int = 1) -> list[str]:
 
     Raises ``UnsupportedConstraint`` for anything else, or fewer than ``least`` strings.
     """
-    if isinstance(value, str):
-        value = [value]
-    if isinstance(value, bytes) or not isinstance(value, Iterable):
-        raise UnsupportedConstraint(
-            f"{path} is a string or several, not {validation.short(value)}", path=path
-        )
-    found = list(dict.fromkeys(validation.text(word, path) for word in value))
+    words = (
+        [value]
+        if isinstance(value, str)
+        else validation.several(value, path, f"{path} is a string or several")
+    )
+    found = list(dict.fromkeys(validation.text(word, path) for word in words))
     if len(found) < least:
         raise UnsupportedConstraint(f"{path} names no string", path=path)
     if len(found) > limits.ALTERNATIVES:

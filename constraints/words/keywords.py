@@ -96,17 +96,13 @@ def keywords(
     >>> c.accepts("The park has a dog."), c.accepts("The park has a cat.")
     (True, False)
     """
-    if order not in ("any", "given"):
-        raise UnsupportedConstraint(f'the order of keywords is "any" or "given", not {order!r}', path="order")
-    if word_boundaries not in (True, False, "exact"):
-        raise UnsupportedConstraint(
-            f'word_boundaries is True, False or "exact", not {word_boundaries!r}', path="word_boundaries"
-        )
+    validation.choice(order, "order", ("any", "given"))
+    validation.choice(word_boundaries, "word_boundaries", (True, False, "exact"))
     if inflections is not None and not isinstance(inflections, bool):
         raise UnsupportedConstraint(
             f"inflections is True, False or None, not {inflections!r}", path="inflections"
         )
-    given = listed(words)
+    given = validation.several(words, "words", "keywords are a list of words")
     with_forms = has_dictionary() if inflections is None else inflections
     choices = [as_forms(word, with_forms, index) for index, word in enumerate(given)]
     if not choices:
@@ -190,7 +186,7 @@ def forbidden_words(
     >>> c.accepts("A cat sat."), c.accepts("A cathedral.")
     (False, True)
     """
-    words = listed(words)
+    words = validation.several(words, "words", "keywords are a list of words")
     if not words:
         return Constraint(utf8.text())
     return ~keywords(
@@ -202,22 +198,11 @@ def forbidden_words(
     )
 
 
-def listed(words: Any) -> list[Any]:
-    """Return the keywords as a list. Raises ``UnsupportedConstraint`` if they are not iterable."""
-    if isinstance(words, str | bytes) or not isinstance(words, Iterable):
-        raise UnsupportedConstraint(
-            f"keywords are a list of words, not {validation.short(words)}", path="words"
-        )
-    return list(words)
-
-
 def as_forms(word: Any, inflections: bool, index: int) -> list[str]:
     """Return the forms of one keyword. Raises ``UnsupportedConstraint`` if it has none."""
     path = f"words[{index}]"
-    if isinstance(word, bytes) or not isinstance(word, Iterable):
-        raise UnsupportedConstraint(
-            f"a keyword is a word or a list of forms, not {validation.short(word)}", path=path
-        )
+    if not isinstance(word, str):
+        word = validation.several(word, path, "a keyword is a word or a list of forms")
     forms = [validation.text(form, path) for form in ([word] if isinstance(word, str) else word)]
     if not forms or not all(forms):
         raise UnsupportedConstraint("a keyword needs at least one form, and no form may be empty", path=path)

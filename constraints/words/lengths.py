@@ -9,7 +9,6 @@ So "Dr. Who left." has two sentences: abbreviations are not known.
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Literal
 
@@ -20,10 +19,9 @@ from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..constraint import Constraint
 from ..contradictions import named
-from ..regex.characters import characters, constants
+from ..regex.constraint import regex
 
-ENDS = ".!?…"
-CLOSERS = "\"'”’»)]"
+FINAL = r"""\S*[.!?…]["'”’»)\]]*"""
 
 
 @named
@@ -79,12 +77,8 @@ def ends_as_sentence() -> Constraint:
 @lru_cache(maxsize=1)
 def words() -> tuple[Nfa, Nfa, Nfa, Nfa]:
     """Return automata (white space, word, final word, other word); none accepts the empty text."""
-    blank = characters((constants.IN, ((constants.CATEGORY, constants.CATEGORY_SPACE),)), re.UNICODE)
-    visible = utf8.utf8(utf8.negate(blank))
-    word = dfa.minimize(nfa.plus(visible))
-    end, closer = (utf8.utf8(utf8.normalize((ord(c), ord(c)) for c in marks)) for marks in (ENDS, CLOSERS))
-    final = dfa.minimize(nfa.concat([nfa.star(visible), end, nfa.star(closer)]))
-    return nfa.plus(utf8.utf8(blank)), word, final, dfa.minimize(dfa.difference(word, final))
+    space, word, final = (dfa.minimize(regex(pattern).nfa) for pattern in (r"\s+", r"\S+", FINAL))
+    return space, word, final, dfa.minimize(dfa.difference(word, final))
 
 
 def counted(item: Nfa, low: int, high: int | None, between: Nfa, last: Nfa | None = None) -> Nfa:
