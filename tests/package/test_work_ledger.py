@@ -47,7 +47,7 @@ UNITS = {
     "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 10_890),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 35_066),
     "schema": (lambda: json_schema(SCHEMA).finite, 265_680),
-    "grammar": (lambda: grammar(LISP).finite, 7_678),
+    "grammar": (lambda: grammar(LISP).finite, 7_289),
 }  # fmt: skip
 
 
