@@ -6,8 +6,9 @@
 // positions of one cost are one set: each answer is a list of sets, by cost.
 //
 // What a token has after a place can be written anew, from between two tokens, in a number of tokens that is known (`Trie::anew`). So
-// where the root is met, a place in a token is needed only if it is cheaper by more than that, and far dearer exits are not sought. This
-// holds where no part has a budget: there the tokens of each part count.
+// where the root is met, a place in a token is needed only if it is cheaper by more than that, and far dearer exits are not sought. Of
+// the dearest that are, only those are of use after which a token takes the most anew: they are few, so that of the trie only the ways
+// to them are read. This holds where no part has a budget: there the tokens of each part count.
 //
 // Budgets of parts (TOKENS) need no registers of their own: a token that ends inside a part has written a byte of it, so the cost of
 // an exit says how many have, but for the one in progress. Of exits at one position the cheapest is enough, unless a part still
@@ -418,8 +419,9 @@ class Crossing {
       act.ends[cost].push_back({i32(reg), fresh});
     } else {
       act.exits[cost] = positions_.both(act.exits[cost], fresh);
-      if (act.need == NONE && act.last == FAR && positions_.has_root(fresh)) act.last = cost + std::max(0, most_anew(act.node) - 2);
     }
+    bool alone = !names || !stacks_.tables[-2 - act.node].ends_read;  // whether all its ends go on alike
+    if (alone && act.need == NONE && act.last == FAR && positions_.has_root(fresh)) act.last = cost + std::max(2, most_anew(act.node)) - 2;
     size_t callers = act.callers.size();
     for (size_t i = 0; i < callers; ++i) {
       Caller caller = acts_[number].callers[i];
@@ -439,8 +441,17 @@ class Crossing {
       const Node& n = stacks_.nodes[node];
       return count >= n.low && (n.high < 0 || count <= n.high);
     };
-    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (label == NONE || t.leads_to(state, label))) exit(number, cost, u64(u32(state)), place.position);
+    auto end = [&](i32 state) { return node < NONE ? u64(u32(t.labelled[t.label[state]])) : 0; };  // all that go on alike are one
+    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (label == NONE || t.leads_to(state, label))) exit(number, cost, end(state), place.position);
     if (!t.reads(state)) return;
+    if (cost == acts_[number].last && t.deterministic && !lexer_.knows(table, state, place.position)) {  // few exits are still of use
+      std::vector<i32> nodes;
+      lexer_.dear_exits(table, state, place.position, std::max(2, most_anew(node)), [&](i32 at, i32 characters, i32 to) {
+        if (counts ? long_enough(before + characters) : label == NONE || t.label[at] == label) nodes.push_back(to);
+      });
+      if (!nodes.empty()) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, positions_.of(nodes));
+      return;
+    }
     std::vector<std::pair<u64, i32>> ends;
     i32 everywhere = NONE;
     const Lexed& found = lexer_.of(table, state, place.position);
@@ -448,7 +459,7 @@ class Crossing {
       if (counts) {
         if (long_enough(before + e.characters)) everywhere = positions_.both(everywhere, e.position);
       } else if (node < NONE) {
-        if (t.leads_to(e.state, label)) ends.push_back({u64(u32(e.state)), e.position});
+        if (t.leads_to(e.state, label)) ends.push_back({end(e.state), e.position});
       } else {
         everywhere = positions_.both(everywhere, e.position);
       }
@@ -471,8 +482,17 @@ class Crossing {
       else call(number, cost + 1, activation(node, reg, Positions::ROOT, lacking(number, cost + 1)), ENDED);  // shared by all who lack as many
   }
 
-  // The most tokens that write anew what a token has after a text of a node that is not empty.
+  // The most tokens that write anew what a token has after a text of a table.
+  i32 most_anew(const Table& table) const {
+    i32 found = 0;
+    for (int byte = 0; byte < 256; ++byte)
+      if (table.is_last[byte]) found = std::max<i32>(found, positions_.trie().anew_after[byte]);
+    return found;
+  }
+
+  // The same of the texts of an activation's node that are not empty.
   i32 most_anew(i32 node) {
+    if (node < NONE) return most_anew(stacks_.tables[-2 - node]);
     if (anew_.size() < stacks_.nodes.size()) anew_.resize(stacks_.nodes.size(), NONE);
     if (anew_[node] != NONE) return anew_[node];
     i32 found = 0;
@@ -487,11 +507,7 @@ class Crossing {
         ends = ends || (n.kind == BAG && lengths_.of_frame(part, stacks_.first(part)) == 0);
         if (!std::exchange(seen[part], 1)) reached.push_back(part);
       }
-      for (size_t i = 0; ends && i < n.tables.size(); ++i) {
-        const Table& t = stacks_.tables[n.tables[i]];
-        for (const Table::Move& move : t.moves)
-          for (int byte = move.low; t.label[move.to] >= 0 && byte <= move.high; ++byte) found = std::max<i32>(found, positions_.trie().anew_after[byte]);
-      }
+      for (size_t i = 0; ends && i < n.tables.size(); ++i) found = std::max(found, most_anew(stacks_.tables[n.tables[i]]));
     }
     return anew_[node] = found;
   }

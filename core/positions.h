@@ -28,6 +28,7 @@ struct Trie {
   i32 deepest = 0;  // bytes of the longest token
   std::vector<u8> anew;      // by node: the most tokens that write, from between two tokens, what a token has after the node
   u8 anew_after[256] = {0};  // the same of the nodes that a byte leads to
+  std::vector<i32> dear[256];  // by byte the places of nodes to which it leads, in their order, whose `anew` is above 1
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
 
@@ -92,7 +93,11 @@ struct Trie {
       for (i32 i = depth - 1, above = parent[node]; i > 0 && own_begin[node] < own_begin[node + 1]; --i, above = parent[above])
         anew[above] = std::max(anew[above], least[i]);
     }
-    for (size_t node = 1; node < byte.size(); ++node) anew_after[byte[node]] = std::max(anew_after[byte[node]], anew[node]);
+    for (size_t at = 1; at + 1 < places.size(); ++at) {
+      const u8 by = places[at].byte, most = anew[places[at].node];
+      anew_after[by] = std::max(anew_after[by], most);
+      if (most > 1) dear[by].push_back(i32(at));
+    }
   }
 };
 

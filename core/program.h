@@ -20,6 +20,9 @@ struct Table {
   std::vector<u64> ahead;  // the labels that may still be read, as bits: `words` numbers a state
   i32 words = 1;
   std::vector<i32> fewest;  // bytes to acceptance
+  std::vector<i32> labelled;  // by label the first state that has it
+  bool ends_read = false;     // whether a state that has a label reads on
+  bool is_last[256] = {false};  // by byte whether one leads to a state that has a label
   u8 of_byte[256];          // the class of each byte
   i32 classes = 0;
   // A table that many share and that reads the same but for some texts: see `constraints/program/tables.py`.
@@ -91,6 +94,7 @@ struct Table {
           for (int c = t.of_byte[t.moves[i].low]; c <= t.of_byte[t.moves[i].high]; ++c)
             t.next[size_t(s) * t.classes + c] = t.moves[i].to;
     }
+    t.note_ends();
     t.close_labels(before);
     t.measure(before);
     return t;
@@ -111,9 +115,19 @@ struct Table {
     }
   };
 
+  void note_ends() {
+    for (const Move& move : moves)
+      for (int byte = move.low; label[move.to] >= 0 && byte <= move.high; ++byte) is_last[byte] = true;
+    labelled.assign(*std::max_element(label.begin(), label.end()) + 1, NONE);
+    for (i32 s = states; s-- > 0;) {
+      if (label[s] < 0) continue;
+      labelled[label[s]] = s;
+      ends_read = ends_read || reads(s);
+    }
+  }
+
   void close_labels(const Before& before) {
-    i32 most = *std::max_element(label.begin(), label.end());
-    words = most / 64 + 1;
+    words = (i32(labelled.size()) + 63) / 64;
     ahead.assign(size_t(states) * words, 0);
     std::vector<i32> todo;
     for (i32 s = 0; s < states; ++s)
