@@ -22,7 +22,7 @@ from ..program.prune import pruned
 from ..regex.constraint import regex
 from ..words.free_text import free
 from ..words.literals import literal
-from .parameters import parameters
+from .schemas import schema_values
 from .tags import choice as one_of_several
 from .tags import dispatched, in_a_row, sections, tag
 from .xml_styles import COHERE, DEEPSEEK, DSML, GLM, M3, MINIMAX, MINIMAX_M3, QWEN, Parameters
@@ -62,7 +62,8 @@ class Family(NamedTuple):
             return arguments(plain, space, space, "any", "any")
         found, cuts = dict[str, Node](), list[Narrowing]()
         for number, tool in enumerate(tools):
-            each = parameters(tool.schema(), self.style, f"tools[{number}].parameters", "ignore")
+            path = f"tools[{number}].parameters"
+            each = schema_values(tool.schema(), self.style, path=path, on_narrowed="ignore")
             found[tool.name], cuts = each.program, [*cuts, *each.narrowed]
         return found, cuts
 

@@ -20,16 +20,15 @@ from ...errors import FormatError, UnsupportedConstraint
 from .. import limits, validation
 from ..constraint import Constraint
 from ..grammar.constraint import grammar
-from ..json.text import MOST_BLANK
+from ..json.text import MOST_BLANK, Space
 from ..narrowing import OnNarrowed, check_choice
 from ..regex.constraint import regex
 from ..words.free_text import strings, until_first, without_any
 from ..words.literals import literal
-from .excluded import json_value
-from .parameters import parameters
+from .schemas import schema_values
 from .tags import Tag, apart, choice, closed, dispatched, grouped, in_a_row
 from .token_names import TokenNames, get
-from .xml_styles import STYLES
+from .xml_styles import STYLES, Parameters
 
 Ends = list[str] | None
 """The strings whose first occurrence ends a format; the format includes that string.
@@ -140,14 +139,16 @@ class Reader(TokenNames):
         without = strings(spec.get("excludes", ()), f"{path}/excludes", least=0)
         any_order = bool(spec.get("any_order", False))
         most = self.count(spec, "max_whitespace_cnt", path, MOST_BLANK)
+        written: Parameters | Space = "flexible" if most is None else most
         if isinstance(style, str) and style in STYLES:
-            relaxed = STYLES[style].relaxed(most)
-            place = f"{path}/json_schema"
-            return closed(parameters(schema, relaxed, place, self.on_narrowed, without, any_order), ends)
-        if style != "json":
+            written = STYLES[style].relaxed(most)
+        elif style != "json":
             raise UnsupportedConstraint(f"the style {style!r} is not supported", path=f"{path}/style")
+        place, told = f"{path}/json_schema", self.on_narrowed
         return closed(
-            json_value(schema, "flexible" if most is None else most, any_order, without, self.on_narrowed),
+            schema_values(
+                schema, written, path=place, without=without, any_order=any_order, on_narrowed=told
+            ),
             ends,
         )
 

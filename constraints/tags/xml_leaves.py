@@ -5,6 +5,7 @@ A string is written as it is, up to the end of its element. A character of a nam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from ..automata import dfa, nfa, utf8
@@ -23,6 +24,17 @@ from ..regex.constraint import regex
 
 PLAIN = unquoted(lru_cache(512)(utf8.utf8))
 """Strings as they are."""
+
+
+def containing(words: Sequence[str]) -> str:
+    """Return the pattern of the strings that contain one of the words."""
+    return "|".join("".join(f"\\u{{{ord(char):x}}}" for char in word) for word in words)
+
+
+def lacking(words: Sequence[str]) -> Strings:
+    """Return the shape of the strings that contain none of the words."""
+    pattern = containing(words)
+    return Strings(atoms=frozenset([("pattern", pattern, False)] if pattern else []))
 
 
 @lru_cache(64)

@@ -299,8 +299,9 @@ def test_refusals_name_the_place():
             structural_tag(of(schema, "qwen_xml"))
     with pytest.raises(UnsupportedConstraint, match="style"):
         structural_tag(of({}, "gemma_xml"))
-    with pytest.raises(UnsupportedConstraint, match="/type"):
-        structural_tag(of({"type": 3}, "qwen_xml"))
+    for style in ("qwen_xml", "json"):
+        with pytest.raises(UnsupportedConstraint, match="format/json_schema /type"):
+            structural_tag(of({"type": 3}, style))
     with pytest.raises(FormatError):
         structural_tag(of([], "qwen_xml"))
     with pytest.raises(UnsupportedConstraint, match="excludes"):
