@@ -89,3 +89,27 @@ def test_counts_of_any_size():
     assert found.narrowed == ()
     assert found.accepts(json.dumps("a" * 100_000))
     assert not found.accepts(json.dumps("a" * 100_001))
+
+
+def test_the_characters_of_a_hostname_are_counted():
+    schema = {"type": "string", "format": "hostname"}
+    has, not_has = (
+        tt.constraints.json_schema(schema),
+        tt.constraints.json_schema({"type": "string", "not": schema}),
+    )
+    named = tt.constraints.json_schema({"type": "object", "propertyNames": schema})
+    label = "a" * 63
+    texts = {"a": True, f"{label}.{label}": True, "b" * 64: False, "-a": False, "a..b": False}
+    texts |= {
+        ".".join([label] * 3) + "." + "z" * size: size <= 61 for size in (1, 61, 62)
+    }  # 253 characters, and 254
+    for text, is_hostname in texts.items():
+        assert has.accepts(f'"{text}"') == is_hostname != not_has.accepts(f'"{text}"'), text
+        assert named.accepts(f'{{"{text}": 0}}') == is_hostname, text
+    short = tt.constraints.json_schema(schema | {"minLength": 3, "maxLength": 5})
+    assert [short.accepts(f'"{text}"') for text in ("ab", "a.b", "abc.de", "a..b")] == [
+        False,
+        True,
+        False,
+        False,
+    ]
