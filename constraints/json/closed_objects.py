@@ -20,6 +20,8 @@ TRACKED = 1
 """Values are worked out with what has been evaluated, for ``unevaluatedProperties`` and ``unevaluatedItems``."""
 CLOSING = 2
 """As :data:`TRACKED`; for closed objects, shapes also say whether they declare members. Listed objects declare all of theirs."""
+APART = 3
+"""Values that violate a schema are worked out as shapes without common values: each satisfies what the ones before it violate."""
 
 IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas speak of the same object."""

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .closed_objects import APART
 from .document import Node
 from .shapes import Objects
 from .structures import present
@@ -18,6 +19,9 @@ from .vocabulary import pointer
 
 if TYPE_CHECKING:
     from .keywords import Keywords
+
+MANY = 64
+"""Shapes of one type beyond which what a list of schemas leaves is found again without shapes that have values in common."""
 
 
 def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:
@@ -34,7 +38,19 @@ def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     if sign and (must := node.schema.get("required")):
         subs = [requiring(schema, must) for schema in subs]
     parts = [k.below(s, node, f"allOf/{i}", sign, tracked) for i, s in enumerate(subs)]
+    if not sign and tracked == APART:
+        return apart(parts, (k.below(s, node, f"allOf/{i}", True) for i, s in enumerate(subs)))
     return meet_all(k, parts) if sign else join(*parts)
+
+
+def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
+    """Return the union of the values that fail a condition, each time without those that fail one before it.
+    ``holds``: the values that satisfy each."""
+    found, before = list[Value](), EVERYTHING
+    for failing, holding in zip(fails, holds, strict=True):
+        found.append(meet(before, failing))
+        before = meet(before, holding)
+    return join(*found)
 
 
 def requiring(schema: Any, names: list[str]) -> Any:
@@ -47,10 +63,9 @@ def requiring(schema: Any, names: list[str]) -> Any:
 
 def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``anyOf``. If ``tracked``, add each combination of alternatives that evaluates more."""
-    subs = list(enumerate(node.schema["anyOf"]))
-    parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in subs]
     if not sign:
-        return meet_all(k, parts)
+        return outside(k, node, "anyOf", EVERYTHING)
+    parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in enumerate(node.schema["anyOf"])]
     if not tracked:
         return join(*parts)
     found: list[Value] = []
@@ -75,34 +90,38 @@ def more_seen(k: Keywords, a: Value, b: Value) -> Value:
 
 def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``oneOf``: each alternative without the values of the others."""
-    subs = list(enumerate(node.schema["oneOf"]))
-    parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in subs]
+    parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in enumerate(node.schema["oneOf"])]
     if sign:
-        found = []
         # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
         must = present(node.schema.get("required", ()), True)
-        parts = [meet(must, part) for part in parts]
-        for i, part in enumerate(parts):
-            for j, schema in subs:
-                if i != j:
-                    part = without(k, part, parts[j], schema, node, f"oneOf/{j}")
-            found.append(part)
-        return join(*found, absorb=not tracked)
+        alone = [outside(k, node, "oneOf", meet(must, part), i) for i, part in enumerate(parts)]
+        return join(*alone, absorb=not tracked)
     twice = [k.possible(meet(a, b)) for a, b in itertools.combinations(parts, 2)]
-    return join(meet_all(k, [k.below(s, node, f"oneOf/{i}", False) for i, s in subs]), *twice)
+    return join(outside(k, node, "oneOf", EVERYTHING), *twice)
 
 
-def without(k: Keywords, value: Value, other: Value, schema: Any, node: Node, step: str) -> Value:
-    """Return the values that are not in ``other``, the values of ``schema``.
-    Shapes that have no value in common with ``other`` stay as they are."""
-    result = []
+def outside(k: Keywords, node: Node, key: str, value: Value, but: int = -1, form: int = 0) -> Value:
+    """Return the values that no schema of a list allows, or none but one. Beyond :data:`MANY` shapes the form is ``APART``."""
+    found = value
+    for i, schema in enumerate(node.schema[key]):
+        if i != but:
+            found = without(k, found, schema, node, f"{key}/{i}", form)
+            if form != APART and max(map(len, found.shapes)) > MANY:
+                return outside(k, node, key, value, but, APART)
+    return found
+
+
+def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form: int) -> Value:
+    """Return the values that a schema does not allow. Shapes that have no value in common with it stay as they are.
+    ``form``: 0, or ``APART`` of ``closed_objects.py``."""
+    other, result = k.below(schema, node, step, True), []
     for field, shapes in enumerate(value.shapes):
         kept: list[Any] = []
         for shape in shapes:
             if not any((m := shape.meet(o)) is not None and not k.empty(m) for o in other.shapes[field]):
                 kept.append(shape)
                 continue
-            for negated in k.below(schema, node, step, False).shapes[field]:
+            for negated in k.below(schema, node, step, False, form).shapes[field]:
                 if (m := shape.meet(negated)) is not None and not k.empty(m):
                     kept.append(m)
         result.append(limited(widest(tuple(dict.fromkeys(kept)))))

@@ -15,8 +15,8 @@ from typing import Any
 from ...errors import UnsupportedConstraint
 from ..automata.work import at, spend
 from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
-from .closed_objects import TRACKED
-from .combinators import all_of, any_of, condition, dependent, meet_all, negation, one_of, reference
+from .closed_objects import APART, TRACKED
+from .combinators import all_of, any_of, apart, condition, dependent, meet_all, negation, one_of, reference
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
 from .structures import contains, items, naming, objects, required, unevaluated, unique
@@ -125,6 +125,8 @@ class Keywords:
         known = [key for key in schema if key in RULES and document.reads(key)]
         rules = dict.fromkeys(RULES[key] for key in sorted(known, key=lambda key: key not in FIRST))
         parts = [rule(self, node, sign, TRACKED if late else tracked) for rule in rules]
+        if not sign and tracked == APART:
+            return apart(parts, (rule(self, node, True, 0) for rule in rules))
         if not sign:
             return join(*parts)
         found = meet_all(self, parts)

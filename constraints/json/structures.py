@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import UnsupportedConstraint
 from ..automata.work import spend
-from .closed_objects import CLOSING
+from .closed_objects import APART, CLOSING
 from .counted_patterns import pattern_shapes, readable
 from .document import Node
-from .shapes import ANY, NEVER, Arrays, Contains, Objects, Others
+from .shapes import ANY, NEVER, Arrays, Contains, Need, Objects, Others
 from .values import EVERYTHING, NOTHING, Value, limited, only
 from .vocabulary import pointer
 
@@ -100,10 +100,12 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
             declares=tracked == CLOSING,
         )
         return only("object", [shape], True)
-    shapes = []
+    shapes, before = list[Objects](), tuple[tuple[str, Need], ...]()
     for name, inner in names.items():
-        if (need := k.need(inner, node, f"properties/{pointer(name)}", False)) != NEVER:
-            shapes.append(Objects(((name, need),), (name,)))
+        fails, holds = (k.need(inner, node, f"properties/{pointer(name)}", s) for s in (False, True))
+        if fails != NEVER:
+            shapes.append(Objects((*before, (name, fails)), (name,)))
+            before += ((name, holds),) if tracked == APART else ()
     for pattern, inner in patterns.items():
         if (need := k.need(inner, node, f"patternProperties/{pointer(pattern)}", False)) != NEVER:
             name = k.need({"pattern": pattern}, node, f"patternProperties/{pointer(pattern)}")
@@ -115,7 +117,11 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
 
 def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``required``."""
-    return present(node.schema["required"], sign)
+    names = tuple(dict.fromkeys(node.schema["required"]))
+    if not sign and tracked == APART:
+        lacking = [Objects(((name, NEVER),), names[:i]) for i, name in enumerate(names)]
+        return only("object", lacking, False)
+    return present(names, sign)
 
 
 def present(names: Sequence[str], sign: bool) -> Value:
