@@ -8,8 +8,7 @@ an object                         a bag of members; with several orders, a bag f
 The surface syntax is a parameter of the writer: :class:`~..text.Style`.
 """
 
-from .objects import object_node
 from .schema import value_node
 from .values import Reading, Writer
 
-__all__ = ["Reading", "Writer", "object_node", "value_node"]
+__all__ = ["Reading", "Writer", "value_node"]

@@ -6,7 +6,7 @@ a name begins: it is an item of its own, and the object's items differ (``Apart`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -76,43 +76,15 @@ def in_braces(
         what = "arguments that are not declared have no name in Python"
         raise UnsupportedConstraint(what, path=writer.needs.where(need))
     required = [k for k, i in enumerate(live) if i in form.required]
-    return with_members(
-        tuple(names[i] for i in live),
-        names,
-        classes,
-        values,
-        required,
-        form.least,
-        form.most,
-        bool(form.orders),
-        style,
-    )
-
-
-def with_members(
-    live: tuple[str, ...],
-    declared: tuple[str, ...],
-    classes: tuple[Strings, ...],
-    values: Sequence[Node],
-    required: Collection[int],
-    least: int,
-    most: int | None,
-    ordered: bool,
-    style: Style,
-) -> Node:
-    """Return the node of an object: a bag of members (see :func:`~...program.nodes.bag`) in braces.
-
-    ``live``, ``declared``, ``classes``: its names, as :func:`.names_tables`. ``values``: by label of a name.
-    """
-    tables = names_tables(live, declared, classes, style)
+    tables = names_tables(tuple(names[i] for i in live), names, classes, style)
     parts = after_names(values, style, style.joint)
 
     def some(low: int) -> Node:
         if tables is None:  # no name can be read
             return NOTHING if low else EMPTY
-        return nodes.bag(*tables, parts, len(live), required, low, most, ordered)
+        return nodes.bag(*tables, parts, len(live), required, low, form.most, bool(form.orders))
 
-    return enclosed(style.braces, some, max(least, len(required)), style)
+    return enclosed(style.braces, some, max(form.least, len(required)), style)
 
 
 def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]:
@@ -120,25 +92,6 @@ def after_names(values: Iterable[Node], style: Style, read: bytes) -> list[Node]
     blank, colon = blanks(style.blank), nodes.text(style.colon.removeprefix(read))
     before = nodes.seq(*([] if colon is EMPTY else [blank, colon]), blank)
     return [nodes.seq(before, value, blank) for value in values]
-
-
-def object_node(values: Mapping[str, Node], required: Collection[str], style: Style, ordered: bool) -> Node:
-    """Return the node of objects with these members, each with its values, and no others.
-
-    Parameters
-    ----------
-    values
-        By name, the node of the values.
-    required
-        The names that must be there.
-    ordered
-        Whether members come in the order of ``values``.
-    """
-    live = tuple(name for name, value in values.items() if value is not NOTHING)
-    if not set(required) <= set(live):
-        return NOTHING
-    needed = [i for i, name in enumerate(live) if name in required]
-    return with_members(live, live, (), [values[name] for name in live], needed, 0, None, ordered, style)
 
 
 # ---------------------------------------------------------------- other names told apart

@@ -12,9 +12,8 @@ import pytest
 import tractile as tt
 from tractile.constraints.engine import native
 from tractile.constraints.engine.steps import Steps
-from tractile.constraints.json.nodes import Reading, object_node, value_node
+from tractile.constraints.json.nodes import Reading, value_node
 from tractile.constraints.json.text import STYLES
-from tractile.constraints.program import nodes
 
 VALUE = {"enum": [1, 10, 1.5, 100, "a", "ab", "é", '"', None, True]}
 OPEN = {
@@ -228,14 +227,6 @@ def test_a_member_that_must_be_there_has_no_equal():
     right = ['{"b": "b", "x": "c"}', '{"y": null, "x": "c", "b": "b"}']
     wrong = ['{"b": "b"}', '{"b": "b", "x": null}', '{"x": "c", "x": null, "b": "b"}']
     assert accepted(node, *right, *wrong) == right
-
-
-def test_objects_of_given_members():
-    values = {"a": nodes.text(b"1"), "b": nodes.text(b"2"), "c": nodes.NOTHING}
-    right = ['{"a": 1, "b": 2}', '{"b": 2}']
-    node = object_node(values, ["b"], STYLES["space"], ordered=True)
-    assert accepted(node, *right, '{"b": 2, "a": 1}', "{}", '{"a": 1}') == right
-    assert object_node(values, ["c"], STYLES["space"], ordered=True) is nodes.NOTHING
 
 
 def test_an_indent_has_a_last_level():
