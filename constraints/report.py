@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from ..circuits.automaton import Automaton
 from .automata.arrays import csr_index, ragged_arange
-from .automata.nfa import Nfa, trim
+from .automata.nfa import Nfa
 
 MOST_EXACT = 2**53
 """The largest number of texts that is counted exactly."""
@@ -50,7 +50,7 @@ def number_of_texts(automaton: Nfa, most_bytes: int | None = None) -> int | floa
     """
     if not automaton.is_deterministic:
         return None
-    automaton = trim(automaton.plain)
+    automaton = automaton.plain
     if automaton.is_empty:
         return 0
     ways = _ways_by_order(automaton) if most_bytes is None else _ways_by_length(automaton, most_bytes)

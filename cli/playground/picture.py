@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...constraints import Constraint
-from ...constraints.automata.nfa import Nfa, trim
+from ...constraints.automata.nfa import Nfa
 from ...errors import TooManyStates
 
 MOST_STATES = 60
@@ -57,7 +57,7 @@ def picture(constraint: Constraint) -> ByteGraph | None:
         texts = constraint if constraint.is_finite else constraint.within()
         if texts.narrowed != constraint.narrowed:
             return None
-        automaton = trim(texts.bytes_automaton.plain)
+        automaton = texts.bytes_automaton.plain
         return ByteGraph(automaton) if automaton.num_states <= MOST_STATES else None
     return None
 

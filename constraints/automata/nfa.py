@@ -10,8 +10,9 @@ Intersection, determinisation and minimisation are in ``dfa.py``.
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -20,31 +21,68 @@ from numpy import ndarray
 
 from .arrays import check_limit as check_limit
 from .arrays import ragged_arange
-from .epsilon import NO_EPSILONS, remove_epsilons
-from .epsilon import trim as trim
+from .epsilon import Move, Rows, Skip, merged, trimmed
 from .work import spend
 
 
-@dataclass(frozen=True, eq=False)
 class Nfa:
-    """A byte-level automaton. Immutable; state ids are ``0 .. num_states - 1``."""
+    """A byte-level automaton. Immutable; state ids are ``0 .. num_states - 1``.
 
-    num_states: int
-    edges: Int[ndarray, "edge 4"]  # source, low, high, target
-    epsilons: Int[ndarray, "skip 2"]  # source, target
-    start: Int[ndarray, " start"]
-    accept: Int[ndarray, " accept"]
-    trimmed: bool = field(default=False, init=False)  # whether it is its own plain form, see `plain`
-    minimal: bool = field(default=False, init=False)  # whether it is known to be the minimal DFA, and plain
+    Made from arrays, or from lists by :func:`of_rows`; each is made from the other when it is asked for.
+
+    Attributes
+    ----------
+    trimmed
+        Whether it is its own plain form, see :attr:`plain`.
+    minimal
+        Whether it is known to be the minimal DFA, and plain.
+    """
+
+    trimmed = minimal = False
+
+    def __init__(
+        self,
+        num_states: int,
+        edges: Int[ndarray, "edge 4"] | None,
+        epsilons: Int[ndarray, "skip 2"] | None,
+        start: Int[ndarray, " start"],
+        accept: Int[ndarray, " accept"],
+    ) -> None:
+        self.num_states, self.start, self.accept = num_states, start, accept
+        if edges is not None and epsilons is not None:
+            self.edges, self.epsilons = edges, epsilons
+
+    @cached_property
+    def edges(self) -> Int[ndarray, "edge 4"]:
+        """Rows (source, lowest byte, highest byte, target)."""
+        return edges_of(self.rows)
+
+    @cached_property
+    def epsilons(self) -> Int[ndarray, "skip 2"]:
+        """Rows (source, target)."""
+        return np.array(self.skips, np.int64).reshape(-1, 2)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """For each state its moves (lowest byte, highest byte, target), merged, in the order of their bytes."""
+        found: Rows = [[] for _ in range(self.num_states)]
+        for source, low, high, target in self.edges.tolist():
+            found[source].append((low, high, target))
+        return [merged(row) for row in found]
+
+    @cached_property
+    def skips(self) -> list[Skip]:
+        """The epsilon transitions (source, target)."""
+        return [(source, target) for source, target in self.epsilons.tolist()]
 
     @property
     def plain(self) -> Nfa:
-        """The language as a trimmed, epsilon-free automaton, its edges sorted and merged."""
+        """The language as a trimmed, epsilon-free automaton, its edges merged, by source and lowest byte."""
         return self if self.trimmed else self._plain
 
     @cached_property
     def _plain(self) -> Nfa:
-        return trim(remove_epsilons(self))
+        return plain(self.rows, self.start.tolist(), self.accept.tolist(), self.skips)
 
     @cached_property
     def byte_class(self) -> Int[ndarray, " 256"]:
@@ -60,25 +98,15 @@ class Nfa:
         rank[np.argsort(first)] = np.arange(len(first))
         return np.asarray(rank[inverse], np.int64)
 
-    @property
-    def _classes_of_edges(self) -> tuple[Int[ndarray, " edge"], Int[ndarray, " edge"]]:
-        """Return the first byte class on each edge, and the number of classes that its range of bytes spans."""
+    @cached_property
+    def transitions(self) -> Int[ndarray, "row 3"]:
+        """Rows (source, byte class, target), sorted: edges written out by class. For plain automata."""
         _, representative = np.unique(self.byte_class, return_index=True)
         before = np.searchsorted(
             representative, np.arange(257)
         )  # classes are numbered by their smallest byte
         low = before[self.edges[:, 1]]
-        return low, before[self.edges[:, 2] + 1] - low
-
-    @cached_property
-    def num_rows(self) -> int:
-        """The number of rows of :attr:`transitions`, without writing them out."""
-        return int(self._classes_of_edges[1].sum())
-
-    @cached_property
-    def transitions(self) -> Int[ndarray, "row 3"]:
-        """Rows (source, byte class, target), sorted: edges written out by class. For plain automata."""
-        low, count = self._classes_of_edges
+        count = before[self.edges[:, 2] + 1] - low
         klass = ragged_arange(low, count)
         source, target = np.repeat(self.edges[:, 0], count), np.repeat(self.edges[:, 3], count)
         key = (source * 256 + klass) * self.num_states + target
@@ -88,35 +116,30 @@ class Nfa:
     def is_deterministic(self) -> bool:
         """Whether there is at most one start, and at most one target for each state and byte.
         The automaton must be plain."""
-        if len(self.start) > 1:
-            return False
-        source, low, high = (self.edges[:, column] for column in range(3))
-        if self.by_byte is not None:
-            source, low, high = source[self.by_byte], low[self.by_byte], high[self.by_byte]
-        return bool(((source[1:] != source[:-1]) | (low[1:] > high[:-1])).all())
+        return len(self.start) < 2 and all(
+            a[1] < b[0] for row in self.rows for a, b in itertools.pairwise(row)
+        )
 
-    @cached_property
-    def by_byte(self) -> Int[ndarray, " edge"] | None:
-        """The permutation that sorts edges by source and lowest byte, ``None`` if they are sorted."""
-        key = self.edges[:, 0] * 256 + self.edges[:, 1]
-        return None if (key[1:] >= key[:-1]).all() else np.argsort(key, kind="stable")  # nearly sorted
+    def after(self, state: int, byte: int) -> int:
+        """Return the state after a byte, −1 if there is none. The automaton must be deterministic, its moves in order."""
+        row = self.rows[state]
+        move = bisect_right(row, (byte, 256)) - 1
+        return row[move][2] if move >= 0 and row[move][1] >= byte else -1
 
-    @cached_property
-    def _steps(self) -> dict[int, list[list[int]]]:
-        return {}  # state -> rows (low, high, target), filled in as states are visited
-
-    def _step(self, state: int) -> list[list[int]]:
-        if state not in self._steps:
-            low, high = np.searchsorted(self.edges[:, 0], [state, state + 1])
-            self._steps[state] = self.edges[low:high, 1:].tolist()
-        return self._steps[state]
+    def run(self, state: int, word: bytes) -> int:
+        """Return the state after a word, −1 if there is none. As :meth:`after`."""
+        for byte in word:
+            state = self.after(state, byte)
+            if state < 0:
+                return -1
+        return state
 
     def accepts(self, data: bytes) -> bool:
         """Return whether the automaton accepts these bytes."""
         plain = self.plain
         states = set(plain.start.tolist())
         for byte in data:
-            states = {to for state in states for low, high, to in plain._step(state) if low <= byte <= high}
+            states = {to for state in states for low, high, to in plain.rows[state] if low <= byte <= high}
             if not states:
                 return False
         return not states.isdisjoint(plain.accept.tolist())
@@ -141,7 +164,7 @@ class Nfa:
                     state, byte = step
                     word.append(byte)
                 return bytes(reversed(word))
-            for low, _, target in plain._step(state):
+            for low, _, target in plain.rows[state]:
                 if target not in came:
                     came[target] = (state, low)
                     queue.append(target)
@@ -157,80 +180,85 @@ class Nfa:
 # ---------------------------------------------------------------- building
 
 
+def of_rows(
+    rows: Rows,
+    start: Iterable[int],
+    accept: Iterable[int],
+    skips: Sequence[Skip] = (),
+    *,
+    trimmed: bool = False,
+    minimal: bool = False,
+) -> Nfa:
+    """Return the automaton of moves that are merged and in the order of their bytes; the keywords are its attributes."""
+    found = Nfa(len(rows), None, None, np.array([*start], np.int64), np.array([*accept], np.int64))
+    found.rows, found.skips = rows, list(skips)
+    found.trimmed, found.minimal = trimmed or minimal, minimal
+    return found
+
+
+def edges_of(rows: Sequence[Sequence[Move]]) -> Int[ndarray, "edge 4"]:
+    """Return moves as edges, in the order of their sources."""
+    flat = list[int]()
+    for source, row in enumerate(rows):
+        for low, high, target in row:
+            flat += (source, low, high, target)
+    return np.array(flat, np.int64).reshape(-1, 4)
+
+
+def plain(rows: Rows, start: Iterable[int], accept: Iterable[int], skips: Sequence[Skip] = ()) -> Nfa:
+    """Return the automaton of some moves, without epsilon transitions and without states that no accepted word visits."""
+    return of_rows(*trimmed(rows, start, accept, skips), trimmed=True)
+
+
 def network(nodes: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int, accept: int) -> Nfa:
     """Join automata as the arcs of a graph; accept what paths from ``start`` to ``accept`` read.
 
     An arc ``(i, nfa, j)`` reads a word of its automaton, ``(i, None, j)`` nothing. Raises :class:`TooManyStates`.
     """
-    parts, ends, states = list[Nfa](), list[tuple[int, int, int]](), nodes
-    free: list[tuple[int, int]] = []
-    spend(20)
+    rows, skips = [list[Move]() for _ in range(nodes)], list[Skip]()
+    spend(5)
     for source, nfa, target in arcs:
-        spend(20 if nfa is None else 25 + (len(nfa.edges) + len(nfa.epsilons)) / 20)
         if nfa is None:
-            free.append((source, target))
+            skips.append((source, target))
             continue
-        parts.append(nfa)
-        ends.append((states, source, target))
-        states += nfa.num_states
-        check_limit(states)
-    epsilons = np.array(free, np.int64).reshape(-1, 2)
-    if not parts:
-        return Nfa(states, np.empty((0, 4), np.int64), epsilons, np.array([start]), np.array([accept]))
-    first, source, target = np.array(ends).T
-
-    def moved(rows: Sequence[Int[ndarray, "..."]]) -> tuple[Int[ndarray, "..."], Int[ndarray, " row"]]:
-        """Return the rows of all parts in one array, and the part of each row."""
-        return np.concatenate(rows), np.repeat(np.arange(len(parts)), [len(some) for some in rows])
-
-    edges, part = moved([nfa.edges for nfa in parts])
-    edges[:, 0] += first[part]
-    edges[:, 3] += first[part]
-    inner, part = moved([nfa.epsilons for nfa in parts])
-    begin, by = moved([nfa.start for nfa in parts])
-    end, to = moved([nfa.accept for nfa in parts])
-    epsilons = np.concatenate([
-        inner + first[part, None],
-        np.column_stack([source[by], begin + first[by]]),
-        np.column_stack([end + first[to], target[to]]),
-        epsilons,
-    ])  # fmt: skip
-    return Nfa(states, edges, epsilons, np.array([start]), np.array([accept]))
+        first = len(rows)
+        rows += [[(low, high, first + to) for low, high, to in row] for row in nfa.rows]
+        skips += [(first + a, first + b) for a, b in nfa.skips]
+        skips += [(source, first + state) for state in nfa.start.tolist()]
+        skips += [(first + state, target) for state in nfa.accept.tolist()]
+        check_limit(len(rows))
+        spend(5 + nfa.num_states / 5)
+    return of_rows(rows, [start], [accept], skips)
 
 
 def literal(word: bytes) -> Nfa:
     """Return the automaton of exactly this word."""
-    data = np.frombuffer(word, np.uint8).astype(np.int64)
-    position = np.arange(len(word))
-    edges = np.column_stack([position, data, data, position + 1])
-    return Nfa(len(word) + 1, edges, NO_EPSILONS, np.array([0]), np.array([len(word)]))
+    return byte_ranges(*([(byte, byte)] for byte in word))
 
 
 def byte_ranges(*sequence: Sequence[tuple[int, int]]) -> Nfa:
     """Return the automaton of words whose i-th byte is in a range of ``sequence[i]``: (low, high)."""
-    edges = [(i, low, high, i + 1) for i, ranges in enumerate(sequence) for low, high in ranges]
-    size = len(sequence)
-    return Nfa(
-        size + 1, np.array(edges, np.int64).reshape(-1, 4), NO_EPSILONS, np.array([0]), np.array([size])
-    )
+    rows = [merged([(low, high, i + 1) for low, high in ranges]) for i, ranges in enumerate(sequence)]
+    return of_rows([*rows, []], [0], [len(sequence)])
 
 
 def sequences(options: Iterable[Sequence[Sequence[tuple[int, int]]]]) -> Nfa:
     """Return the union of ``byte_ranges(*option)`` over all options, as one automaton; no option may be empty."""
-    edges, size = [], 2
+    rows: Rows = [[], []]
     for *begin, end in options:
         here = 0
         for ranges in begin:
-            edges += [(here, low, high, size) for low, high in ranges]
-            here, size = size, size + 1
-        edges += [(here, low, high, 1) for low, high in end]
-    spend(20 + 2 * len(edges))
-    return Nfa(size, np.array(edges, np.int64).reshape(-1, 4), NO_EPSILONS, np.array([0]), np.array([1]))
+            rows[here] += [(low, high, len(rows)) for low, high in ranges]
+            here = len(rows)
+            rows.append([])
+        rows[here] += [(low, high, 1) for low, high in end]
+        spend(2 * len(begin) + 2)
+    return of_rows([merged(row) for row in rows], [0], [1])
 
 
 def empty() -> Nfa:
     """Return the automaton of the empty language."""
-    return Nfa(0, np.empty((0, 4), np.int64), NO_EPSILONS, np.empty(0, np.int64), np.empty(0, np.int64))
+    return of_rows([], [], [])
 
 
 def union(parts: Iterable[Nfa]) -> Nfa:

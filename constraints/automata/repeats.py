@@ -10,6 +10,9 @@ deterministic. ("Pruning" by simulation: Clemente and Mayr 2013, where the large
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterator, Sequence
+
 import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
@@ -17,8 +20,8 @@ from numpy import ndarray
 from ...errors import TooManyStates
 from . import dfa
 from .arrays import check_limit, check_transitions
-from .epsilon import NO_EPSILONS, merge_ranges, ranged, trim
-from .nfa import Nfa, concat, empty, literal, optional, plus, star
+from .epsilon import Move, Rows, merged
+from .nfa import Nfa, concat, empty, literal, optional, plain, plus, star
 from .work import metered, spend
 
 MOST_WORK = 100_000_000
@@ -65,24 +68,29 @@ def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     one = fresh_start(one)  # without the empty word and edges to its start
     if not one.num_states:
         return empty() if low else literal(b"")
-    n, classes = one.num_states, int(one.byte_class.max()) + 1
+    n, ends = one.num_states, one.accept.tolist()
     check_limit(high * n)
-    begin = one.transitions[np.isin(one.transitions[:, 0], one.start)]
-    crossing = np.column_stack(
-        [np.repeat(one.accept, len(begin)), np.tile(begin[:, 1:], (len(one.accept), 1))]
-    )
-    check_transitions(len(crossing))
-    into_next = np.array([0, 0, 0, n])
-    every = merge_ranges(ranged(crossing, one.byte_class, classes)) + into_next
-    useful = merge_ranges(ranged(crossing[~superfluous(one, crossing)], one.byte_class, classes)) + into_next
+    begin = [move for state in one.start.tolist() for move in one.rows[state]]
+    check_transitions(len(ends) * len(begin))
+    is_below = simulated(one)
+    useful = {
+        end: [piece for move in begin for piece in gains(move, one.rows[end], is_below)] for end in ends
+    }
     early = min(max(low - 1, 0), high - 1)  # crossings after which words are still missing
-    check_transitions(high * len(one.edges) + early * len(every) + (high - early) * len(useful))
-    spend(300 + high * (len(one.edges) + len(every)) / 10)
-    parts = [one.edges] * high + [every] * early + [useful] * (high - 1 - early)
-    copy = np.repeat([*range(high), *range(high - 1)], [len(part) for part in parts])
-    edges = np.concatenate(parts) + np.outer(copy, [n, 0, 0, n])
-    accept = [one.accept + i * n for i in range(max(low - 1, 0), high)] + ([] if low else [one.start])
-    return trim(Nfa(high * n, edges, NO_EPSILONS, one.start, np.concatenate(accept)))
+    some = early * len(ends) * len(begin) + (high - early) * sum(map(len, useful.values()))
+    check_transitions(high * len(one.edges) + some)
+    spend(100 + (high * len(one.edges) + some) / 4)
+    rows: Rows = []
+    for at, past in zip(range(0, high * n, n), [*range(n, high * n, n), None], strict=True):
+        for state, row in enumerate(one.rows):
+            crossing = (
+                () if past is None or state not in useful else begin if at < early * n else useful[state]
+            )
+            moves = [(low, high, at + to) for low, high, to in row]
+            moves += [(low, high, past + to) for low, high, to in crossing]
+            rows.append(merged(moves) if crossing else moves)
+    accept = [at + end for at in range(max(low - 1, 0) * n, high * n, n) for end in ends]
+    return plain(rows, one.start.tolist(), accept + ([] if low else one.start.tolist()))
 
 
 def smaller(nfa: Nfa) -> Nfa:
@@ -96,23 +104,31 @@ def smaller(nfa: Nfa) -> Nfa:
 
 def fresh_start(nfa: Nfa) -> Nfa:
     """Drop the empty word, and copy the starts so that no edge leads to one."""
-    copy = nfa.edges[np.isin(nfa.edges[:, 0], nfa.start)]
-    copy[:, 0] = nfa.num_states + np.searchsorted(nfa.start, copy[:, 0])
-    start = nfa.num_states + np.arange(len(nfa.start))
-    edges = np.concatenate([nfa.edges, copy])
-    return trim(Nfa(nfa.num_states + len(start), edges, NO_EPSILONS, start, nfa.accept))
+    rows = [*nfa.rows, *(nfa.rows[state] for state in nfa.start.tolist())]
+    return plain(rows, range(nfa.num_states, len(rows)), nfa.accept.tolist())
 
 
-def superfluous(one: Nfa, crossing: Int[ndarray, "row 3"]) -> Bool[ndarray, " row"]:
-    """Mark rows (end of a word, class, state in the next word) that gain nothing over staying."""
+def gains(move: Move, staying: Sequence[Move], is_below: Callable[[int, int], bool]) -> Iterator[Move]:
+    """Yield the parts of a move into the next word that gain something over staying in the word."""
+    low, high, target = move
+    for bottom, top, stays in staying:
+        if bottom <= high and top >= low and is_below(target, stays):
+            if low < bottom:
+                yield low, bottom - 1, target
+            low = top + 1
+    if low <= high:
+        yield low, high, target
+
+
+def simulated(one: Nfa) -> Callable[[int, int], bool]:
+    """Return the function that says whether a state in the next word does no more than a state in the word before it."""
     n, classes = one.num_states, int(one.byte_class.max()) + 1
     if not one.is_deterministic or 4 * n * n * classes > MOST_WORK:
-        key = (one.transitions[:, 0] * classes + one.transitions[:, 1]) * n + one.transitions[:, 2]
-        return np.isin((crossing[:, 0] * classes + crossing[:, 1]) * n + crossing[:, 2], key)
+        return operator.eq
     table = np.full((n + 1, classes), n)  # state n is dead
     table[one.transitions[:, 0], one.transitions[:, 1]] = one.transitions[:, 2]
-    below = simulation(table, one.accept, table[one.start[0]])
-    return np.asarray(below[crossing[:, 2], table[crossing[:, 0], crossing[:, 1]]])
+    below = simulation(table, one.accept, table[one.start[0]]).tolist()
+    return lambda p, q: bool(below[p][q])
 
 
 def simulation(

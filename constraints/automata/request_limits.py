@@ -38,7 +38,7 @@ class Limits:
     >>> fa.accepts_tokens([1, 2, 0])
     True
     >>> try:
-    ...     tt.constraints.Limits(work=1_000).run(lambda: tt.constraints.regex("(a|b)*a(a|b){12}"))
+    ...     tt.constraints.Limits(work=100).run(lambda: tt.constraints.regex("(a|b)*a(a|b){12}"))
     ... except tt.errors.TooManyStates as error:
     ...     print(error)
     the constraint takes too much work: bound its lengths and repeats, or combine fewer alternatives

@@ -1,42 +1,34 @@
-"""Subset construction of byte-level automata by ranges of bytes, in rounds of all new sets.
+"""Subset construction of byte-level automata, by ranges of bytes.
 
-    {q, r} --a--> {s, t}  becomes a state of its own, and so do the sets that it leads to, until each is one state again
-
-A set of one state is that state, so the parts that are deterministic already cost nothing.
+{q, r} --a--> {s, t}  becomes a state of its own, and so do the sets that it leads to
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
-
-import numpy as np
-from jaxtyping import Bool, Int, UInt64
-from numpy import ndarray
 
 from ...errors import TooManyStates
 from .. import limits
-from .arrays import check_limit, csr_index, distinct, ragged_arange
-from .nfa import Nfa, trim
+from .epsilon import Move, Rows
+from .nfa import Nfa, plain
 from .work import SIMPLIFYING, attempt, spend
 
 MOST_TIMES = 3  # sets for each state that `resolved` allows
-WIDTH = 257  # possible ends of a range of one state: 0 to 256
 
 
 def determinize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     """Return the DFA of the same language.
 
-    Raises :class:`TooManyStates` beyond ``limit`` subsets of more than one state, or about a hundred times as much work. First
-    the sets are followed that any state leads to. Where that is too much, only those that a word reaches.
+    Raises :class:`TooManyStates` beyond ``limit`` subsets of more than one state, or about a hundred times as much work.
     """
     nfa = nfa.plain
     if nfa.is_deterministic:
         return nfa
-    with suppress(TooManyStates):
-        return followed(nfa, limit, np.ones(nfa.num_states, bool))
-    return followed(nfa, limit, np.zeros(nfa.num_states, bool))
+    sets, rows = subsets(nfa.rows, nfa.start.tolist(), limit)
+    accept = set(nfa.accept.tolist())
+    return plain(rows, [0], [i for i, states in enumerate(sets) if not accept.isdisjoint(states)])
 
 
 def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
@@ -47,116 +39,80 @@ def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
     if nfa.is_deterministic:
         return nfa
     with suppress(TooManyStates), attempt(units):
-        return followed(nfa, MOST_TIMES * nfa.num_states + 2_000, np.ones(nfa.num_states, bool))
+        return determinize(nfa, MOST_TIMES * nfa.num_states + 2_000)
     return nfa
 
 
-def followed(nfa: Nfa, limit: int, taken: Bool[ndarray, " state"]) -> Nfa:
-    """Run the subset construction. States in ``taken`` keep their edges unless these overlap.
+def together(parts: Sequence[Nfa], limit: int) -> tuple[Rows, list[list[int]]]:
+    """Read several automata at once, as long as one of them goes on; state 0 is the start.
 
-    Raises ``TooManyStates``.
+    Return the moves, and for each state the parts that accept there. Raises :class:`TooManyStates` beyond ``limit`` states.
     """
-    edges = nfa.edges
-    spend(200 + len(edges) / 10)
-    if nfa.by_byte is not None:
-        edges = edges[nfa.by_byte]
-    again = (edges[1:, 0] == edges[:-1, 0]) & (edges[1:, 1] <= edges[:-1, 2])
-    overlapping = distinct(edges[1:][again, 0])
-    overlapping = overlapping[taken[overlapping]]
-    sets = Sets(nfa, limit, taken)
-    sets.queue.append((overlapping, overlapping))
-    keep = taken.copy()
-    keep[overlapping] = False
-    start = sets.number(np.zeros(1, np.int64), nfa.start)
-    rows = [edges[keep[edges[:, 0]]], *sets.follow(edges)]
-    accept = np.concatenate([nfa.accept, *sets.accept])
-    return trim(replace(nfa, num_states=sets.size, start=start, edges=np.concatenate(rows), accept=accept))
+    rows, start, ends = list[list[Move]](), list[int](), dict[int, int]()
+    for i, part in enumerate(each.plain for each in parts):
+        size = len(rows)
+        rows += [[(low, high, size + target) for low, high, target in row] for row in part.rows]
+        start += [size + state for state in part.start.tolist()]
+        ends |= {size + state: i for state in part.accept.tolist()}
+    sets, found = subsets(rows, start, limit, 1)
+    return found, [sorted({ends[state] for state in states & ends.keys()}) for states in sets]
 
 
-class Sets:
-    """The sets of states that the subset construction has met, numbered after the single states."""
+def subsets(
+    rows: Sequence[Sequence[Move]], start: Iterable[int], limit: int, counted: int = 2
+) -> tuple[list[frozenset[int]], Rows]:
+    """Return the sets of states that words lead to, that of the start first, and the moves between them.
 
-    def __init__(self, nfa: Nfa, limit: int, taken: Bool[ndarray, " state"]) -> None:
-        self.n = self.size = nfa.num_states
-        self.limit, self.left = limit, 100 * (limit + 10_000) + len(nfa.edges)
-        self.taken = taken.copy()
-        self.weight = np.random.default_rng(1).integers(1, 2**63, size=(2, self.n), dtype=np.uint64)
-        self.numbers: dict[int, int] = {}  # hash of a set -> its number
-        self.checks: UInt64[ndarray, " set"] = np.empty(0, np.uint64)  # a second hash of each set
-        self.accepting = np.zeros(self.n, bool)
-        self.accepting[nfa.accept] = True
-        self.accept: list[Int[ndarray, " accept"]] = []
-        self.queue: list[tuple[Int[ndarray, " pair"], Int[ndarray, " pair"]]] = []  # (sets, members)
+    Raises ``TooManyStates`` beyond ``limit`` sets of at least ``counted`` states, or about a hundred times as much work.
+    """
+    sets = [frozenset(start)]
+    number = {sets[0]: 0}
+    found: Rows = []
+    several = int(len(sets[0]) >= counted)
+    left = 100 * (limit + 10_000)
+    for states in sets:
+        row: list[Move] = []
+        moves = [move for state in states for move in rows[state]]
+        for low, high, targets in pieces(moves) if len(states) > 1 else single(moves):
+            left -= len(targets)
+            place = number.setdefault(targets, len(sets))
+            if place == len(sets):
+                sets.append(targets)
+                several += len(targets) >= counted
+            if row and row[-1][2] == place and row[-1][1] == low - 1:
+                row[-1] = row[-1][0], high, place
+            else:
+                row.append((low, high, place))
+        spend(1 + len(moves) / 2)
+        if several > limit or left < 0:
+            raise TooManyStates(limit=limit)
+        found.append(row)
+    return sets, found
 
-    def follow(self, edges: Int[ndarray, "edge 4"]) -> Iterator[Int[ndarray, "edge 4"]]:
-        """Yield the edges of all queued sets, and of those they lead to. Raises ``TooManyStates``."""
-        pointer, _ = csr_index(edges[:, 0], self.n)
-        while self.queue:
-            owner, member = (np.concatenate(part) for part in zip(*self.queue, strict=True))
-            self.queue.clear()
-            count = pointer[member + 1] - pointer[member]
-            copied = int(count.sum())
-            if copied > self.left:
-                raise TooManyStates(limit=self.limit)
-            spend(200 + copied / 4)
-            found = edges[ragged_arange(pointer[member], count)]
-            if not len(found):
-                continue
-            owner = np.repeat(owner, count) * WIDTH
-            low, high = owner + found[:, 1], owner + found[:, 2] + 1
-            cuts = distinct(np.concatenate([low, high]))
-            first = np.searchsorted(cuts, low)
-            count = np.searchsorted(cuts, high) - first
-            steps = int(count.sum())
-            self.left -= steps + 1_000  # the price of a round
-            if self.left < 0:
-                raise TooManyStates(limit=self.limit)
-            spend((steps - copied) / 4)
-            pairs = distinct(ragged_arange(first, count) * self.n + np.repeat(found[:, 3], count))
-            piece, target = np.divmod(pairs, self.n)
-            head = np.flatnonzero(np.diff(piece, prepend=-1))
-            piece, to = piece[head], self.number(head, target)
-            owner, low = np.divmod(cuts[piece], WIDTH)
-            # neighbours that lead to the same state are one edge; pieces of two sets are no neighbours
-            new = np.ones(len(piece), bool)
-            new[1:] = (piece[1:] > piece[:-1] + 1) | (to[1:] != to[:-1])
-            begin = np.flatnonzero(new)
-            end = np.append(begin[1:], len(piece)) - 1
-            yield np.column_stack([owner[begin], low[begin], cuts[piece[end] + 1] % WIDTH - 1, to[begin]])
 
-    def number(self, head: Int[ndarray, " set"], member: Int[ndarray, " member"]) -> Int[ndarray, " set"]:
-        """Return the numbers of sets of members, each from its ``head`` on; queue new ones."""
-        to: Int[ndarray, " set"] = member[head].copy()
-        size = np.diff(np.append(head, len(member)))
-        one = to[size == 1]
-        if len(one := distinct(one[~self.taken[one]])):
-            self.taken[one] = True
-            self.queue.append((one, one))
-        many = np.flatnonzero(size > 1)
-        if not len(many):
-            return to
-        spend(1.5 * len(many))
-        member, size = member[np.repeat(size > 1, size)], size[many]
-        head = np.cumsum(size) - size
-        sums: UInt64[ndarray, "2 set"] = np.add.reduceat(self.weight[:, member], head, axis=1)
-        _, index, inverse = np.unique(sums[0], return_index=True, return_inverse=True)
-        fresh, numbers = list[int](), list[int]()
-        for i, key in enumerate(sums[0, index].tolist()):
-            number = self.numbers.setdefault(key, self.size)
-            if number == self.size:
-                self.size += 1
-                fresh.append(i)
-            numbers.append(number)
-        check_limit(self.size - self.n, self.limit)
-        self.checks = np.concatenate([self.checks, sums[1, index[fresh]]])
-        names = np.array(numbers)[inverse]
-        if (self.checks[names - self.n] != sums[1]).any():  # two sets with the same sum
-            raise TooManyStates(limit=self.limit)
-        to[many] = names
-        if fresh:
-            new = index[fresh]
-            members = member[ragged_arange(head[new], size[new])]
-            owner = np.repeat(names[new], size[new])
-            self.accept.append(distinct(owner[self.accepting[members]]))
-            self.queue.append((owner, members))
-        return to
+def single(moves: Sequence[Move]) -> Iterable[tuple[int, int, frozenset[int]]]:
+    """Return the :func:`pieces` of the moves of one state, in their order: as they are, if none overlap."""
+    if all(a[1] < b[0] for a, b in itertools.pairwise(moves)):
+        return [(low, high, frozenset((target,))) for low, high, target in moves]
+    return pieces(moves)
+
+
+def pieces(moves: Iterable[Move]) -> Iterator[tuple[int, int, frozenset[int]]]:
+    """Yield the ranges of bytes that lead to one set of targets each, in the order of their bytes."""
+    begin: dict[int, list[int]] = {}
+    end: dict[int, list[int]] = {}
+    for low, high, target in moves:
+        begin.setdefault(low, []).append(target)
+        end.setdefault(high + 1, []).append(target)
+    active: dict[int, int] = {}
+    at = 0
+    for byte in sorted({*begin, *end}):
+        if active:
+            yield at, byte - 1, frozenset(active)
+        for target in end.get(byte, ()):
+            active[target] -= 1
+            if not active[target]:
+                del active[target]
+        for target in begin.get(byte, ()):
+            active[target] = active.get(target, 0) + 1
+        at = byte

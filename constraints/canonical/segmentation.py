@@ -20,7 +20,6 @@ from numpy import ndarray
 
 from ...token_bytes import SAMPLES, backend_encode, is_backend, read_tekken
 from ..automata import utf8
-from ..automata.dfa_table import Dfa
 from ..automata.nfa import Nfa
 from ..automata.utf8 import CodePoints
 from ..vocabulary.vocabulary import Vocabulary
@@ -54,14 +53,14 @@ class Segmentation:
 
     def writes(self, tokens: Sequence[int]) -> bool:
         """Return whether the tokenizer segments some text into these tokens."""
-        dfa, states, before = Dfa(self.marked), set(self.marked.start.tolist()), -1
+        states, before = set(self.marked.start.tolist()), -1
         for token in tokens:
             word = self.written[token]
             if word is None:
                 return False
             apart = before < 0 or self.single[before] or token not in self.followers.forbidden(before)
-            inside = {dfa.run(state, word) for state in states} if apart else set()
-            states = (inside | {dfa.run(state, bytes([MARK]) + word) for state in states}) - {-1}
+            inside = {self.marked.run(state, word) for state in states} if apart else set()
+            states = (inside | {self.marked.run(state, bytes([MARK]) + word) for state in states}) - {-1}
             before = token
         return not states.isdisjoint(self.marked.accept.tolist())
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from .. import limits
 from ..automata import dfa, nfa
-from ..automata.dfa_table import Dfa
-from ..automata.epsilon import NO_EPSILONS, merge_ranges, minimal
+from ..automata.epsilon import merged
 from ..automata.nfa import Nfa, check_limit
 from ..automata.work import metered, spend
 from ..program import nodes, tables
@@ -60,14 +59,14 @@ def letters(atoms: frozenset[Atom], but: frozenset[str], spelling: Spelling) -> 
     found = dfa.intersect(every(atoms, but, spelling), text)
     if found.is_empty:
         return None
-    characters, number = Dfa(text), {int(found.start[0]): 0}  # the start first
+    number = {int(found.start[0]): 0}  # the start first
     place = text.start.tolist()  # of each state, that of the automaton of all strings
     edges = []
     for state in (todo := list(number)):
-        for low, high, target in found._step(state):
+        for low, high, target in found.rows[state]:
             if target not in number:
                 number[target] = len(place)
-                place.append(characters.after(place[number[state]], low))
+                place.append(text.after(place[number[state]], low))
                 todo.append(target)
             edges.append((number[state], low, high, number[target]))
     accept = set(found.accept.tolist())
@@ -139,7 +138,7 @@ def few(shape: Strings) -> list[str]:
         spend(1)
         if state in ends:
             texts.add(json.loads(b'"' + text + b'"'))
-        for low, high, target in found._step(state):
+        for low, high, target in found.rows[state]:
             stack += [(target, text + bytes([byte])) for byte in range(low, high + 1)]
         if len(texts) > FEW or len(stack) > 256 or len(text) > 64:
             return []
@@ -157,10 +156,9 @@ def words(texts: Iterable[str], spelling: Spelling = JSON) -> Nfa:
     for node in reversed(range(len(children))):
         onward = tuple((byte, place[to]) for byte, to in sorted(children[node].items()))
         place[node] = states.setdefault((node in ends, onward), len(states))
-    edges = [(state, byte, byte, to) for (_, onward), state in states.items() for byte, to in onward]
-    accept = np.array([state for (is_end, _), state in states.items() if is_end])
-    rows = merge_ranges(np.array(edges, np.int64).reshape(-1, 4))
-    return minimal(Nfa(len(states), rows, NO_EPSILONS, np.array([place[0]]), accept))
+    rows = [merged([(byte, byte, to) for byte, to in onward]) for _, onward in states]
+    accept = [state for (is_end, _), state in states.items() if is_end]
+    return nfa.of_rows(rows, [place[0]], accept, minimal=True)
 
 
 def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]], dict[int, str]]:

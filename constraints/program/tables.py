@@ -12,7 +12,7 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..automata.dfa import simplify
-from ..automata.nfa import Nfa, literal, network
+from ..automata.nfa import Nfa, edges_of, literal, network
 from ..automata.subsets import resolved
 from ..automata.work import spend
 
@@ -125,21 +125,16 @@ def of_nfa(nfa: Nfa) -> Table | None:
     if len(plain.start) > 1:  # one start
         plain = network(2, [(0, plain, 1)], 0, 1).plain
     # states in the order of a breadth-first search, so that equal languages give equal tables
-    edges = in_order(plain.edges)
-    begin = np.searchsorted(edges[:, 0], np.arange(plain.num_states + 1)).tolist()
-    targets = edges[:, 3].tolist()
-    order = [int(plain.start[0])]
+    order = plain.start.tolist()
     number = {order[0]: 0}
     for state in order:
-        for target in targets[begin[state] : begin[state + 1]]:
+        for _, _, target in plain.rows[state]:
             if target not in number:
                 number[target] = len(order)
                 order.append(target)
-    place = np.zeros(plain.num_states, np.int64)
-    place[order] = np.arange(len(order))
-    label = np.full(len(order), -1)
-    label[place[plain.accept]] = 0
-    return table(np.column_stack([place[edges[:, 0]], edges[:, 1:3], place[edges[:, 3]]]), label)
+    rows = [[(low, high, number[target]) for low, high, target in plain.rows[state]] for state in order]
+    accept = set(plain.accept.tolist())
+    return table(edges_of(rows), [0 if state in accept else -1 for state in order])
 
 
 @lru_cache(maxsize=1024)

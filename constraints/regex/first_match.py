@@ -20,7 +20,7 @@ from numpy import ndarray
 from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.arrays import check_limit
-from ..automata.epsilon import NO_EPSILONS, trim
+from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa
 from ..automata.work import spend
 from . import anchors, lookaround
@@ -187,7 +187,7 @@ def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
             assert rest is not None
             edges.append((source, MARK, MARK, rest))
     accept = np.array([i for (after, _, _), i in number.items() if after])
-    return trim(Nfa(len(number), np.array(edges, np.int64), NO_EPSILONS, np.array([start]), accept))
+    return Nfa(len(number), np.array(edges, np.int64), NO_EPSILONS, np.array([start]), accept).plain
 
 
 def rows_of(automaton: Nfa) -> Int[ndarray, "state 256"]:

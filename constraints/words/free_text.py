@@ -18,7 +18,6 @@ import numpy as np
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
 from ..automata import dfa, nfa, utf8
-from ..automata.dfa_table import Dfa
 from ..automata.nfa import Nfa
 from ..automata.repeats import repeat
 from ..automata.work import limited
@@ -85,8 +84,7 @@ def until_first(
 
 def before(stop: str, texts: Nfa) -> Constraint:
     """Return what stands before ``stop`` in the texts of a DFA, all of which end with it."""
-    table = Dfa(texts)
-    ends = [state for state in range(texts.num_states) if table.run(state, stop.encode()) in texts.accept]
+    ends = [state for state in range(texts.num_states) if texts.run(state, stop.encode()) in texts.accept]
     found = Nfa(texts.num_states, texts.edges, texts.epsilons, texts.start, np.array(ends, np.int64))
     return Constraint(dfa.minimize(found))
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tractile.constraints.automata.nfa import Nfa, trim
+from tractile.constraints.automata.nfa import Nfa
 
 
 def drawn(dice):
@@ -11,4 +11,4 @@ def drawn(dice):
     edges = np.array(sorted({(dice.randrange(n), *ends, dice.randrange(n)) for ends in ranges}))
     accept = np.array(sorted({dice.randrange(n) for _ in range(2)}))
     start = np.array(sorted({dice.randrange(n) for _ in range(dice.randint(1, 2))}))
-    return trim(Nfa(n, edges, np.empty((0, 2), np.int64), start, accept))
+    return Nfa(n, edges, np.empty((0, 2), np.int64), start, accept).plain

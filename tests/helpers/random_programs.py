@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tractile.constraints.automata.nfa import Nfa, trim
+from tractile.constraints.automata.nfa import Nfa
 from tractile.constraints.program import nodes
 from tractile.constraints.program.node import Kind, Node
 from tractile.constraints.program.tables import Table, of_nfa, table
@@ -146,7 +146,7 @@ def random_table(rng: Random, counted: bool = False) -> Table | None:
     nfa = Nfa(size, np.array(edges), np.empty((0, 2), np.int64), np.array([0]), np.array(accept))
     if not counted:
         return of_nfa(nfa)
-    nfa = trim(nfa)
+    nfa = nfa.plain
     if not nfa.num_states or nfa.start.tolist() != [0]:
         return None
     label = np.full(nfa.num_states, -1)

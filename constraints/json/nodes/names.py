@@ -12,10 +12,9 @@ from numpy import ndarray
 
 from ....errors import TooManyStates
 from ...automata.arrays import ragged_arange, reachable
-from ...automata.dfa import together
-from ...automata.dfa_table import Dfa
 from ...automata.epsilon import NO_EPSILONS
-from ...automata.nfa import Nfa
+from ...automata.nfa import Nfa, edges_of
+from ...automata.subsets import together
 from ...automata.work import metered
 from ...program import tables
 from ...program.tables import Table, in_order
@@ -44,16 +43,10 @@ class Inside:
     apart: Bool[ndarray, " states"] | None = None
 
     @cached_property
-    def steps(self) -> Dfa:
+    def steps(self) -> Nfa:
         """The states after a state by byte."""
-        return Dfa(
-            Nfa(
-                len(self.label),
-                self.edges,
-                NO_EPSILONS,
-                np.array([self.root]),
-                np.flatnonzero(self.label >= 0),
-            )
+        return Nfa(
+            len(self.label), self.edges, NO_EPSILONS, np.array([self.root]), np.flatnonzero(self.label >= 0)
         )
 
 
@@ -163,12 +156,14 @@ def of_classes(classes: tuple[Strings, ...], spelling: Spelling, style: Style) -
     if sum(part.num_states for part in parts) > MOST_STATES:
         raise too_many()
     try:
-        edges, reads = together(parts, MOST_STATES)
+        rows, reads = together(parts, MOST_STATES)
     except TooManyStates:
         raise too_many() from None
-    states, first = np.flatnonzero(reads.any(axis=1)), reads.argmax(axis=1)
-    last = {label: states[first[states] == label].tolist() for label in np.unique(first[states]).tolist()}
-    edges, label_of = ended(edges, len(reads), last, spelling, style)
+    last: dict[int, list[int]] = {}
+    for state, labels in enumerate(reads):
+        for label in labels[:1]:
+            last.setdefault(label, []).append(state)
+    edges, label_of = ended(edges_of(rows), len(rows), last, spelling, style)
     return trimmed(Inside(in_order(edges), label_of))
 
 

@@ -112,7 +112,7 @@ def byte_automata(draw) -> nfa.Nfa:
     ]
     accept = np.flatnonzero(rng.random(states) < 0.4)
     edges = np.array(rows, np.int64).reshape(-1, 4)
-    return nfa.trim(nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept))
+    return nfa.Nfa(states, edges, np.empty((0, 2), np.int64), np.array([0]), accept).plain
 
 
 @settings(max_examples=20)

@@ -3,7 +3,6 @@
 import itertools
 import random
 
-import numpy as np
 from random_automata import drawn
 
 from tractile.constraints import Constraint, Vocabulary, explicit, regex
@@ -17,13 +16,10 @@ def test_the_language_stays():
         if nfa.num_states:
             found = subsets.resolved(nfa)
             changed += found is not nfa
-            reached = subsets.followed(nfa, 1_000, np.zeros(nfa.num_states, bool))
             assert found.is_deterministic
-            assert reached.is_deterministic
-            assert reached.num_states <= found.num_states
             for length in range(5):
                 for word in map(bytes, itertools.product(b"abcd", repeat=length)):
-                    assert nfa.accepts(word) == found.accepts(word) == reached.accepts(word)
+                    assert nfa.accepts(word) == found.accepts(word)
     assert changed > 30
 
 
