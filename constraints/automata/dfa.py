@@ -129,14 +129,14 @@ def alike(rows: Rows, accept: Set[int]) -> list[int]:
     while touched:
         parts: dict[int, dict[tuple[int, ...], list[int]]] = {}
         for state in touched:
-            reads, end, to = list[int](), -1, -1
+            read, end, to = list[int](), -1, -1
             for low, high, target in rows[state]:
                 if block[target] == to and low == end + 1:
-                    reads[-1] = end = high
+                    read[-1] = end = high
                 else:
                     to, end = block[target], high
-                    reads += (low, to, high)
-            parts.setdefault(block[state], {}).setdefault(tuple(reads), []).append(state)
+                    read += (low, to, high)
+            parts.setdefault(block[state], {}).setdefault(tuple(read), []).append(state)
         changed = list[int]()
         for old, found in parts.items():
             if sum(map(len, found.values())) == size[old]:

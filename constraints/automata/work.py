@@ -145,6 +145,21 @@ def too_much() -> TooManyStates:
     )
 
 
+class Call:
+    """A call of a metered function, as a key that is hashed once."""
+
+    __slots__ = ("given", "hash")
+
+    def __init__(self, *given: Hashable) -> None:
+        self.given, self.hash = given, hash(given)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Call) and self.given == other.given
+
+
 def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Cache a function like ``lru_cache``, and charge each constraint once for a result's work.
 
@@ -156,7 +171,7 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
         @lru_cache(maxsize)
         def measured(
             *args: P.args, **kwargs: P.kwargs
-        ) -> tuple[R | TooManyStates, float, dict[Hashable, float]]:
+        ) -> tuple[R | TooManyStates, Call, float, dict[Hashable, float]]:
             outer = _account.get()
             result: R | TooManyStates
             allowed = request_limits.allowed_work(limits.WORK)
@@ -169,12 +184,11 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
             if account.spent > left:  # what made do with less as the work ran out is not kept
                 spend(account.spent)
                 raise too_much()
-            return result, account.own, account.paid
+            return result, Call(function, args, *kwargs.values()), account.own, account.paid
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            result, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
-            key = (measured, args, *kwargs.values())
+            result, key, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
             account = _account.get()
             if account is not None and key not in account.paid:
                 for part, units in parts.items():

@@ -11,13 +11,13 @@ from .counting import may_end
 from .node import Kind, Node
 from .nodes import EMPTY, NOTHING, reachable
 from .prune import pruned
-from .rewrite import least, rewritten
+from .rewrite import least, parts_first, rewritten
 from .tables import Table, table, with_fresh_start
 
 
 def nullable(root: Node) -> set[Node]:
     """Return the nodes of a program that read the empty text. ``APART`` is left aside."""
-    return least(root, _is_nullable)
+    return least(parts_first(root), _is_nullable)
 
 
 def _is_nullable(node: Node, has: Callable[[Node], bool]) -> bool:

@@ -36,6 +36,8 @@ class Node:
         Of ``BAG``: whether the labels of members never fall from one to the next.
     number
         Of each node its own; a node made later has a larger one.
+    pruned
+        Whether each rule in it is known to have a text; see ``prune.py``.
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class Node:
         "number",
         "ordered",
         "parts",
+        "pruned",
         "required",
         "tables",
     )
@@ -65,7 +68,7 @@ class Node:
     ) -> None:
         self.kind, self.parts, self.tables, self.low, self.high = kind, parts, tables, low, high
         self.required, self.members, self.ordered = required, members, ordered
-        self.number = next(self._numbers)
+        self.number, self.pruned = next(self._numbers), False
 
     def __repr__(self) -> str:
         return f"{self.kind.name.title()}({self.number})"

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from weakref import WeakSet
 
 from .node import Kind, Node
 from .nodes import EMPTY, NOTHING, reachable
-from .rewrite import least, rebuilt, rewritten
+from .rewrite import least, parts_first, rebuilt, rewritten
 
 
 def pruned(root: Node) -> Node:
     """Return a program of the same texts in which each rule has one, leaving ``WITHIN``, ``TOKENS`` and ``APART`` aside."""
-    if root not in _pruned:
-        found = least(root, _has_text)
-        gone = frozenset(node for node in reachable(root) if node.kind is Kind.RULE and node not in found)
-        root = rewritten(root, lambda node: node, gone) if gone else root
-        _pruned.add(root)
+    fresh = parts_first(root, _is_pruned)
+    found = least(fresh, _has_text, _is_pruned)
+    gone = frozenset(node for node in fresh if node.kind is Kind.RULE and node not in found)
+    if gone:
+        root = rewritten(root, lambda node: node, gone)
+        fresh = parts_first(root, _is_pruned)
+    for node in fresh:
+        node.pruned = not node.is_nothing
     return root
 
 
-_pruned: WeakSet[Node] = WeakSet()
+def _is_pruned(node: Node) -> bool:
+    return node.pruned
 
 
 def _has_text(node: Node, has: Callable[[Node], bool]) -> bool:

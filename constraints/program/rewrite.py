@@ -8,13 +8,13 @@ from . import nodes
 from .node import Kind, Node
 
 
-def parts_first(root: Node) -> list[Node]:
-    """Return the nodes of a program, each after its parts, but for the bodies of rules."""
+def parts_first(root: Node, known: Callable[[Node], bool] = lambda node: False) -> list[Node]:
+    """Return the nodes of a program, each after its parts, but for the bodies of rules; without those ``known`` and below."""
     found: dict[Node, None] = {}
     todo = [(root, False)]
     while todo:
         node, is_left = todo.pop()
-        if node in found:
+        if node in found or known(node):
             continue
         if is_left:
             found[node] = None
@@ -27,13 +27,20 @@ def parts_first(root: Node) -> list[Node]:
     return list(found)
 
 
-def least(root: Node, holds: Callable[[Node, Callable[[Node], bool]], bool]) -> set[Node]:
-    """Return the nodes that have a property, the least set: ``holds(node, has)`` asks ``has`` of its parts."""
-    left, found, before = parts_first(root), set[Node](), -1
+def least(
+    left: list[Node],
+    holds: Callable[[Node, Callable[[Node], bool]], bool],
+    known: Callable[[Node], bool] = lambda node: False,
+) -> set[Node]:
+    """Return which of some nodes have a property, the least set: ``holds(node, has)`` asks ``has`` of its parts.
+
+    ``known``: whether another node has it.
+    """
+    found, before = set[Node](), -1
 
     def has(node: Node) -> bool:
         """Return whether a node is known to have it; a rule does as soon as what it stands for does."""
-        return node in found or (node.kind is Kind.RULE and not found.isdisjoint(node.parts))
+        return node in found or known(node) or (node.kind is Kind.RULE and not found.isdisjoint(node.parts))
 
     while len(found) != before:
         before = len(found)
