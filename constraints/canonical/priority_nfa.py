@@ -94,7 +94,8 @@ class Program(first_match.Program):
         operation, argument = items[0]
         if operation is constants.SUBPATTERN:
             return self.next_character(argument[3], scoped(flags, argument[1], argument[2]), negative)
-        found = Atoms(self.builder.character(items[0], flags).edges[:, 1].tolist())
+        (moves, _) = self.builder.character(items[0], flags).rows
+        found = Atoms(atom for low, high, _ in moves for atom in range(low, high + 1))
         return (self.atoms_of(((0, 0x10FFFF),)) | {END}) - found if negative else found
 
 
