@@ -55,8 +55,8 @@ def trimmed(
                 ends.add(state)
             spend(1 + len(closure) / 2)
         if same:
-            moves = merged([(low, high, same.get(target, target)) for low, high, target in moves])
-            found[state] = moves
+            moves = [(low, high, same.get(target, target)) for low, high, target in moves]
+            found[state] = moves = merged(moves) if len(moves) > 1 else moves
         total += len(moves)
         check_transitions(total)
         for _, _, target in moves:
@@ -102,8 +102,6 @@ def merged_states(rows: Rows, onward: Mapping[int, Sequence[int]], accept: set[i
 
 def merged(moves: list[Move]) -> list[Move]:
     """Sort the moves of a state by their bytes, and return them, those to one target that touch or overlap as one."""
-    if len(moves) < 2:
-        return moves
     moves.sort()
     found: list[Move] = []
     last: dict[int, int] = {}  # of each target its last move

@@ -68,7 +68,7 @@ class Nfa:
         found: Rows = [[] for _ in range(self.num_states)]
         for source, low, high, target in self.edges.tolist():
             found[source].append((low, high, target))
-        return [merged(row) for row in found]
+        return [merged(row) if len(row) > 1 else row for row in found]
 
     @cached_property
     def skips(self) -> list[Skip]:

@@ -103,7 +103,7 @@ def containing(words: Sequence[str]) -> Nfa:
 
 def ending(words: Sequence[bytes]) -> Nfa:
     """Return all byte strings that end with one of the words."""
-    return nfa.concat([nfa.ANYTHING, nfa.union([nfa.literal(word) for word in words])])
+    return nfa.concat([nfa.ANYTHING, dfa.minimize(nfa.union([nfa.literal(word) for word in words]))])
 
 
 def strings(value: Any, path: str, least: int = 1) -> list[str]:

@@ -47,7 +47,7 @@ UNITS = {
     "but not": (lambda: regex("(?!.*ab)[a-d]{2,20}"), 1_321),
     "keywords": (lambda: keywords(["dog", "sea", "run"]), 9_150),
     "schema": (lambda: json_schema(SCHEMA).finite, 249_899),
-    "grammar": (lambda: grammar(LISP).finite, 2_260),
+    "grammar": (lambda: grammar(LISP).finite, 2_528),
 }  # fmt: skip
 
 
