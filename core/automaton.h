@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <mutex>
 
 #include "masks.h"
@@ -17,10 +16,10 @@ inline thread_local u64 allowed = SLICE, used = 0;
 // What is found out about the nodes that were given: stacks, configurations, masks, distances. One thread at a time.
 class Core {
  public:
-  explicit Core(std::shared_ptr<Trie> trie)
+  explicit Core(std::shared_ptr<Trie> trie, i64 much = MUCH)
       : trie_(std::move(trie)),
         positions_(*trie_),
-        lexer_(stacks_.tables, positions_),
+        lexer_(stacks_.tables, positions_, much),
         crossing_(stacks_, positions_, lexer_),
         masks_(stacks_, positions_, lexer_, crossing_) {}
 

@@ -8,13 +8,12 @@
 #include <bitset>
 #include <cstdio>
 #include <ctime>
-#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <random>
 #include <set>
 
-#include "masks.h"
+#include "automaton.h"
 
 using namespace tractile;
 
@@ -601,90 +600,73 @@ Trie trie_of(std::vector<std::string> tokens) {
   return t;
 }
 
-struct Core {
-  Trie trie;
-  Stacks stacks;
-  Positions positions;
-  Lexer lexer;
-  Crossing crossing;
-  Masks masks;
+i32 add_table(Core& core, const SomeTable& given, const std::vector<i32>& number) {
+  std::vector<i32> edges;
+  for (auto& e : given.edges) edges.insert(edges.end(), e.begin(), e.end());
+  return core.add_table(edges.data(), given.edges.size(), given.label, given.between, given.base < 0 ? NONE : number[given.base], given.in_base,
+                        given.apart);
+}
 
-  Core(const std::vector<std::string>& tokens, i64 much)
-      : trie(trie_of(tokens)),
-        positions(trie),
-        lexer(stacks.tables, positions, much),
-        crossing(stacks, positions, lexer),
-        masks(stacks, positions, lexer, crossing) {}
+i32 of_kind(Core& core, Kind kind, std::vector<i32> parts, std::vector<i32> tables = {}) {
+  return core.add_node(kind, std::move(parts), std::move(tables), 0, -1, {}, 0, false, {}, {});
+}
 
-  i32 table(const SomeTable& given, const std::vector<i32>& number) {
-    std::vector<i32> edges;
-    for (auto& e : given.edges) edges.insert(edges.end(), e.begin(), e.end());
-    stacks.tables.push_back(Table::of(edges.data(), given.edges.size(), given.label, given.between));
-    if (given.base >= 0) stacks.tables.back().share(number[given.base], stacks.tables[number[given.base]].states, given.in_base, given.apart);
-    return i32(stacks.tables.size()) - 1;
-  }
-
-  i32 node(Node n, const std::vector<i32>& required = {}) {
-    n.required.assign(n.parts.size() / 64 + 1, 0);
-    for (i32 label : required) n.required[label / 64] |= 1ull << label % 64;
-    n.nothing = n.kind == ALT && n.parts.empty();
-    stacks.nodes.push_back(std::move(n));
-    return i32(stacks.nodes.size()) - 1;
-  }
-
-  i32 of_kind(Kind kind, std::vector<i32> parts) {
-    Node n;
-    n.kind = kind;
-    n.parts = std::move(parts);
-    return node(std::move(n));
-  }
-
-  // The root of a program, NONE if it has no texts.
-  i32 program(const Program& p, int root) {
-    std::vector<u8> has = p.with_texts();
-    if (!has[root]) return NONE;
-    std::vector<i32> number;
-    for (const SomeTable& t : p.tables) number.push_back(table(t, number));
-    i32 nothing = of_kind(ALT, {}), empty = of_kind(SEQ, {});
-    std::vector<i32> made(p.nodes.size(), nothing);
-    for (size_t i = 0; i < p.nodes.size(); ++i)
-      if (has[i] && p.nodes[i].kind == RULE) made[i] = of_kind(RULE, {});
-    for (size_t i = 0; i < p.nodes.size(); ++i) {
-      const SomeNode& given = p.nodes[i];
-      if (!has[i] || given.kind == RULE) continue;
-      Node n;
-      n.kind = given.kind;
-      n.low = given.low, n.high = given.high, n.members = given.members, n.ordered = given.ordered;
-      for (int part : given.parts)
-        if (has[part] || given.kind != ALT) n.parts.push_back(made[part]);
-      for (int t : given.tables) n.tables.push_back(number[t]);
-      if (given.kind == REPEAT && !has[given.parts[0]]) {
-        made[i] = empty;
-        continue;
-      }
-      if (given.kind == REPEAT && !has[given.parts[1]]) {
-        made[i] = given.low ? n.parts[0] : of_kind(ALT, {empty, n.parts[0]});
-        continue;
-      }
-      if (given.kind == COUNT)
-        for (auto& set : p.alive(given)) {
-          n.begins.push_back(i64(n.begins.size()));
-          n.sets.push_back(set);
-        }
-      made[i] = node(std::move(n), given.required);
+// The root of a program, NONE if it has no texts.
+i32 add_program(Core& core, const Program& p, int root) {
+  std::vector<u8> has = p.with_texts();
+  if (!has[root]) return NONE;
+  std::vector<i32> number;
+  for (const SomeTable& t : p.tables) number.push_back(add_table(core, t, number));
+  i32 nothing = of_kind(core, ALT, {}), empty = of_kind(core, SEQ, {});
+  std::vector<i32> made(p.nodes.size(), nothing);
+  for (size_t i = 0; i < p.nodes.size(); ++i)
+    if (has[i] && p.nodes[i].kind == RULE) made[i] = of_kind(core, RULE, {});
+  for (size_t i = 0; i < p.nodes.size(); ++i) {
+    const SomeNode& given = p.nodes[i];
+    if (!has[i] || given.kind == RULE) continue;
+    std::vector<i32> parts, tables;
+    for (int part : given.parts)
+      if (has[part] || given.kind != ALT) parts.push_back(made[part]);
+    for (int t : given.tables) tables.push_back(number[t]);
+    if (given.kind == REPEAT && !has[given.parts[0]]) {
+      made[i] = empty;
+      continue;
     }
-    for (size_t i = 0; i < p.nodes.size(); ++i)
-      if (has[i] && p.nodes[i].kind == RULE) stacks.nodes[made[i]].parts = {made[p.nodes[i].parts[0]]};
-    return made[root];
+    if (given.kind == REPEAT && !has[given.parts[1]]) {
+      made[i] = given.low ? parts[0] : of_kind(core, ALT, {empty, parts[0]});
+      continue;
+    }
+    std::vector<i64> begins;
+    std::vector<std::vector<u8>> sets;
+    if (given.kind == COUNT) sets = p.alive(given);
+    for (size_t count = 0; count < sets.size(); ++count) begins.push_back(i64(count));
+    made[i] = core.add_node(given.kind, std::move(parts), std::move(tables), given.low, given.high, given.required, given.members, given.ordered,
+                            std::move(begins), std::move(sets));
   }
+  for (size_t i = 0; i < p.nodes.size(); ++i)
+    if (has[i] && p.nodes[i].kind == RULE) core.define(made[i], made[p.nodes[i].parts[0]]);
+  return made[root];
+}
 
-  i32 read(i32 configuration, const std::string& text) {
+// ---------------------------------------------------------------- what must hold
+
+struct Checked {
+  const Trie& trie;
+  Stacks& stacks;
+  Masks& masks;
+  Random& rng;
+  bool exact, every_byte;  // every_byte: all texts can be written, in few tokens
+  bool spelled;            // masks are told so
+  bool all_end;            // what may be read has an end
+
+  // The configuration after a text, NONE if it cannot be read.
+  i32 reached(i32 configuration, const std::string& text) {
     for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks.step(configuration, u8(text[i]));
     return configuration;
   }
 
   i32 token(i32 configuration, i32 token) {
-    return trie.text[token].empty() ? NONE : stacks.token_end(read(configuration, trie.text[token]));
+    return trie.text[token].empty() ? NONE : stacks.token_end(reached(configuration, trie.text[token]));
   }
 
   bool accepting(i32 configuration) const { return stacks.configurations[configuration].accepting; }
@@ -713,82 +695,72 @@ struct Core {
     }
     return -1;
   }
-};
-
-// ---------------------------------------------------------------- what must hold
-
-struct Checked {
-  Core& core;
-  Random& rng;
-  bool exact, every_byte;  // every_byte: all texts can be written, in few tokens
-  bool spelled;            // masks are told so
-  bool all_end;            // what may be read has an end
 
   void texts_of(i32 start, const Language& wanted) {
     for (int i = 0; i < TEXTS; ++i) {
-      i32 after = core.read(start, texts[i]);
-      if ((after != NONE && core.accepting(after)) != wanted[i]) fail("the text " + quoted(texts[i]) + " is " + (wanted[i] ? "not accepted" : "accepted"));
+      i32 after = reached(start, texts[i]);
+      if ((after != NONE && accepting(after)) != wanted[i]) fail("the text " + quoted(texts[i]) + " is " + (wanted[i] ? "not accepted" : "accepted"));
     }
   }
 
-  std::string at(const std::string& text, i32 token) const { return "after " + quoted(text) + ", token " + quoted(core.trie.text[token]) + ": "; }
+  std::string at(const std::string& text, i32 token) const { return "after " + quoted(text) + ", token " + quoted(trie.text[token]) + ": "; }
 
   static bool has(const std::vector<u32>& words, i32 token) { return words[token >> 5] >> (token & 31) & 1; }
 
   void mask(i32 c, const std::string& text) {
-    std::vector<u32> words(core.trie.words, ~0u);
-    core.masks.words(c, spelled).write(words.data(), i32(words.size()));
-    i64 enough = core.masks.enough(c, spelled);
-    for (i32 t = 0; t < core.trie.vocab; ++t) {
-      i32 next = core.token(c, t);
+    std::vector<u32> words(trie.words, ~0u);
+    masks.words(c, spelled).write(words.data(), i32(words.size()));
+    i64 enough = masks.enough(c, spelled);
+    for (i32 t = 0; t < trie.vocab; ++t) {
+      i32 next = token(c, t);
       if (next == NONE && has(words, t)) fail(at(text, t) + "in the mask, but it cannot be read");
       if (next == NONE) continue;
-      int most = int(std::min<i64>(enough, 12)), truth = core.steps(next, most, spelled);
+      int most = int(std::min<i64>(enough, 12)), truth = steps(next, most, spelled);
       if (!has(words, t) && (all_end || (truth >= 0 && exact))) fail(at(text, t) + "not in the mask");
       if (!has(words, t)) continue;
       if (truth == -3) fail(at(text, t) + "in the mask, a dead end");
       if (truth == -1 && enough <= 12) fail(at(text, t) + "more steps are needed than " + std::to_string(enough));
     }
-    for (i32 t = core.trie.vocab; t < 32 * core.trie.words; ++t)
+    for (i32 t = trie.vocab; t < 32 * trie.words; ++t)
       if (has(words, t)) fail("a bit beyond the vocabulary");
     if (enough >= (spelled ? ENDLESS : FAR)) fail("after " + quoted(text) + ": no end is known");
   }
 
   void fewest(i32 c, const std::string& text) {
-    int most = rng.below(7), truth = core.steps(c, most, false);
-    i32 found = core.masks.fewest(c, most, spelled);
+    int most = rng.below(7), truth = steps(c, most, false);
+    i32 found = masks.fewest(c, most, spelled);
     std::string told = "after " + quoted(text) + ": fewest " + std::to_string(found) + " of at most " + std::to_string(most) + ", truly " + std::to_string(truth);
     if (truth >= 0 && exact && found != truth) fail(told);
     if (truth >= 0 && !exact && found < truth) fail(told);
     if ((truth == -1 || truth == -3) && found <= most) fail(told);
-    if (every_byte && core.masks.fewest(c, SOME, spelled) >= FAR) fail("after " + quoted(text) + ": no end within any number of tokens");
+    if (every_byte && masks.fewest(c, SOME, spelled) >= FAR) fail("after " + quoted(text) + ": no end within any number of tokens");
   }
 
   void within(i32 c, const std::string& text) {
     int left = rng.below(6);
-    std::vector<u32> words(core.trie.words, ~0u);
-    core.masks.words_within(c, left, spelled).write(words.data(), i32(words.size()));
-    for (i32 t = 0; t < core.trie.vocab; ++t) {
-      i32 next = core.token(c, t);
+    std::vector<u32> words(trie.words, ~0u);
+    masks.words_within(c, left, spelled).write(words.data(), i32(words.size()));
+    for (i32 t = 0; t < trie.vocab; ++t) {
+      i32 next = token(c, t);
       std::string told = at(text, t) + "with " + std::to_string(left) + " left ";
       if (next == NONE) {
         if (has(words, t)) fail(told + "in the mask, but it cannot be read");
         continue;
       }
-      int truth = core.steps(next, left, false);
+      int truth = steps(next, left, false);
       if (has(words, t) && (truth == -1 || truth == -3)) fail(told + "in the mask, a dead end");
-      if (has(words, t) && core.masks.fewest(next, left, spelled) > left) fail(told + "in the mask, but fewest is more");
+      if (has(words, t) && masks.fewest(next, left, spelled) > left) fail(told + "in the mask, but fewest is more");
       if (!has(words, t) && truth >= 0 && exact)
-        fail(told + "not in the mask; " + std::to_string(truth) + " truly, fewest " + std::to_string(core.masks.fewest(next, left, spelled)));
+        fail(told + "not in the mask; " + std::to_string(truth) + " truly, fewest " + std::to_string(masks.fewest(next, left, spelled)));
     }
   }
 
   // With the fewest tokens left there is a token.
   void kept(i32 c, const std::string& text) {
-    i32 fewest = core.masks.fewest(c, 12, spelled);
+    i32 fewest = masks.fewest(c, 12, spelled);
     if (fewest == 0 || fewest > 12) return;
-    std::vector<u32> words(core.trie.words);
-    core.masks.words_within(c, fewest - 1, spelled).write(words.data(), i32(words.size()));
+    std::vector<u32> words(trie.words);
+    masks.words_within(c, fewest - 1, spelled).write(words.data(), i32(words.size()));
     for (u32 word : words)
       if (word) return;
     fail("after " + quoted(text) + ": " + std::to_string(fewest) + " tokens are enough, and no token is in the mask");
@@ -807,15 +779,15 @@ struct Checked {
       std::string read;
       for (int tries = 0; tries < 6 && next == NONE; ++tries) {
         if (rng.chance(0.8)) {
-          i32 t = rng.below(core.trie.vocab);
-          next = core.token(c, t), read = core.trie.text[t];
+          i32 t = rng.below(trie.vocab);
+          next = token(c, t), read = trie.text[t];
         } else {
           read = std::string(1, char(rng.chance(0.8) ? "abc"[rng.below(3)] : char(rng.below(256))));
-          next = core.read(c, read);
+          next = reached(c, read);
         }
       }
       if (next == NONE) return;
-      c = core.stacks.token_end(next), text += read;
+      c = stacks.token_end(next), text += read;
     }
   }
 };
@@ -838,13 +810,31 @@ std::vector<std::string> some_tokens(Random& rng) {
   return tokens;
 }
 
+// What must hold of a program whose texts begin at `start`.
+void check(const Trie& trie, Stacks& stacks, Masks& masks, Random& rng, const Program& p, int root, i32 start, bool every_byte) {
+  bool looks = false;  // at bytes
+  for (const SomeNode& n : p.nodes) looks |= n.kind == WITHIN || n.kind == APART;
+  if (start == NONE && (p.budgets || looks)) return;
+  if (start == NONE) fail("a program with texts has no beginning");
+  bool spelled = !p.budgets && every_byte && rng.chance(0.7);
+  if (p.apart)  // any byte may tell items apart
+    for (const auto& t : p.tables)
+      for (const auto& e : t.edges)
+        for (int b = e[1]; b <= e[2]; ++b) spelled = spelled && std::find(trie.text.begin(), trie.text.end(), std::string(1, char(b))) != trie.text.end();
+  Checked checked{trie, stacks, masks, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
+  if (rng.chance(0.5)) checked.walk(start);
+  if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
+  checked.walk(start);
+}
+
 void one_input() {
   Random rng{std::mt19937_64(current)};
   std::vector<std::string> tokens = some_tokens(rng);
   bool every_byte = true;
   for (char c : {'a', 'b', 'c', '\0', 'z', '\xff'})
     every_byte = every_byte && std::find(tokens.begin(), tokens.end(), std::string(1, c)) != tokens.end();
-  Core core(tokens, rng.chance(0.5) ? 1 : 10000);
+  Core core(std::make_shared<Trie>(trie_of(tokens)), rng.chance(0.5) ? 1 : MUCH);
+  allowed = 1000000;
   about = "tokens";
   for (const std::string& token : tokens) about += " " + quoted(token);
   about += "\n";
@@ -853,24 +843,10 @@ void one_input() {
     Program p{rng, {}, {}};
     int root = p.make(rng.between(1, 3));
     about += p.shown(root);
-    i32 node = core.program(p, root);
+    i32 node = add_program(core, p, root);
     if (node == NONE) continue;
-    core.crossing.allow(1000000);
     try {
-      i32 start = core.stacks.start(node);
-      bool looks = false;  // at bytes
-      for (const SomeNode& n : p.nodes) looks |= n.kind == WITHIN || n.kind == APART;
-      if (start == NONE && (p.budgets || looks)) continue;
-      if (start == NONE) fail("a program with texts has no beginning");
-      bool spelled = !p.budgets && every_byte && rng.chance(0.7);
-      if (p.apart)  // any byte may tell items apart
-        for (const auto& t : p.tables)
-          for (const auto& e : t.edges)
-            for (int b = e[1]; b <= e[2]; ++b) spelled = spelled && std::find(tokens.begin(), tokens.end(), std::string(1, char(b))) != tokens.end();
-      Checked checked{core, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
-      if (rng.chance(0.5)) checked.walk(start);
-      if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
-      checked.walk(start);
+      core.asked([&](Stacks& stacks, Masks& masks) { check(core.trie(), stacks, masks, rng, p, root, stacks.start(node), every_byte); });
     } catch (const LimitPassed&) {
     } catch (const Exhausted&) {  // so many steps are refused in Python
     }
@@ -879,36 +855,35 @@ void one_input() {
 
 // Brackets as deep as allowed: a typed error, and distances from the depth.
 void nested() {
-  Core core({"a", "b", "c"}, 1);
+  Core core(std::make_shared<Trie>(trie_of({"a", "b", "c"})), 1);
+  allowed = ~0ull;
   about = "nested";
   auto byte = [&](u8 b) {
     SomeTable t;
     t.edges = {{0, b, b, 1}};
     t.label = {NONE, 0};
     t.between = {0, 0};
-    Node n;
-    n.kind = LEX;
-    n.tables = {core.table(t, {})};
-    return core.node(std::move(n));
+    return of_kind(core, LEX, {}, {add_table(core, t, {})});
   };
-  i32 rule = core.of_kind(RULE, {});
-  i32 inside = core.of_kind(SEQ, {byte('a'), rule, byte('b')});
-  core.stacks.nodes[rule].parts = {core.of_kind(ALT, {inside, byte('c')})};
-  i32 c = core.stacks.start(rule);
-  int depth = 0;
-  try {
-    for (; depth <= 2 * MOST_DEPTH; ++depth) {
-      i32 next = core.stacks.step(c, 'a');
-      if (next == NONE) fail("brackets end");
-      c = next;
+  i32 rule = of_kind(core, RULE, {});
+  i32 inside = of_kind(core, SEQ, {byte('a'), rule, byte('b')});
+  core.define(rule, of_kind(core, ALT, {inside, byte('c')}));
+  core.asked([&](Stacks& stacks, Masks& masks) {
+    i32 c = stacks.start(rule);
+    int depth = 0;
+    try {
+      for (; depth <= 2 * MOST_DEPTH; ++depth) {
+        i32 next = stacks.step(c, 'a');
+        if (next == NONE) fail("brackets end");
+        c = next;
+      }
+      fail("no limit of the depth");
+    } catch (const LimitPassed&) {
     }
-    fail("no limit of the depth");
-  } catch (const LimitPassed&) {
-  }
-  if (i32 found = core.masks.fewest(c, SOME, true); found != depth + 1) fail("from the depth " + std::to_string(depth) + ": fewest " + std::to_string(found));
-  std::vector<u32> words(1);
-  core.masks.words_within(c, depth, true).write(words.data(), i32(words.size()));
-  std::printf("depth %d\n", depth);
+    if (i32 found = masks.fewest(c, SOME, true); found != depth + 1) fail("from the depth " + std::to_string(depth) + ": fewest " + std::to_string(found));
+    masks.words_within(c, depth, true);
+    std::printf("depth %d\n", depth);
+  });
 }
 
 }  // namespace

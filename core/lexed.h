@@ -2,8 +2,6 @@
 // may end inside a token.
 #pragma once
 
-#include <memory>
-
 #include "positions.h"
 
 namespace tractile {
@@ -52,11 +50,10 @@ struct TokenSet {
 
 struct Lexed {
   using Tokens = std::shared_ptr<const TokenSet>;
-  using Marks = std::shared_ptr<const TokenSet>;
   struct Group {  // the tokens that end in one state after so many characters: `tokens` without those that `gone` marks
     i32 state, characters;
     Tokens tokens;
-    Marks gone;  // nullptr: none
+    Tokens gone;  // nullptr: none
   };
   struct Exit {  // where the text may end inside a token: in this state after so many characters, at these nodes
     i32 state, characters, position;

@@ -2,21 +2,20 @@
 // all constraints that have the table.
 #pragma once
 
-#include <deque>
-#include <memory>
 #include <tuple>
 #include <unordered_map>
 
 #include "lexed.h"
 #include "program.h"
 
-
 namespace tractile {
+
+constexpr i64 MUCH = 10000;  // nodes of the trie from which on it pays to look for a state that reads them alike
 
 class Lexer {
  public:
-  // `much`: from how many nodes of the trie on it pays to look for a state that reads them alike.
-  Lexer(const std::deque<Table>& tables, Positions& positions, i64 much = 10000) : tables_(tables), positions_(positions), much_(much) {
+  // `much`: MUCH, or less where the trie of a test is small.
+  Lexer(const std::deque<Table>& tables, Positions& positions, i64 much) : tables_(tables), positions_(positions), much_(much) {
     const Trie& trie = positions.trie();
     for (i32 child = trie.first[0]; child < trie.first[1]; ++child) beginning_[trie.byte[child] + 1] = trie.places[trie.order[child]].after - trie.order[child];
     for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
@@ -177,12 +176,12 @@ class Lexer {
     if (own || table.apart[state]) positions_.nodes(position, [&](i32 node) { compare(table, here, other, there, node, making, lost); });
     std::sort(lost.exits.begin(), lost.exits.end());
     Lexed found;
-    std::unordered_map<const TokenSet*, Lexed::Marks> gone;  // by what was gone before
+    std::unordered_map<const TokenSet*, Lexed::Tokens> gone;  // by what was gone before
     for (Lexed::Group group : base.groups) {
       if (!own) group.state = table.from_base[group.state];
       if (group.state == NONE) continue;
       if (!lost.tokens.empty()) {
-        Lexed::Marks& marks = gone[group.gone.get()];
+        Lexed::Tokens& marks = gone[group.gone.get()];
         if (!marks) {
           std::vector<i32> all = lost.tokens;
           if (group.gone) group.gone->each([&](i32 token) { all.push_back(token); });
