@@ -17,15 +17,7 @@ class Bytes {
   // `observed`: the bytes of a text of a node that looks at bytes; without it such a node takes anything.
   explicit Bytes(Stacks& stacks, std::function<i64(i32)> observed = nullptr) : stacks_(stacks), observed_(std::move(observed)) {}
 
-  // The bytes of some text that completes a configuration.
-  i64 of(i32 configuration) {
-    const Configuration& c = stacks_.configurations.at(configuration);
-    if (c.accepting) return 0;
-    i64 best = ENDLESS;
-    for (Item item : c.reading) best = std::min(best, of_stack(item.stack));
-    return best;
-  }
-
+  // The bytes of some text of a stack.
   i64 of_stack(i32 stack) {
     std::vector<i32> above;
     i64 found = 0;

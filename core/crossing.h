@@ -351,7 +351,7 @@ class Crossing {
     std::vector<std::pair<i32, u64>> calls;
     if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
       // each name is read by an activation that is shared by all bags with these names
-      i32 table = stacks_.nodes[node].tables[stacks_.bag_read(place.reg).count > 0];
+      i32 table = stacks_.table_number(node, place.reg);
       u64 state = Stacks::low(place.reg);
       for (i32 label : sought(number, place.reg))
         if (stacks_.tables[table].leads_to(i32(state), label)) call(number, cost, activation(-2 - table, u64(label) << 32 | state, place.position, need), place.reg, true);
@@ -471,9 +471,7 @@ class Crossing {
         regs.push_back(u64(u32(g.state)));
         continue;
       }
-      const Node& n = stacks_.nodes[node];
-      i64 count = before + g.characters;
-      if (stacks_.alive(n, g.state, count)) regs.push_back(Stacks::pair(std::min(count, n.cap()), u32(g.state)));
+      if (u64 after; stacks_.goes_on(node, place.reg, t, g.state, g.characters, after)) regs.push_back(after);
     }
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);

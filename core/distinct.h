@@ -43,8 +43,8 @@ class Distinct {
       }
   }
 
-  // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else, once `word` is read.
-  bool serves(i32 env, const std::string& word, const Text& way) {
+  // Whether a text that leads from an environment without texts of items leads from one that differs in nothing else.
+  bool serves(i32 env, const Text& way) {
     const Begun& begun = this->begun(env);
     if (begun.open.size() != way.open.size()) return false;
     std::vector<i32> others = items(way, begun.is_json);
@@ -52,7 +52,7 @@ class Distinct {
       if (std::binary_search(begun.read.begin(), begun.read.end(), others[i]) || std::count(others.begin(), others.begin() + i, others[i])) return false;
     std::vector<std::string> open;
     for (size_t k = 0; k < begun.open.size(); ++k) {
-      open.push_back(compared(begun, k, word, way));
+      open.push_back(compared(begun, k, "", way));
       if (std::count(open.begin(), open.end(), open.back()) > 1 || is_one_of(open.back(), begun.read, others)) return false;
     }
     return true;

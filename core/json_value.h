@@ -6,12 +6,7 @@
 //     an object   its members in the order of their names, of equal names the last
 #pragma once
 
-#include <algorithm>
 #include <cctype>
-#include <cstdlib>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "common.h"
 

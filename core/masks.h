@@ -151,15 +151,14 @@ class Masks {
     i32 inside = observers.read(item.env, 0);  // in a token that has written a byte
     if (inside == NONE) return;
     Frame f = stacks_.frame(item.stack);
-    const Node& n = stacks_.nodes[f.node];
-    const Table& t = stacks_.table_of(f.node, f.reg);
-    i32 table = n.kind == BAG ? n.tables[stacks_.bag_read(f.reg).count > 0] : n.tables[0];
+    const i32 table = stacks_.table_number(f.node, f.reg);
+    const Table& t = stacks_.tables[table];
     const bool additive = left == FAR && !observed_.looks(item);
     const i64 below = additive ? observed_.bytes({f.below, 0}) : 0;
     const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), position);
     for (const Lexed::Group& group : found.groups) {
       u64 reg;
-      if (!goes_on(f, n, t, group.state, group.characters, reg)) continue;
+      if (!stacks_.goes_on(f.node, f.reg, t, group.state, group.characters, reg)) continue;
       if (texts) {
         each_text(group, stacks_.push(f.node, reg, f.below), item.env, position, left, spelled, out);
         continue;
@@ -171,7 +170,7 @@ class Masks {
     }
     for (const Lexed::Exit& exit : found.exits) {
       u64 reg;
-      if (!goes_on(f, n, t, exit.state, exit.characters, reg)) continue;
+      if (!stacks_.goes_on(f.node, f.reg, t, exit.state, exit.characters, reg)) continue;
       if (!texts) {
         add(left_for(f, reg, inside), exit.position);
         continue;
@@ -205,25 +204,21 @@ class Masks {
     for (int tries = 0; tries < MOST_ALONE && failed.size() <= most; ++tries) {
       i32 token = whole ? Lexed::last(group) : tokens.empty() ? NONE : tokens.back();
       if (token == NONE) return;
-      i64 rest = ENDLESS;
-      const Text* way = observed_.alike(stack, env, word(token), left, spelled, rest);
       i32 after = env;
-      if (!way) {
-        for (char c : word(token)) after = observers.read(after, u8(c));
-        after = observers.token_end(after);
-        rest = this->rest({stack, after}, left, spelled);
-        if (rest < ENDLESS) way = &observed_.witness({stack, after}, left, spelled);
-        else if (left != FAR && crossing_.rest(stack, observers.budgets(after), left, spelled) > left) return;  // whatever the text
-      }
+      for (char c : word(token)) after = observers.read(after, u8(c));
+      after = observers.token_end(after);
+      const i64 rest = this->rest({stack, after}, left, spelled);
+      if (rest >= ENDLESS && left != FAR && crossing_.rest(stack, observers.budgets(after), left, spelled) > left) return;  // whatever the text
       auto list = [&] {
         if (std::exchange(whole, false)) Lexed::each(group, [&](i32 each) { tokens.push_back(each); });
       };
-      if (!way) {
+      if (rest >= ENDLESS) {
         list();
         tokens.pop_back();
         observers.add_apart(after, failed);
         continue;
       }
+      const Text& way = observed_.witness({stack, after}, left, spelled);
       most_ = std::max(most_, rest);
       std::vector<i32> others;  // tokens for which this may not hold
       const std::vector<i32> open = observers.memory(env).open;
@@ -234,17 +229,17 @@ class Masks {
         std::reverse(read.begin(), read.end());
         if (i32 end = trie.find(read, node); end != NONE) others.insert(others.end(), trie.own.begin() + trie.own_begin[end], trie.own.begin() + trie.own_begin[end + 1]);
       };
-      bool told = json ? whole && Lexed::is_large(group) && observed_.distinct.may_be_equal(env, node, *way, others) : observed_.distinct.stay_apart(open, *way);
+      bool told = json ? whole && Lexed::is_large(group) && observed_.distinct.may_be_equal(env, node, way, others) : observed_.distinct.stay_apart(open, way);
       if (!told) {
         list();
         others = tokens;
       } else if (!json) {
-        observed_.distinct.excluded(env, *way, exclude);
+        observed_.distinct.excluded(env, way, exclude);
         std::sort(others.begin(), others.end());
       }
       auto holds = [&](i32 each) {
         bool here = each != token && (whole ? Lexed::has(group, each) : std::binary_search(tokens.begin(), tokens.end(), each));
-        return !here || (json && !observed_.distinct.are_equal(env, word(each), *way));
+        return !here || (json && !observed_.distinct.are_equal(env, word(each), way));
       };
       others.erase(std::remove_if(others.begin(), others.end(), holds), others.end());
       std::vector<u32>& bits = out.bits;
@@ -261,21 +256,6 @@ class Masks {
     }
   }
 
-  // Whether the frame may be in this state of its table after a token; `reg` is its register then.
-  bool goes_on(const Frame& f, const Node& n, const Table& t, i32 state, i32 characters, u64& reg) {
-    if (n.kind == LEX) {
-      reg = u64(u32(state));
-      return true;
-    }
-    if (n.kind == COUNT) {
-      i64 count = i64(Stacks::high(f.reg)) + characters;
-      reg = Stacks::pair(std::min(count, n.cap()), u32(state));
-      return stacks_.alive(n, state, count);
-    }
-    reg = Stacks::pair(Stacks::high(f.reg), u32(state));
-    return stacks_.leads_on(t, state, stacks_.labels(f.node, f.reg));
-  }
-
   // The configuration after a frame that may end, or whose name has been read, without what it might read on itself.
   i32 left_for(const Frame& f, u64 reg, i32 env) {
     Index::Key key{u64(u32(f.node)), reg, u64(u32(f.below)) | u64(env) << 32};
@@ -283,7 +263,7 @@ class Masks {
     if (known != NONE) return known - 1;
     std::vector<Item> items;
     if (stacks_.nodes[f.node].kind == BAG) {
-      stacks_.calls(f.node, reg, [&](i32 node, u64 after) { items.push_back({stacks_.called(node, f.node, after, f.below), env}); });
+      stacks_.calls(f.node, reg, [&](i32 node, u64 after) { items.push_back({stacks_.push(node, stacks_.first(node), stacks_.under(f.node, after, f.below)), env}); });
     } else if (stacks_.ends(f.node, reg) && f.below != NONE) {
       items.push_back({f.below, env});
     }

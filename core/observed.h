@@ -77,25 +77,6 @@ class Observed {
     return *by_search(item).text;
   }
 
-  // A text that leads to the end after any token that leads to `stack`, if that is known without the texts of items, and those differ
-  // after this one, of which `word` is read; otherwise nullptr. `rest`: how far that is, as for masks.
-  const Text* alike(i32 stack, i32 env, const std::string& word, i32 left, bool spelled, i64& rest) {
-    Observers& observers = stacks_.observers;
-    if (observers.met(env, word)) return nullptr;  // which may have a text of its own
-    i32 after = observers.read(observers.without_texts(env), u8(word[0]));
-    if (after == NONE) return nullptr;
-    Item item{stack, observers.without_texts(observers.token_end(after))};
-    if (left != FAR && crossing_.rest(stack, observers.budgets(item.env), left, spelled) > left) return nullptr;
-    Parted at = parted(item);
-    if (!spelled && (at.node == NONE || has_budgets(at.node))) return nullptr;
-    const Way& found = way(at);
-    if (!found.text || !distinct.serves(env, word, *found.text)) return nullptr;
-    rest = spelled ? std::min(ENDLESS, i64(found.text->bytes.size()) + bytes(at.below)) : ENDLESS;
-    if (spelled && rest >= ENDLESS) return nullptr;
-    if (left != FAR && rest > left && (rest = tokens(item, left, spelled)) > left) return nullptr;
-    return &*found.text;
-  }
-
   size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + ways_.size() * sizeof(Way) + exact_.size() * sizeof(Exact) + written_; }
 
  private:
@@ -134,26 +115,11 @@ class Observed {
     return found;
   }
 
-  // Whether a node of these kinds may be reached from a node; the nodes that may are left in `reached`.
-  template <class F>
-  bool reaches(i32 node, std::vector<i32>& reached, F&& is) {
-    std::vector<u8> seen(stacks_.nodes.size(), 0);
-    reached.assign(1, node);
-    seen[node] = 1;
-    for (size_t at = 0; at < reached.size(); ++at) {
-      const Node& n = stacks_.nodes[reached[at]];
-      if (is(n)) return true;
-      for (i32 part : n.parts)
-        if (!seen[part]) seen[part] = 1, reached.push_back(part);
-    }
-    return false;
-  }
-
   bool node_looks(i32 node) {
     if (nodes_.size() < stacks_.nodes.size()) nodes_.resize(stacks_.nodes.size(), NONE);
     if (nodes_[node] != NONE) return nodes_[node];
     std::vector<i32> reached;
-    bool found = reaches(node, reached, [](const Node& n) { return n.looks(); });
+    bool found = reaches(stacks_.nodes, node, reached, [](const Node& n) { return n.looks(); });
     if (!found)
       for (i32 each : reached) nodes_[each] = 0;
     nodes_[node] = found;
@@ -198,7 +164,7 @@ class Observed {
     i32 plain = stacks_.observers.without_texts(at.inside.env);
     if (plain != at.inside.env) {
       Way& shared = alone({at.inside.stack, plain});
-      if (shared.text && distinct.serves(at.inside.env, "", *shared.text)) return shared;
+      if (shared.text && distinct.serves(at.inside.env, *shared.text)) return shared;
     }
     return alone(at.inside);
   }
@@ -312,7 +278,7 @@ class Observed {
   bool has_budgets(i32 node) {
     if (budgets_.size() < stacks_.nodes.size()) budgets_.resize(stacks_.nodes.size(), NONE);
     std::vector<i32> reached;
-    if (budgets_[node] == NONE) budgets_[node] = reaches(node, reached, [](const Node& n) { return n.kind == TOKENS; });
+    if (budgets_[node] == NONE) budgets_[node] = reaches(stacks_.nodes, node, reached, [](const Node& n) { return n.kind == TOKENS; });
     return budgets_[node];
   }
 

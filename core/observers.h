@@ -10,7 +10,6 @@
 // An environment is the list of those that are open, the innermost first, hash-consed; 0 is the empty one.
 #pragma once
 
-#include <deque>
 #include <unordered_map>
 
 #include "json_value.h"
@@ -103,30 +102,22 @@ class Observers {
 
   // Whether an observer is open that looks at bytes.
   bool looks(i32 env) const {
-    for (; env; env = all_[env].outer)
-      if (kind(env) != TOKENS) return true;
-    return false;
+    return any(env, [](Kind kind) { return kind != TOKENS; });
   }
 
   // Whether a table is open: then what may come is not seen from the frames.
   bool filters(i32 env) const {
-    for (; env; env = all_[env].outer)
-      if (kind(env) == WITHIN) return true;
-    return false;
+    return any(env, [](Kind kind) { return kind == WITHIN; });
   }
 
   // Whether an observer is open that may not take a byte.
   bool refuses(i32 env) const {
-    for (; env; env = all_[env].outer)
-      if (kind(env) <= TOKENS) return true;
-    return false;
+    return any(env, [](Kind kind) { return kind == WITHIN || kind == TOKENS; });
   }
 
   // Whether an item is open: then environments differ by what is read.
   bool keeps_texts(i32 env) const {
-    for (; env; env = all_[env].outer)
-      if (kind(env) == ITEM) return true;
-    return false;
+    return any(env, [](Kind kind) { return kind == ITEM; });
   }
 
   // The environment with all texts taken for empty.
@@ -210,16 +201,6 @@ class Observers {
     return found;
   }
 
-  // Whether the environment after a text was asked for.
-  bool met(i32 env, const std::string& text) const {
-    for (size_t at = 0; at < text.size() && env != NONE; ++at) {
-      i32 known = moves_.find({u64(u32(env)), u8(text[at]), 0});
-      if (known == NONE) return false;
-      env = known - 1;
-    }
-    return true;
-  }
-
   // The text that stands for all of the same value as JSON.
   i32 of_json(i32 text) {
     Index::Key key{u64(u32(text)), 0, 2};
@@ -291,6 +272,13 @@ class Observers {
   }
 
  private:
+  template <class F>
+  bool any(i32 env, F&& is) const {
+    for (; env; env = all_[env].outer)
+      if (is(kind(env))) return true;
+    return false;
+  }
+
   i32 put(i32 node, u64 value, i32 outer) {
     Index::Key key{u64(u32(node)), value, u64(u32(outer))};
     i32 known = index_.find(key);
@@ -337,17 +325,8 @@ class Observers {
 
   bool reads_json(i32 node) {
     if (reads_json_.size() < nodes_.size()) reads_json_.resize(nodes_.size(), NONE);
-    if (reads_json_[node] == NONE) {
-      std::vector<i32> reached{node};
-      std::vector<u8> seen(nodes_.size(), 0);
-      bool found = false;
-      for (size_t at = 0; at < reached.size() && !found; ++at) {
-        found = nodes_[reached[at]].kind == ITEM && nodes_[reached[at]].low;
-        for (i32 part : nodes_[reached[at]].parts)
-          if (!seen[part]) seen[part] = 1, reached.push_back(part);
-      }
-      reads_json_[node] = found;
-    }
+    std::vector<i32> reached;
+    if (reads_json_[node] == NONE) reads_json_[node] = reaches(nodes_, node, reached, [](const Node& n) { return n.kind == ITEM && n.low; });
     return reads_json_[node];
   }
 

@@ -133,27 +133,12 @@ class Positions {
     }
   }
 
-  // The position after a byte, NONE if no token goes on with it.
-  i32 after(i32 position, u8 byte) {
-    if (position < singles_) return trie_.child(position, byte);
-    expand(position);
-    for (auto& child : made_[position - singles_].children)
-      if (child.first == byte) return child.second;
-    return NONE;
-  }
-
   // f(token) for each token that ends here.
   template <class F>
   void tokens(i32 position, F&& f) const {
-    auto of_node = [&](i32 n) {
+    nodes(position, [&](i32 n) {
       for (i32 i = trie_.own_begin[n]; i < trie_.own_begin[n + 1]; ++i) f(trie_.own[i]);
-    };
-    if (position < singles_) {
-      of_node(position);
-    } else {
-      const i32 *n = sets_.begin(position - singles_), *end = sets_.end(position - singles_);
-      for (; n != end; ++n) of_node(*n);
-    }
+    });
   }
 
   bool ends_token(i32 position) const {
@@ -211,31 +196,24 @@ class Positions {
     return known(std::min(a, b), std::max(a, b), 2, [](auto... given) { std::set_intersection(given...); });
   }
 
-  // The nodes of a position, by the number of others of them that they are below.
-  std::vector<std::vector<i32>> layers(i32 position) const {
-    std::vector<std::pair<i32, i32>> places;
-    this->nodes(position, [&](i32 n) { places.push_back({trie_.order[n], n}); });
-    std::sort(places.begin(), places.end());
-    std::vector<std::vector<i32>> found;
-    std::vector<i32> open;  // the first place after each node that the next may be below
-    for (auto [place, n] : places) {
-      while (!open.empty() && open.back() <= place) open.pop_back();
-      if (open.size() == found.size()) found.emplace_back();
-      found[open.size()].push_back(n);
-      open.push_back(trie_.places[place].after);
-    }
-    return found;
-  }
-
-  // The positions of those layers.
+  // The layers of a position: its nodes by the number of others of them that they are below.
   std::vector<i32> layered(i32 position) {
     if (position < singles_) return {position};
-    if (made_[position - singles_].layers.empty()) {
-      std::vector<i32> found;
-      for (auto& nodes : layers(position)) found.push_back(of(nodes));
-      made_[position - singles_].layers = std::move(found);
+    if (!made_[position - singles_].layers.empty()) return made_[position - singles_].layers;
+    std::vector<i32> places;
+    nodes(position, [&](i32 n) { places.push_back(trie_.order[n]); });
+    std::sort(places.begin(), places.end());
+    std::vector<std::vector<i32>> layers;
+    std::vector<i32> open;  // the first place after each node that the next may be below
+    for (i32 place : places) {
+      while (!open.empty() && open.back() <= place) open.pop_back();
+      if (open.size() == layers.size()) layers.emplace_back();
+      layers[open.size()].push_back(trie_.places[place].node);
+      open.push_back(trie_.places[place].after);
     }
-    return made_[position - singles_].layers;
+    std::vector<i32> found;
+    for (auto& layer : layers) found.push_back(of(layer));
+    return made_[position - singles_].layers = found;
   }
 
   const Trie& trie() const { return trie_; }

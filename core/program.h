@@ -1,6 +1,8 @@
 // Tables and nodes, as `constraints/program` has them; see there for what each kind means.
 #pragma once
 
+#include <deque>
+
 #include "common.h"
 
 namespace tractile {
@@ -187,5 +189,20 @@ struct Node {
   // The most that a count is told apart: counts beyond are alike.
   i64 cap() const { return high >= 0 ? high : std::max<i64>(low, 1); }
 };
+
+// Whether such a node may be reached from a node; the nodes met until then are left in `reached`.
+template <class F>
+bool reaches(const std::deque<Node>& nodes, i32 node, std::vector<i32>& reached, F&& is) {
+  std::vector<u8> seen(nodes.size(), 0);
+  reached.assign(1, node);
+  seen[node] = 1;
+  for (size_t at = 0; at < reached.size(); ++at) {
+    const Node& n = nodes[reached[at]];
+    if (is(n)) return true;
+    for (i32 part : n.parts)
+      if (!std::exchange(seen[part], 1)) reached.push_back(part);
+  }
+  return false;
+}
 
 }  // namespace tractile

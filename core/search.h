@@ -4,7 +4,6 @@
 // that WITHIN, APART and ITEM look at; all else is found by frames.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <queue>
 

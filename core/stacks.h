@@ -4,8 +4,6 @@
 // stack stands its environment: the registers of the observers that are open, which see each byte read above them.
 #pragma once
 
-#include <deque>
-
 #include "observers.h"
 
 namespace tractile {
@@ -89,7 +87,6 @@ class Stacks {
     return n.kind == BAG ? pair(bag_state(node, {std::vector<u64>(n.required.size()), 0, NONE}), 0) : 0;
   }
 
-  const Table& names(const Node& bag, const BagState& read) const { return tables[bag.tables[read.count > 0]]; }
   const BagState& bag_read(u64 reg) const { return bag_states_[high(reg)]; }
 
   bool complete(const Node& bag, const BagState& read) const {
@@ -171,43 +168,46 @@ class Stacks {
 
   bool reads(i32 node) const { return nodes[node].kind == LEX || nodes[node].kind == COUNT || nodes[node].kind == BAG; }
 
-  const Table& table_of(i32 node, u64 reg) const {
+  // The number of the table that a frame reads; a bag has one for its first member and one for later ones.
+  i32 table_number(i32 node, u64 reg) const {
     const Node& n = nodes[node];
-    return n.kind == BAG ? names(n, bag_read(reg)) : tables[n.tables[0]];
+    return n.tables[n.kind == BAG && bag_read(reg).count > 0];
+  }
+
+  const Table& table_of(i32 node, u64 reg) const { return tables[table_number(node, reg)]; }
+
+  // Whether a frame may come to a state of its table after so many characters more; `after` is its register then.
+  bool goes_on(i32 node, u64 reg, const Table& table, i32 state, i64 characters, u64& after) {
+    const Node& n = nodes[node];
+    if (n.kind == LEX) {
+      after = u64(u32(state));
+      return true;
+    }
+    if (n.kind == COUNT) {
+      i64 count = i64(high(reg)) + characters;
+      after = pair(std::min(count, n.cap()), u32(state));
+      return alive(n, state, count);
+    }
+    after = pair(high(reg), u32(state));
+    return leads_on(table, state, labels(node, reg));
   }
 
   // f(register) for each register of a frame after a byte.
   template <class F>
   void read(i32 node, u64 reg, u8 byte, F&& f) {
-    const Node& n = nodes[node];
     const Table& t = table_of(node, reg);
     t.each(i32(low(reg)), byte, [&](i32 to) {
-      if (n.kind == LEX) {
-        f(u64(u32(to)));
-      } else if (n.kind == COUNT) {
-        i64 read = high(reg) + t.between[to];
-        if (alive(n, to, read)) f(pair(std::min(read, n.cap()), u32(to)));
-      } else if (leads_on(t, to, labels(node, reg))) {
-        f(pair(high(reg), u32(to)));
-      }
+      if (u64 after; goes_on(node, reg, t, to, t.between[to], after)) f(after);
     });
   }
 
   // f(lowest byte, highest byte, register after) for each move of a frame.
   template <class F>
   void rows(i32 node, u64 reg, F&& f) {
-    const Node& n = nodes[node];
     const Table& t = table_of(node, reg);
     for (size_t i = t.begin[low(reg)]; i < t.begin[low(reg) + 1]; ++i) {
       const Table::Move& move = t.moves[i];
-      if (n.kind == LEX) {
-        f(move.low, move.high, u64(u32(move.to)));
-      } else if (n.kind == COUNT) {
-        i64 read = high(reg) + t.between[move.to];
-        if (alive(n, move.to, read)) f(move.low, move.high, pair(std::min(read, n.cap()), u32(move.to)));
-      } else if (leads_on(t, move.to, labels(node, reg))) {
-        f(move.low, move.high, pair(high(reg), u32(move.to)));
-      }
+      if (u64 after; goes_on(node, reg, t, move.to, t.between[move.to], after)) f(move.low, move.high, after);
     }
   }
 
@@ -220,8 +220,6 @@ class Stacks {
       case LEX: return tables[n.tables[0]].label[low(reg)] >= 0;
       case COUNT: return tables[n.tables[0]].label[low(reg)] >= 0 && i64(high(reg)) >= n.low;
       case SEQ: return reg == n.parts.size();
-      case ALT:
-      case RULE: return reg == 1;
       case REPEAT: return !low(reg) && i64(high(reg)) >= n.low;
       case BAG: return low(reg) == 0 && complete(n, bag_read(reg));
       default: return reg == 1;
@@ -266,18 +264,15 @@ class Stacks {
   // Whether nothing is left of a frame but its end.
   bool over(i32 node, u64 reg) {
     if (nodes[node].kind >= WITHIN || !ends(node, reg)) return false;
-    if (reads(node) && nodes[node].kind != BAG) return !tables[nodes[node].tables[0]].reads(i32(low(reg)));
     if (nodes[node].kind == BAG) return !leads_on(table_of(node, reg), 0, labels(node, reg));
+    if (reads(node)) return !table_of(node, reg).reads(i32(low(reg)));
     bool more = false;
     calls(node, reg, [&](i32, u64) { more = true; });
     return !more;
   }
 
-  // The stack after a call: the caller's frame is kept only if something is left of it.
-  i32 called(i32 node, i32 caller, u64 after, i32 below) {
-    i32 under = over(caller, after) ? below : push(caller, after, below);
-    return push(node, first(node), under);
-  }
+  // The stack to which a call returns: the caller's frame is kept only if something is left of it.
+  i32 under(i32 caller, u64 after, i32 below) { return over(caller, after) ? below : push(caller, after, below); }
 
   // ---------------------------------------------------------------- configurations
 
@@ -334,7 +329,7 @@ class Stacks {
       }
       calls(f.node, f.reg, [&](i32 node, u64 after) {
         i32 env = n.kind >= WITHIN ? observers.enter(f.node, item.env) : item.env;
-        i32 under = over(f.node, after) ? f.below : push(f.node, after, f.below);
+        i32 under = this->under(f.node, after, f.below);
         Index::Key key{u64(u32(node)), u64(u32(under)), 1 + u64(u32(env))};
         if (seen.find(key) != NONE) return;
         seen.put(key, 0);
@@ -368,16 +363,9 @@ class Stacks {
 
   bool may_read(i32 node, u64 reg) {
     const Table& t = table_of(node, reg);
-    i32 state = i32(low(reg));
-    if (!t.reads(state)) return false;
-    const Node& n = nodes[node];
-    if (n.kind == LEX) return true;
-    bool found = false;
-    for (size_t i = t.begin[state]; i < t.begin[state + 1] && !found; ++i) {
-      i32 to = t.moves[i].to;
-      found = n.kind == COUNT ? alive(n, to, high(reg) + t.between[to]) : leads_on(t, to, labels(node, reg));
-    }
-    return found;
+    u64 after;
+    return std::any_of(t.moves.begin() + t.begin[low(reg)], t.moves.begin() + t.begin[low(reg) + 1],
+                       [&](const Table::Move& move) { return goes_on(node, reg, t, move.to, t.between[move.to], after); });
   }
 
   // The configuration after a byte, NONE if it may not come.
