@@ -21,7 +21,8 @@ TRACKED = 1
 CLOSING = 2
 """As :data:`TRACKED`; for closed objects, shapes also say whether they declare members. Listed objects declare all of theirs."""
 APART = 3
-"""Values that violate a schema are worked out as shapes without common values: each satisfies what the ones before it violate."""
+"""Values that violate a schema are worked out as shapes of which each satisfies the keywords, members and required names that
+those before it violate, so that few have a value in common."""
 
 IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 """Keywords whose schemas speak of the same object."""

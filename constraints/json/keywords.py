@@ -93,8 +93,9 @@ class Keywords:
     def value(self, node: Node, sign: bool, tracked: int = 0) -> Value:
         """Return the values that satisfy the node or, without ``sign``, violate it.
 
-        ``tracked``: 0, ``TRACKED`` or ``CLOSING`` of ``closed_objects.py``. If not 0, shapes record which members and items have
-        been evaluated, and alternatives that evaluate different ones stay apart. Raises :class:`Circular`.
+        ``tracked``, with ``sign``: 0, ``TRACKED`` or ``CLOSING`` of ``closed_objects.py``. If not 0, shapes record which members
+        and items have been evaluated, and alternatives that evaluate different ones stay apart. Without ``sign``: 0 or
+        ``APART``. Raises :class:`Circular`.
         """
         key = (node.number, sign, tracked)
         if key not in self.memo:
