@@ -279,7 +279,7 @@ def test_patterns_of_the_shared_set(shared_dir):
     if not file.is_file():
         pytest.skip(f"no {file}")
     patterns = [json.loads(line)["regex"] for line in file.read_text().splitlines()]
-    refused = "too much work|states|back-reference|conditional|atomic|call of a group|verb|branch reset|escape of Perl"
+    refused = "back-reference|conditional|atomic|call of a group|verb|branch reset|escape of Perl"
     compiled = 0
     for pattern in patterns:
         with warnings.catch_warnings():
@@ -308,7 +308,7 @@ def test_patterns_of_the_shared_set(shared_dir):
                 both = r"[\w\s]"  # the packages differ about '⒕' and '\x1c'
                 alike = re.findall(both, text) == unicode_regex.findall(both, text)
                 assert other.fullmatch(text) or not alike, (pattern, text)
-    assert compiled >= 165
+    assert compiled >= 95
 
 
 CONSTRAINTS = ["a*b?", "(ab|é)*", "[^a]*", "(?s).*", "a|b|", "(?i)aé?b{1,2}", r"(?a).*\bb\b.*"]
