@@ -76,7 +76,7 @@ class Bytes:
         return bytes(text)
 
     def shortest(self) -> bytes:
-        """Return a shortest text; there is one."""
+        """Return a text of the fewest bytes. The language must not be empty."""
         return self.completion(self.start)
 
     @staticmethod

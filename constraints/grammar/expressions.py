@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from .token_references import excludes, other_tokens, referred
 from .tree import Call, Choice, Expression, Repeat, Series
 
 
-class Reader:
+class Reader(ABC):
     """A reader of a grammar. ``tokens``: the texts of tokens that are named by number."""
 
     def __init__(self, tokens: Mapping[int, str]) -> None:
@@ -46,14 +47,14 @@ class Reader:
         self.narrowed += narrowed
         return texts
 
+    @abstractmethod
     def counts(self, token: Any) -> tuple[int, int | None]:
         """Return the fewest and the most repetitions of a quantifier."""
-        raise NotImplementedError
 
+    @abstractmethod
     def word(self, text: str, line: int) -> Expression:
         """Return the expression of one text."""
-        raise NotImplementedError
 
+    @abstractmethod
     def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
         """Return the expression of a tree that only one syntax has."""
-        raise NotImplementedError

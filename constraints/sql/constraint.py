@@ -286,7 +286,7 @@ def row(*parts: str | Nfa) -> Nfa:
 
 
 def words(options: Iterable[str]) -> Nfa:
-    """Return the minimal automaton of any of these words."""
+    """Return the minimal automaton that accepts these words."""
     return any_word(tuple(options))
 
 

@@ -43,7 +43,7 @@ class Family(NamedTuple):
     style: Parameters | None = None  # None: JSON
 
     def calls(self, tools: list[Tool], on_narrowed: OnNarrowed, begun: str = "") -> Constraint:
-        """Return the constraint of a call of one of the tools, without the opening, after ``begun``, the first part of it."""
+        """Return the constraint of one call of a tool. ``begun``: the beginning of the call, which stands there already."""
         head, tail, end = map(numbered, re.split("{name}|{arguments}", self.call[len(begun) :]))
         found, cuts = self.arguments(tools)
         in_json, options = '{"name": "' in self.call, dict[bytes, Node]()

@@ -109,7 +109,7 @@ class Reader(TokenNames):
         self.on_narrowed = on_narrowed
 
     def read(self, spec: Any, path: str, ends: Ends) -> Constraint:
-        """Translate any format."""
+        """Return the constraint of a format, by its ``type``. Raises ``FormatError`` for a type that is not known."""
         kind = get(spec, "type", path)
         if not isinstance(kind, str) or kind not in FORMATS:
             raise FormatError(f"{path}: {kind!r} is no format of a structural tag")
