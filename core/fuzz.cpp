@@ -308,6 +308,7 @@ struct Program {
       n.parts = {add(list)};
     }
     apart |= n.kind == APART;
+    exact &= n.kind != ITEM;  // what differs by its texts alone may be more than a mask's searches take
     return add(n);
   }
 
