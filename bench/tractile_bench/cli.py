@@ -47,6 +47,9 @@ from .runner import Bench, Settings, choose, fingerprint
 SAMPLE = Path(__file__).resolve().parent / "sample"
 """The folder with a few examples of each task, by the task's name."""
 
+SCORES = 2**24
+"""Scores of next tokens at once: tokens times particles times examples. P-GCD takes about 130 bytes for each."""
+
 bench_app = typer.Typer(
     add_completion=False, help="The papers' tasks: run them with any model, and report the results."
 )
@@ -111,7 +114,10 @@ def bench(
     chat: Annotated[
         bool, typer.Option("--chat", help="Prompts as turns of the model's chat template.")
     ] = False,
-    batch: Annotated[int, typer.Option(min=1, help="Examples at once.")] = 16,
+    batch: Annotated[
+        int | None,
+        typer.Option(min=1, help="Examples at once; default: 16, fewer for many particles and tokens."),
+    ] = None,
     write_prompts: Annotated[
         Path | None,
         typer.Option(help="Write the prompts to FILE.jsonl for `tractile distill sample`, and run nothing."),
@@ -147,6 +153,8 @@ def bench(
     assert out is not None
     network, tokenizer = language_model(model, default=load_small_lm)
     network = network.to(device_named(device), _precision(dtype, device))
+    tokens = network.get_input_embeddings().num_embeddings
+    batch = batch or max(1, min(16, SCORES // (tokens * max(sizes))))
     settings = Settings(
         methods=chosen,
         particles=sizes,
