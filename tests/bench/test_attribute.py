@@ -194,6 +194,8 @@ def test_fit_leaves_the_end_token_alone():
     assert found.token_log_weights[EOS] == 0.0
     assert found.token_log_weights[0] > -0.01
     assert found.token_log_weights[1] < -1
+    found = Attribute.fit([[0], [0, EOS], [1], [1, EOS]], [True, False, True, False], lm, smoothing=0.1)
+    assert found.token_log_weights[EOS] == 0.0  # though only texts with it lack the attribute
 
 
 # ---------------------------------------------------------------- bad input

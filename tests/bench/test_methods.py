@@ -234,6 +234,10 @@ def test_quality_is_the_bound_of_the_paper(tmp_path):
     assert unweighted < weighted < math.log(truth("full-is")[0])
 
 
+def test_local_decoding_that_does_not_know_the_budget_pays_for_what_is_cut_off():
+    assert [name for name, method in METHODS.items() if method.cut_off] == ["lcd", "awrs", "lcd-unweighted"]
+
+
 def test_names():
     assert named("paper1,gcd, full-smc") == (*PAPERS["paper1"], "full-smc")
     assert len(named("paper2")) == 7

@@ -86,6 +86,15 @@ def test_domains_are_read():
     assert [a.name for a in find_plan(post, problem)] == ["load"]
 
 
+def test_a_plan_leads_around_what_cannot_be_undone():
+    """The first action that is tried uses up what the other needs, and both are needed."""
+    shop = read_domain("""(define (domain shop) (:requirements :strips) (:predicates (coin) (bread) (milk))
+      (:action a-bread :parameters () :precondition (and (coin)) :effect (and (bread) (not (coin))))
+      (:action b-milk :parameters () :precondition (and (coin)) :effect (and (milk))))""")
+    problem = Problem("shop", {}, frozenset({("coin",)}), (("bread",), ("milk",)))
+    assert [action.name for action in find_plan(shop, problem)] == ["b-milk", "a-bread"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -213,6 +213,22 @@ def test_dropped_tokens_are_known_not_to_be_the_end() -> None:
     assert float(found.log_likelihood) == pytest.approx(float(tt.log_marginal(hmm, texts).logsumexp(0)))
 
 
+@pytest.mark.parametrize(("dtype", "rare"), [(torch.float32, 1e-4), (torch.float64, 1e-20)])
+def test_unknown_tokens_where_all_but_a_state_out_of_range_is_ruled_out(
+    dtype: torch.dtype, rare: float
+) -> None:
+    """The other state emits none of the last tokens; one before them is unknown, and not the end."""
+    hmm = tt.HMM(torch.tensor([0.5, 0.5]), torch.eye(2), torch.tensor([[1.0, 0.0], [rare, 1 - rare]])).to(
+        dtype=dtype
+    )
+    found = expected_counts(hmm, torch.tensor([[*[0] * 20, -1, 1]]), torch.tensor([0.25, 0.75], dtype=dtype))
+    emission = hmm.emission_probs[1].double()
+    log_p = math.log(0.5 * 0.75) + 20 * float(emission[0].log()) + float(emission[1].log())
+    assert float(found.log_likelihood) == pytest.approx(log_p)
+    assert found.unobserved.tolist() == pytest.approx([0, 1])
+    close(found.emission.double(), torch.tensor([[0.0, 0.0], [20.0, 1.0]]).double(), 1e-6)
+
+
 def test_emissions_stay_on_their_support() -> None:
     hmm, tokens = random_hmm(3, 4, "dense", 0), random_tokens(4, 30, 6)
     emission = hmm.emission_probs.clone()
