@@ -41,14 +41,14 @@ class Crossing {
       : taken(first.taken), stacks_(first.stacks_), positions_(first.positions_), lexer_(first.lexer_), account_(first.account_),
         lengths_(first.stacks_), instead_(std::move(instead)) {}
 
-  // The fewest tokens from a stack, between two tokens, to the end of the text, if they are at most `most`; otherwise more than that.
-  // `budgets`: those of the parts that are open. `spelled`: that no part has a budget.
-  i32 rest(i32 stack, i32 budgets, i32 most, bool spelled) {
+  // The fewest tokens from a stack and a position to the end of the text, if they are at most `most`; otherwise more than that.
+  // `budgets`: those of the parts that are open. `spelled`: that no part has a budget; otherwise the position is the root.
+  i32 rest(i32 stack, i32 position, i32 budgets, i32 most, bool spelled) {
     i32 answer;
     spelled_ = spelled;
     Turn next;
     last_ = std::min(taken + MOST_TAKEN, account_.stop);
-    if (answered(stack, Positions::ROOT, budgets, most, answer, next)) return answer;
+    if (answered(stack, position, budgets, most, answer, next)) return answer;
     std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
     for (;;) {
       Turn& turn = open.back();

@@ -208,7 +208,7 @@ class Masks {
       for (char c : word(token)) after = observers.read(after, u8(c));
       after = observers.token_end(after);
       const i64 rest = this->rest({stack, after}, left, spelled);
-      if (rest >= ENDLESS && left != FAR && crossing_.rest(stack, observers.budgets(after), left, spelled) > left) return;  // whatever the text
+      if (rest >= ENDLESS && left != FAR && crossing_.rest(stack, Positions::ROOT, observers.budgets(after), left, spelled) > left) return;  // whatever the text
       auto list = [&] {
         if (std::exchange(whole, false)) Lexed::each(group, [&](i32 each) { tokens.push_back(each); });
       };

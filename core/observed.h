@@ -2,7 +2,7 @@
 //
 //     below     the distance by frames (`crossing.h`), for which WITHIN, APART and ITEM take anything
 //     above     the same, where each observer takes one text; and the bytes of a text, where each byte is a token
-//     exactly   a search over tokens (`search.h`), where neither tells
+//     exactly   a search over tokens (`search.h`), where neither tells: the distance by frames leads it
 //
 // The text of an observer stays the same while it is read: an item on its way keeps what is left of it, so that a token of the text is
 // a step towards the end.
@@ -47,7 +47,7 @@ class Observed {
     if (most == FAR) return !looks(item) || bytes(item) < ENDLESS ? 0 : FAR + 1;
     if (!exactly && spelled && !stacks_.observers.looks(item.env))  // as many bytes, each of which is a token
       if (i64 enough = bytes(item); enough <= most) return i32(enough);
-    i32 least = crossing_.rest(item.stack, stacks_.observers.budgets(item.env), most, spelled);
+    i32 least = crossing_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), most, spelled);
     if (least > most || !looks(item)) return least;
     i64 enough = spelled ? bytes(item) : ENDLESS;
     if (spelled && enough >= ENDLESS) return FAR;
@@ -58,7 +58,7 @@ class Observed {
     if (may_search <= 0) {
       refused = true;
     } else {
-      const Exact& exact = by_search(item);
+      const Exact& exact = by_search(item, most, exactly ? least : most, spelled);
       may_search -= exact.taken;
       if (exact.text) found = std::min<i64>(found, exact.text->cost);
     }
@@ -74,7 +74,7 @@ class Observed {
   // A text by which an item with open observers is at most `most` tokens from the end, where `fewest` found that it is.
   const Text& witness(Item item, i32 most, bool spelled) {
     if ((spelled && (most == FAR || bytes(item) <= most)) || tokens(item, most, spelled) <= most) return *way(parted(item)).text;
-    return *by_search(item).text;
+    return *by_search(item, most, most, spelled).text;
   }
 
   size_t bytes() const { return ends_.bytes() + one_text_.bytes() + index_.bytes() + exact_index_.bytes() + ways_.size() * sizeof(Way) + exact_.size() * sizeof(Exact) + written_; }
@@ -227,26 +227,37 @@ class Observed {
   Way& alone(Item item) {
     i32 known = index_.find(key_of(item));
     if (known == NONE) {
-      Exact found = searched(item, false);
+      Search search(stacks_, trie_, frames_);
+      Exact found = searched(search, item);
       index_.put(key_of(item), known = i32(ways_.size()));
       ways_.push_back({std::move(found.text)});
     }
     return ways_[known];
   }
 
-  Exact searched(Item item, bool by_tokens) {
+  Exact searched(Search& search, Item item) {
     crossing_.check();
-    Search search(stacks_, trie_, by_tokens, frames_);
     std::optional<Text> found = search.text(item);
     crossing_.taken += search.taken;
     return {std::move(found), i64(search.taken)};
   }
 
-  const Exact& by_search(Item item) {
-    Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), 1};
+  // A text of at most `most` tokens. That of a stack without texts of items will do for others if it has `enough`, as far as all differ.
+  const Exact& by_search(Item item, i32 most, i32 enough, bool spelled) {
+    i32 plain = stacks_.observers.without_texts(item.env);
+    if (plain != item.env) {
+      const Exact& shared = by_search(Item{item.stack, plain}, most, spelled);
+      if (shared.text && shared.text->cost <= enough && distinct.serves(item.env, *shared.text)) return shared;
+    }
+    return by_search(item, most, spelled);
+  }
+
+  const Exact& by_search(Item item, i32 most, bool spelled) {
+    Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), u64(most) << 1 | spelled};
     i32 known = exact_index_.find(key);
     if (known == NONE) {
-      Exact found = searched(item, true);
+      Search search(stacks_, trie_, frames_, crossing_, most, spelled);
+      Exact found = searched(search, item);
       exact_index_.put(key, known = i32(exact_.size()));
       exact_.push_back(std::move(found));
     }
@@ -263,7 +274,7 @@ class Observed {
       i32 node = lex(found);
       item = {stacks_.push(node, u64(u32(found.from)), at.below.stack), at.below.env};
     }
-    i32 found = one_text_.rest(item.stack, stacks_.observers.budgets(item.env), most, spelled);
+    i32 found = one_text_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), most, spelled);
     return found <= most ? found : FAR;
   }
 

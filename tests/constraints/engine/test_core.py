@@ -115,6 +115,29 @@ def test_items_of_any_depth_that_differ():
     compare(value, [b"a", b"[", b"]", b",", b"[]", b"],", b",["], random.Random(0), 0)
 
 
+def test_items_that_differ_are_sought_among_many_tokens():
+    """The shortest texts of items, ``"a"`` and ``"b"``, are not those with the fewest tokens; 17,576 others are no better."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    words = [f'"{word}"' for word in ("hello", "world")] + [
+        a + b + c for a in letters for b in letters for c in letters
+    ]
+    vocab = Vocabulary(
+        [None, *(bytes([b]) for b in range(256)), b", ", *(word.encode() for word in words)], eos_token_id=0
+    )
+    schema = {
+        "type": "array",
+        "items": {"type": "string", "minLength": 1},
+        "minItems": 2,
+        "uniqueItems": True,
+    }
+    automaton = constraints.json_schema(schema).compile(vocab)
+    assert automaton.fewest_after([]) == 6
+    query = gcd(automaton, horizon=6).start(batch=1)
+    for token in (b"[", b'"world"', b", "):
+        query.advance([vocab.token_bytes.index(token)])
+    assert [vocab.token_bytes[t] for t in np.flatnonzero(query.mask()[0])] == [b'"hello"']
+
+
 def compare(node, words, rng, seed, walks=3):
     """Masks and distances along random walks, of the compiled engine and of the definition."""
     if node is NOTHING:
