@@ -23,7 +23,7 @@ from .automata import dfa, nfa, utf8
 from .automata.nfa import Nfa
 from .automata.repeats import repeat
 from .automata.subsets import resolved
-from .automata.work import SIMPLIFYING, limited_to
+from .automata.work import SIMPLIFYING, limited_to, uncollected
 from .compiled import ConstraintAutomaton
 from .contradictions import empty_language, lacking, unwritten
 from .engine.bytes import Bytes
@@ -237,6 +237,7 @@ class Constraint:
     # ------------------------------------------------------------ texts
 
     @cached_property
+    @uncollected()
     def bytes_automaton(self) -> Nfa:
         """The trimmed, epsilon-free byte automaton of :attr:`finite`.
 

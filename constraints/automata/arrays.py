@@ -29,14 +29,6 @@ def csr_index(key: Int[ndarray, " n"], size: int) -> tuple[Int[ndarray, " size+1
     return pointer, np.argsort(short, kind="stable")
 
 
-def distinct(values: Int[ndarray, " n"]) -> Int[ndarray, " m"]:
-    """Return the distinct values, ascending; ``np.unique`` hashes, slower if most are distinct."""
-    values = np.sort(values)
-    keep = np.ones(len(values), bool)
-    np.not_equal(values[1:], values[:-1], out=keep[1:])
-    return np.asarray(values[keep])
-
-
 def unique_rows(rows: Int[ndarray, "n k"]) -> Int[ndarray, "m k"]:
     """Return the distinct rows in lexicographic order. Entries must not be negative."""
     if len(rows) < 2:

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Set
 
 from ...errors import TooManyStates
 from .. import limits
-from .arrays import check_limit, check_transitions
 from .epsilon import Move, Rows, merged
 from .nfa import Nfa, of_rows, plain
 from .subsets import determinize
 from .work import spend
 
 MANY_STATES = 10_000
+SHARE = 100
+"""Units of work that are counted together."""
 
 
 def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
@@ -29,16 +30,17 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
     pairs = [p * width + q for p in a.start.tolist() for q in b.start.tolist()]
     number = {pair: i for i, pair in enumerate(pairs)}
     rows: Rows = []
-    starts, total = range(len(pairs)), 0
+    begin, total, most, units = range(len(pairs)), 0, 10 * limits.STATES, 0.0
     for p, q in map(divmod, pairs, itertools.repeat(width)):  # grows meanwhile
-        check_limit(len(pairs), limit)
         row, theirs, first = list[Move](), b.rows[q], 0
+        size = len(theirs)
         for low, high, target in a.rows[p]:
-            while first < len(theirs) and theirs[first][1] < low:
+            while first < size and theirs[first][1] < low:
                 first += 1
-            for bottom, top, other in theirs[first:]:
-                if bottom > high:
-                    break
+            at = first
+            while at < size and theirs[at][0] <= high:
+                bottom, top, other = theirs[at]
+                at += 1
                 if top >= low:
                     pair = target * width + other
                     place = number.get(pair)
@@ -49,10 +51,15 @@ def intersect(a: Nfa, b: Nfa, limit: int = limits.STATES) -> Nfa:
         row.sort()
         rows.append(row)
         total += len(row)
-        check_transitions(total)
-        spend(1 + len(row) / 4)
+        units += 1 + len(row) / 4
+        if len(pairs) > limit or total > most:
+            raise TooManyStates(limit=limit if len(pairs) > limit else most)
+        if units > SHARE:
+            spend(units)
+            units = 0
+    spend(units)
     ends = [p * width + q for p in a.accept.tolist() for q in b.accept.tolist()]
-    return plain(rows, starts, [number[pair] for pair in ends if pair in number])
+    return plain(rows, begin, [number[pair] for pair in ends if pair in number])
 
 
 def complement(nfa: Nfa) -> Nfa:
@@ -65,7 +72,7 @@ def complement(nfa: Nfa) -> Nfa:
             [0, *(high + 1 for _, high, _ in row)], [*(low - 1 for low, _, _ in row), 255], strict=True
         )
         rows.append(sorted([*row, *((low, high, rest) for low, high in gaps if low <= high)]))
-    spend(10 + (rest + len(dfa.edges)) / 2)
+    spend(10 + (rest + dfa.num_moves) / 2)
     return plain(rows, dfa.start.tolist() or [rest], set(range(rest + 1)).difference(dfa.accept.tolist()))
 
 
@@ -79,7 +86,7 @@ def minimize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     if nfa.minimal:
         return nfa
     dfa = determinize(nfa, limit)
-    spend(10 + len(dfa.edges))
+    spend(10 + dfa.num_moves)
     block = alike(dfa.rows, set(dfa.accept.tolist()))
     number = {old: new for new, old in enumerate(dict.fromkeys(block))}
     block = [number[old] for old in block]
@@ -127,27 +134,32 @@ def alike(rows: Rows, accept: Set[int]) -> list[int]:
     common: list[tuple[int, ...]] = [(), ()]  # of each block what its states read
     touched: Iterable[int] = range(len(rows))
     while touched:
-        parts: dict[int, dict[tuple[int, ...], list[int]]] = {}
+        parts: dict[tuple[int, ...], list[int]] = {}  # by block and what is read
         for state in touched:
-            read, end, to = list[int](), -1, -1
+            read, end, last = [block[state]], -1, -1
             for low, high, target in rows[state]:
-                if block[target] == to and low == end + 1:
+                to = block[target]
+                if to == last and low == end + 1:
                     read[-1] = end = high
                 else:
-                    to, end = block[target], high
+                    last, end = to, high
                     read += (low, to, high)
-            parts.setdefault(block[state], {}).setdefault(tuple(read), []).append(state)
+            parts.setdefault(tuple(read), []).append(state)
+        found: dict[int, list[tuple[int, ...]]] = {}
+        for reads in parts:
+            found.setdefault(reads[0], []).append(reads)
         changed = list[int]()
-        for old, found in parts.items():
-            if sum(map(len, found.values())) == size[old]:
-                common[old] = max(found, key=lambda reads: len(found[reads]))
-            for reads, states in found.items():
+        for old, several in found.items():
+            if sum([len(parts[reads]) for reads in several]) == size[old]:
+                common[old] = max(several, key=lambda reads: len(parts[reads]))
+            for reads in several:
                 if reads != common[old]:
+                    states, new = parts[reads], len(size)
                     for state in states:
-                        block[state] = len(size)
+                        block[state] = new
                     size[old] -= len(states)
                     size.append(len(states))
-                    common.append(reads)
+                    common.append((new, *reads[1:]))
                     changed += states
         touched = {source for state in changed for source in before[state]}
         spend(len(touched) / 2)

@@ -5,13 +5,15 @@ epsilon-free:  q --a--> r   for every   q --ε--> … --ε--> p --a--> r
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Int
 from numpy import ndarray
 
-from .arrays import check_transitions
+from ...errors import TooManyStates
+from .. import limits
 from .work import spend
 
 NO_EPSILONS: Int[ndarray, "0 2"] = np.empty((0, 2), np.int64)
@@ -38,11 +40,10 @@ def trimmed(
     ends = set(accept)
     same = merged_states(rows, onward, ends)
     begin = sorted({same.get(state, state) for state in start})
-    found, before = list(rows), list[list[int]]([] for _ in rows)
-    seen, live, total = bytearray(len(rows)), bytearray(len(rows)), 0
+    found, seen, total, most = list(rows), bytearray(len(rows)), 0, 10 * limits.STATES
     for state in begin:
         seen[state] = 1
-    for state in (todo := begin.copy()):
+    for state in (order := begin.copy()):
         moves = rows[state]
         if state in onward:
             closure = {state}
@@ -54,33 +55,52 @@ def trimmed(
             if not ends.isdisjoint(closure):
                 ends.add(state)
             spend(1 + len(closure) / 2)
-        if same:
-            moves = [(low, high, same.get(target, target)) for low, high, target in moves]
-            found[state] = moves = merged(moves) if len(moves) > 1 else moves
+        if same and not same.keys().isdisjoint([target for _, _, target in moves]):
+            found[state] = moves = merged([(low, high, same.get(to, to)) for low, high, to in moves])
         total += len(moves)
-        check_transitions(total)
+        if total > most:
+            raise TooManyStates(limit=most)
         for _, _, target in moves:
-            before[target].append(state)
             if not seen[target]:
                 seen[target] = 1
-                todo.append(target)
+                order.append(target)
     spend(5 + total / 5)
-    for state in (back := [state for state in ends if seen[state]]):
-        live[state] = 1
-    for state in back:
-        for source in before[state]:
-            if not live[source]:
-                live[source] = 1
-                back.append(source)
-    if len(back) == len(rows):
-        return found, begin, sorted(ends)
-    number = {state: i for i, state in enumerate(sorted(back))}
+    live = leading(found, order, (last := [state for state in sorted(ends) if seen[state]]))
+    if all(live):
+        return found, begin, last
+    number = list(itertools.accumulate(live, initial=0))
     kept = [
-        [(low, high, number[target]) for low, high, target in found[state] if live[target]]
-        for state in number
+        [(low, high, number[target]) for low, high, target in row if live[target]]
+        for row in itertools.compress(found, live)
     ]
-    begin, back = [state for state in begin if live[state]], [state for state in number if state in ends]
-    return kept, [number[state] for state in begin], [number[state] for state in back]
+    begin = [number[state] for state in begin if live[state]]
+    return kept, begin, [number[state] for state in last]
+
+
+def leading(rows: Rows, order: Sequence[int], ends: Iterable[int]) -> bytearray:
+    """Mark which states of ``order``, in which all targets of theirs are, lead to one of ``ends``."""
+    live = bytearray(len(rows))
+    for state in ends:
+        live[state] = 1
+    left = list[int]()
+    for state in reversed(order):  # most are before one of their targets
+        if not live[state]:
+            for _, _, target in rows[state]:
+                if live[target]:
+                    live[state] = 1
+                    break
+            else:
+                left.append(state)
+    before: dict[int, list[int]] = {}
+    for state in left:
+        for _, _, target in rows[state]:
+            before.setdefault(target, []).append(state)
+    for target in (back := [target for target in before if live[target]]):
+        for state in before.get(target, ()):
+            if not live[state]:
+                live[state] = 1
+                back.append(state)
+    return live
 
 
 def merged_states(rows: Rows, onward: Mapping[int, Sequence[int]], accept: set[int]) -> dict[int, int]:
@@ -102,6 +122,8 @@ def merged_states(rows: Rows, onward: Mapping[int, Sequence[int]], accept: set[i
 
 def merged(moves: list[Move]) -> list[Move]:
     """Sort the moves of a state by their bytes, and return them, those to one target that touch or overlap as one."""
+    if len(moves) < 2:
+        return moves
     moves.sort()
     found: list[Move] = []
     last: dict[int, int] = {}  # of each target its last move

@@ -10,13 +10,12 @@ Intersection, determinisation and minimisation are in ``dfa.py``.
 
 from __future__ import annotations
 
-import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from numpy import ndarray
 
 from .arrays import check_limit as check_limit
@@ -65,15 +64,17 @@ class Nfa:
     @cached_property
     def rows(self) -> Rows:
         """For each state its moves (lowest byte, highest byte, target), merged, in the order of their bytes."""
-        found: Rows = [[] for _ in range(self.num_states)]
-        for source, low, high, target in self.edges.tolist():
-            found[source].append((low, high, target))
-        return [merged(row) if len(row) > 1 else row for row in found]
+        return rows_of(self.edges, self.num_states)
 
     @cached_property
     def skips(self) -> list[Skip]:
         """The epsilon transitions (source, target)."""
         return [(source, target) for source, target in self.epsilons.tolist()]
+
+    @cached_property
+    def num_moves(self) -> int:
+        """The number of moves of all states."""
+        return sum(map(len, self.rows))
 
     @property
     def plain(self) -> Nfa:
@@ -116,9 +117,13 @@ class Nfa:
     def is_deterministic(self) -> bool:
         """Whether there is at most one start, and at most one target for each state and byte.
         The automaton must be plain."""
-        return len(self.start) < 2 and all(
-            a[1] < b[0] for row in self.rows for a, b in itertools.pairwise(row)
-        )
+        for row in self.rows:
+            end = -1
+            for low, high, _ in row:
+                if low <= end:
+                    return False
+                end = high
+        return len(self.start) < 2
 
     def after(self, state: int, byte: int) -> int:
         """Return the state after a byte, −1 if there is none. The automaton must be deterministic, its moves in order."""
@@ -203,6 +208,14 @@ def edges_of(rows: Sequence[Sequence[Move]]) -> Int[ndarray, "edge 4"]:
         for low, high, target in row:
             flat += (source, low, high, target)
     return np.array(flat, np.int64).reshape(-1, 4)
+
+
+def rows_of(edges: Integer[ndarray, "edge 4"], num_states: int) -> Rows:
+    """Return for each state its moves, merged, in the order of their bytes."""
+    found: Rows = [[] for _ in range(num_states)]
+    for source, low, high, target in edges.tolist():
+        found[source].append((low, high, target))
+    return [merged(row) for row in found]
 
 
 def plain(rows: Rows, start: Iterable[int], accept: Iterable[int], skips: Sequence[Skip] = ()) -> Nfa:

@@ -20,8 +20,8 @@ from numpy import ndarray
 from ...errors import TooManyStates
 from . import dfa
 from .arrays import check_limit, check_transitions
-from .epsilon import Move, Rows, merged
-from .nfa import Nfa, concat, empty, literal, optional, plain, plus, star
+from .epsilon import Move, Rows, Skip, merged
+from .nfa import Nfa, concat, empty, literal, of_rows, optional, plain, plus, star
 from .work import metered, spend
 
 MOST_WORK = 100_000_000
@@ -47,23 +47,31 @@ def repeat(nfa: Nfa, low: int, high: int | None) -> Nfa:
 def counted(nfa: Nfa, low: int, high: int) -> Nfa:
     """Return the automaton of ``low`` to ``high`` words in a row, ``high`` at least 2.
     Raises :class:`TooManyStates`."""
-    if high * (len(nfa.edges) + len(nfa.epsilons)) > SMALL:
+    if high * (nfa.num_moves + len(nfa.skips)) > SMALL:
         return copied(nfa, low, high)
-    arrays = nfa.edges, nfa.epsilons, nfa.start, nfa.accept
-    return known(nfa.num_states, tuple(np.asarray(array, np.int64).tobytes() for array in arrays), low, high)
+    start, accept = tuple(nfa.start.tolist()), tuple(nfa.accept.tolist())
+    return known(tuple(map(tuple, nfa.rows)), start, accept, tuple(nfa.skips), low, high)
 
 
 @metered(maxsize=512)
-def known(num_states: int, arrays: tuple[bytes, ...], low: int, high: int) -> Nfa:
-    """Call :func:`copied` on an automaton given by its arrays' bytes, so that it can be cached."""
-    edges, epsilons, start, accept = (np.frombuffer(array, np.int64) for array in arrays)
-    return copied(Nfa(num_states, edges.reshape(-1, 4), epsilons.reshape(-1, 2), start, accept), low, high)
+def known(
+    rows: tuple[tuple[Move, ...], ...],
+    start: tuple[int, ...],
+    accept: tuple[int, ...],
+    skips: tuple[Skip, ...],
+    low: int,
+    high: int,
+) -> Nfa:
+    """Call :func:`copied` on an automaton given by tuples, so that it can be cached."""
+    return copied(of_rows([list(row) for row in rows], start, accept, skips), low, high)
 
 
 def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     """Chain one copy of the automaton for each word, without superfluous edges between copies."""
     one = smaller(nfa.plain)
-    if np.isin(one.start, one.accept).any():  # empty words count, so no other is needed
+    if not set(one.start.tolist()).isdisjoint(
+        one.accept.tolist()
+    ):  # empty words count, so no other is needed
         low = 0
     one = fresh_start(one)  # without the empty word and edges to its start
     if not one.num_states:
@@ -72,25 +80,29 @@ def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     check_limit(high * n)
     begin = [move for state in one.start.tolist() for move in one.rows[state]]
     check_transitions(len(ends) * len(begin))
-    is_below = simulated(one)
+    is_below = simulated(one) if any(one.rows[end] for end in ends) else operator.eq
     useful = {
         end: [piece for move in begin for piece in gains(move, one.rows[end], is_below)] for end in ends
     }
     early = min(max(low - 1, 0), high - 1)  # crossings after which words are still missing
     some = early * len(ends) * len(begin) + (high - early) * sum(map(len, useful.values()))
-    check_transitions(high * len(one.edges) + some)
-    spend(100 + (high * len(one.edges) + some) / 4)
+    check_transitions(high * one.num_moves + some)
+    spend(100 + (high * one.num_moves + some) / 4)
     rows: Rows = []
-    for at, past in zip(range(0, high * n, n), [*range(n, high * n, n), None], strict=True):
-        for state, row in enumerate(one.rows):
-            crossing = (
-                () if past is None or state not in useful else begin if at < early * n else useful[state]
-            )
-            moves = [(low, high, at + to) for low, high, to in row]
-            moves += [(low, high, past + to) for low, high, to in crossing]
-            rows.append(merged(moves) if crossing else moves)
-    accept = [at + end for at in range(max(low - 1, 0) * n, high * n, n) for end in ends]
-    return plain(rows, one.start.tolist(), accept + ([] if low else one.start.tolist()))
+    inner, start = n - len(one.start), one.start.tolist()  # the last states; only the first word begins there
+    first = [0, *range(n, n + (high - 1) * inner, inner)]
+    for word, (at, past) in enumerate(zip(first, [*first[1:], 0], strict=True)):
+        crossings = {} if not past else dict.fromkeys(ends, begin) if word < early else useful
+        for state, row in enumerate(one.rows[:inner] if word else one.rows):
+            moves = [(bottom, top, at + to) for bottom, top, to in row]
+            if state in crossings:
+                moves += [(bottom, top, past + to) for bottom, top, to in crossings[state]]
+                moves = merged(moves)
+            rows.append(moves)
+    accept = [at + end for at in first[max(low - 1, 0) :] for end in ends] + ([] if low else start)
+    if all(moves == begin for moves in useful.values()):  # each word can begin
+        return of_rows(rows, start, sorted(accept), trimmed=True)
+    return plain(rows, start, accept)
 
 
 def smaller(nfa: Nfa) -> Nfa:

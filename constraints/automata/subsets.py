@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from ...errors import TooManyStates
 from .. import limits
 from .epsilon import Move, Rows
-from .nfa import Nfa, plain
+from .nfa import Nfa, of_rows
 from .work import SIMPLIFYING, attempt, spend
 
 MOST_TIMES = 3  # sets for each state that `resolved` allows
@@ -26,9 +25,11 @@ def determinize(nfa: Nfa, limit: int = limits.STATES // 5) -> Nfa:
     nfa = nfa.plain
     if nfa.is_deterministic:
         return nfa
+    spend(5)
     sets, rows = subsets(nfa.rows, nfa.start.tolist(), limit)
     accept = set(nfa.accept.tolist())
-    return plain(rows, [0], [i for i, states in enumerate(sets) if not accept.isdisjoint(states)])
+    ends = [i for i, states in enumerate(sets) if not accept.isdisjoint(states)]
+    return of_rows(rows, [0], ends, trimmed=True)
 
 
 def resolved(nfa: Nfa, units: float = SIMPLIFYING) -> Nfa:
@@ -73,16 +74,18 @@ def subsets(
     for states in sets:
         row: list[Move] = []
         moves = [move for state in states for move in rows[state]]
-        for low, high, targets in pieces(moves) if len(states) > 1 else single(moves):
+        place, end = -1, 0
+        for low, high, targets in pieces(moves):
             left -= len(targets)
-            place = number.setdefault(targets, len(sets))
-            if place == len(sets):
+            if (target := number.get(targets)) is None:
+                target = number[targets] = len(sets)
                 sets.append(targets)
                 several += len(targets) >= counted
-            if row and row[-1][2] == place and row[-1][1] == low - 1:
-                row[-1] = row[-1][0], high, place
+            if target == place and low == end + 1:
+                row[-1] = row[-1][0], high, target
             else:
-                row.append((low, high, place))
+                row.append((low, high, target))
+            place, end = target, high
         spend(1 + len(moves) / 2)
         if several > limit or left < 0:
             raise TooManyStates(limit=limit)
@@ -90,29 +93,25 @@ def subsets(
     return sets, found
 
 
-def single(moves: Sequence[Move]) -> Iterable[tuple[int, int, frozenset[int]]]:
-    """Return the :func:`pieces` of the moves of one state, in their order: as they are, if none overlap."""
-    if all(a[1] < b[0] for a, b in itertools.pairwise(moves)):
-        return [(low, high, frozenset((target,))) for low, high, target in moves]
-    return pieces(moves)
-
-
-def pieces(moves: Iterable[Move]) -> Iterator[tuple[int, int, frozenset[int]]]:
-    """Yield the ranges of bytes that lead to one set of targets each, in the order of their bytes."""
-    begin: dict[int, list[int]] = {}
-    end: dict[int, list[int]] = {}
+def pieces(moves: Iterable[Move]) -> list[tuple[int, int, frozenset[int]]]:
+    """Return the ranges of bytes that lead to one set of targets each, in the order of their bytes."""
+    ranges: dict[tuple[int, int], list[int]] = {}
     for low, high, target in moves:
-        begin.setdefault(low, []).append(target)
-        end.setdefault(high + 1, []).append(target)
-    active: dict[int, int] = {}
-    at = 0
-    for byte in sorted({*begin, *end}):
-        if active:
-            yield at, byte - 1, frozenset(active)
-        for target in end.get(byte, ()):
-            active[target] -= 1
-            if not active[target]:
-                del active[target]
-        for target in begin.get(byte, ()):
-            active[target] = active.get(target, 0) + 1
-        at = byte
+        ranges.setdefault((low, high), []).append(target)
+    in_order, last = sorted(ranges.items()), -1
+    for (low, high), _ in in_order:
+        if low <= last:
+            break
+        last = high
+    else:
+        return [(low, high, frozenset(targets)) for (low, high), targets in in_order]
+    found = list[tuple[int, int, frozenset[int]]]()
+    at, active = 0, list[tuple[int, list[int]]]()  # the ranges that are not over, by their ends
+    for (low, high), targets in [*in_order, ((256, 256), [])]:
+        while active and at < low:
+            end = min([low - 1, *[last for last, _ in active]])
+            found.append((at, end, frozenset([target for _, some in active for target in some])))
+            at, active = end + 1, [each for each in active if each[0] > end]
+        at = low
+        active.append((high, targets))
+    return found

@@ -14,16 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from itertools import takewhile
+from itertools import accumulate, compress, takewhile
 from typing import Any, final
-
-import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
 
 from ...errors import TooManyStates
 from ..automata import dfa
-from ..automata.nfa import Nfa
+from ..automata.epsilon import Rows, Skip
+from ..automata.nfa import Nfa, of_rows
 from ..automata.work import spend
 from ..program import tables
 from ..program.counting import alive, allowed, read_label, written_out
@@ -33,7 +30,6 @@ from . import kinds
 
 LEAVES = (Kind.LEX, Kind.COUNT, Kind.WITHIN)
 UNITS_A_PLACE = 10.0
-
 
 Frame = tuple[Node, Hashable]  # a caller and its register after the call; a rule that is followed, and None
 
@@ -76,12 +72,11 @@ class _Expansion:
     def __init__(self, most_states: int, depth: int | None, kept: int | None) -> None:
         self.most, self.depth, self.kept = most_states, depth, kept
         self.size = 0
+        self.blocks: list[tuple[int, Rows]] = []
         self.places: dict[tuple[Node, Hashable, Context], int] = {}
         self.order: list[tuple[int, Node, Hashable, Context]] = []
         self.contexts: dict[tuple[Node | None, tuple[Frame, ...]], Context] = {}
-        self.blocks: list[Int[ndarray, "edges 4"]] = []
-        self.skips: list[tuple[int, int]] = []
-        self.ends: list[Int[ndarray, "skips 2"]] = []
+        self.skips: list[Skip] = []
         self.within: dict[Node, Table | None] = {}
 
     def run(self, program: Node) -> Nfa:
@@ -89,21 +84,21 @@ class _Expansion:
         start = self.enter(program, top)
         for here, node, register, context in self.order:  # grows meanwhile
             self.follow(here, node, register, context)
-        return Nfa(
-            self.size,
-            np.concatenate([np.empty((0, 4), np.int64), *self.blocks]),
-            np.concatenate([np.array(self.skips, np.int64).reshape(-1, 2), *self.ends]),
-            np.array([] if start is None else [start], np.int64),
-            np.array([top.exit]),
-        )
+        rows: Rows = [[] for _ in range(self.size)]
+        for first, block in self.blocks:
+            for state, row in enumerate(block, first):
+                rows[state] = [(low, high, first + target) for low, high, target in row]
+        return of_rows(rows, [] if start is None else [start], [top.exit], self.skips)
 
-    def new(self, count: int = 1) -> int:
-        """Return the number of the first of some new states."""
+    def new(self, block: Rows | None = None) -> int:
+        """Add a state, or those of a block with their moves among each other, and return the number of the first."""
         first = self.size
-        self.size += count
+        self.size += 1 if block is None else len(block)
         spend(UNITS_A_PLACE)
         if self.size > self.most:
             raise TooManyStates(f"the program has more than {self.most:,} states", limit=self.most)
+        if block is not None:
+            self.blocks.append((first, block))
         return first
 
     def context(self, called: Node | None, frames: tuple[Frame, ...]) -> Context:
@@ -161,10 +156,8 @@ class _Expansion:
         """Add the states and moves of a table at a context, and return the first; of None, one state that reads nothing."""
         if found is None:
             return self.new()
-        first = self.new(found.num_states)
-        self.blocks.append(np.add(found.edges, (first, 0, 0, first)))
-        ends = np.flatnonzero(found.label >= 0) + first
-        self.ends.append(np.column_stack([ends, np.full(len(ends), context.exit)]))
+        first = self.new(found.rows)
+        self.skips += [(first + state, context.exit) for state in found.ends]
         return first
 
     def follow(self, here: int, node: Node, register: Any, context: Context) -> None:
@@ -209,10 +202,9 @@ class _Expansion:
             return
         table = node.tables[1 if count else 0]
         spend(table.num_states * (1 + table.labels.bit_length() / 1000) / 30)
-        found, ends = names(table, labels)
-        first = self.new(found.num_states)
+        moves, ends = names(table, labels)
+        first = self.new(moves)
         self.skips.append((here, first))
-        self.blocks.append(np.add(found.edges, (first, 0, 0, first)))
         for state, label in ends:
             read = read_label(node, bits, count, label)
             rest = (*read, 0) if allowed(node, *read) else None
@@ -220,17 +212,14 @@ class _Expansion:
 
 
 @lru_cache(maxsize=256)
-def names(found: Table, labels: int) -> tuple[Table, list[tuple[int, int]]]:
-    """Return the part of a table that reads some labels, and its states that accept, with their labels."""
-    live = np.array([bool(ahead & labels) for ahead in found.labels_ahead])
+def names(found: Table, labels: int) -> tuple[Rows, list[tuple[int, int]]]:
+    """Return the moves of the part of a table that reads some labels, and its states that accept, with their labels."""
+    live = [bool(ahead & labels) for ahead in found.labels_ahead]
     live[0] = True
-    edges = found.edges[live[found.edges[:, 0]] & live[found.edges[:, 3]]]
-    number = np.cumsum(live) - 1
-    kept = np.where((found.label >= 0) & live, found.label, -1)[live]
-    part = tables.table(np.column_stack([number[edges[:, 0]], edges[:, 1:3], number[edges[:, 3]]]), kept)
-    ends = [
-        (int(state), int(kept[state]))
-        for state in np.flatnonzero(kept >= 0)
-        if labels >> int(kept[state]) & 1
+    number = list(accumulate(live, initial=0))
+    moves = [
+        [(low, high, number[target]) for low, high, target in row if live[target]]
+        for row in compress(found.rows, live)
     ]
-    return part, ends
+    label = found.label.tolist()
+    return moves, [(number[state], label[state]) for state in found.ends if labels >> label[state] & 1]

@@ -65,7 +65,7 @@ class Ignored:
     def erased(self, words: Nfa) -> Nfa:
         """Return words without marks."""
         for byte in lookaround.LEVELS[0] if self.greedy else ():
-            words = lookaround.erase(words, byte)
+            words = anchors.erased(words, byte, byte)
         return words
 
 

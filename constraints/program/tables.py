@@ -12,9 +12,10 @@ from jaxtyping import Bool, Int, Int32
 from numpy import ndarray
 
 from ..automata.dfa import simplify
-from ..automata.nfa import Nfa, edges_of, literal, network
+from ..automata.epsilon import Rows
+from ..automata.nfa import Nfa, literal, network, of_rows, rows_of
 from ..automata.subsets import resolved
-from ..automata.work import spend
+from ..automata.work import spend, uncollected
 
 _known: WeakValueDictionary[tuple[bytes, ...], Table] = WeakValueDictionary()
 
@@ -54,12 +55,14 @@ class Table:
         return len(self.label)
 
     @cached_property
-    def rows(self) -> list[list[tuple[int, int, int]]]:
-        """For each state its moves (lowest byte, highest byte, target), in the order of their bytes."""
-        found: list[list[tuple[int, int, int]]] = [[] for _ in range(self.num_states)]
-        for source, low, high, target in self.edges.tolist():
-            found[source].append((low, high, target))
-        return found
+    def rows(self) -> Rows:
+        """For each state its moves (lowest byte, highest byte, target), merged, in the order of their bytes."""
+        return rows_of(self.edges, self.num_states)
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The states that accept."""
+        return [state for state, label in enumerate(self.label.tolist()) if label >= 0]
 
     @cached_property
     def is_deterministic(self) -> bool:
@@ -115,6 +118,7 @@ def in_order(edges: Int[ndarray, "edges 4"]) -> Int[ndarray, "edges 4"]:
     return edges if (key[1:] >= key[:-1]).all() else edges[np.argsort(key, kind="stable")]
 
 
+@uncollected()
 def of_nfa(nfa: Nfa) -> Table | None:
     """Return the table of a byte automaton, minimal if it could be determinized; None if it accepts nothing."""
     plain = simplify(nfa.plain)
@@ -132,9 +136,12 @@ def of_nfa(nfa: Nfa) -> Table | None:
             if target not in number:
                 number[target] = len(order)
                 order.append(target)
-    rows = [[(low, high, number[target]) for low, high, target in plain.rows[state]] for state in order]
+    flat = list[int]()
+    for source, state in enumerate(order):
+        for low, high, target in plain.rows[state]:
+            flat += (source, low, high, number[target])
     accept = set(plain.accept.tolist())
-    return table(edges_of(rows), [0 if state in accept else -1 for state in order])
+    return table(np.array(flat, np.int32), [0 if state in accept else -1 for state in order])
 
 
 @lru_cache(maxsize=1024)
@@ -155,10 +162,4 @@ def with_fresh_start(found: Table) -> Table:
 
 def to_nfa(found: Table) -> Nfa:
     """Return a table as an automaton of ``automata``, its labels forgotten."""
-    return Nfa(
-        found.num_states,
-        found.edges.astype(np.int64),
-        np.empty((0, 2), np.int64),
-        np.zeros(1, np.int64),
-        np.flatnonzero(found.label >= 0),
-    )
+    return of_rows(found.rows, [0], found.ends)

@@ -21,7 +21,8 @@ from numpy import ndarray
 
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
-from ..automata.nfa import Nfa
+from ..automata.epsilon import Move, merged
+from ..automata.nfa import Nfa, of_rows
 from ..automata.utf8 import Alphabet, CodePoints
 from ..automata.work import metered
 from .characters import matched
@@ -59,8 +60,8 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
 def transparent(automaton: Nfa, marks: Ranges = ALL_MARKS) -> Nfa:
     """Return the automaton with a loop on some marks at each state."""
     plain = automaton.plain
-    edges = np.concatenate([plain.edges, loops(np.arange(plain.num_states), marks)])
-    return Nfa(plain.num_states, edges, plain.epsilons, plain.start, plain.accept)
+    rows = [merged([*row, *((*mark, state) for mark in marks)]) for state, row in enumerate(plain.rows)]
+    return of_rows(rows, plain.start.tolist(), plain.accept.tolist())
 
 
 def loops(states: Int[ndarray, " state"], marks: Ranges = ALL_MARKS) -> Int[ndarray, "edge 4"]:
@@ -82,19 +83,29 @@ def resolve(
     preceding character raise ``UnsupportedConstraint``. ``words`` are word characters to use in place of the ASCII ones for
     ``\\b`` under ``re.ASCII``. ``looks``: the words also contain marks of look-arounds, which are kept.
     """
-    is_mark = automaton.edges[:, 1] >= BEGIN
-    if not is_mark.any():
+    marked = [row for row in automaton.rows if row and row[-1][0] >= BEGIN]  # marks are the highest bytes
+    if not marked:
         return automaton
-    low, high = automaton.edges[is_mark, 1], automaton.edges[is_mark, 2]
-    used = tuple(m for m in range(BEGIN, 0x100) if np.any((low <= m) & (m <= high)))
+    marks = {m for row in marked for low, high, _ in row if low >= BEGIN for m in range(low, high + 1)}
+    used = tuple(sorted(marks))
     if middle is not None and any(m in LOOKS_BACK for m in used):
         raise UnsupportedConstraint(
             f"an anchor other than $ inside a look-ahead of {middle!r} cannot be compiled", path="position 0"
         )
     check = checker(used, alphabet, words)
     both = dfa.intersect(automaton, transparent(check, LOOKS) if looks else check)
-    gone = both.edges[:, 1] >= BEGIN
-    return Nfa(both.num_states, both.edges[~gone], both.edges[gone][:, [0, 3]], both.start, both.accept)
+    return erased(both, BEGIN, 0xFF)
+
+
+def erased(automaton: Nfa, first: int, last: int) -> Nfa:
+    """Replace the transitions on some marks by epsilon transitions."""
+    rows, skips = list[list[Move]](), list(automaton.skips)
+    for state, row in enumerate(automaton.rows):
+        skips += [(state, to) for low, high, to in row if low <= last and high >= first]
+        parts = [(low, min(high, first - 1), to) for low, high, to in row]
+        parts += [(max(low, last + 1), high, to) for low, high, to in row]
+        rows.append(merged([move for move in parts if move[0] <= move[1]]))
+    return of_rows(rows, automaton.start.tolist(), automaton.accept.tolist(), skips)
 
 
 @metered(maxsize=64)

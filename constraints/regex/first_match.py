@@ -13,14 +13,10 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
-
 from .. import limits
 from ..automata import dfa, nfa, utf8
 from ..automata.arrays import check_limit
-from ..automata.epsilon import NO_EPSILONS
+from ..automata.epsilon import Move, Rows, merged
 from ..automata.nfa import Nfa
 from ..automata.work import spend
 from . import anchors, lookaround
@@ -146,11 +142,11 @@ def after_which(builder: Builder, item: Item, flags: int) -> Nfa:
 def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
     """Return the automaton of ``preferred``. Raises ``UnsupportedConstraint`` and ``TooManyStates``."""
     program = Program(builder, items, flags)
-    tables = [rows_of(each) for each in program.behind]
-    ends = [frozenset(each.accept.tolist()) for each in program.behind]
+    behind = program.behind
+    ends = [frozenset(each.accept.tolist()) for each in behind]
     number: dict[State, int] = {(True, (), ()): 0}
     queue = list(number)
-    edges: list[tuple[int, int, int, int]] = []
+    rows: Rows = []
 
     def opened(after: bool, nodes: Iterable[int], read: tuple[int, ...]) -> int | None:
         """Return the state between two bytes; None if a preferred match rules it out."""
@@ -165,34 +161,27 @@ def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
             check_limit(len(number), limits.PART_STATES)
         return number[state]
 
-    start = opened(False, [program.entry], tuple(int(each.start[0]) for each in program.behind))
+    start = opened(False, [program.entry], tuple(int(each.start[0]) for each in behind))
     for state in queue:
-        source, (after, ways, read) = number[state], state
+        row, (after, ways, read) = list[Move](), state
         leaving = [edge for way in ways for edge in program.edges[way]]
         cuts = {0, 256}.union(*({low, high + 1} for low, high, _ in leaving))
         if leaving:
-            for table, at in zip(tables, read, strict=True):
-                cuts.update((np.flatnonzero(np.diff(table[at])) + 1).tolist())
+            moves = [move for each, at in zip(behind, read, strict=True) if at >= 0 for move in each.rows[at]]
+            cuts = cuts.union(*({low, high + 1} for low, high, _ in moves))
         spend(10 + 2 * len(cuts) + len(leaving))
         for low, end in itertools.pairwise(sorted(cuts)):
             onward = dict.fromkeys(node for a, b, node in leaving if a <= low <= b)
             target: int | None = 0 if after else None
             if onward:
-                then = tuple(int(table[at, low]) for table, at in zip(tables, read, strict=True))
-                target = opened(after, onward, then)
+                then = (each.after(at, low) if at >= 0 else -1 for each, at in zip(behind, read, strict=True))
+                target = opened(after, onward, tuple(then))
             if target is not None:
-                edges.append((source, low, end - 1, target))
+                row.append((low, end - 1, target))
         if not after and END in ways:
             rest = opened(True, ways[: ways.index(END)], read)
             assert rest is not None
-            edges.append((source, MARK, MARK, rest))
-    accept = np.array([i for (after, _, _), i in number.items() if after])
-    return Nfa(len(number), np.array(edges, np.int64), NO_EPSILONS, np.array([start]), accept).plain
-
-
-def rows_of(automaton: Nfa) -> Int[ndarray, "state 256"]:
-    """Return for each state of a DFA the target of each byte; the last state, -1, has no way on."""
-    full = np.full((automaton.num_states + 1, 256), -1)
-    for source, low, high, target in automaton.edges.tolist():
-        full[source, low : high + 1] = target
-    return full
+            row.append((MARK, MARK, rest))
+        rows.append(merged(row))
+    assert start is not None
+    return nfa.plain(rows, [start], [i for (after, _, _), i in number.items() if after])

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from ..automata import dfa, nfa, utf8
+from ..automata.epsilon import merged
 from ..automata.nfa import Nfa
 from ..automata.utf8 import Alphabet
 from . import anchors
@@ -78,14 +77,17 @@ def occurs(words: Nfa, mark: bytes, times: int) -> bool:
 
 def among_marks(automaton: Nfa, byte: int, mark: bytes) -> Nfa:
     """Write out the one mark, given as a byte, and let in any marks before and after it."""
-    plain = automaton.plain
-    hit = (plain.edges[:, 1] <= byte) & (byte <= plain.edges[:, 2])
-    marked = plain.edges[hit][:, [0, 3]]
-    free = anchors.loops(np.arange(plain.num_states))
-    word = nfa.literal(mark)
-    codes = nfa.network(plain.num_states, [(s, word, t) for s, t in marked.tolist()], 0, 0)
-    edges = np.concatenate([plain.edges[~hit], free, codes.edges])
-    return Nfa(codes.num_states, edges, codes.epsilons, plain.start, plain.accept)
+    plain, word = automaton.plain, nfa.literal(mark)
+    hit = [
+        (state, to) for state, row in enumerate(plain.rows) for low, high, to in row if low <= byte <= high
+    ]
+    codes = nfa.network(plain.num_states, [(s, word, t) for s, t in hit], 0, 0)
+    kept = [[move for move in row if not move[0] <= byte <= move[1]] for row in plain.rows]
+    rows = [
+        merged([*row, *((*marks, state) for marks in anchors.ALL_MARKS)]) for state, row in enumerate(kept)
+    ]
+    rows += codes.rows[plain.num_states :]
+    return nfa.of_rows(rows, plain.start.tolist(), plain.accept.tolist(), codes.skips)
 
 
 def resolve(automaton: Nfa, marks: list[Look], alphabet: Alphabet, level: int = 0) -> Nfa:
@@ -93,18 +95,5 @@ def resolve(automaton: Nfa, marks: list[Look], alphabet: Alphabet, level: int = 
     for one in marks:
         automaton = one.kept(automaton, alphabet)
     for byte in LEVELS[level % 2] if marks else ():
-        automaton = erase(automaton, byte)
+        automaton = anchors.erased(automaton, byte, byte)
     return automaton
-
-
-def erase(automaton: Nfa, mark: int) -> Nfa:
-    """Replace the transitions on a mark by epsilon transitions."""
-    edges = automaton.edges
-    hit = (edges[:, 1] <= mark) & (mark <= edges[:, 2])
-    left, right = edges[hit].copy(), edges[hit].copy()
-    left[:, 2], right[:, 1] = mark - 1, mark + 1
-    parts = np.concatenate([edges[~hit], left, right])
-    epsilons = np.concatenate([automaton.epsilons, edges[hit][:, [0, 3]]])
-    return Nfa(
-        automaton.num_states, parts[parts[:, 1] <= parts[:, 2]], epsilons, automaton.start, automaton.accept
-    )

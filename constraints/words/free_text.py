@@ -77,8 +77,7 @@ def until_first(
     found = dfa.first_matches(ending([event.encode() for event in events]))
     if set(stops) != set(events):
         found = dfa.intersect(found, dfa.simplify(nfa.union([last(stop, events) for stop in stops])))
-    ends = nfa.union([nfa.literal(stop.encode()) for stop in stops])
-    allowed = nfa.concat([without_any(without, max_chars).nfa, ends])
+    allowed = nfa.concat([without_any(without, max_chars).nfa, either(stop.encode() for stop in stops)])
     return Constraint(dfa.minimize(dfa.intersect(found, dfa.simplify(allowed))))
 
 
@@ -103,7 +102,12 @@ def containing(words: Sequence[str]) -> Nfa:
 
 def ending(words: Sequence[bytes]) -> Nfa:
     """Return all byte strings that end with one of the words."""
-    return nfa.concat([nfa.ANYTHING, dfa.minimize(nfa.union([nfa.literal(word) for word in words]))])
+    return nfa.concat([nfa.ANYTHING, either(words)])
+
+
+def either(words: Iterable[bytes]) -> Nfa:
+    """Return the minimal DFA of these words, none of which is empty."""
+    return dfa.minimize(nfa.sequences([[(byte, byte)] for byte in word] for word in words))
 
 
 def strings(value: Any, path: str, least: int = 1) -> list[str]:

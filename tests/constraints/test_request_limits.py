@@ -43,7 +43,7 @@ def test_work_is_counted_the_same_every_time():
 
 def test_limits_around_limits_stay_in_force():
     with pytest.raises(tt.errors.TooManyStates):
-        Limits(work=100).run(lambda: Limits().run(lambda: constraints.regex("(a|b)*a(a|b){12}")))
+        Limits(work=250).run(lambda: Limits().run(lambda: constraints.regex("(a|b)*a(a|b){12}")))
 
 
 def test_a_construction_stops_after_its_seconds(monkeypatch):

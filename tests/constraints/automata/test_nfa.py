@@ -257,3 +257,16 @@ def test_transitions_are_counted_before_they_are_made(monkeypatch):
     assert dfa.intersect(short, short).num_states == 16  # 75 transitions
     with pytest.raises(TooManyStates):
         dfa.intersect(long, long)
+
+
+@pytest.mark.parametrize("size", [13, 14])
+def test_transitions_of_closures_are_counted(size, monkeypatch):
+    """Each state of a chain of skips takes over the moves of those after it: 13 have 91 moves, 14 have 105."""
+    loops, chain = [(i, i, i, i) for i in range(size)], [(i, i + 1) for i in range(size - 1)]
+    found = Nfa(size, np.array(loops), np.array(chain), np.array([0]), np.array([size - 1]))
+    monkeypatch.setattr(limits, "STATES", 10)
+    if size == 13:
+        assert len(found.plain.edges) == 91
+        return
+    with pytest.raises(TooManyStates, match="limit of 100 states or transitions"):
+        found.plain  # noqa: B018
