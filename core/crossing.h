@@ -421,12 +421,18 @@ class Crossing {
       act.exits[cost] = positions_.both(act.exits[cost], fresh);
     }
     bool alone = !names || !stacks_.tables[-2 - act.node].ends_read;  // whether all its ends go on alike
-    if (alone && act.need == NONE && act.last == FAR && positions_.has_root(fresh)) act.last = cost + std::max(2, most_anew(act.node)) - 2;
+    if (alone && positions_.has_root(fresh)) met_root(number, cost);
     size_t callers = act.callers.size();
     for (size_t i = 0; i < callers; ++i) {
       Caller caller = acts_[number].callers[i];
       returned(caller, cost, reg, fresh);
     }
+  }
+
+  // An activation whose ends go on alike may end at the root at some cost.
+  void met_root(i32 number, i32 cost) {
+    Act& act = acts_[number];
+    if (act.need == NONE) act.last = std::min(act.last, cost + std::max(2, most_anew(act.node)) - 2);
   }
 
   // A frame that reads bytes: tokens inside it, and where it may end.
@@ -476,8 +482,11 @@ class Crossing {
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
     for (u64 reg : regs)
-      if (acts_[number].need <= 0 || node < NONE) reach(number, cost + 1, reg, Positions::ROOT);
-      else call(number, cost + 1, activation(node, reg, Positions::ROOT, lacking(number, cost + 1)), ENDED);  // shared by all who lack as many
+      if (node >= 0 && stacks_.ends(node, reg)) met_root(number, cost + 1);  // nothing is sought beyond what is still of use then
+    const bool shares = node >= 0 && (counts ? acts_[number].need != 0 : acts_[number].need > 0);  // with all who come there, and lack as many tokens
+    for (u64 reg : regs)
+      if (shares && cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, reg, Positions::ROOT, lacking(number, cost + 1)), ENDED);
+      else reach(number, cost + 1, reg, Positions::ROOT);
   }
 
   // The most tokens that write anew what a token has after a text of a table.
