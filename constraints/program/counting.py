@@ -143,13 +143,17 @@ def _allowed(node: Node, bits: int, count: int, ahead: int) -> int:
     if node.high is None and node.low <= count + 1:  # only what is missing matters
         lost = node.required & ~bits & ~later  # what no later member can be
         return labels if not lost else labels & lost if not lost & (lost - 1) else 0
-    spend(labels.bit_count())
-    found = 0
-    while labels:
-        label = labels & -labels
-        labels ^= label
-        if _feasible(node, *read_label(node, bits, count, label.bit_length() - 1), later):
-            found |= label
+    found, members = 0, (1 << node.members) - 1
+    kinds = members & node.required, members & ~node.required, ~members
+    for some in (labels & kind & side for kind in kinds for side in (later, ~later)):
+        # After each of these it can be completed alike; in order, the more easily the smaller it is.
+        while some:
+            spend(3)
+            last = some.bit_length() - 1
+            if _feasible(node, *read_label(node, bits, count, last), later):
+                found |= some
+                break
+            some = some & ~(1 << last) if node.ordered else 0
     return found
 
 
