@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 from numpy import ndarray
 
-from ..automata.work import spend
+from ..automata.work import metered, spend
 from .node import Node
 from .tables import Table, table
 
@@ -88,7 +87,7 @@ def _alive_after(found: Table, low: int, high: int | None) -> Alive:
     return Alive(begins[::-1], sets[::-1], last)
 
 
-@lru_cache(maxsize=256)
+@metered(maxsize=256)
 def written_out(node: Node) -> Table:
     """Return a ``COUNT`` node as a table: a copy of the states for each number of characters."""
     found, live = node.tables[0], [alive(node).after(read) for read in range(alive(node).last + 1)]
