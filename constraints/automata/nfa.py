@@ -175,6 +175,11 @@ class Nfa:
                     queue.append(target)
         raise AssertionError("a trimmed automaton reaches acceptance")
 
+    def between(self, start: Iterable[int] | None = None, accept: Iterable[int] | None = None) -> Nfa:
+        """Return the automaton of what is read from some states to some; None: from the starts, to where it accepts."""
+        begin, ends = self.start if start is None else start, self.accept if accept is None else accept
+        return of_rows(self.rows, begin, ends, self.skips)
+
     def reverse(self) -> Nfa:
         """Return the automaton of the reversed language."""
         return Nfa(

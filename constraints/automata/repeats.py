@@ -69,9 +69,7 @@ def known(
 def copied(nfa: Nfa, low: int, high: int) -> Nfa:
     """Chain one copy of the automaton for each word, without superfluous edges between copies."""
     one = smaller(nfa.plain)
-    if not set(one.start.tolist()).isdisjoint(
-        one.accept.tolist()
-    ):  # empty words count, so no other is needed
+    if np.isin(one.start, one.accept).any():  # empty words count, so no other is needed
         low = 0
     one = fresh_start(one)  # without the empty word and edges to its start
     if not one.num_states:

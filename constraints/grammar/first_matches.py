@@ -13,11 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
-from ..automata.nfa import Nfa
 from ..automata.work import spend
 from ..program import nodes, tables
 from ..program.node import Kind
@@ -232,14 +229,8 @@ def without(text: Text, others: Texts) -> Text:
     gone = longer
     if not text.ends_first:
         plain = dfa.minimize(words)
-        leaving = set(plain.edges[:, 0].tolist())
-        last = [state for state in plain.accept.tolist() if state not in leaving]
-        gone = nfa.union([longer, dfa.difference(begun, ending_in(plain, last))])
+        last = [state for state in plain.accept.tolist() if not plain.rows[state]]
+        gone = nfa.union([longer, dfa.difference(begun, plain.between(accept=last))])
     if dfa.intersect(words, gone).is_empty:
         return text
     return text_of(dfa.difference(words, gone), text.ends_first)
-
-
-def ending_in(words: Nfa, states: list[int]) -> Nfa:
-    """Return the words that end in one of these states."""
-    return Nfa(words.num_states, words.edges, words.epsilons, words.start, np.array(states, np.int64))

@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
-from ..automata.arrays import reachable
-from ..automata.epsilon import NO_EPSILONS
 from ..automata.nfa import Nfa
 from ..regex import anchors, lookaround
 from ..regex.first_match import MARK
@@ -82,28 +78,29 @@ class Greedy:
         begin, end = (nfa.literal(lookaround.mark(2 * number + i, 0)) for i in (0, 1))
         self.words = nfa.concat([begin, terminal.texts, end])
         wrong = dfa.minimize(dfa.difference(nfa.concat([terminal.texts, AFTER]), terminal.matches))
-        plain = wrong.plain
-        is_mark = plain.edges[:, 1] == MARK
-        first = np.unique(plain.edges[is_mark, 3])
-        after = np.flatnonzero(reachable(plain.edges[~is_mark][:, [0, 3]], first, plain.num_states))
-        unsure = [state for state in after.tolist() if not is_sure(wrong, state)]
-        arcs = [(source, end, target) for source, _, _, target in plain.edges[is_mark].tolist()]
-        codes = nfa.network(plain.num_states, arcs, 0, 0)
-        edges = np.concatenate([plain.edges[~is_mark], anchors.loops(after), codes.edges])
+        rows = [[move for move in row if move[0] != MARK] for row in wrong.rows]
+        arcs = [
+            (source, end, to) for source, row in enumerate(wrong.rows) for low, _, to in row if low == MARK
+        ]
+        after = {to for _, _, to in arcs}
+        for state in (todo := list(after)):  # grows meanwhile
+            todo += (more := {to for _, _, to in rows[state]} - after)
+            after |= more
+        unsure = [state for state in after if not is_sure(wrong, state)]
+        codes = nfa.network(len(rows), arcs, 0, 0)
+        rows = anchors.with_loops(rows, after) + codes.rows[len(rows) :]
 
         def ending(states: Iterable[int]) -> Nfa:
-            accept = np.array(list(states), np.int64)
-            found = Nfa(codes.num_states, edges, codes.epsilons, plain.start, accept)
+            found = nfa.of_rows(rows, wrong.start.tolist(), states, codes.skips)
             return dfa.minimize(nfa.concat([nfa.ANYTHING, begin, found]))
 
-        self.wrong, self.unsure = ending(after.tolist()), ending(unsure)
-        self.wrong_at_the_end = ending(plain.accept.tolist())
+        self.wrong, self.unsure = ending(after), ending(unsure)
+        self.wrong_at_the_end = ending(wrong.accept.tolist())
 
 
 def is_sure(wrong: Nfa, state: int) -> bool:
     """Return whether every text from a state on is accepted."""
-    rest = Nfa(wrong.num_states, wrong.edges, NO_EPSILONS, np.array([state]), wrong.accept)
-    return dfa.difference(utf8.text(), rest).is_empty
+    return dfa.difference(utf8.text(), wrong.between([state])).is_empty
 
 
 def is_free(ignored: Terminal, others: Iterable[Terminal]) -> bool:
@@ -113,15 +110,15 @@ def is_free(ignored: Terminal, others: Iterable[Terminal]) -> bool:
     """
     assert ignored.matches is not None
     wrong = dfa.difference(nfa.concat([ignored.texts, AFTER]), ignored.matches)
-    after = np.unique(wrong.edges[wrong.edges[:, 1] == MARK, 3])
-    onward = byte_set(wrong, after)
-    if any(onward & byte_set(other.texts.plain, other.texts.plain.start) for other in others):
+    onward = byte_set(wrong, {to for row in wrong.rows for low, _, to in row if low == MARK})
+    if any(onward & byte_set(other.texts.plain, other.texts.plain.start.tolist()) for other in others):
         return False
     twice = nfa.concat([ignored.texts, ignored.texts])
     return dfa.difference(twice, ignored.texts).is_empty
 
 
-def byte_set(automaton: Nfa, states: np.ndarray) -> set[int]:
+def byte_set(automaton: Nfa, states: Iterable[int]) -> set[int]:
     """Return the bytes that may be read in these states."""
-    leaving = automaton.edges[np.isin(automaton.edges[:, 0], states)]
-    return {byte for _, low, high, _ in leaving.tolist() for byte in range(low, high + 1)}
+    return {
+        byte for state in states for low, high, _ in automaton.rows[state] for byte in range(low, high + 1)
+    }

@@ -11,8 +11,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
@@ -85,13 +83,6 @@ def is_prefix_free(texts: Nfa) -> bool:
 def before_mark(marked: Nfa) -> Nfa:
     """Return what stands before ⊙."""
     plain = marked.plain
-    ends = plain.edges[:, 1] == MARK
-    return dfa.minimize(
-        Nfa(
-            plain.num_states,
-            plain.edges[~ends],
-            plain.epsilons,
-            plain.start,
-            np.unique(plain.edges[ends, 0]),
-        )
-    )
+    rows = [[move for move in row if move[0] != MARK] for row in plain.rows]
+    ends = [state for state, row in enumerate(rows) if len(row) < len(plain.rows[state])]
+    return dfa.minimize(nfa.of_rows(rows, plain.start.tolist(), ends))

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Container
 from typing import Any
-
-import numpy as np
-from jaxtyping import Int
-from numpy import ndarray
 
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
-from ..automata.epsilon import Move, merged
+from ..automata.epsilon import Move, Rows, merged
 from ..automata.nfa import Nfa, of_rows
 from ..automata.utf8 import Alphabet, CodePoints
 from ..automata.work import metered
@@ -60,13 +57,17 @@ def mark(operation: Any, flags: int, dollar_is_end: bool) -> Nfa:
 def transparent(automaton: Nfa, marks: Ranges = ALL_MARKS) -> Nfa:
     """Return the automaton with a loop on some marks at each state."""
     plain = automaton.plain
-    rows = [merged([*row, *((*mark, state) for mark in marks)]) for state, row in enumerate(plain.rows)]
-    return of_rows(rows, plain.start.tolist(), plain.accept.tolist())
+    return of_rows(
+        with_loops(plain.rows, range(plain.num_states), marks), plain.start.tolist(), plain.accept.tolist()
+    )
 
 
-def loops(states: Int[ndarray, " state"], marks: Ranges = ALL_MARKS) -> Int[ndarray, "edge 4"]:
-    """Return edges that loop on some marks at these states."""
-    return np.concatenate([np.column_stack([states, np.tile(m, (len(states), 1)), states]) for m in marks])
+def with_loops(rows: Rows, states: Container[int], marks: Ranges = ALL_MARKS) -> Rows:
+    """Return moves with a loop on some marks at some states."""
+    return [
+        merged([*row, *((*mark, state) for mark in marks)]) if state in states else row
+        for state, row in enumerate(rows)
+    ]
 
 
 def resolve(

@@ -20,7 +20,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..automata import dfa, nfa, utf8
-from ..automata.epsilon import merged
 from ..automata.nfa import Nfa
 from ..automata.utf8 import Alphabet
 from . import anchors
@@ -83,10 +82,7 @@ def among_marks(automaton: Nfa, byte: int, mark: bytes) -> Nfa:
     ]
     codes = nfa.network(plain.num_states, [(s, word, t) for s, t in hit], 0, 0)
     kept = [[move for move in row if not move[0] <= byte <= move[1]] for row in plain.rows]
-    rows = [
-        merged([*row, *((*marks, state) for marks in anchors.ALL_MARKS)]) for state, row in enumerate(kept)
-    ]
-    rows += codes.rows[plain.num_states :]
+    rows = anchors.with_loops(kept, range(len(kept))) + codes.rows[plain.num_states :]
     return nfa.of_rows(rows, plain.start.tolist(), plain.accept.tolist(), codes.skips)
 
 

@@ -13,8 +13,6 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-import numpy as np
-
 from ...errors import UnsupportedConstraint
 from .. import limits, validation
 from ..automata import dfa, nfa, utf8
@@ -84,8 +82,7 @@ def until_first(
 def before(stop: str, texts: Nfa) -> Constraint:
     """Return what stands before ``stop`` in the texts of a DFA, all of which end with it."""
     ends = [state for state in range(texts.num_states) if texts.run(state, stop.encode()) in texts.accept]
-    found = Nfa(texts.num_states, texts.edges, texts.epsilons, texts.start, np.array(ends, np.int64))
-    return Constraint(dfa.minimize(found))
+    return Constraint(dfa.minimize(texts.between(accept=ends)))
 
 
 def last(word: str, events: Sequence[str]) -> Nfa:
