@@ -86,6 +86,7 @@ def test_a_terminal_with_many_optional_letters_of_either_case_is_short():
         ('start: (/a/|"b")+\n%ignore /b+/', "ab", 6),
         ('start: ("a"|"b"|"\\n")+\n%ignore /#[^\\n]*/\n%ignore /[ ]+/', "ab\n# ", 4),
         ('start: ("a"|"b")+ "c"\n%ignore /ba*/\n%ignore /ab?c/', "abc", 6),
+        ('start: "s"\n%ignore /#b*/\n%ignore /bx*/', "s#bx", 5),
         ('%import common.ESCAPED_STRING\nstart: ESCAPED_STRING+\n%ignore " "', 'a"\\ ', 5),
         ('%import common.WS\n%import common.C_COMMENT\nstart: ("a"|"*")+\n%ignore WS\n%ignore C_COMMENT', "a*/ ", 6),
         ("start: /\\p{L}+/ | /(?<n>a)+/", "aé", 4),
