@@ -69,5 +69,5 @@ def check_limit(states: int, limit: int = limits.STATES) -> None:
 
 
 def check_transitions(transitions: int) -> None:
-    """Raise :class:`TooManyStates` beyond ten transitions for each of ``limits.STATES``."""
+    """Raise :class:`TooManyStates` if there are more transitions than ten times ``limits.STATES``."""
     check_limit(transitions, 10 * limits.STATES)

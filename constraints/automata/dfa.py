@@ -120,7 +120,7 @@ def simplify(nfa: Nfa) -> Nfa:
 
 
 def alike(rows: Rows, accept: Set[int]) -> list[int]:
-    """Return the block of each state of a DFA in the coarsest partition whose blocks hold states with the same words.
+    """Return a number for each state of a DFA: two states have the same one if and only if they accept the same words.
 
     Partition refinement: states are told apart by what they read and the blocks of the targets. Only predecessors of states
     that changed block are looked at again, and of a block's parts the largest keeps its number (Hopcroft 1971).

@@ -176,7 +176,7 @@ class Nfa:
         raise AssertionError("a trimmed automaton reaches acceptance")
 
     def between(self, start: Iterable[int] | None = None, accept: Iterable[int] | None = None) -> Nfa:
-        """Return the automaton of what is read from some states to some; None: from the starts, to where it accepts."""
+        """Return this automaton with other start states, or other accepting ones; None: its own."""
         begin, ends = self.start if start is None else start, self.accept if accept is None else accept
         return of_rows(self.rows, begin, ends, self.skips)
 

@@ -85,7 +85,7 @@ class Keywords:
         return self.need_of(self.document.node(resource.root, resource, ""))
 
     def below(self, schema: Any, node: Node, step: str, sign: bool, tracked: int = 0) -> Value:
-        """Return the values of a schema that applies to the same value as the node."""
+        """Return the values that satisfy, or without ``sign`` violate, a schema inside a node that is about the same value."""
         if isinstance(schema, bool):
             return EVERYTHING if schema == sign else NOTHING
         return self.value(self.document.node(schema, node.resource, f"{node.path}/{step}"), sign, tracked)

@@ -27,7 +27,7 @@ class Alive(NamedTuple):
     last: int
 
     def after(self, characters: int) -> Bool[ndarray, " states"]:
-        """Return which states can be completed after so many characters."""
+        """Mark the states from which, after so many characters, a text can still be completed."""
         return self.sets[bisect_right(self.begins, characters) - 1]
 
     @property

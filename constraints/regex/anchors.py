@@ -63,7 +63,7 @@ def transparent(automaton: Nfa, marks: Ranges = ALL_MARKS) -> Nfa:
 
 
 def with_loops(rows: Rows, states: Container[int], marks: Ranges = ALL_MARKS) -> Rows:
-    """Return moves with a loop on some marks at some states."""
+    """Return the moves of all states, and of those in ``states`` also a loop that reads any of the marks."""
     return [
         merged([*row, *((*mark, state) for mark in marks)]) if state in states else row
         for state, row in enumerate(rows)

@@ -83,7 +83,7 @@ class Program:
         return self.repeat(argument, flags, then, then, lazy=operation is constants.MIN_REPEAT)
 
     def repeat(self, repeated: Any, flags: int, then: int, early: int, lazy: bool) -> int:
-        """Add a repeat, followed by node ``then`` after the most items, by ``early`` after fewer, and return its entry."""
+        """Add the nodes of a repeat, and return the first. After its most rounds ``then`` follows, after fewer ``early``."""
         low, high, body = repeated
         if high == constants.MAXREPEAT:
             again = self.node([])

@@ -270,3 +270,13 @@ def test_transitions_of_closures_are_counted(size, monkeypatch):
         return
     with pytest.raises(TooManyStates, match="limit of 100 states or transitions"):
         found.plain  # noqa: B018
+
+
+@pytest.mark.parametrize("text", ["a*b?", "(ab|a)*", "a+", "ab?", "a|bc"])
+@pytest.mark.parametrize("bounds", [(0, 2), (2, 3), (3, 3)])
+def test_repeats_have_no_useless_states(text, bounds):
+    found = repeat(regex(text).bytes_automaton, *bounds)
+    assert found.trimmed  # it claims to be its plain form
+    pairs = found.edges[:, [0, 3]]
+    assert reachable(pairs, found.start, found.num_states).all()
+    assert reachable(pairs[:, ::-1], found.accept, found.num_states).all()
