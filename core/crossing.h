@@ -16,6 +16,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <queue>
 #include <unordered_map>
 
@@ -68,10 +69,10 @@ class Crossing {
           if (wanted != NONE && idle(turn.act)) break;  // it has no dearer exits
           want(turn.act, turn.cost + turn.cost / 4);    // far ends are not asked for one by one
         }
-        const std::vector<i32>& exits = acts_[turn.act].exits;
-        if (turn.cost < i32(exits.size()) && exits[turn.cost] != NONE) {
+        const std::map<i32, std::vector<Place>>& exits = acts_[turn.act].exits;
+        if (auto found = exits.find(turn.cost); found != exits.end()) {
           i32 budgets = stacks_.observers.after(turn.budgets, turn.cost);
-          below = !answered(turn.below, exits[turn.cost], budgets, turn.best - 1 - turn.cost, answer, next);
+          below = !answered(turn.below, found->second[0].position, budgets, turn.best - 1 - turn.cost, answer, next);
           if (!below) turn.best = std::min(turn.best, turn.cost + answer);
         }
       }
@@ -122,12 +123,10 @@ class Crossing {
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
     i32 idle = NONE;                 // the costs up to which nothing is left to find
-    i32 queued = 0;                  // places not taken yet
-    std::vector<std::vector<Place>> places;  // by cost
-    std::vector<i32> exits;          // by cost, only positions that no lower cost has
+    std::map<i32, std::vector<Place>> places;  // by cost, those not taken yet
+    std::map<i32, std::vector<Place>> exits;  // by cost, only positions that no lower cost has; one, or of names one for each end
     std::vector<Caller> callers;
     std::vector<std::pair<i32, i32>> called;  // activations and the cost at which they were called
-    std::vector<std::vector<std::pair<i32, i32>>> ends;  // of names: by cost, accepting states and positions
   };
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
@@ -217,8 +216,7 @@ class Crossing {
       Act& act = acts_[number];
       most = std::min(most, limit(number));
       if (act.wanted >= most) continue;
-      for (i32 c = act.wanted + 1; c <= most && c < i32(act.places.size()); ++c)
-        if (!act.places[c].empty()) queue_.push({c, number});
+      for (auto at = act.places.upper_bound(act.wanted); at != act.places.end() && at->first <= most; ++at) queue_.push({at->first, number});
       act.wanted = most;
       for (auto [other, at] : act.called)
         if (most - at > acts_[other].wanted) todo.push({most - at, other});
@@ -228,9 +226,7 @@ class Crossing {
   // An activation has come to a place at some cost.
   void reach(i32 number, i32 cost, u64 reg, i32 position) {
     Act& act = acts_[number];
-    if (cost >= i32(act.places.size())) act.places.resize(cost + 1);
     act.places[cost].push_back({reg, position});
-    ++act.queued;
     bytes_ += sizeof(Place);
     if (cost <= std::min(act.wanted, act.last)) queue_.push({cost, number});
   }
@@ -259,9 +255,7 @@ class Crossing {
       if (act.idle >= most) continue;
       seen.push_back({number, std::exchange(act.idle, most)});
       i32 inside = std::min(most, limit(number));
-      if (act.queued && inside == FAR) found = false;
-      for (i32 c = 0; act.queued && c <= inside && c < i32(act.places.size()); ++c)
-        if (!act.places[c].empty()) found = false;
+      if (!act.places.empty() && act.places.begin()->first <= inside) found = false;
       for (auto [other, cost] : act.called)
         if (inside == FAR || inside >= cost) todo.push_back({other, inside == FAR ? FAR : inside - cost});
     }
@@ -309,13 +303,15 @@ class Crossing {
   }
 
   void work(i32 number, i32 cost) {
-    while (cost <= acts_[number].last && cost < i32(acts_[number].places.size()) && !acts_[number].places[cost].empty()) {
+    while (cost <= acts_[number].last) {
+      auto at = acts_[number].places.find(cost);
+      if (at == acts_[number].places.end()) return;
       if (taken >= last_) {
         queue_.push({cost, number});  // a later search goes on here
         if (taken >= account_.stop) throw Exhausted("the steps that were allowed are used up");
         throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
       }
-      Place place = acts_[number].places[cost].back();
+      Place place = at->second.back();
       i32 node = acts_[number].node, instead = node;
       if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].looks()) {
         try {
@@ -325,8 +321,8 @@ class Crossing {
           throw;
         }
       }
-      acts_[number].places[cost].pop_back();
-      --acts_[number].queued;
+      at->second.pop_back();
+      if (at->second.empty()) acts_[number].places.erase(at);
       ++taken;
       if (outdone(number, cost, place)) continue;
       place.position = fresh(number, cost, place.reg, place.position);  // costs come in their order, so what was met was no dearer
@@ -382,17 +378,8 @@ class Crossing {
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
     if (i32 most = std::min(acts_[number].wanted, limit(number)); most >= cost) raise(called, most - cost);
-    for (i32 c = 0; c < i32(acts_[called].exits.size()); ++c) {
-      if (acts_[called].node < NONE) {
-        if (c < i32(acts_[called].ends.size()))
-          for (size_t i = 0; i < acts_[called].ends[c].size(); ++i) {
-            auto [state, position] = acts_[called].ends[c][i];
-            returned(caller, c, u64(u32(state)), position);
-          }
-      } else if (acts_[called].exits[c] != NONE) {
-        returned(caller, c, 0, acts_[called].exits[c]);
-      }
-    }
+    for (const auto& [c, exits] : acts_[called].exits)
+      for (Place exit : exits) returned(caller, c, exit.reg, exit.position);
   }
 
   void returned(Caller caller, i32 cost, u64 reg, i32 position) {
@@ -413,13 +400,9 @@ class Crossing {
     bool names = act.node < NONE;
     i32 fresh = this->fresh(number, cost, 1ull << 63 | (names ? reg : 0), position);
     if (fresh == NONE) return;
-    if (cost >= i32(act.exits.size())) act.exits.resize(cost + 1, NONE);
-    if (names) {
-      if (cost >= i32(act.ends.size())) act.ends.resize(cost + 1);
-      act.ends[cost].push_back({i32(reg), fresh});
-    } else {
-      act.exits[cost] = positions_.both(act.exits[cost], fresh);
-    }
+    std::vector<Place>& exits = act.exits[cost];
+    if (names || exits.empty()) exits.push_back({reg, fresh});
+    else exits[0].position = positions_.both(exits[0].position, fresh);
     bool alone = !names || !stacks_.tables[-2 - act.node].ends_read;  // whether all its ends go on alike
     if (alone && positions_.has_root(fresh)) met_root(number, cost);
     size_t callers = act.callers.size();

@@ -81,7 +81,9 @@ def asked(item: Item, flags: int) -> re.Pattern[str]:
 def cases() -> dict[int, int]:
     """Return the lower-case code point of every code point that case-insensitive ``re`` may equate."""
     spend(50_000)
-    lower = {c: small for c in range(0x110000) if (small := _compiler._sre.unicode_tolower(c)) != c}
+    text = all_characters()
+    blocks = [range(at, at + 256) for at in range(0, len(text), 256) if text[at : at + 256].lower() != text[at : at + 256]]
+    lower = {c: small for block in blocks for c in block if (small := _compiler._sre.unicode_tolower(c)) != c}
     some = {*lower, *lower.values(), *_compiler._EXTRA_CASES}
     some |= {other for others in _compiler._EXTRA_CASES.values() for other in others}
     return {c: lower.get(c, c) for c in sorted(some)}
@@ -90,4 +92,4 @@ def cases() -> dict[int, int]:
 @lru_cache(maxsize=1)
 def all_characters() -> str:
     """Return a text of every code point in order, so that a position is a code point."""
-    return "".join(map(chr, range(0x110000)))
+    return np.arange(0x110000, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
