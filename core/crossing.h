@@ -30,6 +30,7 @@ constexpr i32 SOME = FAR - 1;  // a budget that is never used up
 constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended
 constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
+constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: the members that are missing are sought in their order
 
 class Crossing {
  public:
@@ -194,7 +195,7 @@ class Crossing {
     acts_[number].node = node;
     acts_[number].reg = reg;
     acts_[number].need = need;
-    reach(number, 0, node < NONE ? u64(u32(reg)) : reg, position);
+    reach(number, 0, node < NONE ? u64(u32(reg)) : reg & ~IN_ORDER, position);
     return number;
   }
 
@@ -341,8 +342,15 @@ class Crossing {
     i32 node = acts_[number].node;
     i32 need = lacking(number, cost);
     if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
-    if (stacks_.nodes[node].kind == BAG && !Stacks::low(place.reg))
-      if (u64 left = this->left(node, place.reg); left != acts_[number].reg) return call(number, cost, activation(node, left, place.position, need), ENDED);
+    if (stacks_.nodes[node].kind == BAG && !Stacks::low(place.reg)) {
+      u64 in_order = acts_[number].reg & IN_ORDER;
+      if (in_order && stacks_.ends(node, place.reg)) return exit(number, cost, 0, place.position);
+      u64 left = this->left(node, place.reg) | in_order;
+      if (left != acts_[number].reg) return call(number, cost, activation(node, left, place.position, need), ENDED);
+      // some of many members that are missing, which others have in common, and then the rest
+      auto [some, others] = stacks_.divided(node, place.reg, in_order ? 1 : 2 * EVERY_ORDER);
+      if (others != place.reg) return call(number, cost, activation(node, some | IN_ORDER, place.position, need), others);
+    }
     if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
     std::vector<std::pair<i32, u64>> calls;
     if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
@@ -377,7 +385,7 @@ class Crossing {
     acts_[called].callers.push_back(caller);
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
-    if (i32 most = std::min(acts_[number].wanted, limit(number)); most >= cost) raise(called, most - cost);
+    if (i32 most = std::min(acts_[number].wanted, limit(number)) - cost; most > acts_[called].wanted) raise(called, most);
     for (const auto& [c, exits] : acts_[called].exits)
       for (Place exit : exits) returned(caller, c, exit.reg, exit.position);
   }

@@ -159,6 +159,29 @@ class Stacks {
     return pair(bag_state(node, read), low(reg));
   }
 
+  // The registers of a bag that lacks only some of the members that are missing, and of one that lacks only the others, at least `least`.
+  // Some are the first, whose binary numbers begin alike: bags that lack others as well have many such parts in common. The register
+  // twice, where more than what is missing tells bags apart, or too little is missing.
+  std::pair<u64, u64> divided(i32 node, u64 reg, size_t least) {
+    const Node& bag = nodes[node];
+    const BagState& read = bag_read(reg);
+    std::vector<i32> missing;
+    for (i32 m = 0; m < bag.members; ++m)
+      if (has(bag.required, m) && !has(read.bits, m)) missing.push_back(m);
+    if (bag.ordered || bag.high >= 0 || !read.count || missing.size() <= least || read.count + i64(missing.size()) < bag.low) return {reg, reg};
+    size_t some = 0, next = 0;
+    for (i32 alike = 1; next + least <= missing.size(); alike *= 2) {
+      some = next;
+      next = std::lower_bound(missing.begin(), missing.end(), (missing[0] / alike + 1) * alike) - missing.begin();
+    }
+    auto lacking = [&](size_t begin, size_t end) {
+      BagState state{bag.required, std::max<i64>(1, bag.low - i64(end - begin)), NONE};
+      for (size_t i = begin; i < end; ++i) state.bits[missing[i] / 64] &= ~(1ull << missing[i] % 64);
+      return pair(bag_state(node, state), 0);
+    };
+    return {lacking(0, some), lacking(some, missing.size())};
+  }
+
   bool alive(const Node& count, i32 state, i64 read) const {
     if (count.high >= 0 && read > count.high) return false;
     return count.sets[std::upper_bound(count.begins.begin(), count.begins.end(), read) - count.begins.begin() - 1][state];

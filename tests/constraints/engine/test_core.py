@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import numpy as np
@@ -191,10 +192,13 @@ def test_masks_of_ambiguous_programs_are_those_of_the_definition():
     assert compared > 100
 
 
-@pytest.mark.parametrize("needed", [7, 9, 12])
+@pytest.mark.parametrize("needed", [7, 9, 12, 23, 40])
 def test_objects_with_many_members_have_a_way_to_the_end(needed):
-    """Their distances are upper bounds: within the least budget and some tokens more no mask is empty."""
-    names = [f"{letter}{i}" for i in range(6) for letter in "ab"]
+    """Their distances are upper bounds: within the least budget and some tokens more no mask is empty.
+
+    They are no more than the tokens of the members in their order.
+    """
+    names = [f"{letter}{i}" for i in range(max(6, needed // 2)) for letter in "ab"]
     schema = {
         "type": "object",
         "properties": {name: {"type": "string"} for name in names},
@@ -208,8 +212,13 @@ def test_objects_with_many_members_have_a_way_to_the_end(needed):
     )
     assert isinstance(automaton.lazy, native.CompiledTokens)
     least = automaton.fewest_after([])
+    text = json.dumps(dict.fromkeys(names[:needed], "")).encode()
+    fewest = [0]  # tokens of each prefix
+    for end in range(1, len(text) + 1):
+        fewest.append(1 + min(fewest[end - len(w)] for w in words[1:] if text[:end].endswith(w)))
+    assert needed < least <= fewest[-1] + 1  # with the end token
     for seed in range(30):
-        rng, query = random.Random(seed), gcd(automaton, 200).start(budgets=least + seed % 4)
+        rng, query = random.Random(seed), gcd(automaton, 600).start(budgets=least + seed % 4)
         while int(query.remaining[0]):
             allowed = query.mask()[0].nonzero().flatten().tolist()
             assert allowed, seed
