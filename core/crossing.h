@@ -27,7 +27,7 @@ namespace tractile {
 
 constexpr i32 FAR = 1 << 28;
 constexpr i32 SOME = FAR - 1;  // a budget that is never used up
-constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended
+constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended; of names the lower half is the state at their end
 constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
 constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: the members that are missing are sought in their order
@@ -67,8 +67,10 @@ class Crossing {
         if (!queue_.empty()) {  // a search that was stopped
           want(turn.act, turn.cost);
         } else if (turn.cost > wanted) {
-          if (wanted != NONE && idle(turn.act)) break;  // it has no dearer exits
-          want(turn.act, turn.cost + turn.cost / 4);    // far ends are not asked for one by one
+          bool nothing = turn.taken == taken || acts_[turn.act].idle == FAR;  // nothing was found at the costs before
+          if (wanted != NONE && nothing && idle(turn.act)) break;  // it has no dearer exits
+          turn.taken = taken;
+          want(turn.act, turn.cost + turn.cost / 4);  // far ends are not asked for one by one
         }
         const std::map<i32, std::vector<Place>>& exits = acts_[turn.act].exits;
         if (auto found = exits.find(turn.cost); found != exits.end()) {
@@ -132,6 +134,7 @@ class Crossing {
 
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
     i32 below, at, act, most, cost, best, position, budgets, room;
+    u64 taken;  // when it was last sought
   };
 
   // Whether the rest of a stack is known; otherwise how it is sought.
@@ -163,7 +166,7 @@ class Crossing {
     answer = rests_[at].least;
     if (rests_[at].exact || answer > most) return true;
     Frame f = stacks_.frame(stack);
-    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, i32(stacks_.observers.room(budgets, FAR))};
+    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, i32(stacks_.observers.room(budgets, FAR)), ~0ull};
     if (f.node == JOIN) turn.below = stack;
     else turn.act = activation(f.node, f.reg, position, spelled_ ? NONE : told_apart(stacks_.observers.lacking(budgets)));
     return false;
@@ -328,7 +331,7 @@ class Crossing {
       if (outdone(number, cost, place)) continue;
       place.position = fresh(number, cost, place.reg, place.position);  // costs come in their order, so what was met was no dearer
       if (place.position == NONE) continue;
-      if (place.reg == ENDED) exit(number, cost, 0, place.position);
+      if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), place.position);
       else if (instead == NONE) continue;
       else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), place.position, lacking(number, cost)), ENDED);
       else if (node < NONE) read(number, cost, place, -2 - node);
@@ -394,6 +397,8 @@ class Crossing {
     u64 after = caller.after;
     if (caller.name) {
       after = Stacks::pair(Stacks::high(after), u32(reg));
+    } else if (acts_[caller.act].node < NONE) {
+      after = Stacks::pair(Stacks::high(ENDED), u32(reg));
     } else if (i32 node = acts_[caller.act].node; node >= 0 && stacks_.nodes[node].kind == TOKENS) {
       position = within_budget(stacks_.nodes[node], cost, i32(after), position);
       if (position == NONE) return;
@@ -472,12 +477,13 @@ class Crossing {
     }
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
-    for (u64 reg : regs)
-      if (node >= 0 && stacks_.ends(node, reg)) met_root(number, cost + 1);  // nothing is sought beyond what is still of use then
-    const bool shares = node >= 0 && (counts ? acts_[number].need != 0 : acts_[number].need > 0);  // with all who come there, and lack as many tokens
-    for (u64 reg : regs)
-      if (shares && cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, reg, Positions::ROOT, lacking(number, cost + 1)), ENDED);
+    for (u64 reg : regs)  // nothing is sought beyond what is still of use
+      if (node < NONE ? !t.ends_read && t.label[u32(reg)] >= 0 : stacks_.ends(node, reg)) met_root(number, cost + 1);
+    for (u64 reg : regs) {
+      u64 entry = node < NONE ? Stacks::pair(u64(label), reg) : reg;  // of an activation that all share who come there, and lack as many tokens
+      if (cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, entry, Positions::ROOT, lacking(number, cost + 1)), ENDED);
       else reach(number, cost + 1, reg, Positions::ROOT);
+    }
   }
 
   // The most tokens that write anew what a token has after a text of a table.
