@@ -45,6 +45,16 @@ class Account:
         """Return whether this account or one further out has paid for a key."""
         return key in self.paid or (self.outer is not None and self.outer.has_paid(key))
 
+    def pay(self, units: dict[Hashable, float]) -> None:
+        """Count the work of cached results, by key, each only once for each constraint. Raises ``TooManyStates``."""
+        for key, cost in units.items():
+            if key in self.paid:
+                continue
+            self.paid[key] = cost
+            self.spent += 0 if self.outer is not None and self.outer.has_paid(key) else cost
+            if self.spent > self.limit:
+                raise too_much()
+
 
 _account: ContextVar[Account | None] = ContextVar("account", default=None)
 
@@ -118,21 +128,17 @@ def at(path: str) -> Iterator[None]:
         raise TooManyStates(str(error), limit=error.limit, path=path) from None
 
 
-def spend(units: float, once: Hashable = None) -> None:
-    """Count work; work with a key ``once`` counts only once for each constraint.
+def spend(units: float) -> None:
+    """Count work.
 
     Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
     """
     request_limits.check()
     account = _account.get()
-    if account is None or once in account.paid:
+    if account is None:
         return
-    known = once is not None and account.has_paid(once)
-    if once is None:
-        account.own += units
-    else:
-        account.paid[once] = units
-    account.spent += 0 if known else units
+    account.own += units
+    account.spent += units
     if account.spent > account.limit:
         raise too_much()
 
@@ -191,9 +197,9 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
             result, key, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
             account = _account.get()
             if account is not None and key not in account.paid:
-                for part, units in parts.items():
-                    spend(units, once=part)
-                spend(own, once=key)
+                request_limits.check()
+                account.pay(parts)
+                account.pay({key: own})
             if isinstance(result, TooManyStates):
                 raise result
             return result

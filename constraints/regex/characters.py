@@ -82,7 +82,11 @@ def cases() -> dict[int, int]:
     """Return the lower-case code point of every code point that case-insensitive ``re`` may equate."""
     spend(50_000)
     text = all_characters()
-    blocks = [range(at, at + 256) for at in range(0, len(text), 256) if text[at : at + 256].lower() != text[at : at + 256]]
+    blocks = [
+        range(at, at + 256)
+        for at in range(0, len(text), 256)
+        if text[at : at + 256].lower() != text[at : at + 256]
+    ]
     lower = {c: small for block in blocks for c in block if (small := _compiler._sre.unicode_tolower(c)) != c}
     some = {*lower, *lower.values(), *_compiler._EXTRA_CASES}
     some |= {other for others in _compiler._EXTRA_CASES.values() for other in others}

@@ -234,7 +234,7 @@ def test_what_a_finite_automaton_needs_is_within_the_limits():
     fa = constraints.regex(r"<t>[\s\S]{0,200}?</thought>\s*(yes|no)").compile(BYTES)
     for _ in range(2):
         with pytest.raises(tt.errors.TooManyStates, match="budget"):
-            Limits(work=300).run(lambda: tt.gcd(fa, 900).start(budgets=15))
+            Limits(work=150).run(lambda: tt.gcd(fa, 900).start(budgets=15))
 
 
 def test_a_search_that_limits_stop_changes_no_later_answer():
