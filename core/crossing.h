@@ -252,9 +252,8 @@ class Crossing {
   bool idle(i32 first) {
     std::vector<std::pair<i32, i32>> todo{{first, FAR}}, seen;  // activations, and costs up to which they are looked at
     bool found = true;
-    while (found && !todo.empty()) {
-      auto [number, most] = todo.back();
-      todo.pop_back();
+    for (size_t i = 0; found && i < todo.size(); ++i) {  // the nearest first: some of them often have places
+      auto [number, most] = todo[i];
       Act& act = acts_[number];
       if (act.idle >= most) continue;
       seen.push_back({number, std::exchange(act.idle, most)});
