@@ -346,6 +346,11 @@ def test_any_of_and_literal():
         literal("a").repeat(3, 2)
 
 
+def test_the_text_of_all_characters_and_those_that_have_a_case():
+    assert characters.all_characters() == "".join(map(chr, range(0x110000)))
+    assert {c for c in range(0x110000) if chr(c).lower() != chr(c)} <= characters.cases().keys()
+
+
 @pytest.mark.parametrize("flags", [re.IGNORECASE, re.IGNORECASE | re.ASCII])
 def test_classes_that_ignore_case(flags):
     """They stand for the characters that ``re`` takes, of all there are."""
