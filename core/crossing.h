@@ -30,6 +30,7 @@ constexpr i32 SOME = FAR - 1;  // a budget that is never used up
 constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended; of names the lower half is the state at their end
 constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
+constexpr size_t ENTRY = 80;  // bytes of an entry of a map
 constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: the members that are missing are sought in their order
 
 class Crossing {
@@ -413,10 +414,10 @@ class Crossing {
     i32 fresh = this->fresh(number, cost, 1ull << 63 | (names ? reg : 0), position);
     if (fresh == NONE) return;
     std::vector<Place>& exits = act.exits[cost];
+    bytes_ += sizeof(Place) + (exits.empty() ? ENTRY : 0);
     if (names || exits.empty()) exits.push_back({reg, fresh});
     else exits[0].position = positions_.both(exits[0].position, fresh);
-    bool alone = !names || !stacks_.tables[-2 - act.node].ends_read;  // whether all its ends go on alike
-    if (alone && positions_.has_root(fresh)) met_root(number, cost);
+    if (positions_.has_root(fresh)) met_root(number, cost);
     size_t callers = act.callers.size();
     for (size_t i = 0; i < callers; ++i) {
       Caller caller = acts_[number].callers[i];
@@ -424,7 +425,7 @@ class Crossing {
     }
   }
 
-  // An activation whose ends go on alike may end at the root at some cost.
+  // An activation may end at the root at some cost. All its ends go on alike: no name goes on after its end.
   void met_root(i32 number, i32 cost) {
     Act& act = acts_[number];
     if (act.need == NONE) act.last = std::min(act.last, cost + std::max(2, most_anew(act.node)) - 2);
@@ -477,7 +478,7 @@ class Crossing {
     if (everywhere != NONE) exit(number, cost, 0, everywhere);
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
     for (u64 reg : regs)  // nothing is sought beyond what is still of use
-      if (node < NONE ? !t.ends_read && t.label[u32(reg)] >= 0 : stacks_.ends(node, reg)) met_root(number, cost + 1);
+      if (node < NONE ? t.label[u32(reg)] >= 0 : stacks_.ends(node, reg)) met_root(number, cost + 1);
     for (u64 reg : regs) {
       u64 entry = node < NONE ? Stacks::pair(u64(label), reg) : reg;  // of an activation that all share who come there, and lack as many tokens
       if (cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, entry, Positions::ROOT, lacking(number, cost + 1)), ENDED);

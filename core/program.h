@@ -23,7 +23,6 @@ struct Table {
   i32 words = 1;
   std::vector<i32> fewest;  // bytes to acceptance
   std::vector<i32> labelled;  // by label the first state that has it
-  bool ends_read = false;     // whether a state that has a label reads on
   bool is_last[256] = {false};  // by byte whether one leads to a state that has a label
   u8 of_byte[256];          // the class of each byte
   i32 classes = 0;
@@ -121,11 +120,8 @@ struct Table {
     for (const Move& move : moves)
       for (int byte = move.low; label[move.to] >= 0 && byte <= move.high; ++byte) is_last[byte] = true;
     labelled.assign(*std::max_element(label.begin(), label.end()) + 1, NONE);
-    for (i32 s = states; s-- > 0;) {
-      if (label[s] < 0) continue;
-      labelled[label[s]] = s;
-      ends_read = ends_read || reads(s);
-    }
+    for (i32 s = states; s-- > 0;)
+      if (label[s] >= 0) labelled[label[s]] = s;
   }
 
   void close_labels(const Before& before) {

@@ -46,7 +46,7 @@ class Account:
         return key in self.paid or (self.outer is not None and self.outer.has_paid(key))
 
     def pay(self, units: dict[Hashable, float]) -> None:
-        """Count the work of cached results, by key, each only once for each constraint. Raises ``TooManyStates``."""
+        """Add the units of cached results, by key, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
         for key, cost in units.items():
             if key in self.paid:
                 continue
@@ -75,7 +75,7 @@ def limited(units: float | None = None) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Switch the collector of cyclic garbage off inside.
+    """Turn Python's collector of cyclic garbage off inside.
 
     Hardly any such garbage is made, and the collector would go through all cached objects again and again, for a third of the
     time.
@@ -91,7 +91,7 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
-    """Limit the work inside to ``units``, in an account of its own."""
+    """Limit the work inside to ``units``, in a new account; what ``outer`` has paid for is not counted again."""
     account = Account(units, outer)
     token = _account.set(account)
     try:
@@ -119,7 +119,7 @@ def attempt(units: float, share: float = 0.5) -> Iterator[None]:
 
 @contextmanager
 def at(path: str) -> Iterator[None]:
-    """Name the place in the constraint in a ``TooManyStates`` that does not name one yet."""
+    """Add ``path``, a place in the constraint, to a ``TooManyStates`` that is raised inside and names none."""
     try:
         yield
     except TooManyStates as error:
@@ -129,7 +129,7 @@ def at(path: str) -> Iterator[None]:
 
 
 def spend(units: float) -> None:
-    """Count work.
+    """Add units of work to the account in force, if there is one.
 
     Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
     """
@@ -152,7 +152,7 @@ def too_much() -> TooManyStates:
 
 
 class Call:
-    """A call of a metered function, as a key that is hashed once."""
+    """A function and its arguments, as a key whose hash is computed once."""
 
     __slots__ = ("given", "hash")
 

@@ -41,7 +41,7 @@ def characters(item: Item, flags: int) -> CodePoints:
 
 @metered(maxsize=1024)
 def matched(item: Item, flags: int) -> CodePoints:
-    """Return the code points that ``re`` matches, by a search of a text of all characters."""
+    """Return the code points that an item matches: ``re`` searches the text of all of them."""
     spend(15_000)
     found = asked(item, flags).finditer(all_characters())
     return utf8.normalize((match.start(), match.end() - 1) for match in found)
@@ -49,7 +49,7 @@ def matched(item: Item, flags: int) -> CodePoints:
 
 @metered(maxsize=1024)
 def whatever_case(item: Item, flags: int) -> CodePoints:
-    """Return the code points that ``re`` matches with ``IGNORECASE``.
+    """Return the code points that an item matches with ``re.IGNORECASE``.
 
     Only those of :func:`cases` are matched one by one; case does not affect the others.
     """
