@@ -64,10 +64,7 @@ class Core {
     struct Count {  // the steps of this call
       Core& core;
       u64 before;
-      ~Count() {
-        used = core.crossing_.taken - before;
-        core.kept_ = core.size();
-      }
+      ~Count() { used = core.crossing_.taken - before; }
     } count{*this, crossing_.taken};
     crossing_.allow(allowed);
     return f(stacks_, masks_);
@@ -75,8 +72,12 @@ class Core {
 
   const Trie& trie() const { return *trie_; }
 
-  // What was kept when the last call ended.
-  size_t bytes() const { return kept_; }
+  // What is kept; while another call goes on, what was kept before.
+  size_t bytes() {
+    std::unique_lock<std::mutex> hold(mutex_, std::try_to_lock);
+    if (hold) kept_ = size();
+    return kept_;
+  }
 
   // What was done, and what that takes, by name.
   std::vector<std::pair<const char*, u64>> work() const {
@@ -121,27 +122,21 @@ class Automaton {
 
   i32 step(i32 state, i32 token) {
     const Trie& trie = core_->trie();
-    const std::string& text = trie.text.at(token);
-    if (state == NONE || (text.empty() && token != trie.eos)) return NONE;
-    if (state == SINK) return token == trie.eos ? SINK : NONE;
-    return core_->asked([&](Stacks& stacks, Masks& masks) {
-      const bool accepting = stacks.configurations.at(state).accepting;
-      if (token == trie.eos) return accepting ? SINK : NONE;
-      return masks.after_token(after(stacks, state, text), spelled_);
-    });
+    if (token == trie.eos) return state == SINK || (state != NONE && finished(state)) ? SINK : NONE;
+    if (state < 0 || trie.text.at(token).empty()) return NONE;
+    return core_->asked([&](Stacks&, Masks& masks) { return masks.after(state, token, spelled_); });
   }
 
   bool reads(const std::string& text) {
-    return start_ != NONE && core_->asked([&](Stacks& stacks, Masks&) {
-      i32 end = after(stacks, start_, text);
+    return start_ != NONE && core_->asked([&](Stacks& stacks, Masks& masks) {
+      i32 end = masks.read(start_, text);
       return end != NONE && stacks.configurations[end].accepting;
     });
   }
 
   // Whether the text may end in a state as it is, without another end token.
   bool accepting(i32 state) {
-    if (state < 0 || ends_) return state == SINK;
-    return core_->asked([&](Stacks& stacks, Masks&) { return stacks.configurations.at(state).accepting; });
+    return state < 0 || ends_ ? state == SINK : finished(state);
   }
 
   // The fewest tokens from a configuration to acceptance, if at most `most`, otherwise more.
@@ -181,9 +176,9 @@ class Automaton {
   // The tokens of the program that may follow the next one; more than can be told apart are any number.
   i64 left(i64 budget) const { return std::min<i64>(budget - 1, ENDLESS) - ends_; }
 
-  static i32 after(Stacks& stacks, i32 configuration, const std::string& text) {
-    for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks.step(configuration, u8(text[i]));
-    return configuration;
+  // Whether the text of a configuration is one of the program's.
+  bool finished(i32 configuration) {
+    return core_->asked([&](Stacks& stacks, Masks&) { return stacks.configurations.at(configuration).accepting; });
   }
 
   std::shared_ptr<Core> core_;

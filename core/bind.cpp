@@ -54,6 +54,28 @@ struct Lines {
   }
 };
 
+// Rows after a token each: tuples of a state, a budget and the row before.
+static py::list after(Automaton& automaton, py::list rows, py::list tokens) {
+  struct Move {
+    i32 state, token;
+    i64 budget;
+  };
+  std::vector<Move> moves;
+  moves.reserve(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    auto row = py::reinterpret_borrow<py::tuple>(rows[i]);
+    moves.push_back({row[0].cast<i32>(), tokens[i].cast<i32>(), row[1].cast<i64>()});
+  }
+  {
+    py::gil_scoped_release release;
+    for (Move& each : moves)
+      if (each.budget > 0) each.state = automaton.step(each.state, each.token);
+  }
+  py::list found(moves.size());
+  for (size_t i = 0; i < moves.size(); ++i) found[i] = py::make_tuple(moves[i].state, std::max<i64>(0, moves[i].budget - 1), rows[i]);
+  return found;
+}
+
 // Masks of one automaton into the first rows: tuples that begin with a state and a budget.
 static void fill_own(Automaton& automaton, py::list given, py::array out) {
   Lines lines(out);
@@ -84,7 +106,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 7;  // that of `constraints/engine/cores.py`
+  m.attr("INTERFACE") = 8;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
   m.def("used", [] { return used; });
@@ -111,6 +133,7 @@ PYBIND11_MODULE(_core, m) {
       .def(py::init<std::shared_ptr<Core>, i32, bool, bool>(), Unlocked())
       .def_property_readonly("start", &Automaton::start)
       .def("step", &Automaton::step, Unlocked())
+      .def("after", &after)
       .def("reads", &Automaton::reads, Unlocked())
       .def("accepting", &Automaton::accepting, Unlocked())
       .def("fewest", &Automaton::fewest, Unlocked())

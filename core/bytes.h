@@ -76,7 +76,7 @@ class Bytes {
     return name < 0 ? ENDLESS : name + of_node(stacks_.nodes[bag].parts[label]);
   }
 
-  size_t bytes() const { return 8 * known_.capacity() + counted_index_.bytes() + 8 * counts_.size(); }
+  size_t bytes() const { return 8 * (known_.capacity() + counts_.size() + rests_.size()) + counted_index_.bytes() + rests_index_.bytes(); }
 
  private:
   bool looks(const Node& n) const { return observed_ && n.looks(); }
@@ -161,31 +161,40 @@ class Bytes {
 
   i64 bag(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
-    BagState read = stacks_.bag_read(reg);
-    i64 found = 0;
+    const i32 state = i32(Stacks::low(reg));
+    if (!state) return members(node, reg);
+    // a name in progress: that with which the whole is the shortest
     const auto& allowed = stacks_.labels(node, reg);
-    const Table& now = stacks_.table_of(node, reg);
-    auto member = [&](i32 label) { return of_member(node, label); };
-    if (i32 state = i32(Stacks::low(reg)); state) {  // a name in progress: that with which the whole is the shortest
-      i64 best = ENDLESS;
-      i32 which = NONE;
-      for (auto [label, size] : labels_from(now, state))
-        if (allowed[label / 64] >> label % 64 & 1)
-          if (i64 all = size + of_node(n.parts[label]); all < ENDLESS) {
-            bool missing = label < n.members && (n.required[label / 64] >> label % 64 & 1);
-            if (i64 more = missing ? all - member(label) : all; more < best) best = more, found = all, which = label;
-          }
-      if (which == NONE) return ENDLESS;
-      read = stacks_.bag_read(stacks_.after_member(node, reg, which));
+    i64 best = ENDLESS, found = 0;
+    i32 which = NONE;
+    for (auto [label, size] : labels_from(stacks_.table_of(node, reg), state))
+      if (allowed[label / 64] >> label % 64 & 1)
+        if (i64 all = size + of_node(n.parts[label]); all < ENDLESS) {
+          bool missing = label < n.members && (n.required[label / 64] >> label % 64 & 1);
+          if (i64 more = missing ? all - of_member(node, label) : all; more < best) best = more, found = all, which = label;
+        }
+    if (which == NONE) return ENDLESS;
+    const u64 key = Stacks::pair(Stacks::high(reg), u32(which));
+    i32 known = rests_index_.find(key);
+    if (known == NONE) {
+      rests_index_.put(key, known = i32(rests_.size()));
+      rests_.push_back(members(node, stacks_.after_member(node, reg, which)));
     }
-    i64 count = read.count, again = ENDLESS;  // the bytes of one that may be read any number of times
+    return std::min(ENDLESS, found + rests_[known]);
+  }
+
+  // The bytes of the members that must still come.
+  i64 members(i32 node, u64 reg) {
+    const Node& n = stacks_.nodes[node];
+    const BagState& read = stacks_.bag_read(reg);
+    i64 found = 0, count = read.count, again = ENDLESS;  // the bytes of one that may be read any number of times
     std::vector<i64> optional;
     for (i32 label = 0; label < i32(n.parts.size()); ++label) {
       bool seen = label < n.members && (read.bits[label / 64] >> label % 64 & 1);
       if (seen || stacks_.nodes[n.parts[label]].nothing || (n.ordered && label < n.members && label < read.last)) continue;
-      if (label < n.members && (n.required[label / 64] >> label % 64 & 1)) found += member(label), ++count;
-      else if (label < n.members && n.low > 0) optional.push_back(member(label));
-      else if (n.low > 0) again = std::min(again, member(label));
+      if (label < n.members && (n.required[label / 64] >> label % 64 & 1)) found += of_member(node, label), ++count;
+      else if (label < n.members && n.low > 0) optional.push_back(of_member(node, label));
+      else if (n.low > 0) again = std::min(again, of_member(node, label));
     }
     std::sort(optional.begin(), optional.end());
     for (size_t i = 0; count < n.low && i < optional.size() && optional[i] < again; ++i, ++count) found += optional[i];
@@ -211,17 +220,16 @@ class Bytes {
     if (known != NONE) return labels_[known];
     std::vector<std::pair<i32, i64>> found;
     std::vector<u8> seen(table.states, 0), labelled(64 * table.words, 0);
-    std::vector<i32> layer{state};
+    std::vector<i32> met{state};
+    met.reserve(64);
     seen[state] = 1;
-    for (i64 bytes = 0; !layer.empty(); ++bytes) {
-      std::vector<i32> next;
-      for (i32 at : layer) {
-        i32 label = table.label[at];
-        if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, bytes});
-        for (size_t i = table.begin[at]; i < table.begin[at + 1]; ++i)
-          if (i32 to = table.moves[i].to; !seen[to]) seen[to] = 1, next.push_back(to);
-      }
-      layer.swap(next);
+    i64 bytes = 0;
+    for (size_t at = 0, end = 1; at < met.size(); ++at) {
+      if (at == end) ++bytes, end = met.size();
+      i32 label = table.label[met[at]];
+      if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, bytes});
+      for (size_t i = table.begin[met[at]]; i < table.begin[met[at] + 1]; ++i)
+        if (i32 to = table.moves[i].to; !seen[to]) seen[to] = 1, met.push_back(to);
     }
     labels_index_.put(key, i32(labels_.size()));
     labels_.push_back(std::move(found));
@@ -235,7 +243,8 @@ class Bytes {
   std::vector<std::pair<i64, bool>> nodes_;
   std::unordered_map<i32, std::vector<i64>> names_;  // by bag
   Index counted_index_, labels_index_;
-  std::vector<i64> counts_;
+  IndexOf<u64> rests_index_;  // by what a bag has read and the member after that
+  std::vector<i64> counts_, rests_;
   std::deque<std::vector<std::pair<i32, i64>>> labels_;
 };
 

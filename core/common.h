@@ -42,14 +42,21 @@ inline u64 mixed(u64 x) {  // the finaliser of splitmix64
 
 inline u64 mixed(u64 a, u64 b) { return mixed(a * 0x9E3779B97F4A7C15ull + b); }
 
-// A hash table from keys of three integers to a number that is not negative, with open addressing; nothing is ever removed. A table that
-// is full is moved to a larger one little by little: no call waits for all of it.
-class Index {
+// Three integers, as a key.
+struct Three {
+  u64 a, b, c;
+  bool operator==(const Three& o) const { return a == o.a && b == o.b && c == o.c; }
+};
+
+inline u64 hashed(u64 key) { return mixed(key, 0); }
+inline u64 hashed(const Three& key) { return mixed(key.a * 0x9E3779B97F4A7C15ull ^ key.b * 0xC2B2AE3D27D4EB4Full, key.c); }
+
+// A hash table from keys to a number that is not negative, with open addressing; nothing is ever removed. A table that is full is moved
+// to a larger one little by little: no call waits for all of it.
+template <class K>
+class IndexOf {
  public:
-  struct Key {
-    u64 a, b, c;
-    bool operator==(const Key& o) const { return a == o.a && b == o.b && c == o.c; }
-  };
+  using Key = K;
 
   i32 find(const Key& key) const {
     i32 found = now_.find(key);
@@ -59,7 +66,7 @@ class Index {
   void put(const Key& key, i32 value) {  // the key must be new
     if (2 * (size_ + 1) > now_.size) {
       before_ = std::move(now_);
-      now_ = Slots(before_.size ? 2 * before_.size : 64);
+      now_ = Slots(before_.size ? 2 * before_.size : 8);
       moved_ = 0;
     }
     now_.put(key, value);
@@ -98,23 +105,24 @@ class Index {
 
     i32 find(const Key& key) const {
       if (!size) return NONE;
-      for (u64 at = hash(key) & (size - 1);; at = (at + 1) & (size - 1)) {
+      for (u64 at = hashed(key) & (size - 1);; at = (at + 1) & (size - 1)) {
         if (!all[at].place) return NONE;
         if (all[at].key == key) return all[at].place - 1;
       }
     }
 
     void put(const Key& key, i32 value) {
-      u64 at = hash(key) & (size - 1);
+      u64 at = hashed(key) & (size - 1);
       while (all[at].place) at = (at + 1) & (size - 1);
       all[at] = {key, value + 1};
     }
   };
-  static u64 hash(const Key& k) { return mixed(mixed(k.a, k.b), k.c); }
 
   Slots now_, before_;  // `before_`: being moved
   size_t size_ = 0, moved_ = 0;
 };
+
+using Index = IndexOf<Three>;
 
 // Lists of integers, each kept once and numbered from 0.
 class Lists {

@@ -50,6 +50,7 @@ class Distinct {
     std::vector<i32> others = items(way, begun.is_json);
     for (size_t i = 0; i < others.size(); ++i)
       if (std::binary_search(begun.read.begin(), begun.read.end(), others[i]) || std::count(others.begin(), others.begin() + i, others[i])) return false;
+    if (begun.open.size() == 1 && begun.read.empty() && others.empty()) return true;
     std::vector<std::string> open;
     for (size_t k = 0; k < begun.open.size(); ++k) {
       open.push_back(compared(begun, k, "", way));

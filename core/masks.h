@@ -37,6 +37,23 @@ class Masks {
     return found == NONE || rest(found, spelled ? FAR : SOME, spelled) < ENDLESS ? found : NONE;
   }
 
+  // The configuration after a token; the end token reads nothing.
+  i32 after(i32 configuration, i32 token, bool spelled) {
+    const u64 key = (u64(configuration) << 32 | u64(token)) << 1 | spelled;
+    i32 known = after_index_.find(key);
+    if (known != NONE) return known - 1;
+    stacks_.configurations.at(configuration);  // of a state that was never met this throws
+    i32 found = after_token(read(configuration, positions_.trie().text[token]), spelled);
+    after_index_.put(key, found + 1);
+    return found;
+  }
+
+  // The configuration after a text, NONE if it may not come.
+  i32 read(i32 configuration, const std::string& text) {
+    for (size_t i = 0; i < text.size() && configuration != NONE; ++i) configuration = stacks_.step(configuration, u8(text[i]));
+    return configuration;
+  }
+
   // The tokens that may follow.
   const TokenSet& words(i32 configuration, bool spelled) { return sets_[filled(configuration, spelled).set]; }
 
@@ -56,7 +73,7 @@ class Masks {
   }
 
   size_t bytes() const {
-    return sets_.bytes() + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + rest_index_.bytes();
+    return sets_.bytes() + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + rest_index_.bytes() + after_index_.bytes();
   }
   u64 visited = 0;  // positions
 
@@ -299,6 +316,7 @@ class Masks {
   std::deque<Known> known_;  // by configuration
   TokenSets sets_;
   Index near_index_, rest_index_;
+  IndexOf<u64> after_index_;
   Observed observed_;
   i64 most_ = 0;
 };

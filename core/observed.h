@@ -164,7 +164,10 @@ class Observed {
     i32 plain = stacks_.observers.without_texts(at.inside.env);
     if (plain != at.inside.env) {
       Way& shared = alone({at.inside.stack, plain});
-      if (shared.text && distinct.serves(at.inside.env, *shared.text)) return shared;
+      if (shared.text && distinct.serves(at.inside.env, *shared.text)) {
+        index_.put(key_of(at.inside), index_.find(key_of({at.inside.stack, plain})));
+        return shared;
+      }
     }
     return alone(at.inside);
   }

@@ -393,7 +393,7 @@ class Stacks {
 
   // The configuration after a byte, NONE if it may not come.
   i32 step(i32 configuration, u8 byte) {
-    Index::Key key{u64(u32(configuration)), byte, 1};
+    const u64 key = u64(configuration) << 8 | byte;
     i32 known = steps_.find(key);
     if (known != NONE) return known - 1;
     i32 found = stepped(configurations[configuration].reading, byte);
@@ -457,7 +457,8 @@ class Stacks {
   }
 
   std::vector<Frame> frames_;
-  Index stack_index_, steps_;
+  Index stack_index_;
+  IndexOf<u64> steps_;  // by configuration and byte
   Lists config_lists_, bag_lists_, joined_;
   std::vector<i32> ranks_;
   std::deque<BagState> bag_states_;

@@ -36,14 +36,23 @@ class TokenSets {
     for (const Lexed::Group* group : found.large) {
       u64 address = reinterpret_cast<uintptr_t>(group->tokens.get());
       form.insert(form.end(), {i32(u32(address)), i32(u32(address >> 32))});
+      auto next = found.tokens.begin();
       if (group->gone)
         group->gone->each([&](i32 token) {
-          if (group->tokens->has(token) && !std::binary_search(found.tokens.begin(), found.tokens.end(), token)) form.push_back(token);
+          next = std::find_if(next, found.tokens.end(), [&](i32 each) { return each >= token; });
+          if ((next == found.tokens.end() || *next > token) && group->tokens->has(token)) form.push_back(token);
         });
       form.push_back(NONE);
     }
-    for (i32 token : found.tokens)
-      if (std::none_of(found.large.begin(), found.large.end(), [&](auto* group) { return group->tokens->has(token); })) form.push_back(token);
+    std::vector<i32> alone = found.tokens, rest;
+    for (const Lexed::Group* group : found.large) {
+      const TokenSet& set = *group->tokens;
+      rest.clear();
+      if (set.bits.empty()) std::set_difference(alone.begin(), alone.end(), set.list.begin(), set.list.end(), std::back_inserter(rest));
+      else std::remove_copy_if(alone.begin(), alone.end(), std::back_inserter(rest), [&](i32 token) { return set.has(token); });
+      alone.swap(rest);
+    }
+    form.insert(form.end(), alone.begin(), alone.end());
     i32 union_number = unions_.number(form);
     of_union_.resize(unions_.count(), NONE);
     i32& set = of_union_[union_number];
@@ -58,10 +67,14 @@ class TokenSets {
     bits.resize(words_, 0);
     for (const Lexed::Group* group : found.large) Lexed::add(*group, bits.data());
     for (i32 token : found.tokens) bits[token >> 5] |= 1u << (token & 31);
-    std::vector<i32> list;
-    for (size_t w = 0; w < bits.size() && list.size() <= bits.size(); ++w)
-      for (u32 word = bits[w]; word; word &= word - 1) list.push_back(i32(32 * w + __builtin_ctz(word)));
-    if (list.size() <= bits.size()) return of_list(list);
+    std::vector<i32> list(bits.size() + 32);
+    size_t count = 0;
+    for (size_t w = 0; w < bits.size() && count <= bits.size(); ++w)
+      for (u32 word = bits[w]; word; word &= word - 1) list[count++] = i32(32 * w + __builtin_ctz(word));
+    if (count <= bits.size()) {
+      list.resize(count);
+      return of_list(list);
+    }
     return known(bits, [&](const TokenSet& set) { return set.bits == bits; });
   }
 

@@ -22,7 +22,7 @@ from ..program.node import Kind, Node
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 7
+INTERFACE = 8
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT
@@ -151,22 +151,33 @@ def within_limits(call: Callable[..., T]) -> Callable[..., T]:
     It raises ``TooManyStates`` and ``ConstructionStopped``."""
 
     def limited_call(*given: Any) -> T:
-        limited = request_limits.in_force()
+        if request_limits.in_force():
+            return within_request(call, given)
         for _ in range(MOST_STEPS // SLICE):
-            if limited:
-                left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
-                allow(int(max(0, min(SLICE, left))) + 1)
             try:
                 return call(*given)
             except Exhausted:
                 continue
             except LimitPassed as error:
                 raise TooManyStates(str(error), limit=MOST_STEPS) from None
-            finally:
-                if limited:
-                    taken = used()
-                    allow(SLICE)
-                    request_limits.search(UNITS_A_STEP * taken)
         raise TooManyStates(TOO_MANY, limit=MOST_STEPS)
 
     return limited_call
+
+
+def within_request(call: Callable[..., T], given: tuple[Any, ...]) -> T:
+    """Return a call of the compiled engine whose steps count as work of the request."""
+    for _ in range(MOST_STEPS // SLICE):
+        left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
+        allow(int(max(0, min(SLICE, left))) + 1)
+        try:
+            return call(*given)
+        except Exhausted:
+            continue
+        except LimitPassed as error:
+            raise TooManyStates(str(error), limit=MOST_STEPS) from None
+        finally:
+            taken = used()
+            allow(SLICE)
+            request_limits.search(UNITS_A_STEP * taken)
+    raise TooManyStates(TOO_MANY, limit=MOST_STEPS)

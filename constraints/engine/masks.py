@@ -76,6 +76,13 @@ class ProgramTokens:
         target = self.steps.token_end(self.steps.run(state, word))
         return target if self.is_live(target) else NO_STATE
 
+    def after(self, rows: Sequence[tuple[Any, ...]], tokens: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return rows after a token each: the state, the budget, at least 0, and the row before. A row without a budget stays."""
+        return [
+            (self.step(row[0], token), row[1] - 1, row) if row[1] > 0 else (row[0], 0, row)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
+
     def reads(self, text: bytes) -> bool:
         """Return whether a text is accepted, byte by byte."""
         return self.steps.accepting(self.steps.run(self.start_state, text))

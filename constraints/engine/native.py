@@ -54,8 +54,10 @@ class CompiledTokens:
         self.start_state: int = self.core.start
         self.accepting = self.core.accepting
         core = self.core
-        calls = (core.step, core.reads, core.allows, core.fill, core.fewest, core.within)
-        self.step, self.reads, self.allows, self.fill, self._fewest, self._within = map(within_limits, calls)
+        calls = (core.step, core.after, core.reads, core.allows, core.fill, core.fewest, core.within)
+        self.step, self.after, self.reads, self.allows, self.fill, self._fewest, self._within = map(
+            within_limits, calls
+        )
 
     @property
     def full(self) -> bool:

@@ -127,20 +127,16 @@ class GCDQuery(Copied):
         self._length, self._checked = 0, None
 
     def advance(self, tokens: Tokens) -> None:
-        rows, size, step = self._rows, self.vocab_size, self._masks.step
+        rows, size = self._rows, self.vocab_size
         if isinstance(tokens, Tensor) and tokens.ndim == 1:
             tokens = tokens.tolist()
         if not isinstance(tokens, list) or len(tokens) != len(rows):
             tokens = checked_tokens(tokens, len(rows), size).tolist()
-        after: list[Row] = []
-        for row, token in zip(rows, tokens, strict=True):
-            if type(token) is not int or not 0 <= token < size:
-                return self.advance(
-                    checked_tokens(tokens, len(rows), size)
-                )  # integers of other types, or it raises
-            state, left, _ = row
-            after.append((step(state, token), left - 1, row) if left else (state, 0, row))
-        self._rows = after
+        for token in tokens:
+            if type(token) is not int or not 0 <= token < size:  # an integer of another type, or it raises
+                tokens = checked_tokens(tokens, len(rows), size).tolist()
+                break
+        self._rows = self._masks.after(rows, tokens)
         self._length += 1
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:

@@ -23,6 +23,9 @@ class TokenStates(Protocol):
     def step(self, state: int, token: int) -> int:
         """Return the state after a token, −1 if the token may not follow."""
 
+    def after(self, rows: Sequence[tuple[Any, ...]], tokens: Sequence[int]) -> list[tuple[Any, ...]]:
+        """Return rows after a token each: the state, the budget, at least 0, and the row before. A row without a budget stays."""
+
     def words_within(self, state: int, left: int = ...) -> Int32[ndarray, " words"]:
         """Return as a bit mask the tokens that may follow a state, after which ``left`` tokens suffice; by default any number."""
 
@@ -48,7 +51,8 @@ class LazyMasks:
 
     def __init__(self, tokens: TokenStates, horizon: int | None) -> None:
         self.tokens, self.horizon = tokens, horizon
-        self.start_state, self.step, self.accepting = tokens.start_state, tokens.step, tokens.accepting
+        self.start_state, self.accepting = tokens.start_state, tokens.accepting
+        self.step, self.after = tokens.step, tokens.after
         self.fill = self._fill_endless if horizon is None else tokens.fill
         self._newer: LazyMasks | None = None
 

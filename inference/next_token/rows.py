@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 import torch
@@ -32,19 +32,23 @@ UNLIMITED = 2**31  # tokens left if no budget applies
 Shortfall = tuple[int, int | None]  # an infeasible length, and the next feasible one (None: unknown)
 
 
-_ROWS = frozenset({"remaining", "state", "_alpha", "_ended", "_rows"})
+class NoRows:
+    """Stands for what holds the rows of a query until it has some: asked for, it is an :class:`EvidenceError`."""
+
+    def __get__(self, query: object, kind: type) -> Self:
+        if query is None:
+            return self
+        raise EvidenceError(NO_ROWS)
 
 
 class Copied:
     """What every query is: copied with rows of its own and shared tables, by ``copy``, ``deepcopy`` and ``fork``; never pickled.
 
-    The attributes that hold rows are set when rows begin. Asked for before that, they are an :class:`EvidenceError`.
+    The attributes that hold rows are set when rows begin.
     """
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name in _ROWS:
-            raise EvidenceError(NO_ROWS)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    if not TYPE_CHECKING:
+        remaining = state = _alpha = _ended = _rows = NoRows()
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))

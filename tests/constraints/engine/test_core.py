@@ -237,6 +237,7 @@ def test_a_state_that_was_never_met_is_refused():
         lambda state: lazy.fewest(state),
         lambda state: lazy.within(state, 3),
         lambda state: lazy.step(state, 0),
+        lambda state: lazy.after([(state, 3, None)], [0]),
         lambda state: lazy.allows(state, 3, 0),
         lambda state: lazy.fill([(state, 3)], out),
     )
