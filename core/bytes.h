@@ -76,7 +76,7 @@ class Bytes {
     return name < 0 ? ENDLESS : name + of_node(stacks_.nodes[bag].parts[label]);
   }
 
-  size_t bytes() const { return 8 * (known_.capacity() + counts_.size() + rests_.size()) + counted_index_.bytes() + rests_index_.bytes(); }
+  size_t bytes() const { return 8 * (known_.capacity() + counts_.size() + rests_.capacity()) + counted_index_.bytes(); }
 
  private:
   bool looks(const Node& n) const { return observed_ && n.looks(); }
@@ -174,13 +174,11 @@ class Bytes {
           if (i64 more = missing ? all - of_member(node, label) : all; more < best) best = more, found = all, which = label;
         }
     if (which == NONE) return ENDLESS;
-    const u64 key = Stacks::pair(Stacks::high(reg), u32(which));
-    i32 known = rests_index_.find(key);
-    if (known == NONE) {
-      rests_index_.put(key, known = i32(rests_.size()));
-      rests_.push_back(members(node, stacks_.after_member(node, reg, which)));
-    }
-    return std::min(ENDLESS, found + rests_[known]);
+    const u64 after = stacks_.after_member(node, reg, which);
+    if (rests_.size() <= Stacks::high(after)) rests_.resize(Stacks::high(after) + 1, -1);
+    i64& rest = rests_[Stacks::high(after)];
+    if (rest < 0) rest = members(node, after);
+    return std::min(ENDLESS, found + rest);
   }
 
   // The bytes of the members that must still come.
@@ -243,9 +241,9 @@ class Bytes {
   std::vector<std::pair<i64, bool>> nodes_;
   std::unordered_map<i32, std::vector<i64>> names_;  // by bag
   Index counted_index_, labels_index_;
-  IndexOf<u64> rests_index_;  // by what a bag has read and the member after that
-  std::vector<i64> counts_, rests_;
-  std::deque<std::vector<std::pair<i32, i64>>> labels_;
+  std::vector<i64> counts_;
+  std::vector<i64> rests_;  // by what a bag has read, −1: not yet
+  Stable<std::vector<std::pair<i32, i64>>> labels_;
 };
 
 }  // namespace tractile

@@ -124,6 +124,34 @@ class IndexOf {
 
 using Index = IndexOf<Three>;
 
+// A list that grows at its end, whose elements stay where they are.
+template <class T>
+class Stable {
+ public:
+  size_t size() const { return size_; }
+  T& operator[](size_t i) { return blocks_[i / EACH][i % EACH]; }
+  const T& operator[](size_t i) const { return blocks_[i / EACH][i % EACH]; }
+  const T& at(size_t i) const {
+    if (i >= size_) throw std::out_of_range("there is no element " + std::to_string(i));
+    return (*this)[i];
+  }
+  T& back() { return blocks_.back().back(); }
+
+  void push_back(T value) { emplace_back(std::move(value)); }
+  template <class... Given>
+  T& emplace_back(Given&&... given) {
+    if (size_ % EACH == 0) blocks_.emplace_back().reserve(EACH);
+    blocks_.back().emplace_back(std::forward<Given>(given)...);
+    ++size_;
+    return blocks_.back().back();
+  }
+
+ private:
+  static constexpr size_t EACH = 64;
+  std::vector<std::vector<T>> blocks_;
+  size_t size_ = 0;
+};
+
 // Lists of integers, each kept once and numbered from 0.
 class Lists {
  public:

@@ -127,7 +127,7 @@ class Crossing {
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
     i32 idle = NONE;                 // the costs up to which nothing is left to find
-    std::map<i32, std::vector<Place>> places;  // by cost, those not taken yet
+    std::multimap<i32, Place> places;  // by cost, those not taken yet
     std::map<i32, std::vector<Place>> exits;  // by cost, only positions that no lower cost has; one, or of names one for each end
     std::vector<Caller> callers;
     std::vector<std::pair<i32, i32>> called;  // activations and the cost at which they were called
@@ -214,25 +214,25 @@ class Crossing {
   }
 
   void raise(i32 first, i32 cost) {
-    std::priority_queue<std::pair<i32, i32>> todo;  // the highest first: so each is raised once
-    for (todo.push({cost, first}); !todo.empty();) {
-      auto [most, number] = todo.top();
-      todo.pop();
+    for (raised_.push({cost, first}); !raised_.empty();) {
+      auto [most, number] = raised_.top();
+      raised_.pop();
       Act& act = acts_[number];
       most = std::min(most, limit(number));
       if (act.wanted >= most) continue;
-      for (auto at = act.places.upper_bound(act.wanted); at != act.places.end() && at->first <= most; ++at) queue_.push({at->first, number});
+      for (auto at = act.places.upper_bound(act.wanted); at != act.places.end() && at->first <= most; at = act.places.upper_bound(at->first))
+        queue_.push({at->first, number});
       act.wanted = most;
       for (auto [other, at] : act.called)
-        if (most - at > acts_[other].wanted) todo.push({most - at, other});
+        if (most - at > acts_[other].wanted) raised_.push({most - at, other});
     }
   }
 
   // An activation has come to a place at some cost.
   void reach(i32 number, i32 cost, u64 reg, i32 position) {
     Act& act = acts_[number];
-    act.places[cost].push_back({reg, position});
-    bytes_ += sizeof(Place);
+    act.places.emplace(cost, Place{reg, position});
+    bytes_ += ENTRY;
     if (cost <= std::min(act.wanted, act.last)) queue_.push({cost, number});
   }
 
@@ -251,19 +251,20 @@ class Crossing {
 
   // Whether neither an activation nor those that it calls have places left, within the room of parts; they will not have any later.
   bool idle(i32 first) {
-    std::vector<std::pair<i32, i32>> todo{{first, FAR}}, seen;  // activations, and costs up to which they are looked at
+    asked_.assign(1, {first, FAR});
+    seen_.clear();
     bool found = true;
-    for (size_t i = 0; found && i < todo.size(); ++i) {  // the nearest first: some of them often have places
-      auto [number, most] = todo[i];
+    for (size_t i = 0; found && i < asked_.size(); ++i) {  // the nearest first: some of them often have places
+      auto [number, most] = asked_[i];
       Act& act = acts_[number];
       if (act.idle >= most) continue;
-      seen.push_back({number, std::exchange(act.idle, most)});
+      seen_.push_back({number, std::exchange(act.idle, most)});
       i32 inside = std::min(most, limit(number));
       if (!act.places.empty() && act.places.begin()->first <= inside) found = false;
       for (auto [other, cost] : act.called)
-        if (inside == FAR || inside >= cost) todo.push_back({other, inside == FAR ? FAR : inside - cost});
+        if (inside == FAR || inside >= cost) asked_.push_back({other, inside == FAR ? FAR : inside - cost});
     }
-    for (; !found && !seen.empty(); seen.pop_back()) acts_[seen.back().first].idle = seen.back().second;
+    for (; !found && !seen_.empty(); seen_.pop_back()) acts_[seen_.back().first].idle = seen_.back().second;
     return found;
   }
 
@@ -308,14 +309,14 @@ class Crossing {
 
   void work(i32 number, i32 cost) {
     while (cost <= acts_[number].last) {
-      auto at = acts_[number].places.find(cost);
-      if (at == acts_[number].places.end()) return;
+      auto at = acts_[number].places.upper_bound(cost);
+      if (at == acts_[number].places.begin() || (--at)->first != cost) return;
       if (taken >= last_) {
         queue_.push({cost, number});  // a later search goes on here
         if (taken >= account_.stop) throw Exhausted("the steps that were allowed are used up");
         throw LimitPassed("the fewest tokens to the end take more than " + std::to_string(MOST_TAKEN) + " steps to find");
       }
-      Place place = at->second.back();
+      Place place = at->second;
       i32 node = acts_[number].node, instead = node;
       if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].looks()) {
         try {
@@ -325,8 +326,8 @@ class Crossing {
           throw;
         }
       }
-      at->second.pop_back();
-      if (at->second.empty()) acts_[number].places.erase(at);
+      acts_[number].places.erase(at);
+      bytes_ -= ENTRY;
       ++taken;
       if (outdone(number, cost, place)) continue;
       place.position = fresh(number, cost, place.reg, place.position);  // costs come in their order, so what was met was no dearer
@@ -593,18 +594,20 @@ class Crossing {
   Lexer& lexer_;
   Account own_;  // of the first one
   Account& account_;
-  std::deque<Act> acts_;
+  Stable<Act> acts_;
   Index index_, rest_index_, met_index_, sought_index_;
   Bytes lengths_;
   std::function<i32(i32)> instead_;
   std::unordered_map<i32, std::vector<i32>> members_;  // of bags, those with the shortest texts first
-  std::deque<std::vector<i32>> sought_;  // labels
+  Stable<std::vector<i32>> sought_;  // labels
   std::vector<Met> met_;
   std::vector<i32> anew_;  // by node; NONE: not yet
   Index fewest_index_;
   std::vector<i32> fewest_;  // characters
   std::vector<Rest> rests_;
   std::priority_queue<std::pair<i32, i32>, std::vector<std::pair<i32, i32>>, Later> queue_;
+  std::priority_queue<std::pair<i32, i32>> raised_;  // by `raise`: the highest cost first, so each is raised once
+  std::vector<std::pair<i32, i32>> asked_, seen_;    // by `idle`: activations, and costs up to which they are looked at
   size_t bytes_ = 0;
   u64 last_ = 0;  // of `taken` in this search
   bool spelled_ = false;  // of this search

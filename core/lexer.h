@@ -15,7 +15,7 @@ constexpr i64 MUCH = 10000;  // nodes of the trie from which on it pays to look 
 class Lexer {
  public:
   // `much`: MUCH, or less where the trie of a test is small.
-  Lexer(const std::deque<Table>& tables, Positions& positions, i64 much) : tables_(tables), positions_(positions), much_(much) {
+  Lexer(const Stable<Table>& tables, Positions& positions, i64 much) : tables_(tables), positions_(positions), much_(much) {
     const Trie& trie = positions.trie();
     for (i32 child = trie.first[0]; child < trie.first[1]; ++child) beginning_[trie.byte[child] + 1] = trie.places[trie.order[child]].after - trie.order[child];
     for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
@@ -417,7 +417,7 @@ class Lexer {
     return found;
   }
 
-  const std::deque<Table>& tables_;
+  const Stable<Table>& tables_;
   Positions& positions_;
   i64 much_;
   Index index_;

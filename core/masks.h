@@ -313,7 +313,7 @@ class Masks {
   Positions& positions_;
   Lexer& lexer_;
   Crossing& crossing_;
-  std::deque<Known> known_;  // by configuration
+  Stable<Known> known_;  // by configuration
   TokenSets sets_;
   Index near_index_, rest_index_;
   IndexOf<u64> after_index_;

@@ -326,8 +326,8 @@ class Observed {
   Bytes ends_;
   std::vector<i32> looking_, nodes_, budgets_;  // by stack, by node, by node; NONE: not yet
   Index index_, exact_index_;
-  std::deque<Way> ways_;
-  std::deque<Exact> exact_;
+  Stable<Way> ways_;
+  Stable<Exact> exact_;
   size_t written_ = 0;  // bytes of nodes of texts
 };
 

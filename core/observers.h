@@ -27,7 +27,7 @@ class Observers {
     i32 outer;
   };
 
-  Observers(const std::deque<Table>& tables, const std::deque<Node>& nodes) : tables_(tables), nodes_(nodes) { sets_.number({}); }
+  Observers(const Stable<Table>& tables, const Stable<Node>& nodes) : tables_(tables), nodes_(nodes) { sets_.number({}); }
 
   const Open& top(i32 env) const { return all_[env]; }
   Kind kind(i32 env) const { return nodes_[all_[env].node].kind; }
@@ -345,8 +345,8 @@ class Observers {
     return put(open.node, u64(sets_.number(set)), open.outer);
   }
 
-  const std::deque<Table>& tables_;
-  const std::deque<Node>& nodes_;
+  const Stable<Table>& tables_;
+  const Stable<Node>& nodes_;
   std::vector<Open> all_{{NONE, 0, NONE}};
   std::vector<i32> reads_json_;  // by node; NONE: not yet
   Index index_, moves_, texts_, json_;
@@ -354,7 +354,7 @@ class Observers {
   std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this
   std::unordered_map<std::string, i32> forms_;  // by which beginnings are compared
   Index memory_index_;
-  std::deque<Memory> memories_;
+  Stable<Memory> memories_;
 };
 
 }  // namespace tractile

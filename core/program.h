@@ -1,7 +1,6 @@
 // Tables and nodes, as `constraints/program` has them; see there for what each kind means.
 #pragma once
 
-#include <deque>
 
 #include "common.h"
 
@@ -188,7 +187,7 @@ struct Node {
 
 // Whether such a node may be reached from a node; the nodes met until then are left in `reached`.
 template <class F>
-bool reaches(const std::deque<Node>& nodes, i32 node, std::vector<i32>& reached, F&& is) {
+bool reaches(const Stable<Node>& nodes, i32 node, std::vector<i32>& reached, F&& is) {
   std::vector<u8> seen(nodes.size(), 0);
   reached.assign(1, node);
   seen[node] = 1;

@@ -39,9 +39,9 @@ struct BagState {
 
 class Stacks {
  public:
-  std::deque<Table> tables;
-  std::deque<Node> nodes;
-  std::deque<Configuration> configurations;
+  Stable<Table> tables;
+  Stable<Node> nodes;
+  Stable<Configuration> configurations;
   Observers observers{tables, nodes};
 
   const Frame& frame(i32 stack) const { return frames_[stack]; }
@@ -137,16 +137,22 @@ class Stacks {
   }
 
   u64 after_member(i32 node, u64 reg, i32 label) {
+    const u64 key = pair(high(reg), u32(label));
+    if (i32 known = members_.find(key); known != NONE) return pair(u64(known), 0);
     const Node& bag = nodes[node];
     BagState read = bag_read(reg);
     if (label < bag.members) read.bits[label / 64] |= 1ull << label % 64;
     read.count = std::min(read.count + 1, bag.cap());
     if (bag.ordered && label < bag.members) read.last = label;
-    return pair(bag_state(node, read), 0);
+    const u64 found = bag_state(node, read);
+    members_.put(key, i32(found));
+    return pair(found, 0);
   }
 
   // The register of a bag that has read a member, without the members that it need not have: what is missing is the same.
   u64 without_optional(i32 node, u64 reg) {
+    const u64 key = pair(high(reg), u32(NONE));
+    if (i32 known = members_.find(key); known != NONE) return pair(u64(known), low(reg));
     const Node& bag = nodes[node];
     BagState read = bag_read(reg);
     i64 missing = 0;
@@ -154,9 +160,13 @@ class Stacks {
       read.bits[w] &= bag.required[w];
       missing += __builtin_popcountll(bag.required[w] & ~read.bits[w]);
     }
-    if (bag.ordered || bag.high >= 0 || !read.count || read.count + missing < bag.low) return reg;
-    read.count = std::max<i64>(1, bag.low - missing);
-    return pair(bag_state(node, read), low(reg));
+    u64 found = high(reg);
+    if (!bag.ordered && bag.high < 0 && read.count && read.count + missing >= bag.low) {
+      read.count = std::max<i64>(1, bag.low - missing);
+      found = bag_state(node, read);
+    }
+    members_.put(key, i32(found));
+    return pair(found, low(reg));
   }
 
   // The registers of a bag that lacks only some of the members that are missing, and of one that lacks only the others, at least `least`.
@@ -424,7 +434,7 @@ class Stacks {
 
   size_t bytes() const {
     return frames_.capacity() * sizeof(Frame) + stack_index_.bytes() + joined_.bytes() + config_lists_.bytes() + steps_.bytes() +
-           observers.bytes() + configurations.size() * 80 + bag_states_.size() * 120;
+           observers.bytes() + members_.bytes() + configurations.size() * 80 + bag_states_.size() * 120;
   }
 
  private:
@@ -459,10 +469,11 @@ class Stacks {
   std::vector<Frame> frames_;
   Index stack_index_;
   IndexOf<u64> steps_;  // by configuration and byte
+  IndexOf<u64> members_;  // what a bag has read, by what it had before and a member's label; NONE: without those that may be absent
   Lists config_lists_, bag_lists_, joined_;
   std::vector<i32> ranks_;
-  std::deque<BagState> bag_states_;
-  std::deque<std::vector<u64>> allowed_;
+  Stable<BagState> bag_states_;
+  Stable<std::vector<u64>> allowed_;
 };
 
 }  // namespace tractile

@@ -1,7 +1,6 @@
 // Sets of tokens, each kept once and numbered from 0: masks are many, and alike.
 #pragma once
 
-#include <deque>
 #include <string_view>
 
 #include "lexed.h"
@@ -97,7 +96,7 @@ class TokenSets {
   }
 
   i32 words_;
-  std::deque<TokenSet> sets_;
+  Stable<TokenSet> sets_;
   Index index_;  // by content
   Lists unions_;
   std::vector<i32> of_union_;  // the sets
