@@ -176,9 +176,8 @@ class Bytes {
     if (which == NONE) return ENDLESS;
     const u64 after = stacks_.after_member(node, reg, which);
     if (rests_.size() <= Stacks::high(after)) rests_.resize(Stacks::high(after) + 1, -1);
-    i64& rest = rests_[Stacks::high(after)];
-    if (rest < 0) rest = members(node, after);
-    return std::min(ENDLESS, found + rest);
+    if (rests_[Stacks::high(after)] < 0) rests_[Stacks::high(after)] = members(node, after);
+    return std::min(ENDLESS, found + rests_[Stacks::high(after)]);
   }
 
   // The bytes of the members that must still come.

@@ -151,11 +151,9 @@ def within_limits(call: Callable[..., T]) -> Callable[..., T]:
     It raises ``TooManyStates`` and ``ConstructionStopped``."""
 
     def limited_call(*given: Any) -> T:
-        if request_limits.in_force():
-            return within_request(call, given)
         for _ in range(MOST_STEPS // SLICE):
             try:
-                return call(*given)
+                return counted(call, given) if request_limits.in_force() else call(*given)
             except Exhausted:
                 continue
             except LimitPassed as error:
@@ -165,19 +163,13 @@ def within_limits(call: Callable[..., T]) -> Callable[..., T]:
     return limited_call
 
 
-def within_request(call: Callable[..., T], given: tuple[Any, ...]) -> T:
-    """Return a call of the compiled engine whose steps count as work of the request."""
-    for _ in range(MOST_STEPS // SLICE):
-        left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
-        allow(int(max(0, min(SLICE, left))) + 1)
-        try:
-            return call(*given)
-        except Exhausted:
-            continue
-        except LimitPassed as error:
-            raise TooManyStates(str(error), limit=MOST_STEPS) from None
-        finally:
-            taken = used()
-            allow(SLICE)
-            request_limits.search(UNITS_A_STEP * taken)
-    raise TooManyStates(TOO_MANY, limit=MOST_STEPS)
+def counted(call: Callable[..., T], given: tuple[Any, ...]) -> T:
+    """Return what a call of the compiled engine returns, its steps counted as work of the request."""
+    left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
+    allow(int(max(0, min(SLICE, left))) + 1)
+    try:
+        return call(*given)
+    finally:
+        taken = used()
+        allow(SLICE)
+        request_limits.search(UNITS_A_STEP * taken)
