@@ -301,7 +301,7 @@ class Crossing {
     }
     Met& met = met_[known];
     if (met.root <= cost && acts_[number].need == NONE) position = positions_.dear(position, cost + 2 - met.root);
-    if (position == NONE || positions_.without(position, met.position) == NONE) return NONE;
+    if (position == NONE || positions_.has_all(met.position, position)) return NONE;
     if (met.root == FAR && positions_.has_root(position)) met.root = cost;
     met.position = positions_.both(met.position, position);
     return position;
@@ -456,15 +456,13 @@ class Crossing {
       return;
     }
     std::vector<std::pair<u64, i32>> ends;
-    i32 everywhere = NONE;
+    std::vector<i32> everywhere;  // positions
     const Lexed& found = lexer_.of(table, state, place.position);
     for (const Lexed::Exit& e : found.exits) {
-      if (counts) {
-        if (long_enough(before + e.characters)) everywhere = positions_.both(everywhere, e.position);
-      } else if (node < NONE) {
+      if (node < NONE) {
         if (t.leads_to(e.state, label)) ends.push_back({end(e.state), e.position});
-      } else {
-        everywhere = positions_.both(everywhere, e.position);
+      } else if (!counts || long_enough(before + e.characters)) {
+        everywhere.push_back(e.position);
       }
     }
     std::vector<u64> regs;
@@ -476,7 +474,7 @@ class Crossing {
       }
       if (u64 after; stacks_.goes_on(node, place.reg, t, g.state, g.characters, after)) regs.push_back(after);
     }
-    if (everywhere != NONE) exit(number, cost, 0, everywhere);
+    if (!everywhere.empty()) exit(number, cost, 0, positions_.all(everywhere));
     for (auto& [reg, position] : ends) exit(number, cost, reg, position);
     for (u64 reg : regs)  // nothing is sought beyond what is still of use
       if (node < NONE ? t.label[u32(reg)] >= 0 : stacks_.ends(node, reg)) met_root(number, cost + 1);

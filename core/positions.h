@@ -110,12 +110,28 @@ class Positions {
   // The position of these nodes, which are sorted here; NONE for no node. A single node is its own position.
   i32 of(std::vector<i32>& nodes) {
     if (nodes.empty()) return NONE;
-    std::sort(nodes.begin(), nodes.end());
-    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    if (nodes.size() > size_t(singles_) / 64) {
+      marks_.assign(singles_ / 64 + 1, 0);
+      for (i32 n : nodes) marks_[n / 64] |= 1ull << n % 64;
+      nodes.clear();
+      for (size_t w = 0; w < marks_.size(); ++w)
+        for (u64 word = marks_[w]; word; word &= word - 1) nodes.push_back(i32(64 * w) + __builtin_ctzll(word));
+    } else {
+      std::sort(nodes.begin(), nodes.end());
+      nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    }
     if (nodes.size() == 1) return nodes[0];
     i32 number = sets_.number(nodes);
     if (size_t(number) >= made_.size()) made_.resize(number + 1);
     return singles_ + number;
+  }
+
+  // The nodes of some positions together.
+  i32 all(const std::vector<i32>& positions) {
+    if (positions.size() == 1) return positions[0];
+    std::vector<i32> found;
+    for (i32 each : positions) nodes(each, [&](i32 n) { found.push_back(n); });
+    return of(found);
   }
 
   // f(byte, position) for each byte that may come next, in the order of the bytes.
@@ -180,6 +196,17 @@ class Positions {
     if (a == NONE || a == b) return b;
     if (b == NONE) return a;
     return known(std::min(a, b), std::max(a, b), 0, [](auto... given) { std::set_union(given...); });
+  }
+
+  // Whether `a`, which may be NONE, has all nodes of `b`.
+  bool has_all(i32 a, i32 b) {
+    if (a < singles_ || a == b) return a == b;
+    const i32 *begin = sets_.begin(a - singles_), *end = sets_.end(a - singles_);
+    if (b < singles_) return std::binary_search(begin, end, b);
+    Index::Key key{u64(u32(a)), u64(u32(b)), 4};
+    i32 found = index_.find(key);
+    if (found == NONE) index_.put(key, found = std::includes(begin, end, sets_.begin(b - singles_), sets_.end(b - singles_)));
+    return found;
   }
 
   // The nodes of `a` that `b` has not; NONE if there are none.
@@ -261,6 +288,7 @@ class Positions {
   Lists sets_;
   std::vector<Made> made_;
   Index index_;  // of operations
+  std::vector<u64> marks_;
   size_t child_bytes_ = 0;
 };
 

@@ -1,7 +1,8 @@
 """The compiled engine (``core/``) of each vocabulary, where that was built, and how it is asked within limits.
 
 What the engine finds out about a node, it keeps for all constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine
-takes over, and the old one goes with its last row.
+takes over, and the old one goes with its last row. One that a single constraint fills keeps twice what that takes to start, as a
+new one would have to find all of it again.
 """
 
 from __future__ import annotations
@@ -58,14 +59,22 @@ class Engine:
 
     def __init__(self, trie: Trie) -> None:
         self.core = Core(trie)
+        self.most = MOST_BYTES
         self._tables: dict[Table, int] = {}
         self._nodes: dict[Node, int] = {}
         self._lock = Lock()
 
     @property
     def full(self) -> bool:
-        """Whether what it has kept takes more than :data:`MOST_BYTES`."""
-        return bool(self.core.bytes() > MOST_BYTES)
+        """Whether what it has kept takes more than :data:`MOST_BYTES`, and than twice what one constraint needs to start."""
+        return bool(self.core.bytes() > self.most)
+
+    def automaton(self, number: int, spelled: bool, ends: bool) -> Automaton:
+        """Return a node as an automaton over tokens; the arguments of the compiled engine. Raises ``TooManyStates``."""
+        before = self.core.bytes()
+        found = within_limits(Automaton)(self.core, number, spelled, ends)
+        self.most = max(self.most, 2 * (self.core.bytes() - before))
+        return found
 
     def node(self, root: Node, program: Sequence[Node]) -> int:
         """Hand the nodes of a program to the compiled engine, parts first; return the number of its root there."""

@@ -24,7 +24,7 @@ from ..program.node import Kind, Node
 from ..program.prune import pruned
 from ..program.rewrite import parts_first
 from ..vocabulary.vocabulary import Vocabulary
-from .cores import Automaton, Core, engine_of, say_so, within_limits
+from .cores import Core, engine_of, say_so, within_limits
 from .cores import fill as write_rows
 from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
 
@@ -50,7 +50,7 @@ class CompiledTokens:
         self.engine = engine_of(vocab)
         spelled = all(each.kind is not Kind.TOKENS for each in program) and are_tokens(program, vocab)
         number = self.engine.node(root, program)
-        self.core = within_limits(Automaton)(self.engine.core, number, spelled, require_eos)
+        self.core = self.engine.automaton(number, spelled, require_eos)
         self.start_state: int = self.core.start
         self.accepting = self.core.accepting
         core = self.core

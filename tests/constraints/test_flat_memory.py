@@ -87,3 +87,17 @@ def test_rows_in_flight_keep_their_states(monkeypatch):
         at += 7
     kept.rollback(at)
     assert (kept.mask() == tt.gcd(fa, 2_000).start(budgets=500).mask()).all()
+
+
+@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
+def test_what_one_constraint_needs_to_start_is_found_once(monkeypatch):
+    monkeypatch.setattr(cores, "MOST_BYTES", 1)
+    monkeypatch.setattr(cores, "_shared", type(cores._shared)())
+    fa = tt.constraints.regex(".{10,60}").tokens(50, 4).compile(BYTES)
+    engine = fa.lazy.engine
+    found = engine.core.work()["lexed"]
+    assert found > 0
+    for _ in range(3):
+        tt.gcd(fa, 40).start(budgets=30)
+    assert fa.lazy.engine is engine
+    assert engine.core.work()["lexed"] == found
