@@ -229,6 +229,19 @@ def test_objects_with_many_members_have_a_way_to_the_end(needed):
         assert token == 0, seed
 
 
+@pytest.mark.parametrize("kind", [native.CompiledTokens, ProgramTokens])
+def test_rows_move_as_states_do_while_they_have_a_budget(kind):
+    vocab = Vocabulary([b"a", b"b", None], eos_token_id=2)
+    tokens = kind(constraints.regex("a{1,9}b").compile(vocab).lazy.node, vocab)
+    start = tokens.start_state
+    after_a = tokens.step(start, 0)
+    first, second, third = rows = [(start, 5, None), (after_a, 1, (start, 2, None)), (start, 0, None)]
+    assert after_a not in (start, -1)
+    moved = tokens.after(rows, [0, 1, 0])
+    assert moved == [(after_a, 4, first), (tokens.step(after_a, 1), 0, second), (start, 0, third)]
+    assert tokens.after([first], [1]) == [(-1, 4, first)]
+
+
 def test_a_state_that_was_never_met_is_refused():
     vocab = Vocabulary([b"a", b"b", None], eos_token_id=2)
     lazy = constraints.regex("a{1,9}b").compile(vocab).lazy
