@@ -54,7 +54,7 @@ struct Lines {
   }
 };
 
-// Rows after a token each: tuples of a state, a budget and the row before.
+// Each row after its token: a tuple of the state, the tokens left and the row before. A row with no tokens left keeps its state.
 static py::list after(Automaton& automaton, py::list rows, py::list tokens) {
   struct Move {
     i32 state, token;

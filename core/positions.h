@@ -288,7 +288,7 @@ class Positions {
   Lists sets_;
   std::vector<Made> made_;
   Index index_;  // of operations
-  std::vector<u64> marks_;
+  std::vector<u64> marks_;  // of `of`: a bit for each node
   size_t child_bytes_ = 0;
 };
 

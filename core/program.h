@@ -1,7 +1,6 @@
 // Tables and nodes, as `constraints/program` has them; see there for what each kind means.
 #pragma once
 
-
 #include "common.h"
 
 namespace tractile {

@@ -47,7 +47,7 @@ MOST_VOCABULARIES = 3
 
 @cache
 def say_so() -> None:
-    """Log once that the compiled engine was not built."""
+    """Log a warning, once in a process, that the compiled engine was not built."""
     logger.warning(
         "tractile was installed without its compiled engine, so masks of schemas and grammars take many times as long: "
         "install a C++ compiler and install tractile again"
@@ -70,7 +70,11 @@ class Engine:
         return bool(self.core.bytes() > self.most)
 
     def automaton(self, number: int, spelled: bool, ends: bool) -> Automaton:
-        """Return a node as an automaton over tokens; the arguments of the compiled engine. Raises ``TooManyStates``."""
+        """Return the automaton over tokens of a node, given by its number.
+
+        ``spelled``: whether tokens can write every byte that it reads, and no part has a budget. ``ends``: whether a text is
+        finished only by the end token. Raises ``TooManyStates``.
+        """
         before = self.core.bytes()
         found = within_limits(Automaton)(self.core, number, spelled, ends)
         self.most = max(self.most, 2 * (self.core.bytes() - before))

@@ -77,7 +77,7 @@ class ProgramTokens:
         return target if self.is_live(target) else NO_STATE
 
     def after(self, rows: Sequence[tuple[Any, ...]], tokens: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Return rows after a token each: the state, the budget, at least 0, and the row before. A row without a budget stays."""
+        """Return each row after its token: (state, tokens left, row before). A row with no tokens left keeps its state."""
         return [
             (self.step(row[0], token), row[1] - 1, row) if row[1] > 0 else (row[0], 0, row)
             for row, token in zip(rows, tokens, strict=True)
@@ -94,7 +94,7 @@ class ProgramTokens:
     # ------------------------------------------------------------ distances
 
     def completion(self, state: int) -> Weight | None:
-        """Return the tokens and the text that are fewest from a state to acceptance, the end token left out.
+        """Return the fewest tokens from a state to acceptance, without the end token, and the text that they write.
 
         None if there are none, or none was found.
         """

@@ -61,7 +61,7 @@ class CompiledTokens:
 
     @property
     def full(self) -> bool:
-        """Whether a new engine should take over."""
+        """Whether the engine keeps so much that rows which begin should use a new one."""
         return self.engine.full
 
     def renewed(self) -> CompiledTokens:

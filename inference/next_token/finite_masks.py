@@ -71,7 +71,7 @@ class FiniteMasks:
         return tuple(sorted({target for state in states for target in step(state, token)}))
 
     def after(self, rows: Sequence[tuple[Any, ...]], tokens: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Return rows after a token each: the state, the budget, at least 0, and the row before. A row without a budget stays."""
+        """Return each row after its token: (state, tokens left, row before). A row with no tokens left keeps its state."""
         return [
             (self.step(row[0], token), row[1] - 1, row) if row[1] > 0 else (row[0], 0, row)
             for row, token in zip(rows, tokens, strict=True)

@@ -24,7 +24,7 @@ class TokenStates(Protocol):
         """Return the state after a token, −1 if the token may not follow."""
 
     def after(self, rows: Sequence[tuple[Any, ...]], tokens: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Return rows after a token each: the state, the budget, at least 0, and the row before. A row without a budget stays."""
+        """Return each row after its token: (state, tokens left, row before). A row with no tokens left keeps its state."""
 
     def words_within(self, state: int, left: int = ...) -> Int32[ndarray, " words"]:
         """Return as a bit mask the tokens that may follow a state, after which ``left`` tokens suffice; by default any number."""
@@ -57,7 +57,7 @@ class LazyMasks:
         self._newer: LazyMasks | None = None
 
     def of(self, tokens: TokenStates) -> LazyMasks:
-        """Return the masks of an automaton that has taken over from this one, or is this one."""
+        """Return the masks of ``tokens``: this object, or that of the automaton that has taken over from this one's."""
         if tokens is self.tokens:
             return self
         if self._newer is None or self._newer.tokens is not tokens:
