@@ -19,7 +19,7 @@ class Core {
   explicit Core(std::shared_ptr<Trie> trie, i64 much = MUCH)
       : trie_(std::move(trie)),
         positions_(*trie_),
-        lexer_(stacks_.tables, positions_, much),
+        lexer_(stacks_.tables, stacks_.observers, positions_, much),
         crossing_(stacks_, positions_, lexer_),
         masks_(stacks_, positions_, lexer_, crossing_) {}
 
@@ -82,7 +82,6 @@ class Core {
   // What was done, and what that takes, by name.
   std::vector<std::pair<const char*, u64>> work() const {
     return {{"lexed", lexer_.visited},
-            {"walked", masks_.visited},
             {"crossed", crossing_.taken},
             {"configurations", stacks_.configurations.size()},
             {"bytes of stacks", stacks_.bytes()},

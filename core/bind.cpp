@@ -106,7 +106,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 8;  // that of `constraints/engine/cores.py`
+  m.attr("INTERFACE") = 9;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
   m.def("used", [] { return used; });

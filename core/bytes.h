@@ -1,9 +1,14 @@
-// How many bytes complete a text: an upper bound of the tokens that do, where each byte is a token.
+// How many bytes or tokens complete a text: sums over the frames of a stack, which are bounds of the fewest tokens.
+//
+//     LEAST    at least so many bytes: observers take anything
+//     BYTES    the bytes of some text
+//     TOKENS   the tokens of some text, each of which lies in one leaf
 #pragma once
 
 #include <functional>
 #include <unordered_map>
 
+#include "lexer.h"
 #include "stacks.h"
 
 namespace tractile {
@@ -14,10 +19,13 @@ inline i64 times(i64 count, i64 bytes) { return count && bytes > ENDLESS / count
 
 class Bytes {
  public:
-  // `observed`: the bytes of a text of a node that looks at bytes; without it such a node takes anything.
-  explicit Bytes(Stacks& stacks, std::function<i64(i32)> observed = nullptr) : stacks_(stacks), observed_(std::move(observed)) {}
+  enum Of { LEAST, BYTES, TOKENS };
 
-  // The bytes of some text of a stack.
+  // `observed`: what a text of a node takes that looks at bytes. `lexer`: of TOKENS.
+  Bytes(Stacks& stacks, Of of, std::function<i64(i32)> observed = nullptr, Lexer* lexer = nullptr)
+      : stacks_(stacks), of_(of), observed_(std::move(observed)), lexer_(lexer) {}
+
+  // What some text of a stack takes; of LEAST no text takes less.
   i64 of_stack(i32 stack) {
     std::vector<i32> above;
     i64 found = 0;
@@ -45,7 +53,7 @@ class Bytes {
   i64 of_frame(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
     switch (n.kind) {
-      case LEX: return stacks_.tables[n.tables[0]].fewest[Stacks::low(reg)];
+      case LEX: return leaf(n.tables[0], i32(Stacks::low(reg)));
       case COUNT: return counted(node, reg);
       case SEQ: {
         i64 found = 0;
@@ -120,54 +128,79 @@ class Bytes {
     return observers_[node];
   }
 
-  // Over states and characters, first where the whole may take the fewest bytes.
+  // Over states and characters, first where the whole may take the fewest bytes; what is known of one holds for all that come there.
   i64 counted(i32 node, u64 reg) {
-    Index::Key key{u64(u32(node)), reg, 0};
-    i32 known = counted_index_.find(key);
-    if (known != NONE) return counts_[known];
     const Node& n = stacks_.nodes[node];
-    i64 state = Stacks::low(reg), missing = n.low - i64(Stacks::high(reg));
     const Table& t = stacks_.tables[n.tables[0]];
-    i64 found = t.fewest[state];
-    if (missing > 0 || (n.high >= 0 && i64(Stacks::high(reg)) + found > n.high)) {  // some text of the table with as many characters as may be
-      // a byte ends one character at most, so at least so many are left; `todo` is by how many more than those at the start the whole has
-      auto least = [&](u64 at) { return std::max<i64>(t.fewest[Stacks::low(at)], n.low - i64(Stacks::high(at))); };
-      std::vector<std::vector<std::pair<u64, i64>>> todo{{{reg, 0}}};  // registers and the bytes to them
-      Index seen;
-      const i64 expected = least(reg);
-      found = ENDLESS;
-      for (size_t more = 0; more < todo.size(); ++more)
-        while (!todo[more].empty() && found == ENDLESS) {
-          auto [at, bytes] = todo[more].back();
-          todo[more].pop_back();
-          if (seen.find({at, 0, 0}) != NONE) continue;
-          seen.put({at, 0, 0}, 0);
-          if (stacks_.ends(node, at)) found = bytes;
-          for (size_t i = t.begin[Stacks::low(at)]; i < t.begin[Stacks::low(at) + 1]; ++i) {
-            i32 to = t.moves[i].to;
-            i64 count = i64(Stacks::high(at)) + t.between[to];
-            if (!stacks_.alive(n, to, count)) continue;
-            u64 after = Stacks::pair(std::min(count, n.cap()), u32(to));
-            size_t place = size_t(bytes + 1 + least(after) - expected);
-            if (place >= todo.size()) todo.resize(place + 1);
-            todo[place].push_back({after, bytes + 1});
-          }
+    const i64 missing = n.low - i64(Stacks::high(reg)), free = leaf(n.tables[0], i32(Stacks::low(reg)));
+    // a byte ends one character at most, so without more than its bytes a text has no more characters than it may
+    if (missing <= 0 && (n.high < 0 || i64(Stacks::high(reg)) + t.fewest[Stacks::low(reg)] <= n.high)) return free;
+    if (i32 known = counted_index_.find({u64(u32(node)), reg, 0}); known != NONE) return counts_[known];
+    auto least = [&](u64 at) { return std::max<i64>(t.fewest[Stacks::low(at)], n.low - i64(Stacks::high(at))); };
+    struct Met {
+      u64 reg;
+      i64 bytes;  // to it
+      i32 before;
+    };
+    std::vector<Met> met{{reg, 0, NONE}};
+    std::vector<std::vector<std::pair<i32, bool>>> todo{{{0, false}}};  // by how many bytes more than expected the whole has; whether all are known
+    Index seen;
+    const i64 expected = least(reg);
+    i64 found = ENDLESS;
+    i32 last = NONE;
+    for (size_t more = 0; more < todo.size() && found == ENDLESS; ++more)
+      while (!todo[more].empty() && found == ENDLESS) {
+        auto [number, ends] = todo[more].back();
+        todo[more].pop_back();
+        const Met at = met[number];
+        auto reach = [&](i32 to, i64 whole, bool ended) {
+          size_t place = size_t(whole - expected);
+          if (place >= todo.size()) todo.resize(place + 1);
+          todo[place].push_back({to, ended});
+        };
+        if (ends) {
+          found = expected + i64(more);
+          last = number;
+          break;
         }
-    }
-    counted_index_.put(key, i32(counts_.size()));
-    counts_.push_back(found);
+        if (seen.find({at.reg, 0, 0}) != NONE) continue;
+        seen.put({at.reg, 0, 0}, 0);
+        if (stacks_.ends(node, at.reg)) reach(number, at.bytes, true);
+        if (i32 known = counted_index_.find({u64(u32(node)), at.reg, 0}); known != NONE) {
+          if (counts_[known] < ENDLESS) reach(number, at.bytes + counts_[known], true);
+          continue;
+        }
+        for (size_t i = t.begin[Stacks::low(at.reg)]; i < t.begin[Stacks::low(at.reg) + 1]; ++i) {
+          i32 to = t.moves[i].to;
+          i64 count = i64(Stacks::high(at.reg)) + t.between[to];
+          if (!stacks_.alive(n, to, count)) continue;
+          u64 after = Stacks::pair(std::min(count, n.cap()), u32(to));
+          met.push_back({after, at.bytes + 1, number});
+          reach(i32(met.size()) - 1, at.bytes + 1 + least(after), false);
+        }
+      }
+    for (; last != NONE; last = met[last].before) keep_counted(node, met[last].reg, found - met[last].bytes);
+    if (found == ENDLESS) keep_counted(node, reg, found);
     return found;
+  }
+
+  void keep_counted(i32 node, u64 reg, i64 bytes) {
+    Index::Key key{u64(u32(node)), reg, 0};
+    if (counted_index_.find(key) != NONE) return;
+    counted_index_.put(key, i32(counts_.size()));
+    counts_.push_back(bytes);
   }
 
   i64 bag(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
     const i32 state = i32(Stacks::low(reg));
     if (!state) return members(node, reg);
+    if (of_ == LEAST) return least_after_name(node, reg);
     // a name in progress: that with which the whole is the shortest
     const auto& allowed = stacks_.labels(node, reg);
     i64 best = ENDLESS, found = 0;
     i32 which = NONE;
-    for (auto [label, size] : labels_from(stacks_.table_of(node, reg), state))
+    for (auto [label, size] : labels_from(stacks_.table_number(node, reg), state))
       if (allowed[label / 64] >> label % 64 & 1)
         if (i64 all = size + of_node(n.parts[label]); all < ENDLESS) {
           bool missing = label < n.members && (n.required[label / 64] >> label % 64 & 1);
@@ -178,6 +211,20 @@ class Bytes {
     if (rests_.size() <= Stacks::high(after)) rests_.resize(Stacks::high(after) + 1, -1);
     if (rests_[Stacks::high(after)] < 0) rests_[Stacks::high(after)] = members(node, after);
     return std::min(ENDLESS, found + rests_[Stacks::high(after)]);
+  }
+
+  // The least after the end of a name in progress, whichever it is, and for the members that must be there.
+  i64 least_after_name(i32 node, u64 reg) {
+    const Node& n = stacks_.nodes[node];
+    const auto& allowed = stacks_.labels(node, reg);
+    const BagState& read = stacks_.bag_read(reg);
+    i64 all = 0, best = ENDLESS;
+    auto missing = [&](i32 m) { return m < n.members && (n.required[m / 64] >> m % 64 & 1) && !(read.bits[m / 64] >> m % 64 & 1); };
+    for (i32 m = 0; m < n.members; ++m)
+      if (missing(m)) all += of_member(node, m);
+    for (auto [label, size] : labels_from(stacks_.table_number(node, reg), i32(Stacks::low(reg))))
+      if (allowed[label / 64] >> label % 64 & 1) best = std::min(best, size + of_node(n.parts[label]) - (missing(label) ? of_member(node, label) : 0));
+    return std::min(ENDLESS, std::max<i64>(0, all + best));
   }
 
   // The bytes of the members that must still come.
@@ -198,21 +245,30 @@ class Bytes {
     return std::min(ENDLESS, found + times(std::max<i64>(0, n.low - count), again));
   }
 
-  // The bytes of the shortest name of each label, of a first member or of a later one, whichever are more; −1: none.
+  // The bytes of the shortest name of each label, of a first member or of a later one, whichever are more, of LEAST less; −1: none.
   const std::vector<i64>& names(i32 bag) {
     std::vector<i64>& found = names_[bag];
     const Node& n = stacks_.nodes[bag];
     if (found.empty()) {
       found.assign(n.parts.size(), -1);
       for (i32 table : n.tables)
-        for (auto [label, size] : labels_from(stacks_.tables[table], 0)) found[label] = std::max(found[label], size);
+        for (auto [label, size] : labels_from(table, 0)) found[label] = of_ == LEAST && found[label] >= 0 ? std::min(found[label], size) : std::max(found[label], size);
     }
     return found;
   }
 
-  // The labels that may be read from a state, each with the fewest bytes to its end.
-  const std::vector<std::pair<i32, i64>>& labels_from(const Table& table, i32 state) {
-    Index::Key key{u64(reinterpret_cast<uintptr_t>(&table)), u64(u32(state)), 1};
+  // What a text of a table takes from a state on.
+  i64 leaf(i32 table, i32 state) {
+    if (of_ != TOKENS || stacks_.tables[table].label[state] >= 0) return stacks_.tables[table].fewest[state];
+    i64 found = stacks_.tables[table].fewest[state];
+    for (auto [label, tokens] : labels_from(table, state)) found = std::min(found, tokens);
+    return found;
+  }
+
+  // The labels that may be read from a state, each with the fewest bytes or tokens to its end.
+  const std::vector<std::pair<i32, i64>>& labels_from(i32 number, i32 state) {
+    const Table& table = stacks_.tables[number];
+    Index::Key key{u64(u32(number)), u64(u32(state)), 1};
     i32 known = labels_index_.find(key);
     if (known != NONE) return labels_[known];
     std::vector<std::pair<i32, i64>> found;
@@ -220,13 +276,20 @@ class Bytes {
     std::vector<i32> met{state};
     met.reserve(64);
     seen[state] = 1;
-    i64 bytes = 0;
-    for (size_t at = 0, end = 1; at < met.size(); ++at) {
-      if (at == end) ++bytes, end = met.size();
+    i64 length = 0;
+    size_t ahead = 0;  // labels
+    for (i32 w = 0; w < table.words; ++w) ahead += size_t(__builtin_popcountll(table.labels_ahead(state)[w]));
+    for (size_t at = 0, end = 1; at < met.size() && found.size() < ahead; ++at) {
+      if (at == end) ++length, end = met.size();
       i32 label = table.label[met[at]];
-      if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, bytes});
-      for (size_t i = table.begin[met[at]]; i < table.begin[met[at] + 1]; ++i)
-        if (i32 to = table.moves[i].to; !seen[to]) seen[to] = 1, met.push_back(to);
+      if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, length});
+      auto meet = [&](i32 to) {
+        if (!seen[to]) seen[to] = 1, met.push_back(to);
+      };
+      if (of_ != TOKENS)
+        for (size_t i = table.begin[met[at]]; i < table.begin[met[at] + 1]; ++i) meet(table.moves[i].to);
+      else
+        for (const Lexed::Group& group : lexer_->of(number, met[at], Positions::ROOT).groups) meet(group.state);
     }
     labels_index_.put(key, i32(labels_.size()));
     labels_.push_back(std::move(found));
@@ -234,7 +297,9 @@ class Bytes {
   }
 
   Stacks& stacks_;
+  const Of of_;
   std::function<i64(i32)> observed_;
+  Lexer* lexer_;
   std::vector<i64> observers_;  // by node, −1: not yet
   std::vector<i64> known_;  // by stack, −1: not yet
   std::vector<std::pair<i64, bool>> nodes_;

@@ -31,27 +31,29 @@ constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended; o
 constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
 constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
 constexpr size_t ENTRY = 80;  // bytes of an entry of a map
+constexpr size_t MOST_JOINED = 256;  // nodes of a position that is made to remember what was met
 constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: the members that are missing are sought in their order
 
 class Crossing {
  public:
   Crossing(Stacks& stacks, Positions& positions, Lexer& lexer)
-      : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), lengths_(stacks) {}
+      : taken(own_.taken), stacks_(stacks), positions_(positions), lexer_(lexer), account_(own_), lengths_(stacks, Bytes::BYTES) {}
 
-  // One by which WITHIN and APART are read as other nodes, each of which has texts of theirs alone; NONE: not at all. What it takes is
-  // counted with the first one's.
-  Crossing(Crossing& first, std::function<i32(i32)> instead)
-      : taken(first.taken), stacks_(first.stacks_), positions_(first.positions_), lexer_(first.lexer_), account_(first.account_),
-        lengths_(first.stacks_), instead_(std::move(instead)) {}
+  // One whose work is counted with that of a first one. `instead`: by which APART is read as another node, which has some of its texts;
+  // NONE: not at all. `every_order`: whether members of bags are sought in each order; otherwise of many only some orders are.
+  Crossing(Crossing& first, Positions& positions, Lexer& lexer, std::function<i32(i32)> instead, bool every_order = false)
+      : taken(first.taken), stacks_(first.stacks_), positions_(positions), lexer_(lexer), account_(first.account_),
+        lengths_(first.stacks_, Bytes::BYTES), instead_(std::move(instead)), every_order_(every_order) {}
 
   // The fewest tokens from a stack and a position to the end of the text, if they are at most `most`; otherwise more than that.
   // `budgets`: those of the parts that are open. `spelled`: that no part has a budget; otherwise the position is the root.
-  i32 rest(i32 stack, i32 position, i32 budgets, i32 most, bool spelled) {
+  // `tables`: those of WITHIN that are open.
+  i32 rest(i32 stack, i32 position, i32 budgets, i32 tables, i32 most, bool spelled) {
     i32 answer;
     spelled_ = spelled;
     Turn next;
     last_ = std::min(taken + MOST_TAKEN, account_.stop);
-    if (answered(stack, position, budgets, most, answer, next)) return answer;
+    if (answered(stack, position, budgets, tables, most, answer, next)) return answer;
     std::vector<Turn> open{next};  // from the top of the stack down; no recursion, as stacks are deep
     for (;;) {
       Turn& turn = open.back();
@@ -59,11 +61,11 @@ class Crossing {
       if (turn.act == NONE) {  // a join: the least of its stacks
         std::vector<i32> stacks = stacks_.joined(turn.below);
         for (; !below && turn.cost < i32(stacks.size()); ++turn.cost) {
-          below = !answered(stacks[turn.cost], turn.position, turn.budgets, turn.best - 1, answer, next);
+          below = !answered(stacks[turn.cost], turn.position, turn.budgets, turn.tables, turn.best - 1, answer, next);
           if (!below) turn.best = std::min(turn.best, answer);
         }
       }
-      for (; turn.act != NONE && !below && turn.cost < turn.best && turn.cost <= turn.room; ++turn.cost) {
+      while (turn.act != NONE && !below && turn.cost < turn.best && turn.cost <= turn.room) {
         i32 wanted = acts_[turn.act].wanted;
         if (!queue_.empty()) {  // a search that was stopped
           want(turn.act, turn.cost);
@@ -73,12 +75,17 @@ class Crossing {
           turn.taken = taken;
           want(turn.act, turn.cost + turn.cost / 4);  // far ends are not asked for one by one
         }
-        const std::map<i32, std::vector<Place>>& exits = acts_[turn.act].exits;
-        if (auto found = exits.find(turn.cost); found != exits.end()) {
-          i32 budgets = stacks_.observers.after(turn.budgets, turn.cost);
-          below = !answered(turn.below, found->second[0].position, budgets, turn.best - 1 - turn.cost, answer, next);
-          if (!below) turn.best = std::min(turn.best, turn.cost + answer);
+        std::map<i32, std::vector<Place>>& exits = acts_[turn.act].exits;
+        auto found = exits.find(turn.cost);
+        if (found != exits.end() && turn.ends == 0) join(found->second);
+        if (found == exits.end() || turn.ends == found->second.size()) {
+          ++turn.cost, turn.ends = 0;
+          continue;
         }
+        const Place end = found->second[turn.ends++];
+        i32 budgets = stacks_.observers.after(turn.budgets, turn.cost);
+        below = !answered(turn.below, end.position, budgets, end.tables, turn.best - 1 - turn.cost, answer, next);
+        if (!below) turn.best = std::min(turn.best, turn.cost + answer);
       }
       if (below) {
         open.push_back(next);
@@ -91,7 +98,7 @@ class Crossing {
       open.pop_back();
       if (open.empty()) return answer;
       Turn& above = open.back();
-      above.best = std::min(above.best, answer + (above.act == NONE ? 0 : above.cost - 1));
+      above.best = std::min(above.best, answer + (above.act == NONE ? 0 : above.cost));
     }
   }
 
@@ -110,9 +117,9 @@ class Crossing {
   struct Account {
     u64 taken = 0, stop = ~0ull;
   };
-  struct Place {  // where an activation has come: a register of its frame, and a position
+  struct Place {  // where an activation has come: a register of its frame, a position, and what tables around it are in
     u64 reg;
-    i32 position;
+    i32 position, tables;
   };
   struct Caller {
     i32 act;
@@ -123,23 +130,30 @@ class Crossing {
   struct Act {
     i32 node;  // or, of the names of a bag, −2 − its table
     u64 reg;   // of names the state and, above it, the label
+    i32 tables;  // at its entry
     i32 need;  // the costs from which on the cheapest exit of a position is enough; NONE: no part has a budget
     i32 wanted = NONE;               // the costs up to which it is to be known
     i32 last = FAR;                  // the costs beyond which an exit at the root that is known serves as well
     i32 idle = NONE;                 // the costs up to which nothing is left to find
     std::multimap<i32, Place> places;  // by cost, those not taken yet
-    std::map<i32, std::vector<Place>> exits;  // by cost, only positions that no lower cost has; one, or of names one for each end
+    std::map<i32, std::vector<Place>> exits;  // by cost, only positions that no lower cost has
     std::vector<Caller> callers;
     std::vector<std::pair<i32, i32>> called;  // activations and the cost at which they were called
   };
 
+  struct Met {  // positions, together
+    i32 position, root;      // the cost at which the root was met first
+    std::vector<u64> nodes;  // of many, as bits; then `position` is but some of them
+  };
+
   struct Turn {  // the rest of one stack, being sought; of a join, which has no activation: itself, and how many were asked
-    i32 below, at, act, most, cost, best, position, budgets, room;
+    i32 below, at, act, most, cost, best, position, budgets, tables, room;
     u64 taken;  // when it was last sought
+    size_t ends;  // of this cost, that were asked
   };
 
   // Whether the rest of a stack is known; otherwise how it is sought.
-  bool answered(i32 stack, i32 position, i32 budgets, i32 most, i32& answer, Turn& turn) {
+  bool answered(i32 stack, i32 position, i32 budgets, i32 tables, i32 most, i32& answer, Turn& turn) {
     answer = FAR;
     if (most < 0) return true;
     while (stack != NONE && observes(stacks_.frame(stack))) {
@@ -150,6 +164,9 @@ class Crossing {
         position = counted(stacks_.nodes[f.node], position, tokens, tokens + 1);
         if (position == NONE) return true;
         budgets = stacks_.observers.top(budgets).outer;
+      } else if (stacks_.nodes[f.node].kind == WITHIN) {
+        tables = stacks_.observers.leave(tables);
+        if (tables == NONE) return true;
       }
       stack = f.below;
     }
@@ -158,7 +175,7 @@ class Crossing {
       else if (positions_.ends_token(position) && most >= 1) answer = 1;
       return true;
     }
-    Index::Key key{u64(u32(stack)), u64(u32(position)), u64(u32(budgets))};
+    Index::Key key{u64(u32(stack)), u64(u32(position)), u64(u32(budgets)) | u64(u32(tables)) << 32};
     i32 at = rest_index_.find(key);
     if (at == NONE) {
       rest_index_.put(key, at = i32(rests_.size()));
@@ -167,9 +184,9 @@ class Crossing {
     answer = rests_[at].least;
     if (rests_[at].exact || answer > most) return true;
     Frame f = stacks_.frame(stack);
-    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, i32(stacks_.observers.room(budgets, FAR)), ~0ull};
+    turn = {f.below, at, NONE, most, 0, most + 1, position, budgets, tables, i32(stacks_.observers.room(budgets, FAR)), ~0ull, 0};
     if (f.node == JOIN) turn.below = stack;
-    else turn.act = activation(f.node, f.reg, position, spelled_ ? NONE : told_apart(stacks_.observers.lacking(budgets)));
+    else turn.act = activation(f.node, f.reg, {position, tables}, spelled_ ? NONE : told_apart(stacks_.observers.lacking(budgets)));
     return false;
   }
 
@@ -189,8 +206,12 @@ class Crossing {
     return i32(std::max<i64>(0, need));
   }
 
-  i32 activation(i32 node, u64 reg, i32 position, i32 need) {
-    Index::Key key{u64(u32(node)), reg, u64(u32(position)) | u64(u32(need)) << 32};
+  struct At {
+    i32 position, tables;
+  };
+
+  i32 activation(i32 node, u64 reg, At at, i32 need) {
+    Index::Key key{u64(u32(node)) | u64(u32(at.tables)) << 32, reg, u64(u32(at.position)) | u64(u32(need)) << 32};
     i32 known = index_.find(key);
     if (known != NONE) return known;
     i32 number = i32(acts_.size());
@@ -198,8 +219,9 @@ class Crossing {
     acts_.emplace_back();
     acts_[number].node = node;
     acts_[number].reg = reg;
+    acts_[number].tables = at.tables;
     acts_[number].need = need;
-    reach(number, 0, node < NONE ? u64(u32(reg)) : reg & ~IN_ORDER, position);
+    reach(number, 0, {node < NONE ? u64(u32(reg)) : reg & ~IN_ORDER, at.position, at.tables});
     return number;
   }
 
@@ -229,9 +251,9 @@ class Crossing {
   }
 
   // An activation has come to a place at some cost.
-  void reach(i32 number, i32 cost, u64 reg, i32 position) {
+  void reach(i32 number, i32 cost, Place place) {
     Act& act = acts_[number];
-    act.places.emplace(cost, Place{reg, position});
+    act.places.emplace(cost, place);
     bytes_ += ENTRY;
     if (cost <= std::min(act.wanted, act.last)) queue_.push({cost, number});
   }
@@ -275,7 +297,7 @@ class Crossing {
     if (node < 0 || stacks_.nodes[node].kind != COUNT) return false;
     i32 count = i32(Stacks::high(place.reg));
     if (count < stacks_.nodes[node].low) return false;
-    Index::Key key{u64(u32(number)) | level(number, cost), Stacks::low(place.reg), u64(u32(place.position)) << 1 | 1};
+    Index::Key key{u64(u32(number)) | level(number, cost), Stacks::low(place.reg) | u64(u32(place.tables)) << 32, u64(u32(place.position)) << 1 | 1};
     i32 known = fewest_index_.find(key);
     if (known == NONE) {
       fewest_index_.put(key, i32(fewest_.size()));
@@ -287,24 +309,55 @@ class Crossing {
     return false;
   }
 
+  // Of places in one state whose texts have enough characters, leave the one with the fewest: it can end wherever the others can.
+  void keep_least(i32 node, std::vector<Place>& places) const {
+    auto key = [](const Place& at) { return std::make_tuple(Stacks::low(at.reg), at.tables, Stacks::high(at.reg)); };
+    std::sort(places.begin(), places.end(), [&](const Place& a, const Place& b) { return key(a) < key(b); });
+    auto is_above = [&](const Place& a, const Place& b) {
+      return Stacks::low(a.reg) == Stacks::low(b.reg) && a.tables == b.tables && i64(Stacks::high(a.reg)) >= stacks_.nodes[node].low;
+    };
+    places.erase(std::unique(places.begin(), places.end(), is_above), places.end());
+  }
+
   // The costs of an activation that are not told apart have one level, which is above 32 bits.
   u64 level(i32 number, i32 cost) const { return u64(std::min(cost, acts_[number].need)) << 32; }
 
   // A position that was not met before under a key of an activation, which is met from now on, without the nodes after which the root,
   // which was met there, serves as well: a token in progress costs one more, and what is left of it may be written by other tokens.
-  i32 fresh(i32 number, i32 cost, u64 key, i32 position) {
-    Index::Key at{u64(u32(number)) | level(number, cost), key, 9};
+  i32 fresh(i32 number, i32 cost, u64 key, At entry) {
+    i32 position = entry.position;
+    Index::Key at{u64(u32(number)) | level(number, cost), key, u64(u32(entry.tables)) << 32 | 9};
     i32 known = met_index_.find(at);
     if (known == NONE) {
       met_index_.put(at, known = i32(met_.size()));
-      met_.push_back({NONE, FAR});
+      met_.push_back({NONE, FAR, {}});
     }
     Met& met = met_[known];
     if (met.root <= cost && acts_[number].need == NONE) position = positions_.dear(position, cost + 2 - met.root);
-    if (position == NONE || positions_.has_all(met.position, position)) return NONE;
+    if (position == NONE || !add(met, position)) return NONE;
     if (met.root == FAR && positions_.has_root(position)) met.root = cost;
-    met.position = positions_.both(met.position, position);
     return position;
+  }
+
+  // Add a position to those met; false if all of its nodes were. Large sets that grow are no positions: each would be kept.
+  bool add(Met& met, i32 position) {
+    if (met.nodes.empty()) {
+      if (positions_.has_all(met.position, position)) return false;
+      if (met.position == NONE || positions_.size(met.position) + positions_.size(position) <= MOST_JOINED) {
+        met.position = positions_.both(met.position, position);
+        return true;
+      }
+      met.nodes.assign(positions_.singles() / 64 + 1, 0);
+      bytes_ += 8 * met.nodes.size();
+      positions_.nodes(met.position, [&](i32 n) { met.nodes[n / 64] |= 1ull << n % 64; });
+    }
+    bool grown = false;
+    positions_.nodes(position, [&](i32 n) {
+      u64 &word = met.nodes[n / 64], bit = 1ull << n % 64;
+      grown = grown || !(word & bit);
+      word |= bit;
+    });
+    return grown;
   }
 
   void work(i32 number, i32 cost) {
@@ -318,7 +371,7 @@ class Crossing {
       }
       Place place = at->second;
       i32 node = acts_[number].node, instead = node;
-      if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].looks()) {
+      if (instead_ && node >= 0 && !place.reg && stacks_.nodes[node].kind == APART) {
         try {
           instead = instead_(node);
         } catch (...) {
@@ -330,11 +383,11 @@ class Crossing {
       bytes_ -= ENTRY;
       ++taken;
       if (outdone(number, cost, place)) continue;
-      place.position = fresh(number, cost, place.reg, place.position);  // costs come in their order, so what was met was no dearer
+      place.position = fresh(number, cost, place.reg, {place.position, place.tables});  // costs come in their order, so what was met was no dearer
       if (place.position == NONE) continue;
-      if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), place.position);
+      if (Stacks::high(place.reg) == Stacks::high(ENDED)) exit(number, cost, Stacks::low(place.reg), {place.position, place.tables});
       else if (instead == NONE) continue;
-      else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), place.position, lacking(number, cost)), ENDED);
+      else if (instead != node) call(number, cost, activation(instead, stacks_.first(instead), {place.position, place.tables}, lacking(number, cost)), ENDED);
       else if (node < NONE) read(number, cost, place, -2 - node);
       else if (stacks_.nodes[node].kind == LEX || stacks_.nodes[node].kind == COUNT) read(number, cost, place, stacks_.nodes[node].tables[0]);
       else follow(number, cost, place);
@@ -345,36 +398,44 @@ class Crossing {
   void follow(i32 number, i32 cost, Place place) {
     i32 node = acts_[number].node;
     i32 need = lacking(number, cost);
-    if (stacks_.nodes[node].kind == TOKENS) return follow_budget(number, cost, place.position);
-    if (stacks_.nodes[node].kind == BAG && !Stacks::low(place.reg)) {
+    const Kind kind = stacks_.nodes[node].kind;
+    At at{place.position, place.tables};
+    if (kind == TOKENS) return follow_budget(number, cost, at);
+    if (kind == BAG && !Stacks::low(place.reg) && !every_order_) {
       u64 in_order = acts_[number].reg & IN_ORDER;
-      if (in_order && stacks_.ends(node, place.reg)) return exit(number, cost, 0, place.position);
+      if (in_order && stacks_.ends(node, place.reg)) return exit(number, cost, 0, at);
       u64 left = this->left(node, place.reg) | in_order;
-      if (left != acts_[number].reg) return call(number, cost, activation(node, left, place.position, need), ENDED);
+      if (left != acts_[number].reg) return call(number, cost, activation(node, left, at, need), ENDED);
       // some of many members that are missing, which others have in common, and then the rest
       auto [some, others] = stacks_.divided(node, place.reg, in_order ? 1 : 2 * EVERY_ORDER);
-      if (others != place.reg) return call(number, cost, activation(node, some | IN_ORDER, place.position, need), others);
+      if (others != place.reg) return call(number, cost, activation(node, some | IN_ORDER, at, need), others);
     }
-    if (stacks_.ends(node, place.reg)) exit(number, cost, place.reg, place.position);
+    if (stacks_.ends(node, place.reg)) {
+      At outside = at;
+      if (kind == WITHIN) outside.tables = stacks_.observers.leave(at.tables);
+      if (outside.tables != NONE) exit(number, cost, place.reg, outside);
+    }
     std::vector<std::pair<i32, u64>> calls;
-    if (stacks_.nodes[node].kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
+    if (kind == BAG && stacks_.table_of(node, place.reg).label[Stacks::low(place.reg)] < 0) {
       // each name is read by an activation that is shared by all bags with these names
       i32 table = stacks_.table_number(node, place.reg);
       u64 state = Stacks::low(place.reg);
       for (i32 label : sought(number, place.reg))
-        if (stacks_.tables[table].leads_to(i32(state), label)) call(number, cost, activation(-2 - table, u64(label) << 32 | state, place.position, need), place.reg, true);
+        if (stacks_.tables[table].leads_to(i32(state), label)) call(number, cost, activation(-2 - table, u64(label) << 32 | state, at, need), place.reg, true);
       return;
     }
     stacks_.calls(node, place.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
-    for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), place.position, need), after);
+    At inside = at;
+    if (kind == WITHIN && !calls.empty()) inside.tables = stacks_.observers.enter(node, at.tables);
+    for (auto [called, after] : calls) call(number, cost, activation(called, stacks_.first(called), inside, need), after);
   }
 
   // A part with a budget, entered at a position; by layers, so that a node at which the part ends on the way of the token in
   // progress is one of the entry only if the text of the part is empty.
-  void follow_budget(i32 number, i32 cost, i32 position) {
+  void follow_budget(i32 number, i32 cost, At at) {
     const Node& part = stacks_.nodes[acts_[number].node];
     i32 inside = part.parts[0], need = std::max(lacking(number, cost), told_apart(part.low));
-    for (i32 entry : positions_.layered(position)) call(number, cost, activation(inside, stacks_.first(inside), entry, need), u64(u32(entry)));
+    for (i32 entry : positions_.layered(at.position)) call(number, cost, activation(inside, stacks_.first(inside), {entry, at.tables}, need), u64(u32(entry)));
   }
 
   // The nodes of a position at which a part may end that was entered at `entry` and in which so many tokens have ended since.
@@ -391,45 +452,45 @@ class Crossing {
     bytes_ += sizeof(Caller) + 8;
     if (i32 most = std::min(acts_[number].wanted, limit(number)) - cost; most > acts_[called].wanted) raise(called, most);
     for (const auto& [c, exits] : acts_[called].exits)
-      for (Place exit : exits) returned(caller, c, exit.reg, exit.position);
+      for (Place exit : exits) returned(caller, c, exit);
   }
 
-  void returned(Caller caller, i32 cost, u64 reg, i32 position) {
+  void returned(Caller caller, i32 cost, Place end) {
     u64 after = caller.after;
+    i32 position = end.position;
     if (caller.name) {
-      after = Stacks::pair(Stacks::high(after), u32(reg));
+      after = Stacks::pair(Stacks::high(after), u32(end.reg));
     } else if (acts_[caller.act].node < NONE) {
-      after = Stacks::pair(Stacks::high(ENDED), u32(reg));
+      after = Stacks::pair(Stacks::high(ENDED), u32(end.reg));
     } else if (i32 node = acts_[caller.act].node; node >= 0 && stacks_.nodes[node].kind == TOKENS) {
       position = within_budget(stacks_.nodes[node], cost, i32(after), position);
       if (position == NONE) return;
       after = ENDED;
     }
-    reach(caller.act, caller.cost + cost, after, position);
+    reach(caller.act, caller.cost + cost, {after, position, end.tables});
   }
 
   // The text of an activation may end: its callers go on.
-  void exit(i32 number, i32 cost, u64 reg, i32 position) {
+  void exit(i32 number, i32 cost, u64 reg, At at) {
     Act& act = acts_[number];
-    bool names = act.node < NONE;
-    i32 fresh = this->fresh(number, cost, 1ull << 63 | (names ? reg : 0), position);
-    if (fresh == NONE) return;
+    if (act.node >= 0) reg = 0;  // those of a frame go on alike
+    Place end{reg, fresh(number, cost, 1ull << 63 | reg, at), at.tables};
+    if (end.position == NONE) return;
     std::vector<Place>& exits = act.exits[cost];
     bytes_ += sizeof(Place) + (exits.empty() ? ENTRY : 0);
-    if (names || exits.empty()) exits.push_back({reg, fresh});
-    else exits[0].position = positions_.both(exits[0].position, fresh);
-    if (positions_.has_root(fresh)) met_root(number, cost);
+    exits.push_back(end);
+    if (positions_.has_root(end.position)) met_root(number, cost);
     size_t callers = act.callers.size();
     for (size_t i = 0; i < callers; ++i) {
       Caller caller = acts_[number].callers[i];
-      returned(caller, cost, reg, fresh);
+      returned(caller, cost, end);
     }
   }
 
-  // An activation may end at the root at some cost. All its ends go on alike: no name goes on after its end.
+  // An activation may end at the root at some cost. All its ends go on alike where no table is open: no name goes on after its end.
   void met_root(i32 number, i32 cost) {
     Act& act = acts_[number];
-    if (act.need == NONE) act.last = std::min(act.last, cost + std::max(2, most_anew(act.node)) - 2);
+    if (act.need == NONE && !act.tables) act.last = std::min(act.last, cost + std::max(2, most_anew(act.node)) - 2);
   }
 
   // A frame that reads bytes: tokens inside it, and where it may end.
@@ -445,43 +506,35 @@ class Crossing {
       return count >= n.low && (n.high < 0 || count <= n.high);
     };
     auto end = [&](i32 state) { return node < NONE ? u64(u32(t.labelled[t.label[state]])) : 0; };  // all that go on alike are one
-    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (label == NONE || t.leads_to(state, label))) exit(number, cost, end(state), place.position);
+    if (t.label[state] >= 0 && (!counts || long_enough(before)) && (label == NONE || t.leads_to(state, label))) exit(number, cost, end(state), {place.position, place.tables});
     if (!t.reads(state)) return;
-    if (cost == acts_[number].last && t.deterministic && !lexer_.knows(table, state, place.position)) {  // few exits are still of use
+    if (cost == acts_[number].last && t.deterministic && !place.tables && !lexer_.knows(table, state, place.position)) {  // few exits are still of use
       std::vector<i32> nodes;
       lexer_.dear_exits(table, state, place.position, std::max(2, most_anew(node)), [&](i32 at, i32 characters, i32 to) {
         if (counts ? long_enough(before + characters) : label == NONE || t.label[at] == label) nodes.push_back(to);
       });
-      if (!nodes.empty()) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, positions_.of(nodes));
+      if (!nodes.empty()) exit(number, cost, node < NONE ? u64(u32(t.labelled[label])) : 0, {positions_.of(nodes), 0});
       return;
     }
-    std::vector<std::pair<u64, i32>> ends;
-    std::vector<i32> everywhere;  // positions
-    const Lexed& found = lexer_.of(table, state, place.position);
-    for (const Lexed::Exit& e : found.exits) {
-      if (node < NONE) {
-        if (t.leads_to(e.state, label)) ends.push_back({end(e.state), e.position});
-      } else if (!counts || long_enough(before + e.characters)) {
-        everywhere.push_back(e.position);
-      }
-    }
-    std::vector<u64> regs;
+    std::vector<Place> ends, inside;
+    const Lexed& found = lexer_.of(table, state, place.position, place.tables);
+    for (const Lexed::Exit& e : found.exits)
+      if (node < NONE ? t.leads_to(e.state, label) : !counts || long_enough(before + e.characters))
+        ends.push_back({node < NONE ? end(e.state) : 0, e.position, e.env});
     for (const Lexed::Group& g : found.groups) {
       if (label != NONE && !t.leads_to(g.state, label)) continue;
-      if (!counts) {
-        regs.push_back(u64(u32(g.state)));
-        continue;
-      }
-      if (u64 after; stacks_.goes_on(node, place.reg, t, g.state, g.characters, after)) regs.push_back(after);
+      u64 after = u64(u32(g.state));
+      if (!counts || stacks_.goes_on(node, place.reg, t, g.state, g.characters, after)) inside.push_back({after, Positions::ROOT, g.env});
     }
-    if (!everywhere.empty()) exit(number, cost, 0, positions_.all(everywhere));
-    for (auto& [reg, position] : ends) exit(number, cost, reg, position);
-    for (u64 reg : regs)  // nothing is sought beyond what is still of use
-      if (node < NONE ? t.label[u32(reg)] >= 0 : stacks_.ends(node, reg)) met_root(number, cost + 1);
-    for (u64 reg : regs) {
-      u64 entry = node < NONE ? Stacks::pair(u64(label), reg) : reg;  // of an activation that all share who come there, and lack as many tokens
-      if (cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, entry, Positions::ROOT, lacking(number, cost + 1)), ENDED);
-      else reach(number, cost + 1, reg, Positions::ROOT);
+    if (counts) keep_least(node, inside);
+    join(ends);
+    for (Place end : ends) exit(number, cost, end.reg, {end.position, end.tables});
+    for (Place at : inside)  // nothing is sought beyond what is still of use
+      if (node < NONE ? t.label[u32(at.reg)] >= 0 : stacks_.ends(node, at.reg)) met_root(number, cost + 1);
+    for (Place at : inside) {
+      u64 entry = node < NONE ? Stacks::pair(u64(label), at.reg) : at.reg;  // of an activation that all share who come there, and lack as many tokens
+      if (cost + 1 < acts_[number].last) call(number, cost + 1, activation(node, entry, {Positions::ROOT, at.tables}, lacking(number, cost + 1)), ENDED);
+      else reach(number, cost + 1, at);
     }
   }
 
@@ -524,7 +577,7 @@ class Crossing {
     i32 known = sought_index_.find(key);
     if (known != NONE) return sought_[known];
     std::vector<u64> found = stacks_.labels(node, reg);
-    if (!begun && stacks_.nodes[node].parts.size() > EVERY_ORDER) keep_short_ways(node, reg, found);
+    if (!begun && !every_order_ && stacks_.nodes[node].parts.size() > EVERY_ORDER) keep_short_ways(node, reg, found);
     sought_index_.put(key, i32(sought_.size()));
     sought_.emplace_back();
     for (i32 label = 0; label < i32(stacks_.nodes[node].parts.size()); ++label)
@@ -576,15 +629,27 @@ class Crossing {
     return found;
   }
 
+  // Put the positions of places together that differ in nothing else.
+  void join(std::vector<Place>& places) {
+    if (places.size() < 2) return;
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return std::tie(a.reg, a.tables) < std::tie(b.reg, b.tables); });
+    std::vector<Place> found;
+    std::vector<i32> positions;
+    for (size_t i = 0; i < places.size(); ++i) {
+      positions.push_back(places[i].position);
+      if (i + 1 < places.size() && places[i].reg == places[i + 1].reg && places[i].tables == places[i + 1].tables) continue;
+      found.push_back({places[i].reg, positions_.all(positions), places[i].tables});
+      positions.clear();
+    }
+    places.swap(found);
+  }
+
   struct Later {
     bool operator()(const std::pair<i32, i32>& a, const std::pair<i32, i32>& b) const { return a.first > b.first; }
   };
   struct Rest {
     i32 least;
     bool exact;
-  };
-  struct Met {
-    i32 position, root;  // the cost at which the root was met first
   };
 
   Stacks& stacks_;
@@ -609,6 +674,7 @@ class Crossing {
   size_t bytes_ = 0;
   u64 last_ = 0;  // of `taken` in this search
   bool spelled_ = false;  // of this search
+  const bool every_order_ = false;
 };
 
 }  // namespace tractile

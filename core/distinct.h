@@ -100,12 +100,9 @@ class Distinct {
 
   Begun& begun(i32 env) {
     if (begun_.env == env) return begun_;
-    const Observers::Memory& memory = observers_.memory(env);
-    begun_ = {env, observers_.is_json(env), {}, {}, NONE, "", {}};
-    for (i32 text : memory.open) begun_.open.push_back(observers_.written(text));
-    for (u64 read : memory.read) begun_.read.push_back(i32(u32(read)));
-    std::sort(begun_.read.begin(), begun_.read.end());
-    begun_.read.erase(std::unique(begun_.read.begin(), begun_.read.end()), begun_.read.end());
+    Observers::Items items = observers_.items(env);
+    begun_ = {env, observers_.is_json(env), {}, std::move(items.read), NONE, "", {}};
+    for (i32 text : items.open) begun_.open.push_back(observers_.written(text));
     return begun_;
   }
 

@@ -308,7 +308,6 @@ struct Program {
       n.parts = {add(list)};
     }
     apart |= n.kind == APART;
-    exact &= n.kind != ITEM;  // what differs by its texts alone may be more than a mask's searches take
     return add(n);
   }
 
@@ -717,7 +716,7 @@ struct Checked {
       if (next == NONE && has(words, t)) fail(at(text, t) + "in the mask, but it cannot be read");
       if (next == NONE) continue;
       int most = int(std::min<i64>(enough, 12)), truth = steps(next, most, spelled);
-      if (!has(words, t) && (all_end || (truth >= 0 && exact))) fail(at(text, t) + "not in the mask");
+      if (!has(words, t) && (all_end || (truth >= 0 && (exact || spelled)))) fail(at(text, t) + "not in the mask");
       if (!has(words, t)) continue;
       if (truth == -3) fail(at(text, t) + "in the mask, a dead end");
       if (truth == -1 && enough <= 12) fail(at(text, t) + "more steps are needed than " + std::to_string(enough));
@@ -825,6 +824,11 @@ void check(const Trie& trie, Stacks& stacks, Masks& masks, Random& rng, const Pr
   Checked checked{trie, stacks, masks, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
   if (rng.chance(0.5)) checked.walk(start);
   if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
+  if (spelled) {
+    int truth = checked.steps(start, 12, true);
+    bool empty = masks.after_token(start, true) == NONE;
+    if (empty ? truth >= 0 : truth == -3) fail(empty ? "said to be empty" : "not said to be empty");
+  }
   checked.walk(start);
 }
 

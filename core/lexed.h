@@ -54,9 +54,11 @@ struct Lexed {
     i32 state, characters;
     Tokens tokens;
     Tokens gone;  // nullptr: none
+    i32 env = 0;  // of open tables after them
   };
   struct Exit {  // where the text may end inside a token: in this state after so many characters, at these nodes
     i32 state, characters, position;
+    i32 env = 0;
   };
   std::vector<Group> groups;  // none without tokens
   std::vector<Exit> exits;

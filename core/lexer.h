@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "lexed.h"
-#include "program.h"
+#include "observers.h"
 
 namespace tractile {
 
@@ -15,26 +15,31 @@ constexpr i64 MUCH = 10000;  // nodes of the trie from which on it pays to look 
 class Lexer {
  public:
   // `much`: MUCH, or less where the trie of a test is small.
-  Lexer(const Stable<Table>& tables, Positions& positions, i64 much) : tables_(tables), positions_(positions), much_(much) {
+  Lexer(const Stable<Table>& tables, Observers& observers, Positions& positions, i64 much)
+      : tables_(tables), observers_(observers), positions_(positions), much_(much) {
     const Trie& trie = positions.trie();
     for (i32 child = trie.first[0]; child < trie.first[1]; ++child) beginning_[trie.byte[child] + 1] = trie.places[trie.order[child]].after - trie.order[child];
     for (int byte = 0; byte < 256; ++byte) beginning_[byte + 1] += beginning_[byte];
   }
 
-  const Lexed& of(i32 table, i32 state, i32 position) {
-    Index::Key key{u64(u32(table)), u64(u32(state)), u64(u32(position))};
+  // `env`: tables that are open around it, of which each text is read as well; see `observers.h`.
+  const Lexed& of(i32 table, i32 state, i32 position, i32 env = 0) {
+    Index::Key key{u64(u32(table)), u64(u32(state)) | u64(u32(env)) << 32, u64(u32(position))};
     i32 known = index_.find(key);
     if (known != NONE) return *all_[known];
     const Table& t = tables_[table];
+    if (env) {
+      Lexed found;
+      Making making(spare_);
+      walk_all(t, {position, state, 0}, env, making);
+      finish(making, found);
+      return keep(key, std::move(found));
+    }
     bool shared = t.base != NONE && tables_[t.base].base == NONE && t.in_base[state] != NONE && t.deterministic;
     i32 model = shared || position != Positions::ROOT || !t.deterministic ? NONE : usual(t, state);
-    auto made = std::make_unique<Lexed>(shared           ? by_layers(table, state, position)
-                                        : model != NONE ? corrected(table, state, position, table, model)
-                                                        : alike(table, state, position));
-    bytes_ += made->bytes();
-    index_.put(key, i32(all_.size()));
-    all_.push_back(std::move(made));
-    return *all_.back();
+    return keep(key, shared          ? by_layers(table, state, position)
+                     : model != NONE ? corrected(table, state, position, table, model)
+                                     : alike(table, state, position));
   }
 
   // Whether the answer is there already.
@@ -75,10 +80,17 @@ class Lexer {
     });
   }
 
-  size_t bytes() const { return bytes_ + index_.bytes(); }
+  size_t bytes() const { return bytes_ + index_.bytes() + row_index_.bytes() + 4 * (row_env_.capacity() + rows_.capacity()); }
   u64 visited = 0;  // positions
 
  private:
+  const Lexed& keep(const Index::Key& key, Lexed&& found) {
+    all_.push_back(std::make_unique<Lexed>(std::move(found)));
+    bytes_ += all_.back()->bytes();
+    index_.put(key, i32(all_.size()) - 1);
+    return *all_.back();
+  }
+
   static constexpr size_t MOST_AHEAD = 8000;  // numbers of a form: more take longer than to read the trie
   static constexpr size_t MOST_SPARE = 16;    // lists
 
@@ -103,35 +115,35 @@ class Lexer {
     std::vector<Lexed::Exit> exits;
     std::vector<std::vector<i32>> ends;  // by exit its nodes
 
-    std::vector<i32>& group(i32 state, i32 characters) {
-      Near& near = near_[(u32(state) * 31 + u32(characters)) % 64];
-      if (near.at != NONE && near.state == state && near.characters == characters) return tokens[near.at];
-      Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
+    std::vector<i32>& group(i32 state, i32 characters, i32 env = 0) {
+      Near& near = near_[(u32(state) * 31 + u32(characters) + u32(env) * 7) % 64];
+      if (near.at != NONE && near.state == state && near.characters == characters && near.env == env) return tokens[near.at];
+      Index::Key key{u64(u32(state)), u64(u32(characters)), u64(u32(env))};
       i32 at = group_of.find(key);
       if (at == NONE) {
         group_of.put(key, at = i32(groups.size()));
-        groups.push_back({state, characters, nullptr, nullptr});
+        groups.push_back({state, characters, nullptr, nullptr, env});
         tokens.emplace_back();
         if (!spare.empty()) {
           tokens.back() = std::move(spare.back());
           spare.pop_back();
         }
       }
-      near = {state, characters, at};
+      near = {state, characters, env, at};
       return tokens[at];
     }
 
     struct Near {  // a group that was asked for lately
-      i32 state = 0, characters = 0, at = NONE;
+      i32 state = 0, characters = 0, env = 0, at = NONE;
     };
     Near near_[64];
 
-    std::vector<i32>& exit(i32 state, i32 characters) {
-      Index::Key key{u64(u32(state)), u64(u32(characters)), 0};
+    std::vector<i32>& exit(i32 state, i32 characters, i32 env = 0) {
+      Index::Key key{u64(u32(state)), u64(u32(characters)), u64(u32(env))};
       i32 at = exit_of.find(key);
       if (at == NONE) {
         exit_of.put(key, at = i32(exits.size()));
-        exits.push_back({state, characters, NONE});
+        exits.push_back({state, characters, NONE, env});
         ends.emplace_back();
       }
       return ends[at];
@@ -201,7 +213,7 @@ class Lexer {
         });
         kept = positions_.of(nodes);
       }
-      if (kept != NONE) found.exits.push_back({same, exit.characters, kept});
+      if (kept != NONE) found.exits.push_back({same, exit.characters, kept, 0});
     }
     finish(making, found);
     return found;
@@ -410,6 +422,66 @@ class Lexer {
     }
   }
 
+  // What a table and those of an environment read together, from the nodes of a position on: all below each, in the depth-first order.
+  void walk_all(const Table& table, const At& from, i32 env, Making& making) {
+    struct Here {
+      i32 state, characters, row;
+    };
+    const Trie& trie = positions_.trie();
+    const Trie::Place* places = trie.places.data();
+    std::vector<std::vector<Here>> way(trie.deepest + 1);  // by depth; one of a deterministic table
+    const Here start{from.state, 0, row_of(env)};
+    positions_.nodes(from.position, [&](i32 node) {
+      i32 place = trie.order[node];
+      const i32 end = places[place].after;
+      way[places[place].depth].assign(1, start);
+      for (++place; place < end; ++visited) {
+        const Trie::Place& at = places[place];
+        std::vector<Here>& now = way[at.depth];
+        now.clear();
+        for (size_t i = 0; i < way[at.depth - 1].size(); ++i) {
+          const Here before = way[at.depth - 1][i];
+          const i32 row = moved(before.row, at.byte);
+          if (row == NONE) continue;
+          table.each(before.state, at.byte, [&](i32 to) {
+            Here here{to, before.characters + table.between[to], row};
+            auto is = [&](const Here& each) { return each.state == to && each.characters == here.characters && each.row == row; };
+            if (table.deterministic || std::none_of(now.begin(), now.end(), is)) now.push_back(here);
+          });
+        }
+        bool more = false;
+        for (const Here& here : now) {
+          const i32 after = row_env_[here.row];
+          if (i32 own = at.own, ends = places[place + 1].own; own < ends) {
+            std::vector<i32>& group = making.group(here.state, here.characters, after);
+            group.insert(group.end(), trie.in_order.begin() + own, trie.in_order.begin() + ends);
+          }
+          if (table.label[here.state] >= 0 && at.after > place + 1) making.exit(here.state, here.characters, after).push_back(at.node);
+          more = more || table.reads(here.state);
+        }
+        place = more ? place + 1 : at.after;
+      }
+    });
+  }
+
+  // The moves of an environment by byte, as a row of a matrix.
+  i32 row_of(i32 env) {
+    i32 known = row_index_.find(u64(env));
+    if (known != NONE) return known;
+    row_index_.put(u64(env), known = i32(row_env_.size()));
+    row_env_.push_back(env);
+    rows_.resize(rows_.size() + 256, UNKNOWN);
+    return known;
+  }
+
+  i32 moved(i32 row, u8 byte) {
+    i32 found = rows_[size_t(row) * 256 + byte];
+    if (found != UNKNOWN) return found;
+    const i32 after = observers_.read(row_env_[row], byte);
+    found = after == NONE ? NONE : row_of(after);
+    return rows_[size_t(row) * 256 + byte] = found;
+  }
+
   bool has_children(i32 position) {
     if (position < positions_.singles()) return positions_.trie().first[position] < positions_.trie().first[position + 1];
     bool found = false;
@@ -417,9 +489,13 @@ class Lexer {
     return found;
   }
 
+  static constexpr i32 UNKNOWN = -2;
   const Stable<Table>& tables_;
+  Observers& observers_;
   Positions& positions_;
   i64 much_;
+  IndexOf<u64> row_index_;  // by environment
+  std::vector<i32> row_env_, rows_;
   Index index_;
   std::vector<std::unique_ptr<Lexed>> all_;
   std::unordered_map<std::vector<i32>, Lexed, Hash> forms_;  // by what is read ahead, its states numbered as they are met

@@ -6,13 +6,10 @@
 
 namespace tractile {
 
-constexpr i64 MOST_SEARCHED = 60000;  // items of the searches by tokens for one mask, unless nothing would be left
-constexpr int MOST_ALONE = 256;  // tokens of one group that are looked at alone
-
 class Masks {
  public:
   Masks(Stacks& stacks, Positions& positions, Lexer& lexer, Crossing& crossing)
-      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), sets_(positions.trie().words), observed_(stacks, positions, crossing) {
+      : stacks_(stacks), positions_(positions), lexer_(lexer), crossing_(crossing), sets_(positions.trie().words), observed_(stacks, positions, lexer, crossing) {
     Union nothing;
     sets_.number(nothing);
   }
@@ -75,7 +72,6 @@ class Masks {
   size_t bytes() const {
     return sets_.bytes() + observed_.bytes() + known_.size() * sizeof(Known) + near_index_.bytes() + rest_index_.bytes() + after_index_.bytes();
   }
-  u64 visited = 0;  // positions
 
  private:
   using Union = TokenSets::Union;
@@ -83,12 +79,6 @@ class Masks {
   struct Known {
     i32 set = NONE;
     i64 most = 0;
-  };
-
-  struct Few {  // searches by tokens, while it is there
-    Observed& observed;
-    explicit Few(Observed& o) : observed(o) { observed.allow(MOST_SEARCHED); }
-    ~Few() { observed.may_search = ENDLESS; }
   };
 
   const Known& filled(i32 configuration, bool spelled) {
@@ -106,12 +96,6 @@ class Masks {
 
   i32 within(i32 configuration, i32 left, bool spelled) {
     Union found;
-    {
-      Few few(observed_);
-      fill(configuration, Positions::ROOT, left, spelled, found);
-    }
-    i32 set = sets_.number(found);
-    if (!observed_.refused || set != NOTHING) return set;
     fill(configuration, Positions::ROOT, left, spelled, found);
     return sets_.number(found);
   }
@@ -163,16 +147,22 @@ class Masks {
   template <class F>
   void read_on(Item item, i32 position, i32 left, bool spelled, Union& out, F&& add) {
     Observers& observers = stacks_.observers;
-    bool texts = observers.keeps_texts(item.env);
-    if (observers.filters(item.env) || (texts && position >= positions_.singles())) return walk(item, position, left, spelled, out);
-    i32 inside = observers.read(item.env, 0);  // in a token that has written a byte
-    if (inside == NONE) return;
+    const bool texts = observers.keeps_texts(item.env);
+    if (texts && position >= positions_.singles()) {  // each node has a text of its own
+      std::vector<i32> nodes;
+      positions_.nodes(position, [&](i32 node) { nodes.push_back(node); });
+      for (i32 node : nodes) read_on(item, node, left, spelled, out, add);
+      return;
+    }
+    const i32 moving = observers.filters(item.env) ? observers.moving(item.env) : 0;
+    i32 inside = moving ? NONE : observers.read(item.env, 0);  // in a token that has written a byte
+    if (!moving && inside == NONE) return;
     Frame f = stacks_.frame(item.stack);
     const i32 table = stacks_.table_number(f.node, f.reg);
     const Table& t = stacks_.tables[table];
     const bool additive = left == FAR && !observed_.looks(item);
     const i64 below = additive ? observed_.bytes({f.below, 0}) : 0;
-    const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), position);
+    const Lexed& found = lexer_.of(table, i32(Stacks::low(f.reg)), position, moving);
     for (const Lexed::Group& group : found.groups) {
       u64 reg;
       if (!stacks_.goes_on(f.node, f.reg, t, group.state, group.characters, reg)) continue;
@@ -180,6 +170,7 @@ class Masks {
         each_text(group, stacks_.push(f.node, reg, f.below), item.env, position, left, spelled, out);
         continue;
       }
+      if (moving) inside = observers.with(item.env, group.env);
       i64 rest = additive ? observed_.bytes_of(f.node, reg, below) : this->rest({stacks_.push(f.node, reg, f.below), observers.token_end(inside)}, left, spelled);
       if (rest >= ENDLESS) continue;
       most_ = std::max(most_, rest);
@@ -189,6 +180,7 @@ class Masks {
       u64 reg;
       if (!stacks_.goes_on(f.node, f.reg, t, exit.state, exit.characters, reg)) continue;
       if (!texts) {
+        if (moving) inside = observers.with(item.env, exit.env);
         add(left_for(f, reg, inside), exit.position);
         continue;
       }
@@ -216,29 +208,26 @@ class Masks {
     auto word = [&, depth = trie.places[trie.order[node]].depth](i32 token) { return trie.text[token].substr(depth); };
     bool whole = true;        // whether the tokens are those of the group
     std::vector<i32> tokens;  // otherwise; in ascending order
-    std::vector<i32> failed;  // environments after tokens, of which no item spoils two
-    const size_t most = observers.beginnings(env, SPARE);  // of more that fail some do so whatever their text
-    for (int tries = 0; tries < MOST_ALONE && failed.size() <= most; ++tries) {
+    for (bool tried = false;;) {
       i32 token = whole ? Lexed::last(group) : tokens.empty() ? NONE : tokens.back();
       if (token == NONE) return;
       i32 after = env;
       for (char c : word(token)) after = observers.read(after, u8(c));
       after = observers.token_end(after);
-      const i64 rest = this->rest({stack, after}, left, spelled);
-      if (rest >= ENDLESS && left != FAR && crossing_.rest(stack, Positions::ROOT, observers.budgets(after), left, spelled) > left) return;  // whatever the text
+      const i64 rest = after == NONE ? ENDLESS : this->rest({stack, after}, left, spelled);
       auto list = [&] {
         if (std::exchange(whole, false)) Lexed::each(group, [&](i32 each) { tokens.push_back(each); });
       };
       if (rest >= ENDLESS) {
+        if (!std::exchange(tried, true) && after != NONE && this->rest({stack, observers.without_texts(after)}, left, spelled) >= ENDLESS) return;  // whatever the text
         list();
         tokens.pop_back();
-        observers.add_apart(after, failed);
         continue;
       }
-      const Text& way = observed_.witness({stack, after}, left, spelled);
+      const Text way = observed_.witness({stack, after});
       most_ = std::max(most_, rest);
       std::vector<i32> others;  // tokens for which this may not hold
-      const std::vector<i32> open = observers.memory(env).open;
+      const std::vector<i32> open = observers.items(env).open;
       auto exclude = [&](size_t k, i32 text) {  // the token that makes this text of the k-th open item
         std::string read;
         for (; text != open[k] && text > 0; text = observers.before(text).first) read += char(observers.before(text).second);
@@ -287,26 +276,6 @@ class Masks {
     i32 found = items.empty() ? NONE : stacks_.closed(items);
     rest_index_.put(key, found + 1);
     return found;
-  }
-
-  // The tokens in progress at a position that go on from a stack, byte by byte.
-  void walk(Item item, i32 position, i32 left, bool spelled, Union& out) {
-    std::vector<std::pair<i32, i32>> todo{{stacks_.numbered({item}, false), position}};
-    while (!todo.empty()) {
-      auto [at, place] = todo.back();
-      todo.pop_back();
-      positions_.children(place, [&, at = at](u8 byte, i32 child) {
-        ++visited;
-        i32 next = stacks_.step(at, byte);
-        if (next == NONE) return;
-        todo.push_back({next, child});
-        if (!positions_.ends_token(child)) return;
-        i64 rest = this->rest(stacks_.token_end(next), left, spelled);
-        if (rest >= ENDLESS) return;
-        most_ = std::max(most_, rest);
-        positions_.tokens(child, [&](i32 token) { out.tokens.push_back(token); });
-      });
-    }
   }
 
   Stacks& stacks_;

@@ -17,8 +17,6 @@
 
 namespace tractile {
 
-constexpr size_t MOST_ALIKE = 64;  // memories in an item that a search keeps, beside those that are enough if no item spoils two of them
-
 class Observers {
  public:
   struct Open {
@@ -55,7 +53,7 @@ class Observers {
   i32 read(i32 env, u8 byte) {
     return changed(env, byte, [&](const Node& n, u64 value) -> i64 {
       switch (n.kind) {
-        case WITHIN: return tables_[n.tables[0]].step(i32(value), byte);
+        case WITHIN: return within_step(n, i32(value), byte);
         case TOKENS: return (value & 1) || n.high < 0 || i64(value >> 1) < n.high ? i64(value | 1) : NONE;
         case ITEM: return longer(i32(value), byte);
         default: return i64(value);
@@ -70,9 +68,39 @@ class Observers {
 
   // The budgets of parts that are open, with nothing else; between tokens.
   i32 budgets(i32 env) {
+    return only(env, [](Kind kind) { return kind == TOKENS; });
+  }
+
+  // The tables that are open, each in its state, with nothing else.
+  i32 tables(i32 env) {
+    return only(env, [](Kind kind) { return kind == WITHIN; });
+  }
+
+  // What bytes move of an environment, in which texts are not told apart: tables and budgets.
+  i32 moving(i32 env) {
+    return only(env, [](Kind kind) { return kind == WITHIN || kind == TOKENS; });
+  }
+
+  // The environment in which what bytes move has come to `moved`.
+  i32 with(i32 env, i32 moved) {
     if (env == 0) return 0;
-    i32 outer = budgets(all_[env].outer);
-    return kind(env) == TOKENS ? put(all_[env].node, all_[env].value, outer) : outer;
+    Index::Key key{u64(u32(env)), u64(u32(moved)), 1};
+    i32 known = moves_.find(key);
+    if (known != NONE) return known - 1;
+    const Open open = all_[env];
+    const bool moves = kind(env) == WITHIN || kind(env) == TOKENS;
+    const i32 outer = with(open.outer, moves ? all_[moved].outer : moved);
+    const i32 found = put(open.node, moves ? all_[moved].value : open.value, outer);
+    moves_.put(key, found + 1);
+    return found;
+  }
+
+  // The fewest bytes after which all tables that are open accept.
+  i64 fewest(i32 env) const {
+    i64 found = 0;
+    for (; env; env = all_[env].outer)
+      if (kind(env) == WITHIN) found = std::max<i64>(found, needed(node(env))[all_[env].value]);
+    return found;
   }
 
   // Budgets after some tokens more.
@@ -102,7 +130,7 @@ class Observers {
 
   // Whether an observer is open that looks at bytes.
   bool looks(i32 env) const {
-    return any(env, [](Kind kind) { return kind != TOKENS; });
+    return any(env, [](Kind kind) { return kind == WITHIN || kind == APART; });
   }
 
   // Whether a table is open: then what may come is not seen from the frames.
@@ -110,14 +138,14 @@ class Observers {
     return any(env, [](Kind kind) { return kind == WITHIN; });
   }
 
-  // Whether an observer is open that may not take a byte.
-  bool refuses(i32 env) const {
-    return any(env, [](Kind kind) { return kind == WITHIN || kind == TOKENS; });
-  }
-
-  // Whether an item is open: then environments differ by what is read.
+  // Whether an item is open that must differ from others: then the text that is read matters.
   bool keeps_texts(i32 env) const {
-    return any(env, [](Kind kind) { return kind == ITEM; });
+    bool item = false;
+    for (; env; env = all_[env].outer) {
+      if (item && kind(env) == APART) return true;
+      item = item || kind(env) == ITEM;
+    }
+    return false;
   }
 
   // The environment with all texts taken for empty.
@@ -128,64 +156,30 @@ class Observers {
   // The text without its last byte, and this byte.
   std::pair<i32, u8> before(i32 text) const { return before_[text]; }
 
-  // What an environment remembers of texts.
-  struct Memory {
-    std::vector<u64> read;  // (place of its APART, text of an item), in ascending order
-    std::vector<i32> open;  // what was read of each item that is open, the innermost first
-    std::vector<i32> compared[3];  // numbers by which those are compared; empty: not known yet
+  // The texts of items: of those that are open, the innermost first, and the numbers of those that were read, in ascending order.
+  struct Items {
+    std::vector<i32> open, read;
   };
 
-  // How items that are open are compared. Of equal numbers, what follows gives them equal values, whether or not a number at the end goes
-  // on; or they would be equal if they ended here.
-  enum Compared { IF_IT_GOES_ON, AS_IT_IS, IF_IT_ENDS };
-
-  Memory& memory(i32 env) {
-    Index::Key key{u64(u32(env)), 0, 1};
-    i32 known = memory_index_.find(key);
-    if (known != NONE) return memories_[known];
-    Memory found;
-    for (i32 e = env, place = 0; e; e = all_[e].outer, ++place) {
-      i32 value = i32(all_[e].value);
-      if (kind(e) == ITEM) found.open.push_back(value);
-      if (kind(e) != APART) continue;
-      for (const i32* text = sets_.begin(value); text != sets_.end(value); ++text) found.read.push_back(u64(place) << 32 | u64(u32(*text)));
+  Items items(i32 env) const {
+    Items found;
+    for (; env; env = all_[env].outer) {
+      const i32 value = i32(all_[env].value);
+      if (kind(env) == ITEM) found.open.push_back(value);
+      if (kind(env) == APART) found.read.insert(found.read.end(), sets_.begin(value), sets_.end(value));
     }
     std::sort(found.read.begin(), found.read.end());
-    memory_index_.put(key, i32(memories_.size()));
-    memories_.push_back(std::move(found));
-    return memories_.back();
-  }
-
-  const std::vector<i32>& compared(i32 env, Memory& memory, Compared how) {
-    std::vector<i32>& found = memory.compared[how];
-    for (i32 e = found.empty() ? env : 0; e; e = all_[e].outer) {
-      if (kind(e) != ITEM) continue;
-      i32 text = memory.open[found.size()];
-      if (node(e).low) text = number_of(how == IF_IT_ENDS ? JsonValue::form(written(text)) : JsonValue::beginning(written(text), how == IF_IT_GOES_ON));
-      found.push_back(text);
-    }
+    found.read.erase(std::unique(found.read.begin(), found.read.end()), found.read.end());
     return found;
   }
 
-  // Add an environment to some, if its open items would differ from those of all others if they ended here: no item spoils two of them.
-  void add_apart(i32 env, std::vector<i32>& some) {
-    const std::vector<i32>& found = compared(env, memory(env), IF_IT_ENDS);
-    for (i32 each : some) {
-      const std::vector<i32>& other = compared(each, memory(each), IF_IT_ENDS);
-      for (size_t k = 0; k < found.size(); ++k)
-        if (found[k] == other[k]) return;
-    }
-    some.push_back(env);
-  }
-
-  // How many texts of the same weight that differ in their last bytes are not needless after an environment.
-  size_t beginnings(i32 env, i32 spare) const {
-    size_t read = 0, open = 0;
-    for (; env; env = all_[env].outer) {
-      if (kind(env) == APART) read += sets_.size(i32(all_[env].value));
-      open += kind(env) == ITEM;
-    }
-    return (spare + read) * open + 1;
+  // An environment by which those are known from which the same may follow: of items that are compared as JSON only the values matter.
+  // `ends`: a number at the end is one, whatever goes on.
+  i32 alike(i32 env, bool ends) {
+    return changed(env, 258 + ends, [&](const Node& n, u64 value) {
+      if (n.kind != ITEM || !n.low) return i64(value);
+      return i64(1) << 32 | number_of(JsonValue::beginning(written(i32(value)), !ends));
+    });
   }
 
   // The text that is longer by some bytes.
@@ -227,51 +221,19 @@ class Observers {
     return false;
   }
 
-  // Whether one of the cheaper environments, which differ in nothing but texts, serves as well, whatever `spare` items or fewer are
-  // still to come; see `constraints/engine/observers.py`. `goes_on`: a number that they end with may go on.
-  bool is_needless(i32 env, const std::vector<i32>& cheaper, i32 spare, bool goes_on) {
-    if (cheaper.empty()) return false;
-    Memory& found = memory(env);
-    if (found.open.empty()) {
-      std::vector<u64> more;
-      i32 count = 0;
-      for (i32 each : cheaper) {
-        const Memory& other = memory(each);
-        std::vector<u64> apart, both;
-        std::set_difference(other.read.begin(), other.read.end(), found.read.begin(), found.read.end(), std::back_inserter(apart));
-        std::set_intersection(more.begin(), more.end(), apart.begin(), apart.end(), std::back_inserter(both));
-        if (both.empty()) {
-          std::set_union(more.begin(), more.end(), apart.begin(), apart.end(), std::back_inserter(both));
-          more.swap(both);
-          ++count;
-        }
-        if (apart.empty() || count > spare) return true;
-      }
-      return false;
-    }
-    std::vector<i32> others, apart;
-    for (i32 each : cheaper) {
-      const Memory& other = memory(each);
-      if (std::includes(found.read.begin(), found.read.end(), other.read.begin(), other.read.end())) others.push_back(each);
-    }
-    const size_t most = (spare + found.read.size()) * found.open.size();
-    for (size_t at = 0; at < others.size() && apart.size() + others.size() - at > most; ++at) {
-      add_apart(others[at], apart);
-      if (apart.size() > most) return true;
-    }
-    if (others.size() > most + MOST_ALIKE) return true;
-    const Compared how = goes_on ? IF_IT_GOES_ON : AS_IT_IS;
-    // Those that go on alike would end alike, which is known of most.
-    auto equal = [&](Memory& other, i32 each, Compared how) { return compared(each, other, how) == compared(env, found, how); };
-    return std::any_of(others.begin(), others.end(), [&](i32 each) { return equal(memory(each), each, IF_IT_ENDS) && equal(memory(each), each, how); });
-  }
-
   size_t bytes() const {
     return all_.capacity() * sizeof(Open) + index_.bytes() + moves_.bytes() + sets_.bytes() + texts_.bytes() + json_.bytes() + 8 * before_.capacity() +
-           memory_index_.bytes() + memories_.size() * 200 + forms_.size() * 150;
+           forms_.size() * 150;
   }
 
  private:
+  template <class F>
+  i32 only(i32 env, F&& is) {
+    if (env == 0) return 0;
+    i32 outer = only(all_[env].outer, is);
+    return is(kind(env)) ? put(all_[env].node, all_[env].value, outer) : outer;
+  }
+
   template <class F>
   bool any(i32 env, F&& is) const {
     for (; env; env = all_[env].outer)
@@ -303,6 +265,39 @@ class Observers {
       found = value == NONE ? NONE : put(all_[open[i]].node, u64(value), found);
     }
     moves_.put(key, found + 1);
+    return found;
+  }
+
+  // The state of a table after a byte, NONE if no text that the part can write leads from there to acceptance.
+  i32 within_step(const Node& n, i32 state, u8 byte) const {
+    const i32 after = tables_[n.tables[0]].step(state, byte);
+    return after == NONE || needed(n)[after] == NONE ? NONE : after;
+  }
+
+  // By state of the table of a WITHIN the fewest bytes to acceptance, of those that its part can write; NONE if they do not lead there.
+  const std::vector<i32>& needed(const Node& n) const {
+    std::vector<i32>& found = needed_[&n];
+    if (!found.empty()) return found;
+    std::vector<i32> reached;
+    bool writes[256] = {false};
+    reaches(nodes_, n.parts[0], reached, [&](const Node& each) {
+      for (i32 number : each.kind == WITHIN ? std::vector<i32>() : each.tables)
+        for (const Table::Move& move : tables_[number].moves)
+          for (int byte = move.low; byte <= move.high; ++byte) writes[byte] = true;
+      return false;
+    });
+    const Table& t = tables_[n.tables[0]];
+    std::vector<std::vector<i32>> before(t.states);
+    for (i32 s = 0; s < t.states; ++s)
+      for (size_t i = t.begin[s]; i < t.begin[s + 1]; ++i)
+        if (std::any_of(writes + t.moves[i].low, writes + t.moves[i].high + 1, [](bool b) { return b; })) before[t.moves[i].to].push_back(s);
+    found.assign(t.states, NONE);
+    std::vector<i32> queue;
+    for (i32 s = 0; s < t.states; ++s)
+      if (t.label[s] >= 0) found[s] = 0, queue.push_back(s);
+    for (size_t at = 0; at < queue.size(); ++at)
+      for (i32 s : before[queue[at]])
+        if (found[s] == NONE) found[s] = found[queue[at]] + 1, queue.push_back(s);
     return found;
   }
 
@@ -352,9 +347,8 @@ class Observers {
   Index index_, moves_, texts_, json_;
   Lists sets_;                    // of texts, in ascending order
   std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this
+  mutable std::unordered_map<const Node*, std::vector<i32>> needed_;  // by WITHIN
   std::unordered_map<std::string, i32> forms_;  // by which beginnings are compared
-  Index memory_index_;
-  Stable<Memory> memories_;
 };
 
 }  // namespace tractile

@@ -32,6 +32,30 @@ struct Trie {
   i32 eos = NONE;  // the token that ends a text
   static constexpr u8 NEVER = 255;
 
+  // The tree of a vocabulary in which each byte is a token.
+  static const Trie& of_bytes() {
+    static const Trie made = made_of_bytes();
+    return made;
+  }
+
+  static Trie made_of_bytes() {
+    Trie t;
+    t.byte.assign(257, 0);
+    t.first.assign(258, 257);
+    t.first[0] = 1;
+    t.own_begin.assign(2, 0);
+    for (i32 b = 0; b < 256; ++b) {
+      t.byte[b + 1] = u8(b);
+      t.own.push_back(b);
+      t.own_begin.push_back(b + 1);
+      t.text.push_back(std::string(1, char(b)));
+    }
+    t.vocab = 256;
+    t.words = 8;
+    t.put_in_order();
+    return t;
+  }
+
   // The child of a node for a byte, NONE if there is none.
   i32 child(i32 node, u8 by) const {
     const u8* all = byte.data();
@@ -172,6 +196,8 @@ class Positions {
       for (; n != end; ++n) f(*n);
     }
   }
+
+  size_t size(i32 position) const { return position < singles_ ? 1 : sets_.size(position - singles_); }
 
   bool has_root(i32 position) const {  // the root is the least node
     return position < singles_ ? position == ROOT : *sets_.begin(position - singles_) == ROOT;

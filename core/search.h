@@ -1,214 +1,31 @@
-// A text from a stack with open observers to its end, by tokens the cheapest: the search of `constraints/engine/crossing.py`.
+// A text from a stack to its end where observers look at bytes: best first, by the bytes that frames and tables still need.
 //
-// What observers keep is part of each state, so nothing that is found here is shared by other nodes. It is for the parts of texts
-// that WITHIN, APART and ITEM look at; all else is found by frames, and leads the search: A* with the distance where observers take
-// anything.
+// Its states are stacks with their environments; of those from which the same may follow one is looked at. So the search ends: with a
+// text, or where there is none, or beyond a limit, which is said (LimitPassed).
 #pragma once
 
-#include <optional>
 #include <queue>
 
 #include "bytes.h"
-#include "crossing.h"
 
 namespace tractile {
 
-constexpr i32 FEW_ITEMS = 1000, MOST_ITEMS = 20000;  // of one search
-constexpr i32 SPARE = 4;  // items still to come that must differ, for which a search is exact
-
-struct Text {  // a cost, and the text that has it
-  i32 cost;
+struct Text {
   std::string bytes;
   std::vector<std::pair<size_t, size_t>> items;  // where those begin and end that lie in it
   std::vector<size_t> open;                      // where those end that were open before, the innermost first
-};
 
-class Search {
- public:
-  // By bytes, each of which costs 1; first where `frames` says that few are left where observers take anything.
-  Search(Stacks& stacks, const Trie& trie, Bytes& frames) : stacks_(stacks), observers_(stacks.observers), trie_(trie), frames_(frames) {}
+  static constexpr i32 ITEM_BEGINS = 256, ITEM_ENDS = 257;
 
-  // By tokens, at most `most`; the arguments of `Crossing::rest`.
-  Search(Stacks& stacks, const Trie& trie, Bytes& frames, Crossing& crossing, i32 most, bool spelled)
-      : stacks_(stacks), observers_(stacks.observers), trie_(trie), frames_(frames), crossing_(&crossing), most_(most), spelled_(spelled) {}
-
-  u64 taken = 0;  // items
-
-  // A text from a stack to its end, of tokens the cheapest; none if there is none, or none was found.
-  std::optional<Text> text(Item item) {
-    std::optional<Text> found;
-    struct Try {
-      i32 spare, most;
-    };
-    static const std::vector<Try> bytes{{0, FEW_ITEMS}, {SPARE, FEW_ITEMS}, {0, MOST_ITEMS}, {SPARE, MOST_ITEMS}}, tokens{{SPARE, MOST_ITEMS}, {0, MOST_ITEMS}};
-    for (Try next : crossing_ ? tokens : bytes) {
-      clear(next.spare);
-      bool ended = searched(item, next.most, found);
-      taken += number_ / 8;
-      if (found || (crossing_ && ended)) return found;
-    }
-    return std::nullopt;
-  }
-
- private:
-  struct Queued {
-    i64 cost, next;  // of the whole text as frames complete it; of equal costs the least `next` comes first
-    i32 number, spent, text;
-    i32 stack, place, env;
-    i32 byte;      // what is read after `env`; NONE: none
-    bool ends;     // whether a token ends with it
-    bool is_told;  // whether `cost` is that of the place itself, not of one before it
-    bool operator<(const Queued& o) const {  // the first comes out last
-      if (cost != o.cost) return cost > o.cost;
-      if (next != o.next) return next > o.next;
-      return number > o.number;
-    }
-  };
-  static constexpr i32 NO_TEXT = 0, ITEM_BEGINS = 256, ITEM_ENDS = 257;
-
-  void clear(i32 spare) {
-    spare_ = spare;
-    texts_.assign(1, {NONE, NONE});
-    queue_ = {};
-    met_ = Index();
-    settled_.clear();
-    number_ = 0;
-  }
-
-  // False if it takes more than `left` items, or meets three times as many.
-  bool searched(Item item, i32 left, std::optional<Text>& found) {
-    push({0, 0, 0, 0, NO_TEXT, NONE, 0, item.env, NONE, false, false}, item.stack, 0, item.env);
-    i32 queued = 3 * left;
-    while (!queue_.empty()) {
-      Queued at = queue_.top();
-      queue_.pop();
-      if (at.byte != NONE) {
-        at.env = observers_.read(at.env, u8(at.byte));
-        if (crossing_ && at.ends) at.env = observers_.token_end(at.env);
-        at.text = then(at.text, at.byte);
-        at.byte = NONE;
-      }
-      Index::Key key{u64(u32(at.stack)) | u64(u32(at.place)) << 32, 0, u64(u32(observers_.without_texts(at.env)))};
-      i32 known = met_.find(key);
-      if (known == NONE) {
-        met_.put(key, known = i32(settled_.size()));
-        settled_.emplace_back();
-      }
-      if (observers_.is_needless(at.env, settled_[known], spare_, goes_on(at.stack))) continue;
-      if (!at.is_told && !tell(at)) continue;
-      if (left-- == 0 || number_ > queued) return false;
-      ++taken;
-      settled_[known].push_back(at.env);
-      if (at.stack != NONE) {
-        settle(at);
-      } else if (at.place == 0) {
-        found = written(at);
-        return true;
-      }
-    }
-    return true;
-  }
-
-  // Whether a place may come next: its cost is known, and no more than that of those that wait.
-  bool tell(Queued& at) {
-    at.is_told = true;
-    if (at.place && !spelled_) return true;  // parts with budgets tell more of a token in progress than its place
-    i64 room = most_ - at.spent, least = crossing_->rest(at.stack, at.place, observers_.budgets(at.env), i32(room), spelled_);
-    if (least > room) return false;
-    if (at.spent + least <= at.cost) return true;
-    at.cost = at.spent + least;
-    queue_.push(at);
-    return false;
-  }
-
-  // Whether the frame of an item is in the middle of what it reads itself, so that a number may go on.
-  bool goes_on(i32 stack) const {
-    if (stack == NONE) return false;
-    Frame top = stacks_.frame(stack);
-    if (top.node == JOIN) return true;
-    return stacks_.reads(top.node) && (stacks_.nodes[top.node].kind != BAG || Stacks::low(top.reg));
-  }
-
-  void push(Queued at, i32 stack, i32 place, i32 env, i32 byte = NONE, bool ends = false) {
-    at.stack = stack, at.place = place, at.env = env, at.byte = byte, at.ends = ends, at.number = number_++;
-    at.spent += ends;
-    if (crossing_) {
-      at.next -= byte != NONE;
-      at.is_told = false;
-    } else {
-      at.next = stack == NONE ? 0 : frames_.of_stack(stack);
-      if (at.next >= ENDLESS) return;
-      at.cost = at.spent + at.next;
-      at.is_told = true;
-    }
-    queue_.push(at);
-  }
-
-  void settle(const Queued& at) {
-    const Frame f = stacks_.frame(at.stack);
-    if (f.node == JOIN) {
-      for (i32 each : stacks_.joined(at.stack)) push(at, each, at.place, at.env);
-      return;
-    }
-    const Kind kind = stacks_.nodes[f.node].kind;
-    if (stacks_.ends(f.node, f.reg)) {
-      i32 outside = kind >= WITHIN ? observers_.leave(at.env) : at.env;
-      Queued after = at;
-      if (kind == ITEM) after.text = then(at.text, ITEM_ENDS);
-      if (outside != NONE) push(after, f.below, at.place, outside);
-    }
-    if (stacks_.reads(f.node)) stacks_.rows(f.node, f.reg, [&](u8 low, u8 high, u64 reg) { read(at, low, high, stacks_.push(f.node, reg, f.below)); });
-    std::vector<std::pair<i32, u64>> calls;
-    stacks_.calls(f.node, f.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
-    if (calls.empty()) return;
-    Queued inside = at;
-    if (kind >= WITHIN) inside.env = observers_.enter(f.node, at.env);
-    if (kind == ITEM) inside.text = then(at.text, ITEM_BEGINS);
-    for (auto [called, after] : calls) push(inside, stacks_.push(called, stacks_.first(called), stacks_.under(f.node, after, f.below)), at.place, inside.env);
-  }
-
-  // What is read is pushed with the environment before it: few of those that are pushed come out again.
-  void read(const Queued& at, int low, int high, i32 stack) {
-    if (crossing_) {
-      for (i32 child = trie_.first[at.place]; child < trie_.first[at.place + 1]; ++child) {
-        u8 byte = trie_.byte[child];
-        if (byte < low || byte > high || (observers_.refuses(at.env) && observers_.read(at.env, byte) == NONE)) continue;
-        if (trie_.first[child] < trie_.first[child + 1]) push(at, stack, child, at.env, byte);
-        if (trie_.own_begin[child] < trie_.own_begin[child + 1]) push(at, stack, 0, at.env, byte, true);
-      }
-      return;
-    }
-    std::vector<i32> seen;  // environments, but for texts
-    size_t most = observers_.beginnings(at.env, spare_);
-    bool filters = observers_.filters(at.env);  // otherwise bytes tell nothing but texts apart
-    for (int byte = low; byte <= (at.env ? high : low) && (filters || seen.size() < most); ++byte) {
-      i32 rest = 0;
-      if (observers_.refuses(at.env)) {
-        i32 env = observers_.read(at.env, u8(byte));
-        if (env == NONE) continue;
-        rest = observers_.without_texts(env);
-      }
-      if (std::count(seen.begin(), seen.end(), rest) >= i64(most)) continue;  // more would be needless
-      seen.push_back(rest);
-      push(at, stack, 0, at.env, u8(byte), true);
-    }
-  }
-
-  i32 then(i32 text, i32 symbol) {
-    texts_.push_back({text, symbol});
-    return i32(texts_.size() - 1);
-  }
-
-  Text written(const Queued& at) const {
-    std::vector<i32> symbols;
-    for (i32 text = at.text; text != NO_TEXT; text = texts_[text].first) symbols.push_back(texts_[text].second);
-    Text found{at.spent, "", {}, {}};
+  // The text of symbols from one on: bytes, and marks where items begin and end.
+  static Text of(const std::vector<i32>& symbols, size_t from) {
+    Text found;
     std::vector<size_t> begun;  // items
-    for (; !symbols.empty(); symbols.pop_back()) {
-      if (symbols.back() == ITEM_BEGINS) {
+    for (size_t at = from; at < symbols.size(); ++at) {
+      if (symbols[at] == ITEM_BEGINS) {
         begun.push_back(found.bytes.size());
-      } else if (symbols.back() != ITEM_ENDS) {
-        found.bytes += char(u8(symbols.back()));
+      } else if (symbols[at] != ITEM_ENDS) {
+        found.bytes += char(u8(symbols[at]));
       } else if (begun.empty()) {
         found.open.push_back(found.bytes.size());
       } else {
@@ -218,20 +35,138 @@ class Search {
     }
     return found;
   }
+};
+
+class Search {
+ public:
+  // `frames`: the least bytes of stacks.
+  Search(Stacks& stacks, Bytes& frames) : stacks_(stacks), observers_(stacks.observers), frames_(frames) {}
+
+  u64 taken = 0;  // states
+
+  // Of the text that was found: its symbols, and the states that it leads through, each with the symbols before it, the last first.
+  std::vector<i32> symbols;
+  std::vector<std::pair<Item, size_t>> way;
+
+  enum Known { UNKNOWN, DEAD, LIVE };
+
+  // Whether some text leads from an item to the end, or to another that is known to be live: the first of `way`. Beyond `most` states it
+  // throws. known(item): what is known of it.
+  template <class F>
+  bool find(Item item, u64 most, F&& known) {
+    push(NO_TEXT, item.stack, item.env);
+    while (!queue_.empty()) {
+      Queued at = queue_.top();
+      queue_.pop();
+      if (at.others) {  // the other bytes of its move
+        Queued next = at;
+        next.byte = at.byte < at.high ? at.byte + 1 : at.low;
+        --next.others;
+        queue_.push(next);
+      }
+      if (at.byte != NONE) {
+        at.env = observers_.read(at.env, u8(at.byte));
+        if (at.env == NONE) continue;
+        at.text = then(at.text, at.byte);
+      }
+      const i32 known_by = observers_.alike(at.env, number_is_over(at.stack));
+      Index::Key key{u64(u32(at.stack)), u64(u32(known_by)), 0};
+      if (met_.find(key) != NONE) continue;
+      met_.put(key, 0);
+      const Known is = at.stack == NONE ? LIVE : known(Item{at.stack, at.env});
+      if (is == DEAD) continue;
+      states_.push_back({at.stack, at.env, at.text, at.before});
+      if (++taken > most) throw LimitPassed("whether a text has an end takes more than " + std::to_string(most) + " steps to find");
+      if (is == LIVE) return note_way(), true;
+      settle(at);
+    }
+    return false;
+  }
+
+ private:
+  struct Queued {
+    i64 least;  // bytes to the end
+    u64 order;  // of those with as many: any, so that no kind of text is tried for ever
+    i32 stack, env, text, before;
+    i32 byte, low, high, others;  // what is read after `env`, NONE: nothing; the bytes that are read alike, and how many of them are left
+    bool operator<(const Queued& o) const { return least != o.least ? least > o.least : order > o.order; }
+  };
+  struct State {
+    i32 stack, env, text, before;  // the state before it; NONE of the first
+  };
+  static constexpr i32 NO_TEXT = 0;
+
+  // Whether the value of a number at the end of the text can only stay what it is: no digit but 0 may come, or none at all.
+  bool number_is_over(i32 stack) {
+    if (stack == NONE) return true;
+    const Frame f = stacks_.frame(stack);
+    if (f.node == JOIN || !stacks_.reads(f.node)) return f.node != JOIN;
+    if (stacks_.nodes[f.node].kind == BAG) return Stacks::low(f.reg) == 0;
+    const i32 number = stacks_.table_number(f.node, f.reg);
+    const Table& t = stacks_.tables[number];
+    std::vector<i32> ahead{i32(Stacks::low(f.reg))};
+    for (size_t at = 0; at < ahead.size(); ++at)
+      for (size_t i = t.begin[ahead[at]]; i < t.begin[ahead[at] + 1]; ++i) {
+        const Table::Move& move = t.moves[i];
+        if (move.low <= '9' && move.high >= '1') return false;
+        for (const char* c = "0.+-eE"; *c; ++c)
+          if (move.low <= u8(*c) && u8(*c) <= move.high && !std::count(ahead.begin(), ahead.end(), move.to)) ahead.push_back(move.to);
+      }
+    return true;
+  }
+
+  void push(i32 text, i32 stack, i32 env, int low = NONE, int high = NONE) {
+    i64 least = stack == NONE ? 0 : frames_.of_stack(stack);
+    if (least >= ENDLESS) return;
+    least = std::max(least, observers_.fewest(env));
+    const u64 order = mixed(number_++, 0);
+    const i32 others = low == NONE || env == 0 ? 0 : high - low;
+    queue_.push({least, order, stack, env, text, i32(states_.size()) - 1, others ? low + i32(order % u64(others + 1)) : low, low, high, others});
+  }
+
+  void settle(const Queued& at) {
+    const Frame f = stacks_.frame(at.stack);
+    if (f.node == JOIN) {
+      for (i32 each : stacks_.joined(at.stack)) push(at.text, each, at.env);
+      return;
+    }
+    const Kind kind = stacks_.nodes[f.node].kind;
+    if (stacks_.ends(f.node, f.reg)) {
+      i32 outside = kind >= WITHIN ? observers_.leave(at.env) : at.env;
+      if (outside != NONE) push(kind == ITEM ? then(at.text, Text::ITEM_ENDS) : at.text, f.below, outside);
+    }
+    if (stacks_.reads(f.node))
+      stacks_.rows(f.node, f.reg, [&](u8 low, u8 high, u64 reg) { push(at.text, stacks_.push(f.node, reg, f.below), at.env, low, high); });
+    std::vector<std::pair<i32, u64>> calls;
+    stacks_.calls(f.node, f.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
+    if (calls.empty()) return;
+    const i32 env = kind >= WITHIN ? observers_.enter(f.node, at.env) : at.env;
+    const i32 text = kind == ITEM ? then(at.text, Text::ITEM_BEGINS) : at.text;
+    for (auto [called, after] : calls) push(text, stacks_.push(called, stacks_.first(called), stacks_.under(f.node, after, f.below)), env);
+  }
+
+  i32 then(i32 text, i32 symbol) {
+    texts_.push_back({text, symbol});
+    return i32(texts_.size() - 1);
+  }
+
+  void note_way() {
+    std::vector<size_t> length(texts_.size(), 0);
+    for (size_t text = 1; text < texts_.size(); ++text) length[text] = length[texts_[text].first] + 1;
+    for (i32 text = states_.back().text; text != NO_TEXT; text = texts_[text].first) symbols.push_back(texts_[text].second);
+    std::reverse(symbols.begin(), symbols.end());
+    for (i32 at = i32(states_.size()) - 1; at != NONE; at = states_[at].before)
+      way.push_back({{states_[at].stack, states_[at].env}, length[states_[at].text]});
+  }
 
   Stacks& stacks_;
   Observers& observers_;
-  const Trie& trie_;
   Bytes& frames_;
-  Crossing* crossing_ = nullptr;  // by tokens
-  i32 most_ = 0;
-  bool spelled_ = false;
-  i32 spare_ = 0;
-  i32 number_ = 0;
-  std::vector<std::pair<i32, i32>> texts_;  // a text, and a byte or a mark after it
+  u64 number_ = 0;
+  std::vector<std::pair<i32, i32>> texts_{{NONE, NONE}};  // a text, and a byte or a mark after it
+  std::vector<State> states_;
   std::priority_queue<Queued> queue_;
   Index met_;
-  std::vector<std::vector<i32>> settled_;  // environments
 };
 
 }  // namespace tractile

@@ -23,7 +23,7 @@ from ..program.node import Kind, Node
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 8
+INTERFACE = 9
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT

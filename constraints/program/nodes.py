@@ -24,7 +24,7 @@ from weakref import WeakValueDictionary
 
 from .counting import alive, may_begin, may_end
 from .node import Kind, Node
-from .tables import Table, of_text, with_fresh_start
+from .tables import Table, loop, of_text, with_fresh_start
 
 _known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
@@ -98,6 +98,8 @@ def repeat(item: Node, low: int = 0, high: int | None = None, separator: Node = 
         return alt(*options, *([item] if high != 0 and low <= 1 else []))
     if (low, high) == (1, 1):
         return item
+    if item.kind is Kind.LEX and separator is EMPTY and (again := loop(item.tables[0])) is not None:
+        return count(again, low, high)
     return _node(Kind.REPEAT, (item, separator), (), low, high)
 
 

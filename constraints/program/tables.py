@@ -160,6 +160,20 @@ def with_fresh_start(found: Table) -> Table:
     return table(edges, [found.label[0], *found.label], [found.between[0], *found.between])
 
 
+@lru_cache(maxsize=1024)
+def loop(found: Table) -> Table | None:
+    """Return the table of texts of ``found`` in a row, a character ending with each; None if one may begin another."""
+    ends = found.label >= 0
+    if ends[0] or ends[found.edges[:, 0]].any() or not found.is_deterministic:
+        return None
+    # all ends are the start; its number stays
+    number = np.where(ends, 0, np.cumsum(~ends) - 1)
+    edges = np.array(found.edges)
+    edges[:, 0], edges[:, 3] = number[edges[:, 0]], number[edges[:, 3]]
+    starts = np.arange(int((~ends).sum())) == 0
+    return table(edges, np.where(starts, 0, -1), starts)
+
+
 def to_nfa(found: Table) -> Nfa:
     """Return a table as an automaton of ``automata``, its labels forgotten."""
     return of_rows(found.rows, [0], found.ends)
