@@ -95,8 +95,39 @@ class Masks {
   }
 
   i32 within(i32 configuration, i32 left, bool spelled) {
+    for (i64 states : {MOST_SEARCHED, ENDLESS}) {  // more only where no token would be left
+      struct Allowance {
+        Observed& observed;
+        Allowance(Observed& o, i64 states) : observed(o) { observed.allow(states); }
+        ~Allowance() { observed.allow(ENDLESS); }
+      } allowance(observed_, states);
+      Union found;
+      fill(configuration, Positions::ROOT, left, spelled, found);
+      if (i32 set = sets_.number(found); set != NOTHING) return set;
+    }
+    return followed(configuration, left, spelled);
+  }
+
+  // The tokens that write a text by which a configuration is near enough to the end, where what is known after each of them is not.
+  i32 followed(i32 configuration, i32 left, bool spelled) {
     Union found;
-    fill(configuration, Positions::ROOT, left, spelled, found);
+    const std::vector<Item> reading = stacks_.configurations[configuration].reading;
+    for (Item item : reading) {
+      if (!stacks_.observers.looks(item.env) || observed_.fewest(item, left + 1, spelled, false) > left + 1) continue;
+      const Text text = observed_.witness(item);
+      const Trie& trie = positions_.trie();
+      i32 node = Positions::ROOT, next = configuration;
+      for (size_t size = 1; size <= text.bytes.size(); ++size) {
+        const u8 byte = u8(text.bytes[size - 1]);
+        if ((node = trie.child(node, byte)) == NONE || (next = stacks_.step(next, byte)) == NONE) break;
+        if (trie.own_begin[node] == trie.own_begin[node + 1]) continue;
+        const i32 end = stacks_.token_end(next);
+        const std::vector<Item> after = stacks_.configurations[end].reading;
+        for (Item each : after) observed_.follow(item, size, each);
+        if (rest(end, left, spelled) >= ENDLESS) continue;
+        found.tokens.insert(found.tokens.end(), trie.own.begin() + trie.own_begin[node], trie.own.begin() + trie.own_begin[node + 1]);
+      }
+    }
     return sets_.number(found);
   }
 
@@ -224,7 +255,7 @@ class Masks {
         tokens.pop_back();
         continue;
       }
-      const Text way = observed_.witness({stack, after});
+      const Text way = observed_.witness({stack, after}, left, spelled);
       most_ = std::max(most_, rest);
       std::vector<i32> others;  // tokens for which this may not hold
       const std::vector<i32> open = observers.items(env).open;

@@ -16,6 +16,8 @@
 namespace tractile {
 
 constexpr u64 MOST_STATES = 200000;  // of a search for a text
+constexpr u64 MOST_SOUGHT = 10000;   // of a search for the fewest tokens
+constexpr i64 MOST_SEARCHED = 60000;  // of all of a mask
 constexpr u64 LONG = 10000;          // states of a search beyond which frames are asked, where they tell
 
 class Observed {
@@ -64,16 +66,47 @@ class Observed {
     i32 least = crossing_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), most, spelled);
     if (least > most || !is_apart(item)) return least;
     i32 written = tokens(item, most, spelled);
-    if (written > least && !spelled && written >= FAR && bytes(item) >= ENDLESS) return FAR;
-    return i32(std::min<i64>({FAR, enough, written}));
+    if (written <= (exactly ? least : most)) return written;
+    const Sought& sought = by_tokens(item, most, spelled);
+    left_ -= i64(sought.taken);
+    return i32(std::min<i64>({FAR, enough, written, sought.tokens}));
   }
 
-  // A text from an item with open observers to the end, where `bytes` found that there is one.
-  Text witness(Item item) { return text_of(way(parted(item).inside)); }
+  // Let the searches by tokens of a mask take so many states; those that are known count as well, so that what is found does not depend on
+  // what was asked before.
+  void allow(i64 states) { left_ = states; }
+
+  // A text from an item with open observers to the end, by which it is at most `most` tokens from there if `fewest` found that it is.
+  Text witness(Item item, i32 most = FAR, bool spelled = true) {
+    Way& known = way(parted(item).inside);
+    if (most >= FAR / 2 || (spelled && bytes(item) <= most) || tokens(item, most, spelled) <= most) return text_of(known);
+    const Sought& found = by_tokens(item, most, spelled);
+    return found.tokens <= most ? Text::of(found.symbols, 0) : text_of(known);
+  }
+
+  // Let an item that `size` bytes of another's witness lead to go on with the rest of it, whatever way is known.
+  void follow(Item item, size_t size, Item after) {
+    const Item inside = parted(after).inside;
+    size_t read = 0;  // bytes
+    for (const Way* at = &way(parted(item).inside); at; at = wholes_[at->whole].next == NONE ? nullptr : &ways_[wholes_[at->whole].next]) {
+      const Whole& whole = wholes_[at->whole];
+      for (size_t i = at->from, next = 0;; ++i) {
+        for (; next < whole.way.size() && whole.way[next].second < i; ++next) {}
+        for (size_t k = next; read == size && k < whole.way.size() && whole.way[k].second == i; ++k)
+          if (whole.way[k].first == inside.stack) {
+            Way rest{0, at->whole, i};
+            rest.bytes = i64(text_of(rest).bytes.size());
+            return pin(inside, rest);
+          }
+        if (i == whole.symbols.size() || read > size) break;
+        read += whole.symbols[i] < Text::ITEM_BEGINS;
+      }
+    }
+  }
 
   size_t bytes() const {
     return least_.bytes() + ends_.bytes() + tokens_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
-           byte_positions_.bytes() + index_.bytes() + ways_.size() * sizeof(Way) + written_;
+           byte_positions_.bytes() + index_.bytes() + pinned_.bytes() + sought_index_.bytes() + sought_.size() * sizeof(Sought) + ways_.size() * sizeof(Way) + written_;
   }
 
  private:
@@ -82,8 +115,14 @@ class Observed {
     i32 whole;    // of `wholes_`; NONE: its text is not known
     size_t from;  // the symbols before it
   };
+  struct Sought {  // the fewest tokens that a search found, FAR if there are no fewer than was asked, or it gave up
+    i32 tokens;
+    u64 taken;
+    std::vector<i32> symbols;
+  };
   struct Whole {  // a text that was found
     std::vector<i32> symbols;
+    std::vector<std::pair<i32, size_t>> way;  // stacks that it leads through, each with the symbols before it
     i32 next;         // the way that goes on from its end; NONE: it leads to the end
     i32 node = NONE;  // as LEX; NONE: not yet
   };
@@ -195,14 +234,18 @@ class Observed {
       for (; at > before; --at) bytes += search.symbols[at - 1] < Text::ITEM_BEGINS;
       if (on_way.stack != NONE) kept(on_way, {bytes, i32(wholes_.size()), before});
     }
-    written_ += 4 * search.symbols.size() + sizeof(Whole);
-    wholes_.push_back({std::move(search.symbols), next});
+    written_ += 4 * search.symbols.size() + 16 * search.way.size() + sizeof(Whole);
+    std::vector<std::pair<i32, size_t>> stacks;
+    for (size_t i = search.way.size(); i-- > 0;) stacks.push_back({search.way[i].first.stack, search.way[i].second});
+    wholes_.push_back({std::move(search.symbols), std::move(stacks), next});
     return ways_[found(item)];
   }
 
   // The number of a way that is known for an item: its own, or that of other texts of items, as far as all differ.
   i32 found(Item item) {
-    i32 known = index_.find(key_of(item));
+    i32 known = pinned_.find(key_of(item));
+    if (known != NONE) return pins_[known];
+    known = index_.find(key_of(item));
     const Item plain{item.stack, stacks_.observers.without_texts(item.env)};
     if (known != NONE || plain.env == item.env) return known;
     known = index_.find(key_of(plain));
@@ -218,6 +261,16 @@ class Observed {
       if (index_.find(key_of(each)) == NONE && (each == item || way.whole != NONE)) index_.put(key_of(each), i32(ways_.size()));
     ways_.push_back(way);
     return ways_.back();
+  }
+
+  void pin(Item item, Way way) {
+    i32 known = pinned_.find(key_of(item));
+    if (known == NONE) {
+      pinned_.put(key_of(item), known = i32(pins_.size()));
+      pins_.push_back(NONE);
+    }
+    pins_[known] = i32(ways_.size());
+    ways_.push_back(way);
   }
 
   Text text_of(const Way& way) const {
@@ -247,6 +300,27 @@ class Observed {
     }
     i32 found = one_text_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), most, spelled);
     return found <= most ? found : FAR;
+  }
+
+  // A search for at most `most` tokens, which also notes the text.
+  const Sought& by_tokens(Item item, i32 most, bool spelled) {
+    static const Sought none{FAR, 0, {}};
+    if (most < 0 || left_ <= 0) return none;
+    Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), u64(most) << 1 | spelled};
+    if (i32 known = sought_index_.find(key); known != NONE) return sought_[known];
+    crossing_.check();
+    Search search(stacks_, least_, trie_, crossing_, most, spelled);
+    Sought found{FAR, 0, {}};
+    try {
+      if (search.find(item, MOST_SOUGHT, [](Item) { return Search::UNKNOWN; })) found.tokens = search.tokens, found.symbols = std::move(search.symbols);
+    } catch (const LimitPassed&) {
+    }
+    found.taken = search.taken;
+    crossing_.taken += search.taken;
+    sought_index_.put(key, i32(sought_.size()));
+    written_ += 4 * found.symbols.size();
+    sought_.push_back(std::move(found));
+    return sought_.back();
   }
 
   bool has_budgets(i32 stack) { return reaches_kind(stack, COUNTS); }
@@ -305,9 +379,13 @@ class Observed {
   Crossing by_bytes_, in_every_order_;  // where each byte is a token
   Bytes least_, ends_, tokens_;
   std::vector<i32> of_stack_[KINDS], of_node_[KINDS];  // NONE: not yet
-  Index index_;
+  Index index_, pinned_;
+  std::vector<i32> pins_;  // ways
   Stable<Way> ways_;
   Stable<Whole> wholes_;
+  Index sought_index_;
+  Stable<Sought> sought_;
+  i64 left_ = ENDLESS;
   std::vector<i32> text_nodes_;  // by node, of some text of it; NONE: not yet
   size_t written_ = 0;  // bytes of texts and their nodes
 };

@@ -1,4 +1,5 @@
-// A text from a stack to its end where observers look at bytes: best first, by the bytes that frames and tables still need.
+// A text from a stack to its end where observers look at bytes: some text, first where frames and tables need the fewest bytes; or one of
+// the fewest tokens, led by the distance of frames (A*).
 //
 // Its states are stacks with their environments; of those from which the same may follow one is looked at. So the search ends: with a
 // text, or where there is none, or beyond a limit, which is said (LimitPassed).
@@ -7,6 +8,7 @@
 #include <queue>
 
 #include "bytes.h"
+#include "crossing.h"
 
 namespace tractile {
 
@@ -42,6 +44,11 @@ class Search {
   // `frames`: the least bytes of stacks.
   Search(Stacks& stacks, Bytes& frames) : stacks_(stacks), observers_(stacks.observers), frames_(frames) {}
 
+  // Of the fewest tokens, which are at most `room`; the arguments of `Crossing::rest`.
+  Search(Stacks& stacks, Bytes& frames, const Trie& trie, Crossing& crossing, i32 room, bool spelled)
+      : stacks_(stacks), observers_(stacks.observers), frames_(frames), trie_(&trie), crossing_(&crossing), room_(room), spelled_(spelled) {}
+
+  i32 tokens = 0;  // of the text that was found
   u64 taken = 0;  // states
 
   // Of the text that was found: its symbols, and the states that it leads through, each with the symbols before it, the last first.
@@ -54,7 +61,7 @@ class Search {
   // throws. known(item): what is known of it.
   template <class F>
   bool find(Item item, u64 most, F&& known) {
-    push(NO_TEXT, item.stack, item.env);
+    push({0, 0, item.stack, item.env, NO_TEXT, NONE, NONE, NONE, NONE, 0, 0, 0, false, false});
     while (!queue_.empty()) {
       Queued at = queue_.top();
       queue_.pop();
@@ -67,17 +74,19 @@ class Search {
       if (at.byte != NONE) {
         at.env = observers_.read(at.env, u8(at.byte));
         if (at.env == NONE) continue;
+        if (at.ends) at.env = observers_.token_end(at.env);
         at.text = then(at.text, at.byte);
+        at.byte = NONE;
       }
       const i32 known_by = observers_.alike(at.env, number_is_over(at.stack));
-      Index::Key key{u64(u32(at.stack)), u64(u32(known_by)), 0};
-      if (met_.find(key) != NONE) continue;
+      Index::Key key{u64(u32(at.stack)), u64(u32(known_by)), u64(u32(at.place))};
+      if (met_.find(key) != NONE || !tell(at)) continue;
       met_.put(key, 0);
-      const Known is = at.stack == NONE ? LIVE : known(Item{at.stack, at.env});
+      const Known is = at.stack != NONE ? known(Item{at.stack, at.env}) : at.place ? DEAD : LIVE;
       if (is == DEAD) continue;
       states_.push_back({at.stack, at.env, at.text, at.before});
       if (++taken > most) throw LimitPassed("whether a text has an end takes more than " + std::to_string(most) + " steps to find");
-      if (is == LIVE) return note_way(), true;
+      if (is == LIVE) return tokens = at.spent, note_way(), true;
       settle(at);
     }
     return false;
@@ -85,10 +94,12 @@ class Search {
 
  private:
   struct Queued {
-    i64 least;  // bytes to the end
+    i64 least;  // bytes to the end; or the tokens of the whole text, of those with as many first where more is read
     u64 order;  // of those with as many: any, so that no kind of text is tried for ever
     i32 stack, env, text, before;
     i32 byte, low, high, others;  // what is read after `env`, NONE: nothing; the bytes that are read alike, and how many of them are left
+    i32 place, spent;             // in the token in progress, and the tokens before it
+    bool ends, is_told;           // whether a token ends with the byte; whether `least` is that of the place itself
     bool operator<(const Queued& o) const { return least != o.least ? least > o.least : order > o.order; }
   };
   struct State {
@@ -115,34 +126,78 @@ class Search {
     return true;
   }
 
-  void push(i32 text, i32 stack, i32 env, int low = NONE, int high = NONE) {
-    i64 least = stack == NONE ? 0 : frames_.of_stack(stack);
-    if (least >= ENDLESS) return;
-    least = std::max(least, observers_.fewest(env));
-    const u64 order = mixed(number_++, 0);
-    const i32 others = low == NONE || env == 0 ? 0 : high - low;
-    queue_.push({least, order, stack, env, text, i32(states_.size()) - 1, others ? low + i32(order % u64(others + 1)) : low, low, high, others});
+  void push(Queued at) {
+    at.order = mixed(number_++, 0);
+    at.before = i32(states_.size()) - 1;
+    if (crossing_) {
+      at.is_told = false;
+      at.order |= u64(at.byte == NONE) << 63;
+    } else {
+      at.least = at.stack == NONE ? 0 : frames_.of_stack(at.stack);
+      if (at.least >= ENDLESS) return;
+      at.least = std::max(at.least, observers_.fewest(at.env));
+      if (at.others) at.byte = at.low + i32(at.order % u64(at.others + 1));
+    }
+    queue_.push(at);
+  }
+
+  // Whether a place may come next: its cost is known, and no more than that of those that wait.
+  bool tell(Queued& at) {
+    if (!crossing_ || std::exchange(at.is_told, true)) return true;
+    if (at.place && !spelled_) return true;  // parts with budgets tell more of a token in progress than its place
+    const i32 room = room_ - at.spent;
+    const i32 least = crossing_->rest(at.stack, at.place, observers_.budgets(at.env), observers_.tables(at.env), room, spelled_);
+    if (least > room) return false;
+    if (at.spent + least <= at.least) return true;
+    at.least = at.spent + least;
+    queue_.push(at);
+    return false;
+  }
+
+  static Queued moved(Queued at, i32 text, i32 stack, i32 env) {
+    at.text = text, at.stack = stack, at.env = env;
+    at.byte = NONE, at.others = 0, at.ends = false;
+    return at;
   }
 
   void settle(const Queued& at) {
     const Frame f = stacks_.frame(at.stack);
     if (f.node == JOIN) {
-      for (i32 each : stacks_.joined(at.stack)) push(at.text, each, at.env);
+      for (i32 each : stacks_.joined(at.stack)) push(moved(at, at.text, each, at.env));
       return;
     }
     const Kind kind = stacks_.nodes[f.node].kind;
     if (stacks_.ends(f.node, f.reg)) {
       i32 outside = kind >= WITHIN ? observers_.leave(at.env) : at.env;
-      if (outside != NONE) push(kind == ITEM ? then(at.text, Text::ITEM_ENDS) : at.text, f.below, outside);
+      if (outside != NONE) push(moved(at, kind == ITEM ? then(at.text, Text::ITEM_ENDS) : at.text, f.below, outside));
     }
     if (stacks_.reads(f.node))
-      stacks_.rows(f.node, f.reg, [&](u8 low, u8 high, u64 reg) { push(at.text, stacks_.push(f.node, reg, f.below), at.env, low, high); });
+      stacks_.rows(f.node, f.reg, [&](u8 low, u8 high, u64 reg) { read(at, low, high, stacks_.push(f.node, reg, f.below)); });
     std::vector<std::pair<i32, u64>> calls;
     stacks_.calls(f.node, f.reg, [&](i32 called, u64 after) { calls.push_back({called, after}); });
     if (calls.empty()) return;
     const i32 env = kind >= WITHIN ? observers_.enter(f.node, at.env) : at.env;
     const i32 text = kind == ITEM ? then(at.text, Text::ITEM_BEGINS) : at.text;
-    for (auto [called, after] : calls) push(text, stacks_.push(called, stacks_.first(called), stacks_.under(f.node, after, f.below)), env);
+    for (auto [called, after] : calls) push(moved(at, text, stacks_.push(called, stacks_.first(called), stacks_.under(f.node, after, f.below)), env));
+  }
+
+  // What is read is pushed with the environment before it: few of those that are pushed come out again.
+  void read(const Queued& at, int low, int high, i32 stack) {
+    Queued next = moved(at, at.text, stack, at.env);
+    if (!crossing_) {
+      next.low = next.byte = low, next.high = high, next.others = at.env == 0 ? 0 : high - low;
+      return push(next);
+    }
+    for (i32 child = trie_->first[at.place]; child < trie_->first[at.place + 1]; ++child) {
+      next.byte = trie_->byte[child];
+      if (next.byte < low || next.byte > high) continue;
+      next.place = child;
+      if (trie_->first[child] < trie_->first[child + 1]) push(next);
+      if (trie_->own_begin[child] == trie_->own_begin[child + 1]) continue;
+      Queued end = next;
+      end.place = 0, end.ends = true, ++end.spent;
+      push(end);
+    }
   }
 
   i32 then(i32 text, i32 symbol) {
@@ -162,6 +217,10 @@ class Search {
   Stacks& stacks_;
   Observers& observers_;
   Bytes& frames_;
+  const Trie* trie_ = nullptr;      // of tokens
+  Crossing* crossing_ = nullptr;
+  i32 room_ = 0;
+  bool spelled_ = false;
   u64 number_ = 0;
   std::vector<std::pair<i32, i32>> texts_{{NONE, NONE}};  // a text, and a byte or a mark after it
   std::vector<State> states_;
