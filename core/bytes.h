@@ -2,7 +2,7 @@
 //
 //     LEAST    at least so many bytes: observers take anything
 //     BYTES    the bytes of some text
-//     TOKENS   the tokens of some text, each of which lies in one leaf
+//     TOKENS   the tokens of some text, of which each lies in one leaf; or its bytes, where that is not known
 #pragma once
 
 #include <functional>
@@ -257,15 +257,15 @@ class Bytes {
     return found;
   }
 
-  // What a text of a table takes from a state on.
+  // What a text of a table takes from a state on. Of tokens only one is looked for, where it has been read what they do.
   i64 leaf(i32 table, i32 state) {
-    if (of_ != TOKENS || stacks_.tables[table].label[state] >= 0) return stacks_.tables[table].fewest[state];
-    i64 found = stacks_.tables[table].fewest[state];
-    for (auto [label, tokens] : labels_from(table, state)) found = std::min(found, tokens);
-    return found;
+    const Table& t = stacks_.tables[table];
+    if (of_ != TOKENS || t.fewest[state] < 2 || !lexer_->knows(table, state, Positions::ROOT)) return t.fewest[state];
+    const auto& groups = lexer_->of(table, state, Positions::ROOT).groups;
+    return std::any_of(groups.begin(), groups.end(), [&](const Lexed::Group& group) { return t.label[group.state] >= 0; }) ? 1 : t.fewest[state];
   }
 
-  // The labels that may be read from a state, each with the fewest bytes or tokens to its end.
+  // The labels that may be read from a state, each with the fewest bytes to its end.
   const std::vector<std::pair<i32, i64>>& labels_from(i32 number, i32 state) {
     const Table& table = stacks_.tables[number];
     Index::Key key{u64(u32(number)), u64(u32(state)), 1};
@@ -276,20 +276,15 @@ class Bytes {
     std::vector<i32> met{state};
     met.reserve(64);
     seen[state] = 1;
-    i64 length = 0;
+    i64 bytes = 0;
     size_t ahead = 0;  // labels
     for (i32 w = 0; w < table.words; ++w) ahead += size_t(__builtin_popcountll(table.labels_ahead(state)[w]));
     for (size_t at = 0, end = 1; at < met.size() && found.size() < ahead; ++at) {
-      if (at == end) ++length, end = met.size();
+      if (at == end) ++bytes, end = met.size();
       i32 label = table.label[met[at]];
-      if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, length});
-      auto meet = [&](i32 to) {
-        if (!seen[to]) seen[to] = 1, met.push_back(to);
-      };
-      if (of_ != TOKENS)
-        for (size_t i = table.begin[met[at]]; i < table.begin[met[at] + 1]; ++i) meet(table.moves[i].to);
-      else
-        for (const Lexed::Group& group : lexer_->of(number, met[at], Positions::ROOT).groups) meet(group.state);
+      if (label >= 0 && !labelled[label]) labelled[label] = 1, found.push_back({label, bytes});
+      for (size_t i = table.begin[met[at]]; i < table.begin[met[at] + 1]; ++i)
+        if (i32 to = table.moves[i].to; !seen[to]) seen[to] = 1, met.push_back(to);
     }
     labels_index_.put(key, i32(labels_.size()));
     labels_.push_back(std::move(found));

@@ -451,8 +451,10 @@ class Crossing {
     acts_[number].called.push_back({called, cost});
     bytes_ += sizeof(Caller) + 8;
     if (i32 most = std::min(acts_[number].wanted, limit(number)) - cost; most > acts_[called].wanted) raise(called, most);
-    for (const auto& [c, exits] : acts_[called].exits)
+    for (auto& [c, exits] : acts_[called].exits) {
+      join(exits);
       for (Place exit : exits) returned(caller, c, exit);
+    }
   }
 
   void returned(Caller caller, i32 cost, Place end) {

@@ -15,9 +15,9 @@
 
 namespace tractile {
 
-constexpr u64 MOST_STATES = 200000;  // of a search for a text
-constexpr u64 MOST_SOUGHT = 10000;   // of a search for the fewest tokens
-constexpr i64 MOST_SEARCHED = 60000;  // of all of a mask
+constexpr u64 MOST_STATES = 300000;  // of a search for a text
+constexpr u64 MOST_SOUGHT = 5000;     // of a search for the fewest tokens
+constexpr i64 MOST_SEARCHED = 20000;  // of all of a mask
 constexpr u64 LONG = 10000;          // states of a search beyond which frames are asked, where they tell
 
 class Observed {
@@ -35,6 +35,7 @@ class Observed {
         by_bytes_(crossing, byte_positions_, byte_lexer_, nullptr),
         in_every_order_(crossing, byte_positions_, byte_lexer_, nullptr, true),
         least_(stacks, Bytes::LEAST),
+        frames_(stacks, Bytes::BYTES),
         ends_(stacks, Bytes::BYTES, [this](i32 node) { return of_node(node); }),
         tokens_(stacks, Bytes::TOKENS, [this](i32 node) { return of_node(node); }, &lexer) {}
 
@@ -105,19 +106,21 @@ class Observed {
   }
 
   size_t bytes() const {
-    return least_.bytes() + ends_.bytes() + tokens_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
-           byte_positions_.bytes() + index_.bytes() + pinned_.bytes() + sought_index_.bytes() + sought_.size() * sizeof(Sought) + ways_.size() * sizeof(Way) + written_;
+    return least_.bytes() + frames_.bytes() + ends_.bytes() + tokens_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
+           byte_positions_.bytes() + index_.bytes() + alike_index_.bytes() + pinned_.bytes() + sought_index_.bytes() + sought_.size() * sizeof(Sought) + ways_.size() * sizeof(Way) + written_;
   }
 
  private:
+  static constexpr i64 GAVE_UP = -1;
   struct Way {    // from an item to the end
-    i64 bytes;    // ENDLESS: there is none
+    i64 bytes;    // ENDLESS: there is none; GAVE_UP: a search did not tell
     i32 whole;    // of `wholes_`; NONE: its text is not known
     size_t from;  // the symbols before it
   };
   struct Sought {  // the fewest tokens that a search found, FAR if there are no fewer than was asked, or it gave up
     i32 tokens;
     u64 taken;
+    bool ended;  // whether it did not give up
     std::vector<i32> symbols;
   };
   struct Whole {  // a text that was found
@@ -203,19 +206,25 @@ class Observed {
   // A text from what is inside an observer to its end: one that is known, which need not be of these texts of items as long as all
   // differ, or one that is sought.
   Way& way(Item item) {
-    if (i32 known = found(item); known != NONE) return ways_[known];
+    if (i32 known = found(item); known != NONE) {
+      if (ways_[known].bytes == GAVE_UP) throw LimitPassed("whether a text has an end takes more than " + std::to_string(MOST_STATES) + " steps to find");
+      return ways_[known];
+    }
     crossing_.check();
-    Search search(stacks_, least_);
+    Search search(stacks_, frames_);
     const bool differs = is_apart(item);
     bool is_live = false, known = true;
     try {
       is_live = search.find(item, differs ? MOST_STATES : LONG, [&](Item at) {
         i32 known = found(at);
-        return known == NONE ? Search::UNKNOWN : ways_[known].bytes >= ENDLESS ? Search::DEAD : ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
+        return known != NONE && ways_[known].bytes == ENDLESS ? Search::DEAD : known == NONE || ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
       });
     } catch (const LimitPassed&) {
       crossing_.taken += search.taken / 4;
-      if (differs) throw;
+      if (differs) {
+        kept(item, {GAVE_UP, NONE, 0});
+        throw;
+      }
       known = false;
     }
     if (!known) {
@@ -246,19 +255,17 @@ class Observed {
     i32 known = pinned_.find(key_of(item));
     if (known != NONE) return pins_[known];
     known = index_.find(key_of(item));
-    const Item plain{item.stack, stacks_.observers.without_texts(item.env)};
-    if (known != NONE || plain.env == item.env) return known;
-    known = index_.find(key_of(plain));
-    if (known == NONE || ways_[known].whole == NONE || !distinct.serves(item.env, text_of(ways_[known]))) return NONE;
+    if (known != NONE) return known;
+    known = alike_index_.find(alike_key(item));
+    if (known == NONE || !distinct.serves(item.env, text_of(ways_[known]))) return NONE;
     index_.put(key_of(item), known);
     return known;
   }
 
-  // Keep a way for an item, and a first one for those in which only texts of items differ.
+  // Keep a way for an item, and the first one for those in which only texts of items differ.
   Way& kept(Item item, Way way) {
-    const Item plain{item.stack, stacks_.observers.without_texts(item.env)};
-    for (Item each : {plain, item})
-      if (index_.find(key_of(each)) == NONE && (each == item || way.whole != NONE)) index_.put(key_of(each), i32(ways_.size()));
+    if (index_.find(key_of(item)) == NONE) index_.put(key_of(item), i32(ways_.size()));
+    if (way.whole != NONE && alike_index_.find(alike_key(item)) == NONE) alike_index_.put(alike_key(item), i32(ways_.size()));
     ways_.push_back(way);
     return ways_.back();
   }
@@ -284,6 +291,8 @@ class Observed {
     return Text::of(symbols, 0);
   }
 
+  Index::Key alike_key(Item item) { return key_of({item.stack, stacks_.observers.without_texts(item.env)}); }
+
   static Index::Key key_of(Item item) { return {u64(u32(item.stack)), u64(u32(item.env)), 0}; }
 
   // A text of a node that looks at bytes.
@@ -304,16 +313,22 @@ class Observed {
 
   // A search for at most `most` tokens, which also notes the text.
   const Sought& by_tokens(Item item, i32 most, bool spelled) {
-    static const Sought none{FAR, 0, {}};
+    static const Sought none{FAR, 0, false, {}};
     if (most < 0 || left_ <= 0) return none;
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), u64(most) << 1 | spelled};
     if (i32 known = sought_index_.find(key); known != NONE) return sought_[known];
+    const Item plain{item.stack, stacks_.observers.without_texts(item.env)};
+    if (plain.env != item.env) {
+      const Sought& shared = by_tokens(plain, most, spelled);
+      if (shared.tokens == FAR ? shared.ended : distinct.serves(item.env, Text::of(shared.symbols, 0))) return shared;
+    }
     crossing_.check();
-    Search search(stacks_, least_, trie_, crossing_, most, spelled);
-    Sought found{FAR, 0, {}};
+    Search search(stacks_, frames_, trie_, crossing_, most, spelled);
+    Sought found{FAR, 0, true, {}};
     try {
       if (search.find(item, MOST_SOUGHT, [](Item) { return Search::UNKNOWN; })) found.tokens = search.tokens, found.symbols = std::move(search.symbols);
     } catch (const LimitPassed&) {
+      found.ended = false;
     }
     found.taken = search.taken;
     crossing_.taken += search.taken;
@@ -328,14 +343,16 @@ class Observed {
   // A node of one text of a node that looks at bytes, NONE if it has none, or if its parts have budgets.
   i32 text_node(i32 node) {
     if (node_reaches(node, COUNTS)) return NONE;
-    Way& found = entered(node);
-    if (found.whole == NONE) return NONE;
     if (text_nodes_.size() <= size_t(node)) text_nodes_.resize(stacks_.nodes.size(), NONE);
-    if (text_nodes_[node] == NONE) {
+    if (text_nodes_[node] != NONE) return text_nodes_[node];
+    try {
+      Way& found = entered(node);
+      if (found.whole == NONE) return NONE;
       const i32 made = lex(text_of(found).bytes);
-      text_nodes_[node] = made;
+      return text_nodes_[node] = made;
+    } catch (const LimitPassed&) {  // an upper bound less
+      return NONE;
     }
-    return text_nodes_[node];
   }
 
   // The stack that reads what is left of a text, on another one.
@@ -377,9 +394,9 @@ class Observed {
   Lexer byte_lexer_;
   Crossing one_text_;  // where APART takes one text
   Crossing by_bytes_, in_every_order_;  // where each byte is a token
-  Bytes least_, ends_, tokens_;
+  Bytes least_, frames_, ends_, tokens_;  // `frames_`: where observers take anything
   std::vector<i32> of_stack_[KINDS], of_node_[KINDS];  // NONE: not yet
-  Index index_, pinned_;
+  Index index_, alike_index_, pinned_;
   std::vector<i32> pins_;  // ways
   Stable<Way> ways_;
   Stable<Whole> wholes_;

@@ -22,7 +22,7 @@ class Observers {
   struct Open {
     i32 node;
     u64 value;
-    i32 outer;
+    i32 outer, depth;
   };
 
   Observers(const Stable<Table>& tables, const Stable<Node>& nodes) : tables_(tables), nodes_(nodes) { sets_.number({}); }
@@ -32,7 +32,10 @@ class Observers {
   const Node& node(i32 env) const { return nodes_[all_[env].node]; }
 
   // The environment inside a node, which is an observer.
-  i32 enter(i32 node, i32 env) { return put(node, 0, env); }
+  i32 enter(i32 node, i32 env) {
+    const bool alone = nodes_[node].kind == ITEM && !any(env, [](Kind kind) { return kind == APART; });
+    return put(node, alone ? ALONE : 0, env);
+  }
 
   // The environment of an observer inside another one.
   i32 within(i32 env, i32 outer) { return put(all_[env].node, all_[env].value, outer); }
@@ -44,7 +47,7 @@ class Observers {
     switch (n.kind) {
       case WITHIN: return tables_[n.tables[0]].label[open.value] >= 0 ? open.outer : NONE;
       case TOKENS: return counted(n, open.value) >= n.low ? open.outer : NONE;
-      case ITEM: return with_item(open.outer, n.low ? of_json(i32(open.value)) : i32(open.value));
+      case ITEM: return open.value == ALONE ? open.outer : with_item(open.outer, n.low ? of_json(i32(open.value)) : i32(open.value));
       default: return open.outer;
     }
   }
@@ -55,7 +58,7 @@ class Observers {
       switch (n.kind) {
         case WITHIN: return within_step(n, i32(value), byte);
         case TOKENS: return (value & 1) || n.high < 0 || i64(value >> 1) < n.high ? i64(value | 1) : NONE;
-        case ITEM: return longer(i32(value), byte);
+        case ITEM: return value == ALONE ? i64(value) : longer(i32(value), byte);
         default: return i64(value);
       }
     });
@@ -140,17 +143,14 @@ class Observers {
 
   // Whether an item is open that must differ from others: then the text that is read matters.
   bool keeps_texts(i32 env) const {
-    bool item = false;
-    for (; env; env = all_[env].outer) {
-      if (item && kind(env) == APART) return true;
-      item = item || kind(env) == ITEM;
-    }
+    for (; env; env = all_[env].outer)
+      if (kind(env) == ITEM && all_[env].value != ALONE) return true;
     return false;
   }
 
   // The environment with all texts taken for empty.
   i32 without_texts(i32 env) {
-    return changed(env, 257, [](const Node& n, u64 value) { return n.kind == APART || n.kind == ITEM ? 0 : i64(value); });
+    return changed(env, 257, [](const Node& n, u64 value) { return n.kind == APART || (n.kind == ITEM && value != ALONE) ? 0 : i64(value); });
   }
 
   // The text without its last byte, and this byte.
@@ -165,7 +165,7 @@ class Observers {
     Items found;
     for (; env; env = all_[env].outer) {
       const i32 value = i32(all_[env].value);
-      if (kind(env) == ITEM) found.open.push_back(value);
+      if (kind(env) == ITEM && all_[env].value != ALONE) found.open.push_back(value);
       if (kind(env) == APART) found.read.insert(found.read.end(), sets_.begin(value), sets_.end(value));
     }
     std::sort(found.read.begin(), found.read.end());
@@ -177,7 +177,7 @@ class Observers {
   // `ends`: a number at the end is one, whatever goes on.
   i32 alike(i32 env, bool ends) {
     return changed(env, 258 + ends, [&](const Node& n, u64 value) {
-      if (n.kind != ITEM || !n.low) return i64(value);
+      if (n.kind != ITEM || !n.low || value == ALONE) return i64(value);
       return i64(1) << 32 | number_of(JsonValue::beginning(written(i32(value)), !ends));
     });
   }
@@ -227,6 +227,8 @@ class Observers {
   }
 
  private:
+  static constexpr u64 ALONE = 1ull << 40;  // of an item outside of any APART: no text is kept
+
   template <class F>
   i32 only(i32 env, F&& is) {
     if (env == 0) return 0;
@@ -246,7 +248,7 @@ class Observers {
     i32 known = index_.find(key);
     if (known != NONE) return known;
     index_.put(key, i32(all_.size()));
-    all_.push_back({node, value, outer});
+    all_.push_back({node, value, outer, all_[outer].depth + 1});
     return i32(all_.size() - 1);
   }
 
@@ -342,7 +344,7 @@ class Observers {
 
   const Stable<Table>& tables_;
   const Stable<Node>& nodes_;
-  std::vector<Open> all_{{NONE, 0, NONE}};
+  std::vector<Open> all_{{NONE, 0, NONE, 0}};
   std::vector<i32> reads_json_;  // by node; NONE: not yet
   Index index_, moves_, texts_, json_;
   Lists sets_;                    // of texts, in ascending order

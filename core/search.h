@@ -41,7 +41,7 @@ struct Text {
 
 class Search {
  public:
-  // `frames`: the least bytes of stacks.
+  // `frames`: the bytes of some text of a stack, where observers take anything.
   Search(Stacks& stacks, Bytes& frames) : stacks_(stacks), observers_(stacks.observers), frames_(frames) {}
 
   // Of the fewest tokens, which are at most `room`; the arguments of `Crossing::rest`.
@@ -49,7 +49,7 @@ class Search {
       : stacks_(stacks), observers_(stacks.observers), frames_(frames), trie_(&trie), crossing_(&crossing), room_(room), spelled_(spelled) {}
 
   i32 tokens = 0;  // of the text that was found
-  u64 taken = 0;  // states
+  u64 taken = 0;  // places that came out of the queue, more where many observers are open
 
   // Of the text that was found: its symbols, and the states that it leads through, each with the symbols before it, the last first.
   std::vector<i32> symbols;
@@ -61,10 +61,12 @@ class Search {
   // throws. known(item): what is known of it.
   template <class F>
   bool find(Item item, u64 most, F&& known) {
-    push({0, 0, item.stack, item.env, NO_TEXT, NONE, NONE, NONE, NONE, 0, 0, 0, false, false});
+    push({0, 0, item.stack, item.env, NO_TEXT, NONE, NONE, NONE, NONE, 0, 0, 0, 0, false, false});
     while (!queue_.empty()) {
       Queued at = queue_.top();
       queue_.pop();
+      taken += 1 + u64(observers_.top(at.env).depth) / 4;  // what each observer takes
+      if (taken > most) throw LimitPassed("whether a text has an end takes more than " + std::to_string(most) + " steps to find");
       if (at.others) {  // the other bytes of its move
         Queued next = at;
         next.byte = at.byte < at.high ? at.byte + 1 : at.low;
@@ -85,7 +87,6 @@ class Search {
       const Known is = at.stack != NONE ? known(Item{at.stack, at.env}) : at.place ? DEAD : LIVE;
       if (is == DEAD) continue;
       states_.push_back({at.stack, at.env, at.text, at.before});
-      if (++taken > most) throw LimitPassed("whether a text has an end takes more than " + std::to_string(most) + " steps to find");
       if (is == LIVE) return tokens = at.spent, note_way(), true;
       settle(at);
     }
@@ -98,7 +99,7 @@ class Search {
     u64 order;  // of those with as many: any, so that no kind of text is tried for ever
     i32 stack, env, text, before;
     i32 byte, low, high, others;  // what is read after `env`, NONE: nothing; the bytes that are read alike, and how many of them are left
-    i32 place, spent;             // in the token in progress, and the tokens before it
+    i32 place, spent, read;       // in the token in progress, the tokens before it, and all bytes
     bool ends, is_told;           // whether a token ends with the byte; whether `least` is that of the place itself
     bool operator<(const Queued& o) const { return least != o.least ? least > o.least : order > o.order; }
   };
@@ -131,7 +132,8 @@ class Search {
     at.before = i32(states_.size()) - 1;
     if (crossing_) {
       at.is_told = false;
-      at.order |= u64(at.byte == NONE) << 63;
+      at.read += at.byte != NONE;
+      at.order = u64(~u32(at.read)) << 32 | at.order >> 32;
     } else {
       at.least = at.stack == NONE ? 0 : frames_.of_stack(at.stack);
       if (at.least >= ENDLESS) return;
