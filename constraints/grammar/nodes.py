@@ -88,7 +88,9 @@ class Writer:
         )
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
-        self._written: dict[tuple[int, float, bool], Node] = {}  # by id of an expression, which the rules keep
+        self._written: dict[
+            tuple[int, float, bool], Node
+        ] = {}  # by id of an expression, which the rules keep
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""

@@ -49,9 +49,8 @@ def test_five_needed_letters_in_one_name_or_in_two():
 
 
 def test_more_than_can_be_told_apart_is_refused():
-    with pytest.raises(TooManyStates, match="members of which one must be there") as error:
+    with pytest.raises(TooManyStates, match=r"members of which one must be there.*at /"):
         json_schema(letters("abcdefghijkl"))
-    assert error.value.path == "/"
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])

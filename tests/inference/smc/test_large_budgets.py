@@ -48,7 +48,9 @@ def test_particles_have_room_for_what_they_read(monkeypatch):
     found = Particles.start(2, 10**9)
     rows = torch.arange(2)
     for token in range(9):
-        found.append(rows, torch.tensor([token, -token]), torch.full((2,), -float(token), dtype=torch.float64))
+        found.append(
+            rows, torch.tensor([token, -token]), torch.full((2,), -float(token), dtype=torch.float64)
+        )
     assert found.token_ids(0) == tuple(range(9))
     assert found.log_prob.tolist() == [-36.0, -36.0]
     short = Particles.start(2, 10**9)
