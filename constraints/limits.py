@@ -1,26 +1,13 @@
-"""The limits on which an answer depends: what exceeds them is refused or approximated.
+"""The limits on which an answer depends: what exceeds them is refused, or approximated and said.
 
-Other bounds in this package size a cache, or choose between two ways to the same answer; they stand beside their code.
-
-===============  =======================================================  =====================================
-limit            bounds                                                   beyond it
-===============  =======================================================  =====================================
-`WORK`           the construction of one constraint                       `TooManyStates`; coarser finite parts
-`STATES`         the states of a finite automaton                         `TooManyStates`; coarser finite parts
-`PART_STATES`    the states of one pattern, terminal or number            `TooManyStates`
-`TRANSITIONS`    the transitions of an automaton over tokens              `TooManyStates`
-`ALTERNATIVES`   what is combined or told apart at one place              `TooManyStates`, `UnsupportedConstraint`
-`LENGTH`         the shortest text, and the input                         `TooManyStates`, `FormatError`
-`COUNT`          a number given as an argument                            `UnsupportedConstraint`
-`DEPTH`          a depth or a number of digits given as an argument       `UnsupportedConstraint`
-`POSITIONS`      a search for the fewest tokens                           an upper bound instead of the distance
-`BOUNDS`         what a finite automaton holds of a schema                an entry in `finite.narrowed`
-===============  =======================================================  =====================================
+:data:`TABLE` has all of them, those of other modules too. Further bounds of this package size a cache, or choose between two
+ways to the same answer; they stand beside their code.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from importlib import import_module
+from typing import Any, NamedTuple
 
 WORK = 1_350_000
 """Units of work to make one constraint, about a microsecond each.
@@ -93,3 +80,170 @@ BOUNDS = (
 
 If the automaton at `GREATEST` is small, it is used at once (`engine/regular.py`).
 """
+
+
+class Limit(NamedTuple):
+    """A constant that can change an answer.
+
+    ``name``: the constant, by its module within ``constraints``. ``bounds``: what it bounds. ``beyond``: what the user gets.
+    """
+
+    name: str
+    bounds: str
+    beyond: str
+
+    @property
+    def value(self) -> Any:
+        """The value of the constant."""
+        path, _, attribute = self.name.partition(":")
+        module, _, constant = path.rpartition(".")
+        found = getattr(import_module(f"{__package__}.{module}"), constant)
+        return getattr(found, attribute) if attribute else found
+
+
+TABLE = (
+    Limit(
+        "limits.WORK",
+        "units of work of one constraint",
+        "`TooManyStates`: the constraint takes too much work; a coarser "
+        "finite automaton, which `finite.narrowed` says",
+    ),
+    Limit(
+        "limits.STATES",
+        "states of a finite automaton, and bytes of a literal text",
+        "`TooManyStates`: the automaton would "
+        "pass a fixed limit of 500,000 states or transitions; a coarser finite automaton, which `finite.narrowed` says",
+    ),
+    Limit(
+        "limits.PART_STATES",
+        "states of one pattern, terminal or number",
+        "`TooManyStates` with the path of the part",
+    ),
+    Limit(
+        "limits.TRANSITIONS",
+        "transitions of an automaton over tokens that is written out",
+        "`TooManyStates`; masks need none",
+    ),
+    Limit(
+        "limits.ALTERNATIVES",
+        "alternatives, positions or counts at one place",
+        "`TooManyStates`: a schema combines too many "
+        "alternatives, an array counts items in too many ways, positions of an array are too many, …",
+    ),
+    Limit(
+        "limits.LENGTH",
+        "characters or items that must be there; values in a schema; bytes of a description",
+        "`TooManyStates`: strings of at least so many characters are too long; `FormatError` for a schema",
+    ),
+    Limit(
+        "limits.COUNT",
+        "a whole number given as an argument",
+        "`UnsupportedConstraint` with the name of the argument",
+    ),
+    Limit(
+        "limits.DEPTH",
+        "`max_depth` and `max_digits`",
+        "`UnsupportedConstraint` with the name of the argument",
+    ),
+    Limit(
+        "limits.BOUNDS",
+        "depth, length and orders in a schema's finite automaton",
+        "an entry in `finite.narrowed`",
+    ),
+    Limit(
+        "automata.request_limits.Limits:seconds",
+        "seconds of one call of `Limits.run`, where limits are in force",
+        "`ConstructionStopped`: the construction takes longer than so many seconds",
+    ),
+    Limit(
+        "automata.work.SIMPLIFYING",
+        "units of work to make an automaton deterministic",
+        "`&` with it uses `finite`, and `narrowed` says what that lacks",
+    ),
+    Limit(
+        "automata.subsets.MOST_TIMES",
+        "times the states that an automaton may have once it is deterministic",
+        "as `SIMPLIFYING`",
+    ),
+    Limit(
+        "compiled.GUIDE_STATES",
+        "byte states of the automaton that guides P-GCD",
+        "a guide that accepts more texts; masks are exact",
+    ),
+    Limit(
+        "difference.MAX_PAIRS",
+        "pairs of states compared by `difference`",
+        "`compared` is the length up to which all texts were compared",
+    ),
+    Limit("report.MOST_EXACT", "texts that are counted exactly", "a float instead of an int"),
+    Limit("report.MOST_TEXTS", "texts that are counted", "this number"),
+    Limit(
+        "json.nodes.schema.MOST_DEPTH", "levels of nesting with `indent`", "an entry in `narrowed`: indent"
+    ),
+    Limit(
+        "json.nodes.names.MOST_STATES",
+        "states of the names of an object",
+        "`TooManyStates`: the names of an object take too many states",
+    ),
+    Limit(
+        "json.nodes.objects.MOST_TOGETHER",
+        "undeclared members of which one must be there",
+        "`TooManyStates`: members of which one must be there are too many",
+    ),
+    Limit(
+        "json.nodes.objects.MOST_PLACES",
+        "places of such members among those in declared order",
+        "`TooManyStates`: … may stand in too many places; use order='any'",
+    ),
+    Limit(
+        "json.nodes.arrays.MOST_LISTED",
+        "width of a range of integers that are listed, for items that must be equal",
+        "`UnsupportedConstraint`: uniqueItems that must not hold of items that are not listed",
+    ),
+    Limit(
+        "json.nodes.arrays.MOST_APART",
+        "positions that are compared to see that items of Python lists differ",
+        "`UnsupportedConstraint`: uniqueItems of items that are not listed in Python syntax",
+    ),
+    Limit(
+        "json.type_schemas.EXACT_DIGITS",
+        "digits of a `Decimal` written as a number",
+        "numbers of more digits are left out; further decimal places are not checked",
+    ),
+    Limit(
+        "json.type_schemas.MOST_NAMES",
+        "integers listed as names of members",
+        "names of the right sign, whatever their bounds",
+    ),
+    Limit(
+        "json.text.MOST_INDENT",
+        "characters of `indent`",
+        "`UnsupportedConstraint` with the name of the argument",
+    ),
+    Limit(
+        "json.text.MOST_BLANK", "`max_whitespace`", "`UnsupportedConstraint` with the name of the argument"
+    ),
+    Limit(
+        "sql.constraint.MOST_TABLES", "`max_tables`", "`UnsupportedConstraint` with the name of the argument"
+    ),
+    Limit(
+        "sql.schema.PAGES",
+        "pages of 4 KiB of a database that `CREATE TABLE` statements build",
+        "`FormatError`",
+    ),
+)
+"""Every constant that can change an answer."""
+
+
+def table() -> str:
+    """Return :data:`TABLE` in Markdown, as the documentation has it."""
+    rows = ["| limit | value | bounds | beyond it |", "| --- | --- | --- | --- |"]
+    for each in TABLE:
+        value = (
+            f"{each.value:,}"
+            if isinstance(each.value, int | float) and each.value < 1e12
+            else str(each.value)
+        )
+        shown = "see `limits.py`" if isinstance(each.value, tuple) else value
+        rows.append(f"| `{each.name.replace(':', '.')}` | {shown} | {each.bounds} | {each.beyond} |")
+    return "\n".join(rows)

@@ -8,6 +8,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from public import public_names
 from sphinx.util.nodes import make_refnode
 
+from tractile.constraints import limits
+
 project = "Tractile"
 author = "the Tractile authors"
 copyright = "the Tractile authors, Apache-2.0"
@@ -110,7 +112,14 @@ def by_definition(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     )
 
 
+def with_limits(app: Any, page: str, source: list[str]) -> None:
+    """Write the table of limits where a page asks for it."""
+    if "{{limits}}" in source[0]:
+        source[0] = source[0].replace("{{limits}}", limits.table())
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", with_limits)
     app.connect(
         "autodoc-process-docstring", as_plain_text, priority=400
     )  # before napoleon reads the sections

@@ -250,7 +250,8 @@ def network(nodes: int, arcs: Iterable[tuple[int, Nfa | None, int]], start: int,
 
 
 def literal(word: bytes) -> Nfa:
-    """Return the automaton of exactly this word."""
+    """Return the automaton of exactly this word. Raises :class:`TooManyStates` for one that is too long."""
+    check_limit(len(word))
     return byte_ranges(*([(byte, byte)] for byte in word))
 
 

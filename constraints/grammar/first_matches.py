@@ -221,7 +221,9 @@ def without(text: Text, others: Texts) -> Text:
 
     A text that the other has as well stays where the terminal cannot go on after it: both end there.
     """
-    begun = nfa.union([tables.to_nfa(other.node.tables[0]) for other in others])
+    # in an order that is the same in every process, as that of a set of them is not
+    known = sorted((other.node.tables[0] for other in others), key=lambda found: found.edges.tobytes())
+    begun = nfa.union(map(tables.to_nfa, known))
     longer = nfa.concat([begun, nfa.byte_ranges([(0, 255)]), nfa.ANYTHING])
     if text.node.kind is not Kind.LEX:
         return Text(nodes.within(text.node, tables.of_nfa(dfa.complement(longer))))

@@ -88,6 +88,9 @@ class Writer:
         )
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
+        self._written: dict[
+            tuple[int, float, bool], Node
+        ] = {}  # by id of an expression, which the rules keep
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
@@ -116,6 +119,13 @@ class Writer:
 
     def node(self, e: Expression, most: float = math.inf, nonempty: bool = False) -> Node:
         """Return the node of an expression's texts."""
+        key = id(e), most, nonempty
+        if key not in self._written:  # a part that may be empty is asked for twice, and so are its parts
+            self._written[key] = self.written(e, most, nonempty)
+        return self._written[key]
+
+    def written(self, e: Expression, most: float, nonempty: bool) -> Node:
+        """Return the node of an expression's texts, anew."""
         spend(5)
         match e:
             case Text():

@@ -167,10 +167,10 @@ def check(grammar: Rules, start: str) -> None:
 
 def settle(rules: Mapping[str, Expression], known: dict[str, V], value: Callable[[str], V]) -> None:
     """Change what is known of each rule to its value, until all stay; a value depends on those of the rules that are called."""
-    callers: dict[str, set[str]] = {rule: set() for rule in rules}
+    callers: dict[str, dict[str, None]] = {rule: {} for rule in rules}
     for rule, expression in rules.items():
         for call in calls(expression):
-            callers.setdefault(call.rule, set()).add(rule)
+            callers.setdefault(call.rule, {})[rule] = None
     waiting = dict.fromkeys(known)
     while waiting:
         rule, _ = waiting.popitem()

@@ -48,7 +48,9 @@ def with_length(kind: str, which: str, least: int, most: int | None, sign: bool)
 def readable(shapes: Sequence[Strings], path: str) -> None:
     """Raise an error with the path if a pattern cannot be compiled.
     It is ``UnsupportedConstraint`` or ``TooManyStates``."""
-    for which, sign in {(which, sign) for shape in shapes for _, which, sign in shape.atoms}:
+    for which, sign in dict.fromkeys(
+        (which, sign) for shape in shapes for _, which, sign in sorted(shape.atoms)
+    ):
         try:
             matching(which, sign, JSON.alphabet)
         except UnsupportedConstraint as error:

@@ -142,7 +142,10 @@ class Rewriter:
                 if self.is_empty(tail):
                     units.add_edge(before, after)
                 tails.setdefault((before, after), []).append(self.nonempty(tail))
-        same = {rule: {rule, *nx.descendants(units, rule)} for rule in rules}
+        same = {}
+        for rule in rules:
+            alike = nx.descendants(units, rule) | {rule}
+            same[rule] = [each for each in rules if each in alike]
         paths = {(before, after): nodes.rule() for before in rules for after in rules}
         for (before, after), path in paths.items():
             steps = [

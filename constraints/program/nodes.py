@@ -26,6 +26,12 @@ from .counting import alive, may_begin, may_end
 from .node import Kind, Node
 from .tables import Table, loop, of_text, with_fresh_start
 
+MOST_INLINED = 16
+"""The most parts of a sequence that become parts of one around it.
+
+A longer one stays a node of its own: sequences of sequences would double at each level where sharing keeps them small.
+"""
+
 _known: WeakValueDictionary[tuple[Hashable, ...], Node] = WeakValueDictionary()
 _rules: WeakValueDictionary[Hashable, Node] = WeakValueDictionary()
 
@@ -56,7 +62,11 @@ def text(data: bytes) -> Node:
 
 def seq(*parts: Node) -> Node:
     """Return the concatenation of nodes."""
-    flat = [each for part in parts for each in (part.parts if part.kind is Kind.SEQ else (part,))]
+    flat = [
+        each
+        for part in parts
+        for each in (part.parts if part.kind is Kind.SEQ and len(part.parts) <= MOST_INLINED else (part,))
+    ]
     if NOTHING in flat:
         return NOTHING
     return flat[0] if len(flat) == 1 else _node(Kind.SEQ, tuple(flat))

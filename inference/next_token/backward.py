@@ -33,6 +33,8 @@ from .edge_labels import EdgeLabels
 
 SR = Semiring[Any]
 EVERY = 4  # steps between two checks of how much the messages change
+MOST_MESSAGES = 1 << 17  # messages that are kept where no `memory` is given
+FIRST_MESSAGES = 256  # messages for which a table has room at first
 BLOCK_ELEMENTS = 1 << 21  # numbers in the units of a block of edges, unless the block has one state
 
 
@@ -125,6 +127,13 @@ class Backward:
                 change, last = self._change(before, found, *sums[-2:]), change
                 if self._rest(change, last, horizon - r) <= tolerance:
                     break
+            if memory is None and r >= MOST_MESSAGES:
+                raise MemoryTooSmall(
+                    f"pgcd: the messages of a budget of {horizon:,} tokens still change after {r:,}: give a smaller budget, or "
+                    "`memory`",
+                    needed=horizon * size_of(found),
+                    given=MOST_MESSAGES * size_of(found),
+                )
             before, found = found, self._before(found)
             sums.append(self._sums(found))
             r += 1
@@ -132,17 +141,27 @@ class Backward:
         self.alive: Bool[Tensor, "lengths states"] = ~torch.stack(sums).isneginf()
 
     def _empty_table(self, message: Any, horizon: int) -> tuple[Tensor, Tensor]:
-        first = message.mantissa
+        """Return room for the first messages; it doubles when it is full, as most sweeps end long before the horizon."""
+        first, size = message.mantissa, min(horizon, FIRST_MESSAGES)
         units, states = first.shape
-        columns = torch.empty(horizon, states, units, dtype=self._dtype or first.dtype, device=first.device)
-        return columns, torch.empty(horizon, states, dtype=torch.float64, device=first.device)
+        columns = torch.empty(size, states, units, dtype=self._dtype or first.dtype, device=first.device)
+        return columns, torch.empty(size, states, dtype=torch.float64, device=first.device)
 
     def _stored(self, r: int, message: Any) -> Any:
         """Return what is kept of F_r: a view of the table if there is one."""
         if self._table is None:
             return message if self._dtype is None else in_precision(message, self._dtype)
         columns, exponents = self._table
+        if r == len(columns):
+            columns, exponents = self._table = twice(columns), twice(exponents)
+            self._kept = {i: self._in_table(i) for i in range(r)}
         columns[r], exponents[r] = message.mantissa.T, message.exponent.expand(1, columns.shape[1])[0]
+        return self._in_table(r)
+
+    def _in_table(self, r: int) -> Scaled:
+        """Return F_r as a view of the table."""
+        assert self._table is not None
+        columns, exponents = self._table
         return Scaled(columns[r].T, exponents[r][None])
 
     def table(self) -> tuple[Float[Tensor, "lengths states units"], Float[Tensor, "lengths states"]]:
@@ -215,7 +234,7 @@ class Backward:
             raise MemoryTooSmall(
                 "pgcd: two backward messages do not fit `memory`", needed=2 * size, given=memory
             )
-        for every in range(2, horizon + 1):
+        for every in range(2, horizon + 1 if 2 * math.isqrt(horizon) <= fit + 2 else 0):
             if -(-horizon // every) + every - 1 <= fit:
                 return every, every - 1
         every = -(-horizon // (fit - 1))
@@ -249,6 +268,11 @@ class Backward:
         """
         shrinking = EVERY * change / (1 - change / last) if change < last < math.inf else math.inf
         return min(shrinking, steps * change) if steps else 0.0
+
+
+def twice(table: Tensor) -> Tensor:
+    """Return a table with room for twice as many rows."""
+    return torch.cat([table, torch.empty_like(table)])
 
 
 def tensors(value: Any) -> tuple[Tensor, ...]:

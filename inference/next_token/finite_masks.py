@@ -150,14 +150,20 @@ class FiniteMasks:
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         """Implement :meth:`NextTokenQuery.feasible_lengths`."""
-        if self.betas is None:
-            fewest = self._fewest()
-            if self.horizon is None:
-                return torch.tensor([fewest < UNREACHABLE])
-            return torch.arange(self.horizon + 1) >= fewest
-        assert self.horizon is not None
-        feasible = torch.from_numpy(self.betas[self.automaton.start_states].any(0))
-        return torch.cat([feasible, feasible[-1:].expand(self.horizon + 1 - len(feasible))])
+        found = self._first_lengths()
+        if self.horizon is None:
+            return found
+        more = found[-1:].expand(max(0, self.horizon + 1 - len(found)))
+        return torch.cat([found, more])[: self.horizon + 1]
+
+    def _first_lengths(self) -> Bool[Tensor, " lengths"]:
+        """Return which lengths 0, 1, … are feasible; those beyond the last one are as that is."""
+        if self.betas is not None:
+            return torch.from_numpy(self.betas[self.automaton.start_states].any(0))
+        fewest = self._fewest()
+        if self.horizon is None or fewest == UNREACHABLE:
+            return torch.tensor([fewest < UNREACHABLE])
+        return torch.arange(fewest + 1) >= fewest
 
     def _fewest(self) -> int:
         return int(self.automaton.distances[self.automaton.start_states].min())
@@ -170,7 +176,7 @@ class FiniteMasks:
         extends = self.horizon is not None and self.betas is None
         if extends and (not len(lengths) or int(lengths.min()) >= self._fewest()):
             return None
-        found = shortfall_of(self.feasible_lengths(), lengths, self.horizon)
+        found = shortfall_of(self._first_lengths(), lengths, self.horizon)
         if found is None or found[1] is not None:
             return found
         given, fa = found[0], self.automaton

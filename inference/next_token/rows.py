@@ -107,8 +107,11 @@ def checked_budgets(
 def shortfall_of(
     feasible: Bool[Tensor, " lengths"], lengths: Int[Tensor, " batch"], horizon: int | None
 ) -> Shortfall | None:
-    """Return the smallest infeasible length and the next feasible one up to the horizon; None if all are feasible."""
-    wrong = ~feasible[lengths.to(feasible.device)]
+    """Return the smallest infeasible length and the next feasible one up to the horizon; None if all are feasible.
+
+    Lengths beyond the last of ``feasible`` are as feasible as that one.
+    """
+    wrong = ~feasible[lengths.to(feasible.device).clamp(max=len(feasible) - 1)]
     if not bool(wrong.any()):
         return None
     given = int(lengths.to(feasible.device)[wrong].min())

@@ -68,7 +68,7 @@ class Kernel:
         Sequences end after ``limit`` tokens (default: the budget).
         """
         limit = self.request.max_new_tokens if limit is None else limit
-        place, _ = draw_tokens(self._cuts(particles.length, limit).exp(), generator)
+        place, _ = draw_tokens(self._cuts(particles.length).exp(), generator)
         proposed = self.extend(particles, place, limit, generator)
         chance = torch.rand(len(place), dtype=torch.float64, generator=generator).log()
         accepted = chance < self.log_acceptance(particles, proposed, place, limit)
@@ -80,20 +80,21 @@ class Kernel:
         """Return the log of the acceptance ratio (may be positive); −∞ for proposed sequences of weight zero."""
         dead = proposed.log_value(place).isneginf()
         before, after = (
-            path.log_value(place) + self._cuts(path.length, limit).gather(1, place[:, None])[:, 0]
+            path.log_value(place) + self._cuts(path.length).gather(1, place[:, None])[:, 0]
             for path in (particles, proposed)
         )
         return (after - before).masked_fill(dead, -torch.inf)
 
-    def _cuts(self, length: Int[Tensor, " particles"], limit: int) -> Float[Tensor, "particles places"]:
+    def _cuts(self, length: Int[Tensor, " particles"]) -> Float[Tensor, "particles places"]:
         """Return log c(i | L) for each particle of length L and each place i; −∞ for i ≥ L."""
-        rows = torch.full((limit + 1, limit), -torch.inf, dtype=torch.float64)
-        for n in length.unique().tolist():
+        lengths, row = length.unique(return_inverse=True)
+        rows = torch.full((len(lengths), max(1, int(length.max()))), -torch.inf, dtype=torch.float64)
+        for i, n in enumerate(lengths.tolist()):
             weights = torch.as_tensor([1.0] * n if self.cut is None else self.cut(n), dtype=torch.float64)
             if weights.shape != (n,) or not bool((weights > 0).all()) or not bool(weights.isfinite().all()):
                 raise EvidenceError(f"cut({n}) must give {n} positive numbers, one for each place")
-            rows[n, :n] = (weights / weights.sum()).log()
-        return rows[length]
+            rows[i, :n] = (weights / weights.sum()).log()
+        return rows[row]
 
     def extend(
         self, particles: Particles, keep: Int[Tensor, " particles"], limit: int, generator: Generator

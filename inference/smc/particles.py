@@ -11,14 +11,20 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
+from torch.nn import functional
 
 from .resampling import Resampling, checked
 from .step import Extension, Prefixes
+
+FIRST_COLUMNS = 64
+"""The tokens for which there is room at first; the room doubles when it is full."""
 
 
 @dataclass
 class Particles:
     """Sequences and weights, on the CPU; columns of ``tokens`` and ``token_…`` beyond a particle's length are zero.
+
+    They have as many columns as the tokens drawn need, not as the budget allows.
 
     ``log_weight`` is the log of the importance weight, in nats; resampling divides the total weight among the particles it draws.
     ``log_psi`` is log Ψ of the prefix (−∞ for a dead particle). ``token_log_weights`` are the proposal's log-weights as they
@@ -42,7 +48,7 @@ class Particles:
     @classmethod
     def start(cls, count: int, max_new_tokens: int) -> Particles:
         """Return ``count`` empty prefixes of weight one, all in state 0."""
-        table = torch.zeros(count, max_new_tokens, dtype=torch.float64)
+        table = torch.zeros(count, min(max_new_tokens, FIRST_COLUMNS), dtype=torch.float64)
         return cls(
             tokens=table.long(),
             token_log_weights=table,
@@ -60,6 +66,7 @@ class Particles:
     @classmethod
     def joined(cls, parts: Sequence[Particles]) -> Particles:
         """Concatenate the particles of all parts."""
+        same_width(*parts)
         return cls(
             *(torch.cat(columns) for columns in zip(*(vars(part).values() for part in parts), strict=True))
         )
@@ -105,9 +112,17 @@ class Particles:
         """Append one token with its log p_lm to each row."""
         index, length = rows.numpy(), self.length.numpy()
         place = length[index]
+        if (width := self.tokens.shape[1]) <= (last := int(place.max(initial=-1))):
+            self.widen(max(2 * width, last + 1))
         self.tokens.numpy()[index, place] = tokens.numpy()
         self.token_log_probs.numpy()[index, place] = log_prob.numpy()
         length[index] = place + 1
+
+    def widen(self, columns: int) -> None:
+        """Make room for so many tokens."""
+        more = columns - self.tokens.shape[1]
+        for name in ("tokens", "token_log_weights", "token_log_probs"):
+            setattr(self, name, functional.pad(getattr(self, name), (0, more)))
 
     def reweigh(
         self,
@@ -146,11 +161,13 @@ class Particles:
 
     def where(self, chosen: Bool[Tensor, " particles"], others: Particles) -> Particles:
         """Return the particles of ``others`` where ``chosen`` is true, these elsewhere."""
+        same_width(self, others)
         pairs = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
         return Particles(*(torch.where(chosen if a.ndim == 1 else chosen[:, None], b, a) for a, b in pairs))
 
     def put(self, where: Int[Tensor, " some"], others: Particles) -> Particles:
         """Replace the particles at ``where`` by ``others``; if these are more or fewer, they are appended to the rest."""
+        same_width(self, others)
         if len(where) == len(others):
             for field in fields(self):
                 getattr(self, field.name)[where] = getattr(others, field.name)
@@ -176,3 +193,11 @@ class Particles:
         split = self.take(torch.arange(len(self)).repeat_interleave(copies))
         split.log_weight -= copies.repeat_interleave(copies).double().log()
         return split
+
+
+def same_width(*parts: Particles) -> None:
+    """Make room for as many tokens in each part as in the widest."""
+    columns = max(part.tokens.shape[1] for part in parts)
+    for part in parts:
+        if part.tokens.shape[1] < columns:
+            part.widen(columns)

@@ -120,7 +120,8 @@ class Run:
             return self.request.proposal.draw_checked(step, self.generator)
         known, keep = self._replay
         place = self.particles.length[rows]
-        tokens, log_weight = known.tokens[rows, place], known.token_log_weights[rows, place]
+        there = place.clamp(max=known.tokens.shape[1] - 1)  # what is not kept may have no column
+        tokens, log_weight = known.tokens[rows, there], known.token_log_weights[rows, there]
         free = (keep[rows] <= place).nonzero()[:, 0]
         if len(free):
             drawn = self.request.proposal.draw_checked(step.take(free), self.generator)

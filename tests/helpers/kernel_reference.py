@@ -74,7 +74,7 @@ def transition_matrix(kernel, found):
     matrix = torch.zeros(len(found), len(found), dtype=torch.float64)
     for a, (x, path, _, _) in enumerate(found):
         length = int(path.length[0])
-        cuts = kernel._cuts(path.length, N)[0].exp()
+        cuts = kernel._cuts(path.length)[0].exp()
         for b, (y, other, log_q, _) in enumerate(found):
             for place in range(length):
                 if x[:place] == y[:place]:

@@ -159,7 +159,7 @@ def states(
     size = 0
     while size != (size := len(live)):
         live |= {state for state, some in onward.items() if any(after in live for _, after in some)}
-    rules = {state: nodes.rule() for state in live}
+    rules = {state: nodes.rule() for state in onward if state in live}
 
     def options(state: S, before: Node) -> Node:
         end = [EMPTY] if done(state) else []
@@ -190,7 +190,7 @@ def listed(writer: Writer, need: Need) -> dict[Hashable, Nfa] | None:
     for string in value.string:
         if string.among is None:
             return None
-        for v in string.among:
+        for v in sorted(string.among):
             if strings.has(v, string.atoms):
                 found[v] = union(
                     concat([literal(each.opening), strings.words([v], each), literal(bytes([each.closing]))])

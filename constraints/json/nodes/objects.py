@@ -7,6 +7,7 @@ a name begins: it is an item of its own, and the object's items differ (``Apart`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 MOST_PLACES = 64
 """The most ways in which members that must be there may stand among those in order."""
-ALL_SETS = 4
-"""The most members that must be there for which one member may stand for any of them."""
+MOST_TOGETHER = 7
+"""The most members that must be there, each of which may be one and the same as any of the others."""
 Inner = Callable[[Need], Node]
 
 
@@ -113,11 +114,20 @@ def told_apart(
         values = after_names((inner(each) for _, each in kinds), style, b"")
         return nodes.alt(*map(nodes.seq, names, values))
 
+    if len(form.some) > MOST_TOGETHER:
+        raise TooManyStates(
+            f"{len(form.some)} members of which one must be there (through not, contains or oneOf on names) are too many",
+            limit=MOST_TOGETHER,
+        )
+
+    @cache
+    def providing(part: tuple[int, ...]) -> Node:
+        return member(witnesses(form.others, [form.some[i] for i in part], writer.needs.names))
+
     free, options = member(form.others), []
     for parts in partitions(range(len(form.some))):
-        needed = [
-            member(witnesses(form.others, [form.some[i] for i in part], writer.needs.names)) for part in parts
-        ]
+        spend(20 * len(parts))
+        needed = [providing(tuple(part)) for part in parts]
         if NOTHING in needed:
             continue
         for order in placed(len(live), len(needed), bool(form.orders)):
@@ -158,11 +168,7 @@ def told_apart_in(
 
 
 def partitions(some: Sequence[int]) -> Iterator[list[list[int]]]:
-    """Yield the partitions of members that must be there: each part is what one member provides.
-    Of many, only the coarsest and the finest."""
-    if len(some) > ALL_SETS:
-        yield from ([[*some]], [[i] for i in some])
-        return
+    """Yield the partitions of members that must be there: each part is what one member provides."""
     if not some:
         yield []
         return

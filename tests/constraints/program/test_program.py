@@ -6,11 +6,13 @@ from random import Random
 import pytest
 from random_programs import ALPHABET, INNER, Enumeration, random_program
 
+from tractile.constraints.engine.bytes import Bytes
 from tractile.constraints.engine.expansion import expanded
 from tractile.constraints.engine.regular import bounded, guiding
 from tractile.constraints.engine.steps import Steps
 from tractile.constraints.program import nodes
 from tractile.constraints.program.left_recursion import left_recursive, without_left_recursion
+from tractile.constraints.program.node import Kind
 from tractile.constraints.program.prune import pruned, without_budgets
 from tractile.constraints.program.tables import of_text, table, with_fresh_start
 from tractile.errors import TooManyStates, UnsupportedConstraint
@@ -169,3 +171,16 @@ def test_an_operator_between_two_of_its_own_rule_has_one_reading():
         state = steps.step(state, byte)
         assert len(steps.configurations[state]) <= 6
     assert steps.accepting(state)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_sequences_within_sequences_read_the_same(monkeypatch, most):
+    monkeypatch.setattr(nodes, "MOST_INLINED", most)
+    nested = 0
+    for node, texts in random_cases(62_000 + 100 * most, 40, ("seq", "seq", "seq", "alt", "repeat", "rule")):
+        parts = (part for each in nodes.reachable(node) if each.kind is Kind.SEQ for part in each.parts)
+        nested += any(part.kind is Kind.SEQ for part in parts)
+        steps = Steps(pruned(node))
+        assert {word for word in WORDS if steps.accepts(word)} == texts
+        assert {word for word in WORDS if Bytes(node).accepts(word)} == texts
+    assert nested > 2
