@@ -116,7 +116,7 @@ def schema_of(parameters: Any, key: str, name: str, path: str) -> Mapping[str, A
     else:
         needed = key != "parameter_definitions"
     if not isinstance(parameters, Mapping):
-        raise FormatError(f"{path} of {name!r} is {short(parameters)}; it should be an object")
+        raise FormatError(f"{path} of {name!r} is {short(parameters)}; it should be an object, not its text")
     if key == "parameter_definitions" or not is_schema(parameters):
         return from_arguments(parameters, path, needed)
     others = {k: v for k, v in parameters.items() if keyword_of(k) not in WORDS | BESIDE_KEYWORDS}
@@ -189,8 +189,28 @@ def from_arguments(parameters: Mapping[str, Any], path: str, needed: bool = True
     return {"type": "object", "properties": properties, "required": required}
 
 
+def holds_tools(value: Any) -> bool:
+    """Return whether a value is a dict with a name, or one that holds tools in a list or under a key of its own."""
+    return isinstance(value, Mapping) and (
+        isinstance(value.get("name"), str)
+        or any(isinstance(value.get(key), Mapping | list) for key in (*LISTS, *WRAPPERS))
+    )
+
+
+def is_tool_alone(value: Mapping[str, Any]) -> bool:
+    """Return whether a dict is or holds tools, and is no JSON Schema: what has a name needs parameters, too."""
+    asserts = (value.keys() & KEYWORDS.keys()) - {"type"}
+    known = set(PARAMETERS) - {"schema"}  # OpenAI's response formats have a name and a schema
+    return (
+        holds_tools(value)
+        and not asserts
+        and value.get("type") in (None, "function", "custom")
+        and ("name" not in value or bool(value.keys() & known))
+    )
+
+
 def without_classes(tool: Any) -> Any:
-    """Return a tool with the schemas of classes (Pydantic's and others) that stand for its parameters."""
+    """Return a tool with the schema of each class (Pydantic's and others) that stands in it."""
     if is_tool(tool) or not isinstance(tool, Mapping):
         return tool
-    return {k: type_schema(v) if k in PARAMETERS and is_type(v) else v for k, v in tool.items()}
+    return {key: type_schema(value) if is_type(value) else value for key, value in tool.items()}

@@ -104,20 +104,23 @@ def keyword_of(key: str) -> str:
 
 
 def googled(schema: dict[str, Any]) -> None:
-    """Read what only Google's schemas have: counts as text, an order of properties, ``defs``, numbers listed as text."""
-    for key, value in schema.items():
-        if KEYWORDS.get(key, ("",))[0] == "count" and isinstance(value, str) and value.isdecimal():
-            schema[key] = int(value)  # the JSON of a 64-bit integer
+    """Read what Google's schemas have: counts as text beside types in capitals, an order of properties, ``defs``, numbers
+    listed as text.
+    """
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind.isupper():
+        for key, value in schema.items():
+            if KEYWORDS.get(key, ("",))[0] == "count" and isinstance(value, str) and value.isdecimal():
+                schema[key] = int(value)  # so JSON writes their integers of 64 bits
     if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/defs/"):
         schema["$ref"] = f"#/$defs/{ref.removeprefix('#/defs/')}"
     order, properties = schema.pop("propertyOrdering", None), schema.get("properties")
     if isinstance(order, list) and isinstance(properties, Mapping):
         first = [name for name in order if isinstance(name, str) and name in properties]
         schema["properties"] = {name: properties[name] for name in dict.fromkeys([*first, *properties])}
-    if schema.get("format") == "enum" and isinstance(choices := schema.get("enum"), list):
-        kind = TYPE_NAMES.get(str(schema.get("type")).lower())
-        if kind in ("integer", "number"):
-            schema["enum"] = [json.loads(each) if is_numeral(each) else each for each in choices]
+    listed = schema.get("format") == "enum" and isinstance(schema.get("enum"), list)
+    if listed and isinstance(kind, str) and TYPE_NAMES.get(kind.lower()) in ("integer", "number"):
+        schema["enum"] = [json.loads(each) if is_numeral(each) else each for each in schema["enum"]]
 
 
 def is_numeral(value: Any) -> bool:

@@ -16,12 +16,13 @@ from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from ..json.closed_objects import IN_PLACE, close_schema, rewritten
+from ..json.vocabulary import REFERENCES
 from .formats import Definition, definition, entries, without_classes
 from .python_tools import described, is_tool
 from .tool_types import Schema, normal
 
 DEFINITIONS = ("$defs", "definitions")
-COMBINED = ("$ref", *IN_PLACE)
+COMBINED = (*REFERENCES, *IN_PLACE)
 """Keywords by which other schemas speak of the arguments, too."""
 VALUES = ("properties", "patternProperties", "additionalProperties", "items", "prefixItems")
 """Keywords with the schemas of values within a value."""
