@@ -120,7 +120,8 @@ def schema_of(parameters: Any, key: str, name: str, path: str) -> Mapping[str, A
     if key == "parameter_definitions" or not is_schema(parameters):
         return from_arguments(parameters, path, needed)
     others = {k: v for k, v in parameters.items() if keyword_of(k) not in WORDS | BESIDE_KEYWORDS}
-    refuse_others(others, f"{path}.properties", path)
+    named_types = {key: {key: value} for key, value in others.items() if isinstance(value, str)}
+    refuse_others(others | named_types, f"{path}.properties", path)  # {"city": "string"} is an argument
     return parameters
 
 
