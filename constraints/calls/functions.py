@@ -45,9 +45,9 @@ def function_calls(
     (fewest, most) with None for no upper bound. ``order`` is the order of the arguments within a call. ``whitespace``:
     "space" writes a space after each comma and colon, "none" writes nothing, "flexible" allows any white space,
     ``max_whitespace`` characters in a row at most.
-    ``references`` is a pattern for strings that may stand in place of every argument, item and property, such as
-    ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python
-    syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
+    ``references`` is a pattern for strings that may stand in place of every argument, item and property (not within ``oneOf``),
+    such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of a call in JSON syntax.
+    In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
 
     Lengths, counts and nesting depth are unbounded unless ``max_depth`` is given.
 
@@ -55,8 +55,9 @@ def function_calls(
     ``on_narrowed="warn"`` a warning is logged for the constraint (but not for what a given ``max_depth`` cuts), "error"
     raises ``UnsupportedConstraint``, "ignore" does nothing.
 
-    Raises ``FormatError`` for tools that cannot be read, ``UnsupportedConstraint`` with the path of what is not supported (an
-    unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
+    Raises ``FormatError`` for tools that cannot be read and for a key that may hold parameters and is not read,
+    ``UnsupportedConstraint`` with the path of what is not supported (an unknown type, a name twice, a name that is not
+    Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
 
     Examples
     --------

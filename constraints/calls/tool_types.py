@@ -41,7 +41,7 @@ OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf",
 """Keywords beside ``type`` that may exclude null."""
 SPELLINGS = {
     **{re.sub("([A-Z])", r"_\1", key).lower(): key for key in KEYWORDS if key.isalpha() and not key.islower()},
-    "type_": "type", "format_": "format", "ref": "$ref", "defs": "$defs", "property_ordering": "propertyOrdering",
+    "type_": "type", "format_": "format", "defs": "$defs", "property_ordering": "propertyOrdering",
 }  # fmt: skip
 """Keywords as Google's schemas spell them."""
 
@@ -56,6 +56,8 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
     if not isinstance(schema, Mapping):
         raise FormatError(f"{path} is {schema!r}; a schema is an object")
     result = {keyword_of(k): v for k, v in schema.items() if k not in ANNOTATIONS}
+    if len(result) < len(schema.keys() - ANNOTATIONS):
+        raise FormatError(f"{path} has a keyword in two spellings, as anyOf and any_of; leave one")
     googled(result)
     for key, value in result.items():
         forms = OTHER_FORMS.get(key, KEYWORDS[key][:1] if key in KEYWORDS else ())
@@ -112,7 +114,7 @@ def googled(schema: dict[str, Any]) -> None:
         for key, value in schema.items():
             if KEYWORDS.get(key, ("",))[0] == "count" and isinstance(value, str) and value.isdecimal():
                 schema[key] = int(value)  # so JSON writes their integers of 64 bits
-    if isinstance(ref := schema.get("$ref"), str) and ref.startswith("#/defs/"):
+    if isinstance(ref := schema.get("ref"), str) and ref.startswith("#/defs/"):
         schema["$ref"] = f"#/$defs/{ref.removeprefix('#/defs/')}"
     order, properties = schema.pop("propertyOrdering", None), schema.get("properties")
     if isinstance(order, list) and isinstance(properties, Mapping):

@@ -209,6 +209,20 @@ def test_schemas_of_google():
         "defs": {"A": {"type": "STRING"}},
     }
     assert accepted([{"name": "f", "parameters": referring}], '{"a": ""}', '{"a": 1}') == [True, False]
+    root = {
+        "any_of": [
+            {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]},
+            {"type": "OBJECT"},
+        ]
+    }
+    assert accepted([{"name": "f", "parameters": root}], '{"a": ""}', "{}", '{"a": 1}', '{"b": 1}') == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    with pytest.raises(tt.errors.FormatError, match="two spellings"):
+        accepted(one({"any_of": [{"type": "STRING"}], "anyOf": [{"type": "STRING"}]}))
     ordered = {"type": "OBJECT", "properties": {"b": {}, "a": {}}, "propertyOrdering": ["a"]}
     assert accepted([{"name": "f", "parameters": ordered}], '{"a": 1, "b": 1}', '{"b": 1, "a": 1}') == [
         True,
