@@ -164,3 +164,25 @@ def test_a_reference_that_leads_nowhere_is_refused():
         tt.errors.UnsupportedConstraint, match=r"points to nothing \(at tools\[0\].parameters"
     ):
         tt.constraints.function_calls([{"name": "f", "parameters": {"$ref": "#/$defs/A"}}])
+
+
+def test_one_of_with_references_to_objects_needs_a_member_that_tells_them_apart():
+    def one_of(**kinds):
+        point = {"type": "object", "properties": {"x": {"type": "integer"}}}
+        some = [
+            {
+                "type": "object",
+                "properties": {"kind": kinds.get(name, {}), name: {"$ref": "#/$defs/P"}},
+                "required": [name, "kind"],
+            }
+            for name in ("a", "b")
+        ]
+        return [{"name": "f", "parameters": {"oneOf": some, "$defs": {"P": point}}}]
+
+    calls = tt.constraints.function_calls(one_of(a={"const": "A"}, b={"const": "B"}))
+    assert calls.accepts(in_json({"kind": "A", "a": {"x": 1}}))
+    assert not calls.accepts(in_json({"kind": "A", "b": {"x": 1}}))
+    with pytest.raises(
+        tt.errors.UnsupportedConstraint, match=r"at tools\[0\].parameters/oneOf/0/properties/a"
+    ):
+        tt.constraints.function_calls(one_of())
