@@ -13,6 +13,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..circuits.automaton import Automaton
 from ..errors import FormatError
+from .calls.formats import holds_tools, is_tool_alone
 from .calls.functions import function_calls
 from .calls.python_tools import call_reader, is_tool
 from .constraint import Constraint
@@ -75,7 +76,8 @@ def output_type(
     any other type: a Pydantic model, a dataclass,   JSON of its schema; classes are       an object of the type
     ``TypedDict``, ``int``, ``list[T]``, ``A | B``   closed, integers have no point
     a function, a list of functions and classes      the JSON call of one                  a :class:`Call`
-    a list of tools as dicts                         the JSON call of one                  a :class:`Call`
+    a list of tools as dicts, or a dict that holds   the JSON call of one                  a :class:`Call`
+    tools, as MCP's and Gemini's do
     ``re.compile(…)``                                a full match of the pattern           the text
     a JSON Schema,                                   JSON of the schema; integers          dicts, lists, numbers, …
     given as a dict                                  have no point
@@ -127,7 +129,7 @@ def output_type(
         return OutputType(output, str)
     if isinstance(output, re.Pattern):
         return OutputType(regex(output), str)
-    if isinstance(output, Mapping):
+    if isinstance(output, Mapping) and not is_tool_alone(output):
         found = json_schema(
             output,
             numbers="plain",
@@ -165,10 +167,8 @@ def output_type(
 
 
 def names_tool(value: Any) -> bool:
-    """Return whether a value is a function, or a dict that names a function as a tool does."""
-    if isinstance(value, Mapping):
-        return isinstance(value.get("name"), str) or isinstance(value.get("function"), Mapping)
-    return callable(value) and not is_type(value)
+    """Return whether a value is a function, or a dict that is or holds tools."""
+    return holds_tools(value) or (callable(value) and not is_type(value))
 
 
 def outputs_of(output: Any, prompts: int) -> list[Any]:

@@ -9,7 +9,6 @@ In Python syntax a value is a literal (``python_syntax.py``).
 
 from __future__ import annotations
 
-import keyword
 from functools import partial
 from typing import Any, Literal
 
@@ -41,14 +40,14 @@ def function_calls(
 ) -> Constraint:
     """Accept a call of one of the tools, or with ``parallel`` a list of calls.
 
-    ``tools`` are dicts in the format of OpenAI, BFCL or xLAM; Python functions and classes, by their signature (Pydantic
+    ``tools`` are dicts, as the providers of models and MCP write them; Python functions and classes, by their signature (Pydantic
     reads them); JSON text, or the path of a JSON or JSON Lines file. ``parallel`` is True for a list of one or more calls, or
     (fewest, most) with None for no upper bound. ``order`` is the order of the arguments within a call. ``whitespace``:
     "space" writes a space after each comma and colon, "none" writes nothing, "flexible" allows any white space,
     ``max_whitespace`` characters in a row at most.
-    ``references`` is a pattern for strings that may stand in place of every argument, item and property, such as
-    ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of a call in JSON syntax. In Python
-    syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
+    ``references`` is a pattern for strings that may stand in place of every argument, item and property (not within ``oneOf``),
+    such as ``r"\\$var\\d+\\$"`` for the results of earlier calls. ``keys`` name the two members of a call in JSON syntax.
+    In Python syntax numbers are written as JSON writes them (no ``1.``, ``+1``, ``1_000``), integers without a point.
 
     Lengths, counts and nesting depth are unbounded unless ``max_depth`` is given.
 
@@ -56,8 +55,9 @@ def function_calls(
     ``on_narrowed="warn"`` a warning is logged for the constraint (but not for what a given ``max_depth`` cuts), "error"
     raises ``UnsupportedConstraint``, "ignore" does nothing.
 
-    Raises ``FormatError`` for tools that cannot be read, ``UnsupportedConstraint`` with the path of what is not supported (an
-    unknown type, a name twice, a name that is not Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
+    Raises ``FormatError`` for tools that cannot be read and for a key that may hold parameters and is not read,
+    ``UnsupportedConstraint`` with the path of what is not supported (an unknown type, a name twice, a name that is not
+    Python's), ``EmptyLanguage`` for no tools, ``TooManyStates``.
 
     Examples
     --------
@@ -82,9 +82,6 @@ def function_calls(
     read = read_tools(tools, tuples=syntax == "python")
     if references is not None:
         read = [with_references(tool, references) for tool in read]
-    if syntax == "python":
-        for index, tool in enumerate(read):
-            check_names(tool, f"tools[{index}].parameters")
     constraint = written(read, number, order, syntax, space, keys)
     if max_depth is not None:
         constraint = constraint.within(depth=max_depth)
@@ -127,10 +124,3 @@ def written(
     if number is not None:
         program = calls(program, *number, inner)
     return Constraint(program, merged(cuts), partial(written, tools, number, order, syntax, space, keys))
-
-
-def check_names(tool: Tool, path: str) -> None:
-    """Raise ``UnsupportedConstraint`` if the tool or an argument has no name that Python reads."""
-    for name in [*tool.name.split("."), *tool.arguments]:
-        if not name.isidentifier() or keyword.iskeyword(name):
-            raise UnsupportedConstraint(f"{name!r} in {tool.name!r} is no name in Python", path=path)

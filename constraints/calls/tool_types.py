@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +39,11 @@ OTHER_FORMS = {
 """Forms that a keyword's value may have in tool schemas, where ``FORMS`` has others."""
 OTHER_THAN_TYPE = frozenset(["enum", "const", "$ref", "anyOf", "oneOf", "allOf", "not", "if", "then", "else"])
 """Keywords beside ``type`` that may exclude null."""
+SPELLINGS = {
+    **{re.sub("([A-Z])", r"_\1", key).lower(): key for key in KEYWORDS if key.isalpha() and not key.islower()},
+    "type_": "type", "format_": "format", "defs": "$defs", "property_ordering": "propertyOrdering",
+}  # fmt: skip
+"""Keywords as Google's schemas spell them."""
 
 
 def normal(schema: Any, path: str, tuples: bool) -> Schema:
@@ -48,7 +55,10 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
         return schema
     if not isinstance(schema, Mapping):
         raise FormatError(f"{path} is {schema!r}; a schema is an object")
-    result = {k: v for k, v in schema.items() if k not in ANNOTATIONS}
+    result = {keyword_of(k): v for k, v in schema.items() if k not in ANNOTATIONS}
+    if len(result) < len(schema.keys() - ANNOTATIONS):
+        raise FormatError(f"{path} has a keyword in two spellings, as anyOf and any_of; leave one")
+    googled(result)
     for key, value in result.items():
         forms = OTHER_FORMS.get(key, KEYWORDS[key][:1] if key in KEYWORDS else ())
         if forms and not any(FORMS[form](value) for form in forms):
@@ -90,6 +100,36 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
     return or_null(result) if nullable else result
 
 
+def keyword_of(key: str) -> str:
+    """Return the keyword of JSON Schema for a key, such as ``anyOf`` for ``any_of``."""
+    return SPELLINGS.get(key, key)
+
+
+def googled(schema: dict[str, Any]) -> None:
+    """Read what Google's schemas have: counts as text beside types in capitals, an order of properties, ``defs``, numbers
+    listed as text.
+    """
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind.isupper():
+        for key, value in schema.items():
+            if KEYWORDS.get(key, ("",))[0] == "count" and isinstance(value, str) and value.isdecimal():
+                schema[key] = int(value)  # so JSON writes their integers of 64 bits
+    if isinstance(ref := schema.get("ref"), str) and ref.startswith("#/defs/"):
+        schema["$ref"] = f"#/$defs/{ref.removeprefix('#/defs/')}"
+    order, properties = schema.pop("propertyOrdering", None), schema.get("properties")
+    if isinstance(order, list) and isinstance(properties, Mapping):
+        first = [name for name in order if isinstance(name, str) and name in properties]
+        schema["properties"] = {name: properties[name] for name in dict.fromkeys([*first, *properties])}
+    listed = schema.get("format") == "enum" and isinstance(schema.get("enum"), list)
+    if listed and isinstance(kind, str) and TYPE_NAMES.get(kind.lower()) in ("integer", "number"):
+        schema["enum"] = [json.loads(each) if is_numeral(each) else each for each in schema["enum"]]
+
+
+def is_numeral(value: Any) -> bool:
+    """Return whether a value is the text of a JSON number."""
+    return isinstance(value, str) and re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", value, re.ASCII) is not None
+
+
 def with_required(result: dict[str, Any], schema: Mapping[str, Any]) -> None:
     """Add the properties with ``required: true`` of their own to the required ones of the object."""
     properties = schema.get("properties")
@@ -122,15 +162,16 @@ def of_types(types: Any, path: str, tuples: bool) -> dict[str, Any]:
     try:
         node = ast.parse(types.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError):
-        raise UnsupportedConstraint(f"unknown type {types!r}", path=path) from None
-    return of_node(node, path, tuples)
+        raise UnsupportedConstraint(unknown(types), path=path) from None
+    return of_node(node, types.strip(), path, tuples)
 
 
-def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
-    """Return the schema of a Python type such as ``List[int]``, ``int | None``, ``Literal["a"]``."""
+def of_node(node: ast.expr, text: str, path: str, tuples: bool) -> dict[str, Any]:
+    """Return the schema of a Python type such as ``List[int]``, ``int | None``, ``Literal["a"]``, which is a part of ``text``."""
+    spelled = ast.get_source_segment(text, node)
 
     def inner(part: ast.expr) -> dict[str, Any]:
-        return of_node(part, path, tuples)
+        return of_node(part, text, path, tuples)
 
     if isinstance(node, ast.Constant) and node.value is None:
         return {"type": "null"}
@@ -143,25 +184,25 @@ def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
         if name == "any":
             return {}
         if kind is None:
-            raise UnsupportedConstraint(f"unknown type {ast.unparse(node)!r}", path=path)
+            raise UnsupportedConstraint(unknown(spelled), path=path)
         return {"type": "array" if kind == "tuple" and not tuples else kind}
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     fits = {"optional": (1, 1), "array": (1, 1), "object": (1, 2), "tuple": (0, math.inf)}
     least, most = fits.get(name if name in fits else kind or "", (1, math.inf))
     if not least <= len(parts) <= most:
-        raise UnsupportedConstraint(f"{ast.unparse(node)!r} has {len(parts)} types within", path=path)
+        raise UnsupportedConstraint(f"{spelled!r} has {len(parts)} types within", path=path)
     if name == "union":
         return {"anyOf": [inner(part) for part in parts]}
     if name == "optional":
         return {"anyOf": [inner(parts[0]), {"type": "null"}]}
     if name == "literal":
-        return {"enum": [constant(part, path) for part in parts]}
+        return {"enum": [constant(part, text, path) for part in parts]}
     if kind == "array":
         return {"type": "array", "items": inner(parts[0])}
     if kind == "object":
         if len(parts) == 2 and inner(parts[0]) not in ({"type": "string"}, {}):
             raise UnsupportedConstraint(
-                f"{ast.unparse(node)!r} has keys that are no strings, which JSON's are", path=path
+                f"{spelled!r} has keys that are no strings, which JSON's are", path=path
             )
         return {"type": "object", "additionalProperties": inner(parts[-1])}
     if kind == "tuple":
@@ -172,10 +213,18 @@ def of_node(node: ast.expr, path: str, tuples: bool) -> dict[str, Any]:
             return {**own, "maxItems": 0}
         size = len(parts)
         return {**own, "prefixItems": [inner(part) for part in parts], "minItems": size, "maxItems": size}
-    raise UnsupportedConstraint(f"unknown type {ast.unparse(node)!r}", path=path)
+    raise UnsupportedConstraint(unknown(spelled), path=path)
 
 
-def constant(node: ast.expr, path: str) -> Any:
+def unknown(spelled: str | None) -> str:
+    """Return the message for the name of a type that is none."""
+    return (
+        "types have their names in JSON Schema, Python or Java, and a format such as date-time stands beside type 'string': "
+        f"unknown type {spelled!r}"
+    )
+
+
+def constant(node: ast.expr, text: str, path: str) -> Any:
     """Return a value of ``Literal[…]``. Raises ``UnsupportedConstraint`` if JSON has no such value."""
     try:
         value = ast.literal_eval(node)
@@ -183,4 +232,4 @@ def constant(node: ast.expr, path: str) -> Any:
         value = ...
     if isinstance(value, str | int | float) or value is None:
         return value
-    raise UnsupportedConstraint(f"{ast.unparse(node)!r} is no value of JSON", path=path)
+    raise UnsupportedConstraint(f"{ast.get_source_segment(text, node)!r} is no value of JSON", path=path)

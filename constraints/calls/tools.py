@@ -1,32 +1,31 @@
-"""Read tools in their usual formats as names and arguments with JSON Schemas.
+"""Read tools as names and arguments with JSON Schemas.
 
-Three formats are read, and told apart by their shape:
-
-    OpenAI   {"type": "function", "function": {"name", "description", "parameters": a JSON Schema}}
-    BFCL     {"name", "description", "parameters": a JSON Schema with types "dict", "float", "tuple", "any", …}
-    xLAM     {"name", "description", "parameters": {argument: {"type": "List[int], optional", "description", …}}}
-
-Python functions and classes are read by signature and docstring (``python_tools.py``).
-``input_schema`` and ``inputSchema`` are accepted in place of ``parameters``. Types may have their names in Python, JSON
-Schema or Java. Objects that declare properties are closed unless they say otherwise.
+``formats.py`` finds the parameters in what is written, ``python_tools.py`` reads functions and classes by signature and
+docstring. Types may have their names in Python, JSON Schema or Java (``tool_types.py``). Objects that declare properties are
+closed unless they say otherwise.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
-from ..json.closed_objects import close_schema
+from ..json.closed_objects import IN_PLACE, close_schema, rewritten
+from ..json.vocabulary import REFERENCES
+from .formats import Definition, definition, entries, without_classes
 from .python_tools import described, is_tool
 from .tool_types import Schema, normal
 
 DEFINITIONS = ("$defs", "definitions")
+COMBINED = (*REFERENCES, *IN_PLACE)
+"""Keywords by which other schemas speak of the arguments, too."""
+VALUES = ("properties", "patternProperties", "additionalProperties", "items", "prefixItems")
+"""Keywords with the schemas of values within a value."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,8 @@ class Tool:
     """A function that may be called: its arguments by name in the declared order, and the required names.
 
     ``definitions`` are the schemas that the arguments refer to; ``rest`` are the assertions about all arguments together.
-    ``plain``: integers are written without a point, as for Python functions and classes.
+    ``path``: where its parameters are in what was given. ``plain``: integers are written without a point, as for Python functions
+    and classes.
     """
 
     name: str
@@ -42,15 +42,16 @@ class Tool:
     required: frozenset[str]
     definitions: dict[str, Any]
     rest: dict[str, Any]
+    path: str
     plain: bool = False
 
     def schema(self) -> dict[str, Any]:
         """Return one JSON Schema of the object of all arguments."""
-        required = [name for name in self.arguments if name in self.required]
-        closed = {} if "unevaluatedProperties" in self.rest else {"additionalProperties": False}
+        required = [n for n in self.arguments if n in self.required] + sorted(
+            self.required - self.arguments.keys()
+        )
         return {
-            "type": "object", "properties": self.arguments, "required": required, **closed,
-            **self.definitions, **self.rest,
+            "type": "object", "properties": self.arguments, "required": required, **self.definitions, **self.rest,
         }  # fmt: skip
 
 
@@ -59,20 +60,20 @@ def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
 
     Unless ``tuples``, tuple types are read as arrays.
 
-    Raises ``FormatError`` for what is not a list of tools; ``UnsupportedConstraint`` with the path for a tool without a name,
-    a name that occurs twice, an unknown type; ``EmptyLanguage`` for no tools.
+    Raises ``FormatError`` for what is not a list of tools, and for what may hold parameters under a key that is not read;
+    ``UnsupportedConstraint`` with the path for a tool without a name, a name that occurs twice, an unknown type;
+    ``EmptyLanguage`` for no tools.
     """
-    found: list[Tool] = []
-    names: set[str] = set()
-    for index, tool in enumerate(load(tools)):
-        spelled, path = described(tool) if is_tool(tool) else tool, f"tools[{index}]"
-        found.append(replace(read_tool(spelled, path, tuples), plain=is_tool(tool)))
-        if found[-1].name in names:
-            raise UnsupportedConstraint(f"two tools are named {found[-1].name!r}", path=f"tools[{index}]")
-        names.add(found[-1].name)
+    found: dict[str, Tool] = {}
+    for tool, path in entries(load(tools)):
+        spelled = described(tool) if is_tool(tool) else tool
+        read = replace(read_tool(definition(spelled, path), tuples), plain=is_tool(tool))
+        if read.name in found:
+            raise UnsupportedConstraint(f"two tools are named {read.name!r}", path=path)
+        found[read.name] = read
     if not found:
         raise EmptyLanguage("no tools, so nothing can be called; give at least one")
-    return found
+    return [*found.values()]
 
 
 def load(tools: Any) -> list[Any]:
@@ -87,6 +88,7 @@ def load(tools: Any) -> list[Any]:
                 tools = [json.loads(line) for line in tools.splitlines() if line.strip()]
         tools = [tools] if isinstance(tools, Mapping) or is_tool(tools) else tools
         if isinstance(tools, list | tuple):
+            tools = [without_classes(tool) for tool in tools]
             written = [tool for tool in tools if not is_tool(tool)]
             json.dumps(written, allow_nan=False, ensure_ascii=False).encode()
     except (OSError, TypeError, ValueError, RecursionError) as error:
@@ -96,64 +98,24 @@ def load(tools: Any) -> list[Any]:
     return list(tools)
 
 
-def read_tool(tool: Any, path: str, tuples: bool) -> Tool:
-    """Read one tool in any of the formats (OpenAI, BFCL, xLAM)."""
-    if not isinstance(tool, Mapping):
-        raise FormatError(f"{path} is {tool!r}; a tool is an object with a name and parameters")
-    tool = tool["function"] if isinstance(tool.get("function"), Mapping) else tool
-    name = tool.get("name")
-    if not isinstance(name, str) or not name:
-        raise UnsupportedConstraint("a tool needs a name", path=path)
-    key = next((k for k in ("parameters", "input_schema", "inputSchema") if k in tool), "parameters")
-    parameters, path = tool.get(key) or {}, f"{path}.{key}"
-    if not isinstance(parameters, Mapping):
-        raise FormatError(f"{path} of {name!r} is {parameters!r}; it should be an object")
+def read_tool(defined: Definition, tuples: bool) -> Tool:
+    """Read the parameters of a tool."""
+    name, parameters, path = defined
     if parameters.get("nullable") is True:
         raise UnsupportedConstraint("the parameters of a tool are an object, not null", path=path)
-    if is_schema(parameters):
-        schema = normal(parameters, path, tuples)
-    else:
-        schema = normal(from_arguments(parameters, path), path, tuples)
-    schema = close_schema(schema)
+    schema = close_schema(normal(parameters, path, tuples))
     if not isinstance(schema, dict) or schema.pop("type", "object") != "object":
         raise UnsupportedConstraint("the parameters of a tool are an object", path=path)
     arguments, required = schema.pop("properties", {}), schema.pop("required", [])
-    if unknown := [n for n in required if n not in arguments]:
-        raise UnsupportedConstraint(f"the required arguments {unknown} are not declared", path=path)
-    if not schema.get("additionalProperties"):
-        schema.pop("additionalProperties", None)
     definitions = {k: schema.pop(k) for k in [*schema] if k in DEFINITIONS}
+    if not schema.keys() & {*COMBINED, "additionalProperties", "unevaluatedProperties"}:
+        schema["additionalProperties"] = False
+    elif not schema.keys() & {"additionalProperties", "unevaluatedProperties"}:
+        schema["unevaluatedProperties"] = False  # none of the schemas has properties; one may be a map
+    if not schema.keys() & set(COMBINED) and (unknown := [n for n in required if n not in arguments]):
+        raise UnsupportedConstraint(f"the required arguments {unknown} are not declared", path=path)
     arguments = {n: with_its_own(n, each, definitions) for n, each in arguments.items()}
-    return Tool(name, arguments, frozenset(required), definitions, schema)
-
-
-def is_schema(parameters: Mapping[str, Any]) -> bool:
-    """Return whether the parameters are a JSON Schema rather than arguments by name."""
-    if isinstance(parameters.get("type"), str | list):
-        return True
-    properties = parameters.get("properties")
-    return isinstance(properties, Mapping) and all(isinstance(p, Mapping | bool) for p in properties.values())
-
-
-def from_arguments(parameters: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return the JSON Schema of arguments by name, each with a type such as ``"str, optional"``.
-
-    An argument is required unless it has a default or is marked optional; a boolean ``required`` overrides that.
-    """
-    properties, required = {}, []
-    for name, argument in parameters.items():
-        if not isinstance(argument, Mapping):
-            raise FormatError(f"{path}.{name} is {argument!r}; an argument is an object with a type")
-        argument = dict(argument)
-        needed = "default" not in argument and not argument.get("optional")
-        if isinstance(said := argument.pop("required", None), bool):
-            needed = said
-        if isinstance(text := argument.get("type"), str):
-            argument["type"], *more = re.split(r",\s*(?=optional|default)", text, maxsplit=1)
-            needed = needed and not more
-        properties[name] = argument
-        required += [name] * needed
-    return {"type": "object", "properties": properties, "required": required}
+    return Tool(name, arguments, frozenset(required), definitions, schema, path)
 
 
 def with_its_own(name: str, schema: Schema, definitions: Mapping[str, Any]) -> Schema:
@@ -165,21 +127,26 @@ def with_its_own(name: str, schema: Schema, definitions: Mapping[str, Any]) -> S
 
 
 def with_references(tool: Tool, pattern: str) -> Tool:
-    """Allow strings that match the pattern in place of every argument, item and property of a tool."""
+    """Allow strings that match the pattern in place of every argument, item and property of a tool.
+
+    Values that exactly one of several schemas allows (``oneOf``) stay as they are, but for the whole of an argument.
+    Raises ``UnsupportedConstraint`` for ``oneOf`` of all arguments.
+    """
+    if "oneOf" in tool.rest:
+        why = "references cannot stand in arguments of which one of several schemas holds; write anyOf in place of oneOf"
+        raise UnsupportedConstraint(why, path=f"{tool.path}.oneOf")
     reference = {"type": "string", "pattern": f"^(?:{pattern})$"}
 
-    def wrapped(schema: Schema) -> Schema:
-        if isinstance(schema, bool):
+    def wrapped(schema: Any, step: str) -> Any:
+        if isinstance(schema, bool) or step in ("oneOf", "not", "if", "propertyNames", "contains"):
             return schema
-        schema = dict(schema)
-        if isinstance(schema.get("items"), dict):
-            schema["items"] = wrapped(schema["items"])
-        if isinstance(schema.get("properties"), dict):
-            schema["properties"] = {name: wrapped(s) for name, s in schema["properties"].items()}
-        return {"anyOf": [schema, reference]}
+        found = rewritten(schema, wrapped)
+        return {"anyOf": [found, reference]} if step in VALUES else found
 
-    arguments = {name: wrapped(schema) for name, schema in tool.arguments.items()}
-    return replace(tool, arguments=arguments)
+    whole = rewritten(tool.schema(), wrapped)
+    definitions = {key: whole[key] for key in tool.definitions}
+    rest = {key: whole[key] for key in tool.rest}
+    return replace(tool, arguments=whole["properties"], definitions=definitions, rest=rest)
 
 
 def json_text(text: str) -> bytes:

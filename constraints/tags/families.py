@@ -61,9 +61,8 @@ class Family(NamedTuple):
             plain, space = [replace(tool, plain=True) for tool in tools], STYLES["space"]
             return arguments(plain, space, space, "any", "any")
         found, cuts = dict[str, Node](), list[Narrowing]()
-        for number, tool in enumerate(tools):
-            path = f"tools[{number}].parameters"
-            each = schema_values(tool.schema(), self.style, path=path, on_narrowed="ignore")
+        for tool in tools:
+            each = schema_values(tool.schema(), self.style, path=tool.path, on_narrowed="ignore")
             found[tool.name], cuts = each.program, [*cuts, *each.narrowed]
         return found, cuts
 

@@ -1,0 +1,241 @@
+"""Tools as their providers write them: one test for each row of the page, and what is refused by name."""
+
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import tractile as tt
+
+PAGE = Path(__file__).parents[3] / "docs" / "howto" / "what-we-read.md"
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
+    "required": ["city"],
+}
+GOOGLE = {
+    "type": "OBJECT",
+    "properties": {"days": {"type": "INTEGER", "format": "int32"}, "city": {"type": "STRING"}},
+    "required": ["city"],
+    "propertyOrdering": ["city", "days"],
+}
+TYPED = {"city": {"type": "string"}, "days": {"type": "integer", "default": 1}}
+OPENAI = [
+    {"type": "function", "function": {"name": "f", "description": "", "parameters": SCHEMA, "strict": True}}
+]
+
+
+def f(city: str, days: int = 1) -> None: ...
+
+
+@dataclasses.dataclass
+class Arguments:
+    city: str
+    days: int = 1
+
+
+WRITTEN = {
+    "OpenAI, chat": [OPENAI, {"functions": [{"name": "f", "parameters": SCHEMA}]}],
+    "OpenAI, responses": [[{"type": "function", "name": "f", "parameters": SCHEMA, "strict": True}]],
+    "Anthropic": [
+        [{"name": "f", "input_schema": SCHEMA, "cache_control": {"type": "ephemeral"}}],
+        [{"type": "custom", "name": "f", "input_schema": SCHEMA}],
+    ],
+    "Gemini": [
+        [{"functionDeclarations": [{"name": "f", "parameters": GOOGLE, "response": GOOGLE}]}],
+        {"function_declarations": [{"name": "f", "parameters_json_schema": SCHEMA}]},
+        [{"functionDeclarations": [{"name": "f", "parametersJsonSchema": SCHEMA}]}],
+    ],
+    "Bedrock": [
+        {"toolConfig": {"tools": [{"toolSpec": {"name": "f", "inputSchema": {"json": SCHEMA}}}]}},
+        [{"toolSpec": {"name": "f", "inputSchema": {"json": SCHEMA}}}, {"cachePoint": {"type": "default"}}],
+    ],
+    "Cohere": [
+        [{"name": "f", "parameter_definitions": {"city": {"type": "str", "required": True}, "days": {"type": "int"}}}]
+    ],
+    "Mistral": [OPENAI],
+    "Ollama": [OPENAI],
+    "MCP": [
+        {"tools": [{"name": "f", "title": "F", "inputSchema": SCHEMA, "outputSchema": SCHEMA}], "nextCursor": "2"},
+        {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{"name": "f", "inputSchema": SCHEMA}]}},
+    ],
+    "Home Assistant": [
+        [{"spec": {"name": "f", "parameters": SCHEMA}, "function": {"type": "native", "name": "execute_service"}}],
+        [{"name": "f", "description": "", "parameters": SCHEMA}],
+    ],
+    "LangChain": [
+        [{"name": "f", "args_schema": SCHEMA}],
+        [{"name": "f", "args_schema": Arguments}],
+        [{"name": "f", "args": TYPED}],
+    ],
+    "other frameworks": [
+        [{"name": "f", key: value}] for key in ("schema", "params", "input") for value in (SCHEMA, TYPED)
+    ],
+    "a schema with a title": [[{"title": "f", **SCHEMA}], [{"name": "f", **SCHEMA}]],
+    "BFCL": [[{"name": "f", "parameters": {**SCHEMA, "type": "dict"}, "response": SCHEMA}]],
+    "xLAM": [[{"name": "f", "parameters": {"city": {"type": "str"}, "days": {"type": "int, optional"}}}]],
+    "Qwen-Agent": [
+        [{"name": "f", "parameters": [{"name": "city", "type": "string", "required": True}, {"name": "days", "type": "integer"}]}]
+    ],
+    "Python": [[f]],
+}  # fmt: skip
+
+
+def accepted(tools, *arguments, **options):
+    """Whether each text is accepted as the arguments of ``f``."""
+    calls = tt.constraints.function_calls(tools, **options)
+    return [calls.accepts(f'{{"name": "f", "arguments": {text}}}') for text in arguments]
+
+
+def test_each_row_of_the_page_has_a_test():
+    (table,) = re.findall(r"\| written for .*\n\| ---.*\n((?:\|.*\n)+)", PAGE.read_text(encoding="utf-8"))
+    assert [row.split("|")[1].strip() for row in table.splitlines()] == list(WRITTEN)
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_as_providers_write_tools(name):
+    for tools in WRITTEN[name]:
+        good = accepted(tools, '{"city": "Oslo", "days": 3}', '{"city": "Oslo"}')
+        bad = accepted(tools, "{}", '{"days": 3}', '{"city": 3}', '{"city": "Oslo", "x": 1}')
+        assert (good, bad) == ([True] * 2, [False] * 4), tools
+
+
+def test_as_text_and_in_a_file(tmp_path):
+    written = {"tools": [{"name": "f", "inputSchema": SCHEMA}]}
+    (tmp_path / "tools.json").write_text(json.dumps(written))
+    for tools in (json.dumps(written), tmp_path / "tools.json", os.fspath(tmp_path / "tools.json")):
+        assert accepted(tools, '{"city": ""}', "{}") == [True, False]
+
+
+def test_formats_mix_and_have_their_paths():
+    mixed = [
+        f,
+        {"functionDeclarations": [{"name": "g"}, {"name": "h", "parameters": {"x": {"type": "frob"}}}]},
+    ]
+    with pytest.raises(
+        tt.errors.UnsupportedConstraint, match=r"tools\[1\].functionDeclarations\[1\].parameters"
+    ):
+        tt.constraints.function_calls(mixed)
+    bad = [
+        f,
+        {"tools": [{"name": "g", "inputSchema": {"type": "object", "properties": {"x": {"pattern": "("}}}}]},
+    ]
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=r"tools\[1\].tools\[0\].inputSchema.x"):
+        tt.constraints.function_calls(bad)
+    calls = tt.constraints.function_calls([f, {"functionDeclarations": [{"name": "g"}, {"name": "h"}]}])
+    assert calls.accepts('{"name": "h", "arguments": {}}')
+
+
+ARGUMENT = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("tool", "what"),
+    [
+        *[({"name": "f", key: ARGUMENT}, rf"tools\[0\].{key} may hold parameters")
+          for key in ("inputs", "argument_schema", "fields", "signature", "arguments")],
+        ({"name": "f", "inputs": {"a": {"type": "string"}}}, "inputs"),
+        ({"name": "f", "inputs": {"a": "string"}}, "inputs"),
+        ({"name": "f", "inputs": [{"name": "a"}]}, "inputs"),
+        ({"name": "f", "inputs": json.dumps(ARGUMENT)}, "inputs"),
+        ({"name": "f", "fn_schema": Arguments}, "fn_schema"),
+        ({"name": "f", "parameters": ARGUMENT, "path_parameters": {"b": {"type": "string"}}}, "path_parameters"),
+        ({"name": "f", "parameters": ARGUMENT, "required": ["a"]}, "required"),
+        ({"name": "f", "parameters": {"$ref": "#/$defs/A"}, "$defs": {"A": ARGUMENT}}, r"\$defs"),
+        ({"name": "f", "parameters": {**ARGUMENT, "b": {"type": "string"}}}, r"parameters.b may .*parameters.properties"),
+        ({"name": "f", "parameters": {"description": "", "b": "string"}}, r"parameters.b may .*parameters.properties"),
+        ({"type": "function", "function": {"name": "f"}, "parameters": ARGUMENT}, r"write them as tools\[0\].function"),
+        ({"name": "f", "parameters": ARGUMENT, "input_schema": SCHEMA}, "both parameters and input_schema"),
+        ({"name": "f", "parameters": json.dumps(ARGUMENT)}, "an object, not its text"),
+        ({"name": "f", "parameters": [{"type": "string"}]}, "an object with a name of its own"),
+        ({"type": "custom", "name": "f", "format": {"type": "grammar", "definition": "s: A"}}, "type is 'custom'"),
+        ({"type": "custom", "custom": {"name": "f"}}, "type is 'custom'"),
+        ({"type": "web_search", "name": "f"}, "type is 'web_search'"),
+        ({"type": "namespace", "name": "f", "tools": OPENAI}, "type is 'namespace'"),
+        ({"functionDeclarations": [], "googleSearch": {}}, r"tools\[0\].googleSearch is not read"),
+        ({"model": "m", "tools": OPENAI}, r"tools\[0\].model is not read"),
+    ],
+)  # fmt: skip
+def test_refused_by_name(tool, what):
+    with pytest.raises(tt.errors.FormatError, match=what):
+        tt.constraints.function_calls([tool])
+
+
+def test_what_names_no_tool_says_its_keys():
+    with pytest.raises(
+        tt.errors.UnsupportedConstraint, match=r"'googleSearch'.* needs a name \(at tools\[0\]\)"
+    ):
+        tt.constraints.function_calls([{"googleSearch": {}}])
+
+
+@pytest.mark.parametrize("kind", ["date-time", "List[date-time]", "date/time", "x y"])
+def test_unknown_types_in_their_own_spelling(kind):
+    spelled = kind.removeprefix("List[").removesuffix("]")
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=f"'string'.*unknown type '{spelled}'"):
+        tt.constraints.function_calls([{"name": "f", "parameters": {"x": {"type": kind}}}])
+
+
+def test_schemas_of_google():
+    def one(schema):
+        return [
+            {
+                "functionDeclarations": [
+                    {"name": "f", "parameters": {"type": "OBJECT", "properties": {"a": schema}}}
+                ]
+            }
+        ]
+
+    counted = {
+        "type": "ARRAY",
+        "items": {"type": "INTEGER", "format": "enum", "enum": ["1", "22"]},
+        "minItems": "1",
+        "max_items": 2,
+    }
+    texts = ['{"a": [1, 22]}', '{"a": []}', '{"a": ["1"]}', '{"a": [1, 1, 1]}']
+    assert accepted(one(counted), *texts) == [True, False, False, False]
+    either = {"any_of": [{"type": "STRING", "nullable": True}, {"type": "BOOLEAN"}]}
+    assert accepted(one(either), '{"a": ""}', '{"a": null}', '{"a": true}', '{"a": 1}') == [
+        True,
+        True,
+        True,
+        False,
+    ]
+    referring = {
+        "type": "OBJECT",
+        "properties": {"a": {"ref": "#/defs/A"}},
+        "defs": {"A": {"type": "STRING"}},
+    }
+    assert accepted([{"name": "f", "parameters": referring}], '{"a": ""}', '{"a": 1}') == [True, False]
+    root = {
+        "any_of": [
+            {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]},
+            {"type": "OBJECT"},
+        ]
+    }
+    assert accepted([{"name": "f", "parameters": root}], '{"a": ""}', "{}", '{"a": 1}', '{"b": 1}') == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    with pytest.raises(tt.errors.FormatError, match="two spellings"):
+        accepted(one({"any_of": [{"type": "STRING"}], "anyOf": [{"type": "STRING"}]}))
+    ordered = {"type": "OBJECT", "properties": {"b": {}, "a": {}}, "propertyOrdering": ["a"]}
+    assert accepted([{"name": "f", "parameters": ordered}], '{"a": 1, "b": 1}', '{"b": 1, "a": 1}') == [
+        True,
+        False,
+    ]
+    with pytest.raises(tt.errors.FormatError, match="minItems is '1'"):  # which JSON Schema does not have
+        accepted([{"name": "f", "parameters": {"a": {"type": "array", "minItems": "1"}}}])
+
+
+def test_a_dict_with_tools_as_the_output():
+    text = '{"name": "f", "arguments": {"city": "Oslo"}}'
+    for tools in (WRITTEN["MCP"][0], WRITTEN["Bedrock"][0], OPENAI[0], {"name": "f", "input_schema": SCHEMA}):
+        found = tt.constraints.output_type(tools)
+        assert found.parse(text) == tt.constraints.Call("f", {"city": "Oslo"})
+        assert not found.constraint.accepts('{"city": "Oslo"}')
+    assert tt.constraints.output_type({"title": "f", **SCHEMA}).constraint.accepts('{"city": "Oslo"}')
