@@ -1,0 +1,125 @@
+"""The Python functions that validate the values of a type: which of them the schema says already.
+
+Pydantic's own functions of addresses, secrets, encoded bytes, … are said by the texts of their type. Bounds that it checks by a
+function become keywords. What any other function refuses is not known: the schema is marked.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from .type_marks import Schema, refused, validated
+
+VALIDATORS = "pydantic._internal._validators"
+SAID = {
+    "pydantic._internal._generate_schema": {"GenerateSchema._path_schema.<locals>.path_validator"},
+    "ipaddress": {f"IPv{version}{what}" for version in (4, 6) for what in ("Address", "Network", "Interface")},
+    "pydantic.types": {
+        "ByteSize._validate", "SecretStr", "SecretBytes", "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+        "Secret.__get_pydantic_core_schema__.<locals>.validate_secret_value",
+    },
+    "pydantic.networks": {
+        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val", "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+        "IPvAnyAddress._validate", "IPvAnyInterface._validate", "IPvAnyNetwork._validate", "EmailStr._validate", "NameEmail._validate",
+    },
+    VALIDATORS: {
+        "validate_str_is_valid_iana_tz", "pattern_either_validator", "pattern_str_validator", "defaultdict_validator", "sequence_validator",
+        *(f"ip_v{version}_{what}_validator" for version in (4, 6) for what in ("address", "network", "interface")),
+    },
+    "pydantic_extra_types.color": {"Color._validate"}, "pydantic.color": {"Color._validate"},
+}  # fmt: skip
+"""By module: the functions that the texts of a type say."""
+UNKNOWN = {
+    ("pydantic.types", "PathType.validate_file"): "FilePath: which files exist is not known; take Path, or a Literal of the paths",
+    ("pydantic.types", "PathType.validate_directory"): "DirectoryPath: which directories exist is not known; take Path, or a Literal of the paths",
+    ("pydantic.types", "PathType.validate_new"): "NewPath: which paths exist is not known; take Path",
+    ("pydantic.types", "PathType.validate_socket"): "SocketPath: which sockets exist is not known; take Path",
+    (VALIDATORS, "import_string"): "ImportString: which modules can be imported is not known; take a Literal of the names",
+}  # fmt: skip
+"""By module and name of a function: why its type is refused."""
+ENCODED = {"EncodedBytes.decode", "EncodedStr.decode_str"}
+KEYWORDS = {
+    "number": {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum", "multiple_of": "multipleOf"},
+    "string": {"min_length": "minLength", "max_length": "maxLength"},
+    "array": {"min_length": "minItems", "max_length": "maxItems"},
+    "object": {"min_length": "minProperties", "max_length": "maxProperties"},
+}  # fmt: skip
+KEYWORDS["integer"] = KEYWORDS["number"]
+"""By type of JSON: the keywords of bounds, by Pydantic's names for them."""
+PLAIN = {"type", "title", "description", "default", "examples", "writeOnly", "enum", "const", "items", "prefixItems"}
+PLAIN |= {"additionalProperties", "propertyNames", "format", *(key for each in KEYWORDS.values() for key in each.values())}
+INNER = {
+    "lax-or-strict": "lax_schema", "json-or-python": "json_schema", "nullable": "schema", "default": "schema",
+    **{f"function-{when}": "schema" for when in ("before", "after", "wrap")},
+}  # fmt: skip
+"""By type of a core schema: the member with the core schema of the same value."""
+
+
+def identity(function: Any) -> tuple[str, str]:
+    """Return the module and the qualified name of a function."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return str(getattr(function, "__module__", "")), str(name)
+
+
+def functions(core: Any) -> Iterator[Any]:
+    """Yield the functions that validate the value of a core schema itself, not its parts."""
+    if str(core["type"]).startswith("function-"):
+        yield core["function"]["function"]
+    if core["type"] in INNER and INNER[core["type"]] in core:
+        yield from functions(core[INNER[core["type"]]])
+    for choice in core.get("choices", ()) if core["type"] == "union" else ():
+        yield from functions(choice[0] if isinstance(choice, tuple) else choice)
+
+
+def followed(schema: Schema, core: Any) -> Schema:
+    """Return a schema with what the functions of its core schema say: texts of a type, bounds, marks."""
+    own = core.get("metadata", {})
+    is_written = own.get("pydantic_js_functions") or own.get("pydantic_js_annotation_functions")
+    if is_written:  # by a function, which need not have asked for the schemas of the parts
+        checks = list(functions(core))
+    else:
+        checks = [core["function"]["function"]] if str(core["type"]).startswith("function-") else []
+    for function in checks:
+        schema = checked(schema, function)
+    return schema
+
+
+def checked(schema: Schema, function: Any) -> Schema:
+    """Return a schema with what one function says."""
+    module, name = identity(function)
+    if (module, name) in UNKNOWN:
+        return refused(UNKNOWN[module, name])
+    if module == "pydantic.networks" and name == "EmailStr._validate":
+        return {**schema, "format": "pydantic-email"}
+    if module == "pydantic.types" and name in ENCODED:
+        encoder = function.__self__.encoder
+        if encoder.__module__ == "pydantic.types":
+            of_text = name == "EncodedStr.decode_str" and not str(schema.get("format")).endswith(" of text")
+            return {**schema, "format": schema["format"] + " of text"} if of_text and "format" in schema else schema
+        return validated(schema, encoder.__qualname__)
+    if name in SAID.get(module, ()):
+        return schema
+    if module == VALIDATORS and isinstance(function, functools.partial):
+        for keyword, value in function.keywords.items():
+            bound = bounded(schema, keyword, value)
+            if bound is None:
+                return validated(schema, f"{name.removesuffix('_validator')} {value}")
+            schema = bound
+        return schema
+    return validated(schema, f"{module}.{name}" if module.startswith("pydantic") else name)
+
+
+def bounded(schema: Schema, name: str, value: Any) -> Schema | None:
+    """Return a schema with a bound by Pydantic's name for it, ``None`` where the keywords of JSON Schema cannot say it."""
+    keyword = KEYWORDS.get(str(schema.get("type")), {}).get(name)
+    format_ = schema.get("format")
+    encoded = str(format_).startswith("base64")
+    if keyword is None or not isinstance(value, int | float) or not (schema.keys() - {"pattern"} <= PLAIN):
+        return None
+    if format_ not in (None, "password") and not encoded:
+        return None
+    return {**schema, keyword: value}
