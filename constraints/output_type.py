@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, Flag
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
@@ -204,13 +204,17 @@ def choices_of(described: Any) -> dict[str, Any]:
     """
     if typing.get_origin(described) is typing.Literal:
         values = [(value, value) for value in typing.get_args(described)]
-    elif isinstance(described, type) and issubclass(described, Enum):
+    elif isinstance(described, type) and issubclass(described, Enum) and not issubclass(described, Flag):
         values = [(member.value, member) for member in described]
     else:
         return {}
     found: dict[str, Any] = {}
     for value, meant in values:
         value = value.value if isinstance(value, Enum) else value
+        if not isinstance(value, str | int | float | bool | None):
+            raise FormatError(
+                f"{type_name(described)} has the value {short(value)}, which is no text, number or boolean"
+            )
         text = value if isinstance(value, str) else json.dumps(value)
         if text in found:
             raise FormatError(

@@ -53,6 +53,8 @@ def narrowings(schema: Any, path: str = "") -> tuple[Any, tuple[Narrowing, ...]]
         if keyword == REFUSED:
             raise UnsupportedConstraint(why, path=path or None)
         found.append(Narrowing(path, keyword, asked, given, why))
+    schema, dropped = without_refused(schema)
+    found += (Narrowing(path, "anyOf", "all of its types", "the others", why) for why in dropped)
     for step, inner in list(subschemas(schema)):
         key, _, rest = step.partition("/")
         clean, more = narrowings(inner, f"{path}/{step}")
@@ -64,6 +66,14 @@ def narrowings(schema: Any, path: str = "") -> tuple[Any, tuple[Narrowing, ...]]
         else:
             schema[key] = {**schema[key], rest.replace("~1", "/").replace("~0", "~"): clean}
     return schema, tuple(found)
+
+
+def without_refused(schema: Schema) -> tuple[Schema, list[str]]:
+    """Return a schema without the alternatives that are refused, where others are left, and why each is."""
+    ways = schema.get("anyOf", [])
+    why = [mark[3] for way in ways for mark in way.get(MARK, []) if mark[0] == REFUSED]
+    kept = [way for way in ways if all(mark[0] != REFUSED for mark in way.get(MARK, []))]
+    return ({**schema, "anyOf": kept}, why) if why and kept else (schema, [])
 
 
 def written(schema: Schema) -> Schema:

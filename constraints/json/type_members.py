@@ -59,7 +59,11 @@ def placed(path: Sequence[str | int], schema: Any, required: bool) -> Schema:
     step, inner = path[0], placed(path[1:], schema, required)
     if isinstance(step, str):
         return {"type": "object", "properties": {step: inner}, **({"required": [step]} if required else {})}
-    return {"type": "array", "prefixItems": [*({} for _ in range(step)), inner], **({"minItems": step + 1} if required else {})}
+    return {
+        "type": "array",
+        "prefixItems": [*({} for _ in range(step)), inner],
+        **({"minItems": step + 1} if required else {}),
+    }
 
 
 def with_paths(found: Schema, paths: Iterable[tuple[str, Sequence[str | int], bool]]) -> Schema:

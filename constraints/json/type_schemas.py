@@ -13,7 +13,8 @@ Where a type and its schema still differ, the schema has a mark that says so (``
 from __future__ import annotations
 
 import re
-from enum import Enum, Flag
+from contextlib import suppress
+from enum import Flag
 from functools import cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from .type_members import NUMBER, alias_path, member_names, with_paths
 from .type_decimals import WHOLE
 from .type_texts import STANDARD, URL_SAFE, encoded, some, text
 from .type_urls import urls
-from .type_validators import followed
+from .type_validators import OF_BYTES, ONLY_ASCII, followed
 
 COMPLEX = rf"{NUMBER}(?:[+-]{WHOLE}(?:\.[0-9]+)?j)?"
 BEYOND_ASCII = re.compile(r"\\[DWSsbBpP]|\[\^[^\]]*\\[dws]")
@@ -106,7 +107,18 @@ def generator() -> Any:
             return {**found, "allOf": [FINITE]} if finite else found
 
         def enum_schema(self, schema: Any) -> Schema:
-            return members(super().enum_schema(schema), schema)
+            found = listed(super().enum_schema(schema), schema)
+            if not issubclass(schema["cls"], Flag) or MARK in found:
+                return found
+            return differing(
+                found, "enum", "combinations of flags", "single flags", "the schema lists the members"
+            )
+
+        def literal_schema(self, schema: Any) -> Schema:
+            return listed(super().literal_schema(schema), schema)
+
+        def is_subclass_schema(self, schema: Any) -> Schema:
+            return refused("type[…]: JSON has no classes; take a Literal of their names")
 
         # ------------------------------------------------------------ arrays
 
@@ -124,7 +136,9 @@ def generator() -> Any:
             ways = []
             for count in range(MOST_ITEMS + 1):
                 each = [*kinds[:at], *[kinds[at]] * count, *kinds[at + 1 :]]
-                ways.append({"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)})
+                ways.append(
+                    {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
+                )
             found: Schema = {"anyOf": ways}
             asked, why = "any number of items where the tuple has a star", "items follow them"
             return differing(found, "maxItems", asked, f"up to {MOST_ITEMS}", why)
@@ -150,7 +164,11 @@ def generator() -> Any:
             keys = self.generate_inner(schema["keys_schema"])
             if "$ref" in keys:
                 keys = self.get_schema_from_definitions(keys["$ref"]) or keys
-            found = {key: value for key, value in found.items() if key not in ("patternProperties", "propertyNames")}
+            found = {
+                key: value
+                for key, value in found.items()
+                if key not in ("patternProperties", "propertyNames")
+            }
             if "values_schema" in schema:
                 found["additionalProperties"] = self.generate_inner(schema["values_schema"])
             if (names := member_names(keys)) is not True:
@@ -185,7 +203,10 @@ def generator() -> Any:
         def tagged_union_schema(self, schema: Any) -> Schema:
             found: Schema = super().tagged_union_schema(schema)
             if callable(schema["discriminator"]):
-                return validated({"anyOf": found["oneOf"]}, getattr(schema["discriminator"], "__qualname__", "the discriminator"))
+                return validated(
+                    {"anyOf": found["oneOf"]},
+                    getattr(schema["discriminator"], "__qualname__", "the discriminator"),
+                )
             if "discriminator" not in found:
                 return validated(found, f"the discriminator {schema['discriminator']}")
             mapping = found["discriminator"].get("mapping", {})
@@ -209,7 +230,7 @@ def string(found: Schema, schema: Any, strips: bool) -> Schema:
     if strips and {"minLength", "maxLength", "pattern"} & found.keys():
         more.append({"pattern": NO_EDGES})
     if schema.get("ascii_only"):
-        more.append({"pattern": r"^[\x00-\x7f]*$"})
+        more.append({"pattern": ONLY_ASCII})
     if "pattern" in found and BEYOND_ASCII.search(found["pattern"]):
         more.append({"pattern": ASCII})
         why = "beyond ASCII its classes mean other characters to Pydantic than to JSON Schema"
@@ -226,23 +247,27 @@ def octets(schema: Any, encoding: str | None) -> Schema:
         return text(encoded(URL_SAFE, least, most, padded=False))
     if not least and most is None:
         return {"type": "string"}
-    found: Schema = {"type": "string", "minLength": least, "pattern": r"^[\x00-\x7f]*$"}
+    found: Schema = {"type": "string", "minLength": least, "pattern": ONLY_ASCII}
     found |= {} if most is None else {"maxLength": most}
-    return differing(found, "pattern", "bytes within bounds", "those of ASCII", "other characters are several bytes")
+    return differing(found, "pattern", *OF_BYTES)
 
 
-def members(found: Schema, schema: Any) -> Schema:
-    """Return the schema of an ``Enum`` without members whose value JSON does not have."""
-    values = [member.value for member in schema["members"]]
-    kept = [value for value in values if value is None or isinstance(value, str | int | float | dict | list)]
+def listed(found: Schema, schema: Any) -> Schema:
+    """Return the schema of listed values, without those that Pydantic does not read from JSON."""
+    from pydantic_core import SchemaValidator, ValidationError, to_json
+
+    values = found["enum"] if "enum" in found else [found["const"]] if "const" in found else []
+    validator, kept = SchemaValidator({**schema, "metadata": {}}), []
+    for value in values:
+        with suppress(ValidationError):
+            validator.validate_json(to_json(value))
+            kept.append(value)
+    if len(kept) == len(values):
+        return found
     if not kept:
-        return refused(f"no value of {schema['cls'].__qualname__} can be written in JSON")
-    if len(kept) < len(values):
-        found = {key: value for key, value in found.items() if key not in ("const", "type")} | {"enum": kept}
-        found = differing(found, "enum", f"{len(values)} members", f"{len(kept)}", "JSON has no such values")
-    if issubclass(schema["cls"], Flag):
-        found = differing(found, "enum", "combinations of flags", "single flags", "the schema lists the members")
-    return found
+        return refused(f"none of {values} is read from JSON")
+    found = {key: value for key, value in found.items() if key != "const"} | {"enum": kept}
+    return differing(found, "enum", str(values), str(kept), "Pydantic does not read the others from JSON")
 
 
 def distinct(found: Schema, schema: Any) -> Schema:
@@ -250,7 +275,9 @@ def distinct(found: Schema, schema: Any) -> Schema:
     items = schema.get("items_schema", {"type": "any"})
     if items["type"] == "any":
         found["items"] = {"type": ["null", "boolean", "number", "string"]}
-        found = differing(found, "items", "values that can be hashed", "no arrays and objects", "a set has none")
+        found = differing(
+            found, "items", "values that can be hashed", "no arrays and objects", "a set has none"
+        )
     elif why := unhashable(items):
         found = {**found, "maxItems": 0, **({"minItems": found["minItems"]} if "minItems" in found else {})}
         found = differing(found, "items", "items", "none", f"{why} cannot be an item of a set")
@@ -272,7 +299,12 @@ def unhashable(core: Any) -> str:
 def few(found: Schema, schema: Any, key: str, what: str) -> Schema:
     """Return the schema of a collection; marked where two of its texts may be one value, and several values are asked for."""
     core = schema.get(key, {"type": "any"})
-    is_said = core["type"] in COPIED and not core.get("strip_whitespace") and not core.get("to_lower") and not core.get("to_upper")
+    is_said = (
+        core["type"] in COPIED
+        and not core.get("strip_whitespace")
+        and not core.get("to_lower")
+        and not core.get("to_upper")
+    )
     if found.get(f"min{what}", 0) < 2 or is_said:
         return found
     return validated(found, "the comparison of equal values that are written differently")

@@ -1,10 +1,10 @@
 """The texts of types whose format Pydantic names and no draft of JSON Schema defines, as schemas.
 
-    ipv4network, …   addresses and networks whose host bits are zero, as Python's ``ipaddress`` reads them
-    uuid4, …         UUIDs with their version and the variant of RFC 9562
-    base64, …        RFC 4648, padded
-    email            the addresses of RFC 5321 that the package ``email-validator`` passes
-    regex            patterns without nested groups, which Python and Rust read
+ipv4network, …   addresses and networks whose host bits are zero, as Python's ``ipaddress`` reads them
+uuid4, …         UUIDs with their version and the variant of RFC 9562
+base64, …        RFC 4648, padded
+email            the addresses of RFC 5321 that the package ``email-validator`` passes
+regex            patterns without nested groups, which Python and Rust read
 """
 
 from __future__ import annotations
@@ -116,7 +116,9 @@ def in_base64(alphabet: str, ascii: bool = False) -> Callable[[Schema], Schema]:
 
     def schema(given: Schema) -> Schema:
         pattern = encoded(alphabet, given.get("minLength", 0), given.get("maxLength"), ascii=ascii)
-        return {key: value for key, value in given.items() if key not in ("minLength", "maxLength")} | text(pattern)
+        return {key: value for key, value in given.items() if key not in ("minLength", "maxLength")} | text(
+            pattern
+        )
 
     return schema
 
@@ -126,7 +128,9 @@ def in_base64(alphabet: str, ascii: bool = False) -> Callable[[Schema], Schema]:
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,18}"
 MAIL = rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,30}}"
-MAIL_GIVEN = "ASCII addresses of up to 64 characters at a domain of two to five labels, each of up to 37 characters"
+MAIL_GIVEN = (
+    "ASCII addresses of up to 64 characters at a domain of two to five labels, each of up to 37 characters"
+)
 MAIL_WHY = "quoted names, characters beyond ASCII and longer labels are left out"
 
 
@@ -140,7 +144,10 @@ def mail(pattern: str) -> Callable[[Schema], Schema]:
         return {
             **given,
             **text(pattern),
-            "allOf": [{"pattern": "^(?:[^<>@]* <)?[^<>@]{1,64}@"}, {"not": {"pattern": rf"(?i)[.@](?:{ends})>?$"}}],
+            "allOf": [
+                {"pattern": "^(?:[^<>@]* <)?[^<>@]{1,64}@"},
+                {"not": {"pattern": rf"(?i)[.@](?:{ends})>?$"}},
+            ],
         }
 
     return schema

@@ -54,7 +54,13 @@ def beyond(digits: str, least: bool) -> list[str]:
     found = []
     for i, c in enumerate(digits):
         if c.isdigit():
-            others = f"[{int(c) + 1}-9]" if least and c < "9" else f"[0-{int(c) - 1}]" if not least and c > "0" else ""
+            others = (
+                f"[{int(c) + 1}-9]"
+                if least and c < "9"
+                else f"[0-{int(c) - 1}]"
+                if not least and c > "0"
+                else ""
+            )
             if others:
                 tail = "".join("[0-9]" if d.isdigit() else d for d in digits[i + 1 :])
                 found.append(digits[:i] + others + tail)
@@ -116,7 +122,9 @@ def datetimes(schema: Any, now: Callable[..., datetime] = datetime.now) -> Schem
         schema["le"] = min(schema.get("le", bound), bound, key=as_utc)
     elif operation == "future":
         schema["ge"] = max(schema.get("ge", bound), bound, key=as_utc)
-    found = clock(f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt]{CLOCK}", schema, lambda t: t.isoformat("T", "seconds"))
+    found = clock(
+        f"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[Tt]{CLOCK}", schema, lambda t: t.isoformat("T", "seconds")
+    )
     found["allOf"] = [*found.get("allOf", []), {"pattern": YEAR}, {"pattern": DAY_OF_MONTH}]
     if operation:
         side = "until" if operation == "past" else "from"
@@ -124,7 +132,9 @@ def datetimes(schema: Any, now: Callable[..., datetime] = datetime.now) -> Schem
     return found
 
 
-_DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
+_DAYS = (
+    r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
+)
 _LEAP = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 DAY_OF_MONTH = rf"^(?:\d{{4}}-(?:{_DAYS})|{_LEAP}-02-29)"
 
@@ -198,7 +208,13 @@ def durations(schema: Any) -> Schema:
             ways.append(f"-P{time_}{whole(-min(top, -1), -bottom)}{letter}")
     given = "whole weeks, days, hours, minutes or seconds"
     found = text("|".join(ways) or "[]")
-    return differing(found, "format", "all durations within the bounds", given, "durations of several units are not compared")
+    return differing(
+        found,
+        "format",
+        "all durations within the bounds",
+        given,
+        "durations of several units are not compared",
+    )
 
 
 def whole(low: int, high: int) -> str:

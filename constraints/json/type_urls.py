@@ -19,9 +19,7 @@ _LABEL = r"[A-Za-z0-9](?:-?[A-Za-z0-9])*"
 NAME = rf"(?:{_LABEL}\.)*[A-Za-z](?:-?[A-Za-z0-9])*"
 HOST = rf"(?:{NAME}|{IPV4}|\[{IPV6}\])"
 USER = r"(?:[A-Za-z0-9._~-]+(?::[A-Za-z0-9._~-]*)?@)?"
-PORT = (
-    r"(?::(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4}))?"
-)
+PORT = r"(?::(?:6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[0-9]{1,4}))?"
 _SOME = r"(?:[A-Za-z0-9._~!$&()*+,;=:@-]|%[0-9A-Fa-f]{2})"
 TAIL = rf"(?:/{_SOME}*)*(?:\?(?:{_SOME}|[/?])*)?(?:#(?:{_SOME}|[/?])*)?"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.-]*"
@@ -47,4 +45,6 @@ def urls(schema: Any, several: bool = False) -> Schema:
     if schema.get("max_length") is not None:
         found["maxLength"] = max(schema["max_length"] - 1, 0)  # a slash is added after a bare host
     why = "readers of URLs differ in other hosts, and in what they escape"
-    return differing(found, "format", "all URLs of the type", "URLs in ASCII with a name or an address as host", why)
+    return differing(
+        found, "format", "all URLs of the type", "URLs in ASCII with a name or an address as host", why
+    )

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from .type_marks import Schema, refused, validated
+from .type_marks import Schema, differing, refused, validated
 
 VALIDATORS = "pydantic._internal._validators"
 SAID = {
@@ -39,6 +39,8 @@ UNKNOWN = {
     (VALIDATORS, "import_string"): "ImportString: which modules can be imported is not known; take a Literal of the names",
 }  # fmt: skip
 """By module and name of a function: why its type is refused."""
+CARD = "^(?:4[0-9]{15}|5[1-5][0-9]{14}|3[47][0-9]{13})$"
+"""Numbers of payment cards, by the brands of which Pydantic checks the length."""
 ENCODED = {"EncodedBytes.decode", "EncodedStr.decode_str"}
 KEYWORDS = {
     "number": {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum", "multiple_of": "multipleOf"},
@@ -48,8 +50,27 @@ KEYWORDS = {
 }  # fmt: skip
 KEYWORDS["integer"] = KEYWORDS["number"]
 """By type of JSON: the keywords of bounds, by Pydantic's names for them."""
-PLAIN = {"type", "title", "description", "default", "examples", "writeOnly", "enum", "const", "items", "prefixItems"}
-PLAIN |= {"additionalProperties", "propertyNames", "format", *(key for each in KEYWORDS.values() for key in each.values())}
+PLAIN = {
+    "type",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "writeOnly",
+    "enum",
+    "const",
+    "items",
+    "prefixItems",
+}
+PLAIN |= {
+    "additionalProperties",
+    "propertyNames",
+    "format",
+    *(key for each in KEYWORDS.values() for key in each.values()),
+}
+ONLY_ASCII = r"^[\x00-\x7f]*$"
+OF_BYTES = ("bytes within bounds", "those of ASCII", "other characters are several bytes")
+"""What bounds on the number of bytes leave out, and why."""
 INNER = {
     "lax-or-strict": "lax_schema", "json-or-python": "json_schema", "nullable": "schema", "default": "schema",
     **{f"function-{when}": "schema" for when in ("before", "after", "wrap")},
@@ -84,12 +105,12 @@ def followed(schema: Schema, core: Any) -> Schema:
     else:
         checks = [core["function"]["function"]] if str(core["type"]).startswith("function-") else []
     for function in checks:
-        schema = checked(schema, function)
+        schema = checked(schema, function, core)
     return schema
 
 
-def checked(schema: Schema, function: Any) -> Schema:
-    """Return a schema with what one function says."""
+def checked(schema: Schema, function: Any, core: Any) -> Schema:
+    """Return a schema with what one function of a core schema says."""
     module, name = identity(function)
     if (module, name) in UNKNOWN:
         return refused(UNKNOWN[module, name])
@@ -99,13 +120,19 @@ def checked(schema: Schema, function: Any) -> Schema:
         encoder = function.__self__.encoder
         if encoder.__module__ == "pydantic.types":
             of_text = name == "EncodedStr.decode_str" and not str(schema.get("format")).endswith(" of text")
-            return {**schema, "format": schema["format"] + " of text"} if of_text and "format" in schema else schema
+            return (
+                {**schema, "format": schema["format"] + " of text"}
+                if of_text and "format" in schema
+                else schema
+            )
         return validated(schema, encoder.__qualname__)
+    if name == "PaymentCardNumber.validate" and module in ("pydantic.types", "pydantic_extra_types.payment"):
+        return validated({"type": "string", "pattern": CARD}, "the check digit of a payment card")
     if name in SAID.get(module, ()):
         return schema
     if module == VALIDATORS and isinstance(function, functools.partial):
         for keyword, value in function.keywords.items():
-            bound = bounded(schema, keyword, value)
+            bound = bounded(schema, keyword, value, core)
             if bound is None:
                 return validated(schema, f"{name.removesuffix('_validator')} {value}")
             schema = bound
@@ -113,13 +140,25 @@ def checked(schema: Schema, function: Any) -> Schema:
     return validated(schema, f"{module}.{name}" if module.startswith("pydantic") else name)
 
 
-def bounded(schema: Schema, name: str, value: Any) -> Schema | None:
+def bounded(schema: Schema, name: str, value: Any, core: Any) -> Schema | None:
     """Return a schema with a bound by Pydantic's name for it, ``None`` where the keywords of JSON Schema cannot say it."""
+    if not isinstance(value, int | float):
+        return None
+    if "anyOf" in schema and schema.keys() - {"anyOf", name} <= PLAIN:
+        ways = [bounded(each, name, value, core) for each in schema["anyOf"]]
+        kept = [each for each in ways if each is not None]
+        if len(kept) < len(ways) and kept:
+            why = f"a value of the others has no {name}"
+            return differing({**schema, "anyOf": kept}, "anyOf", f"{len(ways)} types", f"{len(kept)}", why)
+        return {**schema, "anyOf": kept} if kept else None
     keyword = KEYWORDS.get(str(schema.get("type")), {}).get(name)
     format_ = schema.get("format")
-    encoded = str(format_).startswith("base64")
-    if keyword is None or not isinstance(value, int | float) or not (schema.keys() - {"pattern"} <= PLAIN):
+    if keyword is None or not schema.keys() - {"pattern", name} <= PLAIN:
         return None
-    if format_ not in (None, "password") and not encoded:
+    if format_ not in (None, "password") and not str(format_).startswith("base64"):
         return None
+    while core["type"] in INNER:
+        core = core[INNER[core["type"]]]
+    if core["type"] == "bytes" and format_ == "password":
+        schema = differing({**schema, "pattern": ONLY_ASCII}, "pattern", *OF_BYTES)
     return {**schema, keyword: value}
