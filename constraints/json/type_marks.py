@@ -23,9 +23,13 @@ REFUSED = "refused"
 
 def differing(schema: Schema, keyword: str, asked: str, given: str, why: str) -> Schema:
     """Return a schema with a mark: ``given`` is what the schema allows, ``asked`` what the type accepts."""
-    mark = [keyword, asked, given, why]
-    marks = schema.get(MARK, [])
-    return schema if mark in marks else {**schema, MARK: [*marks, mark]}
+    return with_marks(schema, [[keyword, asked, given, why]])
+
+
+def with_marks(schema: Schema, marks: list[list[str]]) -> Schema:
+    """Return a schema with further marks."""
+    known = schema.get(MARK, [])
+    return {**schema, MARK: [*known, *(mark for mark in marks if mark not in known)]}
 
 
 def refused(why: str) -> Schema:

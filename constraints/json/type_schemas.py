@@ -16,14 +16,13 @@ import re
 from contextlib import suppress
 from enum import Flag
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from . import type_times
-from .type_decimals import FINITE, decimals, fractions
-from .type_marks import MARK, Schema, differing, refused, validated
+from .type_decimals import FINITE, WHOLE, decimals, fractions
+from .type_marks import MARK, Schema, differing, refused, validated, with_marks
 from .type_members import NUMBER, alias_path, member_names, with_paths
-from .type_decimals import WHOLE
-from .type_texts import STANDARD, URL_SAFE, encoded, some, text
+from .type_texts import URL_SAFE, encoded, text
 from .type_urls import urls
 from .type_validators import OF_BYTES, ONLY_ASCII, followed
 
@@ -47,10 +46,21 @@ def generator() -> Any:
     class Exact(GenerateJsonSchema):
         """Pydantic's writer of schemas, with the texts that Pydantic reads where it writes others."""
 
-        ignored_warning_kinds = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
+        ignored_warning_kinds: ClassVar = {
+            "skipped-choice",
+            "non-serializable-default",
+            "skipped-discriminator",
+        }
 
         def generate_inner(self, schema: Any) -> Schema:
-            return followed(super().generate_inner(schema), schema)
+            found: Schema = super().generate_inner(schema)
+            marked = followed(found, schema)
+            if "ref" in schema and "$ref" in marked and MARK in marked:  # said of the definition
+                definition = self.get_schema_from_definitions(marked["$ref"])
+                if definition is not None:
+                    definition.update(with_marks(definition, marked[MARK]))
+                    return found
+            return marked
 
         def option(self, name: str, schema: Any = {}) -> Any:  # noqa: B006
             return schema.get(name, self._config.config_dict.get(name))

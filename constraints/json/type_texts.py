@@ -17,8 +17,8 @@ from .formats import IPV4, IPV6
 
 Schema = dict[str, Any]
 Entry = tuple[Schema | Callable[[Schema], Schema], str, str]
-"""What to add to the schema that Pydantic writes, or a function from that to all of it; what of the format it allows, and why not all of it. The
-latter two are empty where it allows all."""
+"""What to add to the schema that Pydantic writes, or a function from that to all of it; what of the format it allows, and why not
+all of it. The latter two are empty where it allows all."""
 
 _H = "[0-9A-Fa-f]"
 _BYTE = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -128,6 +128,7 @@ def in_base64(alphabet: str, ascii: bool = False) -> Callable[[Schema], Schema]:
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _LABEL = r"[A-Za-z0-9](?:-?[A-Za-z0-9]){0,18}"
 MAIL = rf"{_ATOM}(?:\.{_ATOM})*@(?:{_LABEL}\.){{1,4}}[A-Za-z]{{2,30}}"
+NAMED = rf"{MAIL}|[A-Za-z0-9][A-Za-z0-9 ]{{0,98}}[A-Za-z0-9] <{MAIL}>"
 MAIL_GIVEN = (
     "ASCII addresses of up to 64 characters at a domain of two to five labels, each of up to 37 characters"
 )
@@ -181,9 +182,9 @@ TEXTS: dict[str, Entry] = {
     "base64 of text": (in_base64(STANDARD, True), "texts in ASCII", "longer codes of characters are not followed"),
     "base64url of text": (in_base64(URL_SAFE, True), "texts in ASCII", "longer codes of characters are not followed"),
     "pydantic-email": (mail(MAIL), MAIL_GIVEN, MAIL_WHY),
-    "name-email": (mail(rf"{MAIL}|[A-Za-z0-9][A-Za-z0-9 ]{{0,98}}[A-Za-z0-9] <{MAIL}>"), f"{MAIL_GIVEN}, after a name in ASCII", MAIL_WHY),
+    "name-email": (mail(NAMED), f"{MAIL_GIVEN}, after a name in ASCII", MAIL_WHY),
     "zoneinfo": (lambda given: {**given, "enum": sorted(zoneinfo.available_timezones())}, "", ""),
-    "regex": (text(PATTERN), "patterns without nested groups", "whether a text is a pattern that Python reads is no regular language"),
-    "color": (text(rf"#(?:{_H}{{3,4}}|{_H}{{6}}|{_H}{{8}})"), "colors written as #rgb, #rgba, #rrggbb or #rrggbbaa", "there is one way of writing for each color"),
+    "regex": (text(PATTERN), "patterns without nested groups", "they are no regular language"),
+    "color": (text(rf"#(?:{_H}{{3,4}}|{_H}{{6}}|{_H}{{8}})"), "#rgb, #rgba, #rrggbb and #rrggbbaa", "each has other names"),
 }  # fmt: skip
 """By format: see :data:`Entry`."""

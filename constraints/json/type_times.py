@@ -88,7 +88,7 @@ def dates(schema: Any, now: Callable[[], datetime] = datetime.now) -> Schema:
     low, over, high, under = bounds(schema)
     found: Schema = {"type": "string", "format": "date", "pattern": YEAR}
     ends: list[Schema] = []
-    if over and low == date.max or under and high == date.min:
+    if (over and low == date.max) or (under and high == date.min):
         return {**found, "allOf": NONE}
     low = low + timedelta(days=over) if low is not None else None
     high = high - timedelta(days=under) if high is not None else None

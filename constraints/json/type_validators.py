@@ -21,22 +21,26 @@ SAID = {
         "Secret.__get_pydantic_core_schema__.<locals>.validate_secret_value",
     },
     "pydantic.networks": {
-        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val", "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
-        "IPvAnyAddress._validate", "IPvAnyInterface._validate", "IPvAnyNetwork._validate", "EmailStr._validate", "NameEmail._validate",
+        *(f"_Base{kind}.__get_pydantic_core_schema__.<locals>.wrap_val" for kind in ("Url", "MultiHostUrl")),
+        *(f"IPvAny{kind}._validate" for kind in ("Address", "Interface", "Network")), "EmailStr._validate", "NameEmail._validate",
     },
     VALIDATORS: {
-        "validate_str_is_valid_iana_tz", "pattern_either_validator", "pattern_str_validator", "defaultdict_validator", "sequence_validator",
+        "validate_str_is_valid_iana_tz", "pattern_either_validator", "pattern_str_validator", "pattern_bytes_validator",
+        "defaultdict_validator", "sequence_validator",
         *(f"ip_v{version}_{what}_validator" for version in (4, 6) for what in ("address", "network", "interface")),
     },
     "pydantic_extra_types.color": {"Color._validate"}, "pydantic.color": {"Color._validate"},
 }  # fmt: skip
 """By module: the functions that the texts of a type say."""
 UNKNOWN = {
-    ("pydantic.types", "PathType.validate_file"): "FilePath: which files exist is not known; take Path, or a Literal of the paths",
-    ("pydantic.types", "PathType.validate_directory"): "DirectoryPath: which directories exist is not known; take Path, or a Literal of the paths",
-    ("pydantic.types", "PathType.validate_new"): "NewPath: which paths exist is not known; take Path",
-    ("pydantic.types", "PathType.validate_socket"): "SocketPath: which sockets exist is not known; take Path",
-    (VALIDATORS, "import_string"): "ImportString: which modules can be imported is not known; take a Literal of the names",
+    **{
+        ("pydantic.types", f"PathType.validate_{kind}"): f"{name}: which {what} exist is not known; take Path, or a Literal of some"
+        for kind, name, what in [
+            ("file", "FilePath", "files"), ("directory", "DirectoryPath", "directories"), ("new", "NewPath", "paths"),
+            ("socket", "SocketPath", "sockets"),
+        ]
+    },
+    (VALIDATORS, "import_string"): "ImportString: what can be imported is not known; take a Literal of the names",
 }  # fmt: skip
 """By module and name of a function: why its type is refused."""
 CARD = "^(?:4[0-9]{15}|5[1-5][0-9]{14}|3[47][0-9]{13})$"

@@ -27,7 +27,7 @@ KEYWORDS: dict[str, tuple[str, int, int]] = {
     "exclusiveMinimum": ("exclusive", 4, EVER), "exclusiveMaximum": ("exclusive", 4, EVER),
     "discriminator": ("discriminator", 4, EVER),
 }  # fmt: skip
-"""The keywords that assert something: the form of their value, their first and their last draft. ``discriminator`` is OpenAPI's."""
+"""The keywords that assert something, and ``discriminator`` of OpenAPI: the form of their value, their first and last draft."""
 
 ANNOTATIONS = {
     "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$comment", "$defs",
