@@ -83,9 +83,8 @@ def output_type(
     ===============================================  ====================================  =========================
 
     A type may refuse what its JSON Schema allows, by a validator for example; ``parse`` and ``accepts`` say so, and
-    :func:`.generate` gives such texts weight zero. ``Decimal``, ``timedelta``, ``complex``, dates, times and the keys of a
-    ``dict`` are written as their type reads them: numbers of a ``Decimal`` without an exponent, a ``timedelta`` of at most
-    99,999 years, without a leap second.
+    :func:`.generate` gives such texts weight zero. The constraint's ``narrowed`` names the validators. Each type is written as it
+    is read: :doc:`/howto/what-we-read` has the texts of all.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ def narrowings(schema: Any, path: str = "") -> tuple[Any, tuple[Narrowing, ...]]
     found = list[Narrowing]()
     for keyword, asked, given, why in schema.pop(MARK, []):
         if keyword == REFUSED:
-            raise UnsupportedConstraint(why, path=path or None)
+            raise UnsupportedConstraint(why, path=path)
         found.append(Narrowing(path, keyword, asked, given, why))
     schema, dropped = without_refused(schema)
     found += (Narrowing(path, "anyOf", "all of its types", "the others", why) for why in dropped)

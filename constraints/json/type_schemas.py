@@ -5,6 +5,8 @@
     URLs                 type_urls          schemes and hosts
     addresses, UUID, …   type_texts         by the format that Pydantic names
     dict[K, V], aliases  type_members       names that K reads; values at a path
+    str, bytes           type_strings       patterns, lengths, encodings
+    set, listed values   type_items         what can be hashed, what is read from JSON
     validators           type_validators    functions that refuse values
 
 Where a type and its schema still differ, the schema has a mark that says so (``type_marks``).
@@ -12,30 +14,25 @@ Where a type and its schema still differ, the schema has a mark that says so (``
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
 from enum import Flag
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any
 
 from . import type_times
 from .type_decimals import FINITE, WHOLE, decimals, fractions
+from .type_items import distinct, few, listed
 from .type_marks import MARK, Schema, differing, refused, validated, with_marks
 from .type_members import NUMBER, alias_path, member_names, with_paths
-from .type_texts import URL_SAFE, encoded, text
+from .type_strings import octets, string
+from .type_texts import text
 from .type_urls import urls
-from .type_validators import OF_BYTES, ONLY_ASCII, followed
+from .type_validators import followed
 
 COMPLEX = rf"{NUMBER}(?:[+-]{WHOLE}(?:\.[0-9]+)?j)?"
-BEYOND_ASCII = re.compile(r"\\[DWSsbBpP]|\[\^[^\]]*\\[dws]")
-"""What in a pattern means other characters to Pydantic than to ECMA-262, beyond ASCII."""
-ASCII = r"^[\t\n\r -~]*$"
-NO_EDGES = r"^(?:[^\s\x85](?:[^]*[^\s\x85])?)?$"
-"""Texts that stay as they are when white space at both ends is taken away."""
+IGNORED: set[Any] = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
+"""The warnings of Pydantic that are about nothing that JSON could have."""
 MOST_ITEMS = 8
 """The most items of the part of a tuple that may be repeated, where others follow."""
-COPIED = {"int", "str", "bool", "none", "literal", "enum"}
-"""The core schemas of which different texts are different values."""
 
 
 @cache
@@ -46,11 +43,7 @@ def generator() -> Any:
     class Exact(GenerateJsonSchema):
         """Pydantic's writer of schemas, with the texts that Pydantic reads where it writes others."""
 
-        ignored_warning_kinds: ClassVar = {
-            "skipped-choice",
-            "non-serializable-default",
-            "skipped-discriminator",
-        }
+        ignored_warning_kinds = IGNORED  # noqa: RUF012
 
         def generate_inner(self, schema: Any) -> Schema:
             found: Schema = super().generate_inner(schema)
@@ -229,92 +222,3 @@ def generator() -> Any:
             return validated(found, "the later steps of a chain") if len(schema["steps"]) > 1 else found
 
     return Exact
-
-
-def string(found: Schema, schema: Any, strips: bool) -> Schema:
-    """Return the schema of a ``str`` whose patterns mean to ECMA-262 what they mean to Pydantic."""
-    pattern, more = schema.get("pattern"), list[Schema]()
-    if isinstance(pattern, re.Pattern):
-        flags = "".join(letter for letter in "imsx" if pattern.flags & getattr(re, letter.upper()))
-        found = {**found, "pattern": f"(?{flags}){pattern.pattern}" if flags else pattern.pattern}
-    if strips and {"minLength", "maxLength", "pattern"} & found.keys():
-        more.append({"pattern": NO_EDGES})
-    if schema.get("ascii_only"):
-        more.append({"pattern": ONLY_ASCII})
-    if "pattern" in found and BEYOND_ASCII.search(found["pattern"]):
-        more.append({"pattern": ASCII})
-        why = "beyond ASCII its classes mean other characters to Pydantic than to JSON Schema"
-        found = differing(found, "pattern", "all texts that the pattern matches", "those in ASCII", why)
-    return {**found, "allOf": more} if more else found
-
-
-def octets(schema: Any, encoding: str | None) -> Schema:
-    """Return the schema of ``bytes``, which are written in UTF-8, base 64 or hexadecimal digits."""
-    least, most = schema.get("min_length") or 0, schema.get("max_length")
-    if encoding == "hex":
-        return text(f"(?:[0-9A-Fa-f]{{2}}){{{least},{'' if most is None else most}}}")
-    if encoding == "base64":
-        return text(encoded(URL_SAFE, least, most, padded=False))
-    if not least and most is None:
-        return {"type": "string"}
-    found: Schema = {"type": "string", "minLength": least, "pattern": ONLY_ASCII}
-    found |= {} if most is None else {"maxLength": most}
-    return differing(found, "pattern", *OF_BYTES)
-
-
-def listed(found: Schema, schema: Any) -> Schema:
-    """Return the schema of listed values, without those that Pydantic does not read from JSON."""
-    from pydantic_core import SchemaValidator, ValidationError, to_json
-
-    values = found["enum"] if "enum" in found else [found["const"]] if "const" in found else []
-    validator, kept = SchemaValidator({**schema, "metadata": {}}), []
-    for value in values:
-        with suppress(ValidationError):
-            validator.validate_json(to_json(value))
-            kept.append(value)
-    if len(kept) == len(values):
-        return found
-    if not kept:
-        return refused(f"none of {values} is read from JSON")
-    found = {key: value for key, value in found.items() if key != "const"} | {"enum": kept}
-    return differing(found, "enum", str(values), str(kept), "Pydantic does not read the others from JSON")
-
-
-def distinct(found: Schema, schema: Any) -> Schema:
-    """Return the schema of a ``set``: items that can be hashed, and are different where their texts are."""
-    items = schema.get("items_schema", {"type": "any"})
-    if items["type"] == "any":
-        found["items"] = {"type": ["null", "boolean", "number", "string"]}
-        found = differing(
-            found, "items", "values that can be hashed", "no arrays and objects", "a set has none"
-        )
-    elif why := unhashable(items):
-        found = {**found, "maxItems": 0, **({"minItems": found["minItems"]} if "minItems" in found else {})}
-        found = differing(found, "items", "items", "none", f"{why} cannot be an item of a set")
-    return few(found, schema, "items_schema", "Items")
-
-
-def unhashable(core: Any) -> str:
-    """Return the name of what cannot be hashed in the values of a core schema, or nothing."""
-    kind = core["type"]
-    if kind in ("list", "set", "dict", "deque", "typed-dict", "generator", "counter", "ordered-dict"):
-        return str(kind)
-    if kind in ("model", "dataclass"):
-        return core["cls"].__qualname__ if core["cls"].__hash__ is None else ""
-    inner = [core[key] for key in ("schema", "lax_schema", "json_schema") if isinstance(core.get(key), dict)]
-    inner += core.get("items_schema", []) if kind == "tuple" else []
-    return next(filter(None, map(unhashable, inner)), "")
-
-
-def few(found: Schema, schema: Any, key: str, what: str) -> Schema:
-    """Return the schema of a collection; marked where two of its texts may be one value, and several values are asked for."""
-    core = schema.get(key, {"type": "any"})
-    is_said = (
-        core["type"] in COPIED
-        and not core.get("strip_whitespace")
-        and not core.get("to_lower")
-        and not core.get("to_upper")
-    )
-    if found.get(f"min{what}", 0) < 2 or is_said:
-        return found
-    return validated(found, "the comparison of equal values that are written differently")

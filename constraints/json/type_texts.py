@@ -9,6 +9,7 @@ regex            patterns without nested groups, which Python and Rust read
 
 from __future__ import annotations
 
+import importlib
 import zoneinfo
 from collections.abc import Callable
 from typing import Any
@@ -105,9 +106,9 @@ def encoded(
     ways = []
     for rest, end in enumerate(ends):
         low = max(0, -((rest - least) // 3))
-        high = "" if most is None else (most - rest) // 3
-        if high == "" or high >= low:
-            ways.append(f"(?:{first}{second}{third}{any_}){{{low},{high}}}{end}")
+        high = None if most is None else (most - rest) // 3
+        if high is None or high >= low:
+            ways.append(f"(?:{first}{second}{third}{any_}){{{low},{'' if high is None else high}}}{end}")
     return "|".join(ways) or "[]"
 
 
@@ -139,9 +140,10 @@ def mail(pattern: str) -> Callable[[Schema], Schema]:
     """Return the schema of addresses of mail, without the domains that are reserved."""
 
     def schema(given: Schema) -> Schema:
-        from email_validator import SPECIAL_USE_DOMAIN_NAMES
-
-        ends = "|".join(name.replace(".", r"\.") for name in SPECIAL_USE_DOMAIN_NAMES)
+        reserved = importlib.import_module(
+            "email_validator"
+        ).SPECIAL_USE_DOMAIN_NAMES  # Pydantic needs it for this type
+        ends = "|".join(name.replace(".", r"\.") for name in reserved)
         return {
             **given,
             **text(pattern),

@@ -34,7 +34,7 @@ SAID = {
 """By module: the functions that the texts of a type say."""
 UNKNOWN = {
     **{
-        ("pydantic.types", f"PathType.validate_{kind}"): f"{name}: which {what} exist is not known; take Path, or a Literal of some"
+        ("pydantic.types", f"PathType.validate_{kind}"): f"{name}: which {what} exist is not known; take Path, or Literal"
         for kind, name, what in [
             ("file", "FilePath", "files"), ("directory", "DirectoryPath", "directories"), ("new", "NewPath", "paths"),
             ("socket", "SocketPath", "sockets"),

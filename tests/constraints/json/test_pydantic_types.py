@@ -153,6 +153,7 @@ class Own:
         return value
 
 
+TAG = {name: pydantic.Tag(name) for name in "cd"}
 VALIDATED = [
     (Annotated[int, pydantic.AfterValidator(even)], {"": "even"}),
     (Annotated[int, pydantic.BeforeValidator(even)], {"": "even"}),
@@ -161,7 +162,7 @@ VALIDATED = [
     (Checked, {"": "ordered", "/properties/a": "even", "/properties/b": "small"}),
     (Hooked, {"": "model_post_init"}), (Posted, {"": "__post_init__"}),
     (list[Own], {"/items": "made"}), (Annotated[set[float], Field(min_length=2)], {"": "written differently"}),
-    (Annotated[Annotated[Cat, pydantic.Tag("c")] | Annotated[Dog, pydantic.Tag("d")], pydantic.Discriminator(even)], {"": "even"}),
+    (Annotated[Annotated[Cat, TAG["c"]] | Annotated[Dog, TAG["d"]], pydantic.Discriminator(even)], {"": "even"}),
 ]  # fmt: skip
 
 
