@@ -43,7 +43,7 @@ def generator() -> Any:
     class Exact(GenerateJsonSchema):
         """Pydantic's writer of schemas, with the texts that Pydantic reads where it writes others."""
 
-        ignored_warning_kinds = IGNORED  # noqa: RUF012
+        ignored_warning_kinds = IGNORED
 
         def generate_inner(self, schema: Any) -> Schema:
             found: Schema = super().generate_inner(schema)

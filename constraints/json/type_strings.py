@@ -9,7 +9,7 @@ from .type_marks import Schema, differing
 from .type_texts import URL_SAFE, encoded, text
 from .type_validators import OF_BYTES, ONLY_ASCII
 
-BEYOND_ASCII = re.compile(r"\\[DWSsbBpP]|\[\^[^\]]*\\[dws]")
+BEYOND_ASCII = re.compile(r"\\[DWSsbBpP]|\[\^[^\]]*\\[dws]|\(\?[a-z]*i")
 """What in a pattern means other characters to Pydantic than to ECMA-262, beyond ASCII."""
 ASCII = r"^[\t\n\r -~]*$"
 NO_EDGES = r"^(?:[^\s\x85](?:[^]*[^\s\x85])?)?$"

@@ -9,7 +9,6 @@ regex            patterns without nested groups, which Python and Rust read
 
 from __future__ import annotations
 
-import importlib
 import zoneinfo
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +28,11 @@ _BITS4, _BITS6 = r"(?:3[0-2]|[12]?[0-9])", r"(?:12[0-8]|1[01][0-9]|[1-9]?[0-9])"
 def exactly(pattern: str) -> str:
     """Return a pattern that matches whole texts only."""
     return f"^(?:{pattern})$"
+
+
+def any_case(word: str) -> str:
+    """Return a pattern of a word in letters of either case, those of ASCII only."""
+    return "".join(f"[{c.lower()}{c.upper()}]" for c in word)
 
 
 def text(pattern: str) -> Schema:
@@ -140,10 +144,9 @@ def mail(pattern: str) -> Callable[[Schema], Schema]:
     """Return the schema of addresses of mail, without the domains that are reserved."""
 
     def schema(given: Schema) -> Schema:
-        reserved = importlib.import_module(
-            "email_validator"
-        ).SPECIAL_USE_DOMAIN_NAMES  # Pydantic needs it for this type
-        ends = "|".join(name.replace(".", r"\.") for name in reserved)
+        from email_validator import SPECIAL_USE_DOMAIN_NAMES  # Pydantic needs it for this type
+
+        ends = "|".join(name.replace(".", r"\.") for name in SPECIAL_USE_DOMAIN_NAMES)
         return {
             **given,
             **text(pattern),

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from .type_marks import Schema, differing, refused, validated
+from .type_texts import any_case, text
 
 VALIDATORS = "pydantic._internal._validators"
 SAID = {
     "pydantic._internal._generate_schema": {"GenerateSchema._path_schema.<locals>.path_validator"},
     "ipaddress": {f"IPv{version}{what}" for version in (4, 6) for what in ("Address", "Network", "Interface")},
     "pydantic.types": {
-        "ByteSize._validate", "SecretStr", "SecretBytes", "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+        "SecretStr", "SecretBytes", "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
         "Secret.__get_pydantic_core_schema__.<locals>.validate_secret_value",
     },
     "pydantic.networks": {
@@ -120,6 +121,14 @@ def checked(schema: Schema, function: Any, core: Any) -> Schema:
         return refused(UNKNOWN[module, name])
     if module == "pydantic.networks" and name == "EmailStr._validate":
         return {**schema, "format": "pydantic-email"}
+    if module == "pydantic.types" and name == "ByteSize._validate":
+        units = "|".join(map(any_case, function.__self__.byte_sizes))
+        return {
+            "anyOf": [
+                text(rf"[0-9]{{1,15}}(?:\.[0-9]{{1,15}})?(?: ?(?:{units}))?"),
+                {"type": "integer", "minimum": 0},
+            ]
+        }
     if module == "pydantic.types" and name in ENCODED:
         encoder = function.__self__.encoder
         if encoder.__module__ == "pydantic.types":
