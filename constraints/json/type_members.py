@@ -6,11 +6,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .type_decimals import WHOLE
-from .type_marks import Schema
+from .type_marks import MARK, Schema, with_marks
 
 INTEGER, NUMBER = rf"-?{WHOLE}", rf"-?{WHOLE}(?:\.[0-9]+)?"
 MOST_NAMES = 1_000
 """The most integers that are listed as names of members."""
+
+
+def names_of(keys: Any) -> Schema | bool:
+    """Return the schema of the names that stand for values of a schema, with its marks."""
+    names = member_names({key: value for key, value in keys.items() if key != MARK})
+    if MARK not in keys:
+        return names
+    return with_marks(names if isinstance(names, dict) else {} if names else {"not": {}}, keys[MARK])
 
 
 def member_names(keys: Any) -> Schema | bool:
@@ -18,7 +26,8 @@ def member_names(keys: Any) -> Schema | bool:
     if not isinstance(keys, dict) or not keys.keys() - {"title", "description", "default"}:
         return True
     if "anyOf" in keys:
-        return {"anyOf": [member_names(each) for each in keys["anyOf"]]}
+        rest = {key: value for key, value in keys.items() if key != "anyOf"}
+        return {**rest, "anyOf": [names_of(each) for each in keys["anyOf"]]}
     values = keys.get("enum", [keys["const"]] if "const" in keys else None)
     if values is not None:
         return {"enum": [value if isinstance(value, str) else str(value) for value in values]}

@@ -22,7 +22,7 @@ from . import type_times
 from .type_decimals import FINITE, WHOLE, decimals, fractions
 from .type_items import distinct, few, listed
 from .type_marks import MARK, Schema, differing, refused, validated, with_marks
-from .type_members import NUMBER, alias_path, member_names, with_paths
+from .type_members import NUMBER, alias_path, names_of, with_paths
 from .type_strings import octets, string
 from .type_texts import text
 from .type_urls import urls
@@ -174,7 +174,7 @@ def generator() -> Any:
             }
             if "values_schema" in schema:
                 found["additionalProperties"] = self.generate_inner(schema["values_schema"])
-            if (names := member_names(keys)) is not True:
+            if (names := names_of(keys)) is not True:
                 found["propertyNames"] = names
             return few(found, schema, "keys_schema", "Properties")
 
