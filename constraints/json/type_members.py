@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from .type_decimals import WHOLE
-from .type_marks import MARK, Schema, with_marks
+from .type_marks import MARK, Schema, differing, with_marks
+from .type_ranges import whole
 
 INTEGER, NUMBER = rf"-?{WHOLE}", rf"-?{WHOLE}(?:\.[0-9]+)?"
 MOST_NAMES = 1_000
 """The most integers that are listed as names of members."""
+MOST_DIGITS = 18
+"""The most digits of an integer that is a name, where it has bounds."""
+FURTHEST = 10**MOST_DIGITS - 1
+MOST_LENGTH = 200
+"""The most characters of a name that a pattern describes."""
 
 
 def names_of(keys: Any) -> Schema | bool:
     """Return the schema of the names that stand for values of a schema, with its marks."""
     names = member_names({key: value for key, value in keys.items() if key != MARK})
+    if isinstance(names, dict) and "pattern" in names and names.get("maxLength", 0) > MOST_LENGTH:
+        why = "a pattern of names is followed character by character"
+        long = f"names of up to {names['maxLength']} characters"
+        names = differing({**names, "maxLength": MOST_LENGTH}, "maxLength", long, f"up to {MOST_LENGTH}", why)
     if MARK not in keys:
         return names
     return with_marks(names if isinstance(names, dict) else {} if names else {"not": {}}, keys[MARK])
@@ -34,20 +46,41 @@ def member_names(keys: Any) -> Schema | bool:
     kind = keys.get("type")
     if kind == "boolean":
         return {"enum": ["true", "false"]}
-    if kind == "integer":
-        return integer_names(keys)
-    if kind == "number":
-        return {"pattern": f"^{NUMBER}$"}
+    if kind in ("integer", "number"):
+        return number_names(keys)
     return keys if kind == "string" else False
 
 
-def integer_names(keys: Schema) -> Schema:
-    """Return the schema of the names of integers: listed if they are few; else of their sign, whatever the bounds."""
-    low = keys.get("minimum", keys["exclusiveMinimum"] + 1 if "exclusiveMinimum" in keys else None)
-    high = keys.get("maximum", keys["exclusiveMaximum"] - 1 if "exclusiveMaximum" in keys else None)
-    if low is not None and high is not None and high - low < MOST_NAMES:
-        return {"enum": [str(value) for value in range(low, high + 1)]}
-    return {"pattern": f"^{INTEGER if low is None or low < 0 else WHOLE if low == 0 else '[1-9][0-9]*'}$"}
+def number_names(keys: Schema) -> Schema:
+    """Return the schema of the names of numbers: within bounds those of integers, of up to :data:`MOST_DIGITS` digits."""
+    parts = [keys]
+    for part in parts:
+        parts += part.get("allOf", [])
+    low = max((math.ceil(p["minimum"]) for p in parts if "minimum" in p), default=-FURTHEST)
+    low = max((low, *(math.floor(p["exclusiveMinimum"]) + 1 for p in parts if "exclusiveMinimum" in p)))
+    high = min((math.floor(p["maximum"]) for p in parts if "maximum" in p), default=FURTHEST)
+    high = min((high, *(math.ceil(p["exclusiveMaximum"]) - 1 for p in parts if "exclusiveMaximum" in p)))
+    steps = [Fraction(str(p["multipleOf"])) for p in parts if "multipleOf" in p]
+    if not steps and low <= -FURTHEST and high >= FURTHEST:
+        return {"pattern": f"^{INTEGER if keys.get('type') == 'integer' else NUMBER}$"}
+    if any("not" in part for part in parts):
+        return {"not": {}}
+    step = math.lcm(*(each.numerator for each in steps))  # of the integers among the multiples
+    if step > 1 or high - low < MOST_NAMES:
+        first = max(low, min(high, 0) - MOST_NAMES * step // 2)
+        some = range(-(-first // step) * step, high + 1, step)[:MOST_NAMES]
+        found: Schema = {"enum": [str(value) for value in some]}
+        is_all = first == low and len(some) == len(range(-(-low // step) * step, high + 1, step))
+    else:
+        ways = [whole(max(low, 0), high)] if high >= 0 else []
+        ways += [f"-{whole(-min(high, -1), -low)}"] if low < 0 else []
+        found, is_all = {"pattern": f"^(?:{'|'.join(ways)})$"}, True
+    if is_all and keys.get("type") == "integer":
+        return found
+    what = "integers among them" if is_all else f"{MOST_NAMES} integers among them"
+    return differing(
+        found, "propertyNames", "all numbers within the bounds", what, "names are texts, which are listed"
+    )
 
 
 def alias_path(alias: Any) -> Sequence[str | int] | None:

@@ -174,6 +174,10 @@ def generator() -> Any:
             }
             if "values_schema" in schema:
                 found["additionalProperties"] = self.generate_inner(schema["values_schema"])
+            if schema["keys_schema"]["type"] == "literal":  # of which numbers are not read from text
+                keys = {
+                    "enum": [each for each in keys.get("enum", [keys.get("const")]) if isinstance(each, str)]
+                }
             if (names := names_of(keys)) is not True:
                 found["propertyNames"] = names
             return few(found, schema, "keys_schema", "Properties")

@@ -30,6 +30,7 @@ SAID = {
         "defaultdict_validator", "sequence_validator",
         *(f"ip_v{version}_{what}_validator" for version in (4, 6) for what in ("address", "network", "interface")),
     },
+    "operator": {"attrgetter"},  # the value of a member, by use_enum_values
     "pydantic_extra_types.color": {"Color._validate"}, "pydantic.color": {"Color._validate"},
 }  # fmt: skip
 """By module: the functions that the texts of a type say."""

@@ -249,4 +249,17 @@ TYPES: dict[str, Any] = {
     "base64": Based,
     "root": Root,
     "python-re": Python,
+    # keys
+    "int keys from": dict[Annotated[int, Field(ge=5)], int],
+    "int keys until": dict[Annotated[int, Field(le=-7)], int],
+    "multiples as keys": dict[Annotated[int, Field(gt=-50, le=12_345, multiple_of=7)], int],
+    "float keys": dict[Annotated[float, Field(gt=0.5)], int],
+    "Decimal keys": dict[Annotated[Decimal, Field(gt=0, max_digits=4, decimal_places=1)], int],
+    "small Decimal keys": dict[Annotated[Decimal, Field(max_digits=2, decimal_places=2)], int],
+    "listed keys": dict[Literal[1, "a"], int],
+    "URL keys": dict[Annotated[pydantic.AnyUrl, pydantic.UrlConstraints(max_length=15)], int],
+    "stripped keys": dict[
+        Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)], int
+    ],
+    "bounded keys": dict[Annotated[timedelta, Field(ge=timedelta(1))], int],
 }

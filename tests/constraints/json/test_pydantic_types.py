@@ -258,6 +258,15 @@ def test_fields_at_a_path_are_written_there():
     assert not J(Paths).accepts('{"names": ["2020-01-01", null], "a": {"b": [true], "c": 4}}')
 
 
+def test_keys_within_bounds():
+    found = J(TYPES["int keys from"])
+    assert found.accepts('{"5": 1, "1000": 2}')
+    assert not any(map(found.accepts, ['{"4": 1}', '{"-5": 1}', '{"05": 1}']))
+    assert keywords(J(TYPES["float keys"], on_narrowed="ignore")) == {"propertyNames"}
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="FilePath"):
+        J(dict[pydantic.FilePath, int])
+
+
 def test_items_of_a_set_can_be_hashed():
     assert not J(set[BaseModel]).accepts("[{}]")
     assert J(set[Frozen]).accepts('[{"a": 1}, {"a": 2}]')
