@@ -45,23 +45,27 @@ def adapter(described: Any) -> Any:
         raise undescribed(described, error) from None
 
 
-def type_schema(described: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type, or of the arguments of a function. Raises ``FormatError``, and
-    ``UnsupportedConstraint`` for types of which no value can be known."""
-    return typed(described)[0]
+def type_schema(described: Any, exact: bool = True) -> dict[str, Any]:
+    """Return the JSON Schema of a type, or of the arguments of a function; with ``exact=False``, as Pydantic itself writes it.
+    Raises ``FormatError``, and ``UnsupportedConstraint`` for types of which no value can be known."""
+    return typed(described)[0] if exact else written(described)
 
 
 def typed(described: Any) -> tuple[dict[str, Any], tuple[Narrowing, ...]]:
     """Return :func:`type_schema`, and where the type and the schema differ."""
+    schema, differences = narrowings(written(described, schema_generator=generator()))
+    return dict(schema), differences
+
+
+def written(described: Any, **by: Any) -> dict[str, Any]:
+    """Return the JSON Schema that Pydantic writes, with its arguments ``by``. Raises ``FormatError``."""
     of = adapter(described)
     try:
-        found = of.json_schema(schema_generator=generator())
+        return dict(of.json_schema(**by))
     except Exception as error:  # PydanticUserError, by a TypeAdapter that only exists where Pydantic does
         if not type(error).__module__.startswith("pydantic"):
             raise
         raise undescribed(described, error) from None
-    schema, differences = narrowings(found)
-    return dict(schema), differences
 
 
 def reader(described: Any) -> Callable[[str], Any]:
