@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
+from ..circuits.narrowing import VALIDATOR
 from ..circuits.narrowing import Narrowing as Narrowing
 from ..errors import UnsupportedConstraint
 from . import validation
@@ -36,12 +37,15 @@ def report(
     """Log one warning for the whole constraint, raise ``UnsupportedConstraint``, or do nothing.
 
     ``chosen``: keywords of narrowings that the caller asked for by an option; they cause no warning. With
-    ``on_narrowed="error"`` the first narrowing raises, chosen or not. Narrowings that lose no value are ignored.
+    ``on_narrowed="error"`` the first narrowing raises, chosen or not. Narrowings that lose no value are ignored, but for those of
+    validators with ``on_narrowed="error"``.
     """
+    wider = tuple(each for each in narrowed if each.keyword == VALIDATOR)
     narrowed = tuple(each for each in narrowed if each.loses_values)
-    if narrowed and on_narrowed == "error":
-        first = narrowed[0]
-        raise UnsupportedConstraint(f"the language would be narrowed: {first}", path=first.path)
+    if on_narrowed == "error" and (narrowed or wider):
+        first = (*narrowed, *wider)[0]
+        what = "would be narrowed" if narrowed else "has values that the type refuses"
+        raise UnsupportedConstraint(f"the language {what}: {first}", path=first.path)
     narrowed = tuple(each for each in narrowed if each.keyword not in chosen)
     if not narrowed or on_narrowed == "ignore":
         return

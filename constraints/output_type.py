@@ -7,7 +7,7 @@ import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, Flag
 from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
@@ -85,9 +85,8 @@ def output_type(
     ===============================================  ====================================  =========================
 
     A type may refuse what its JSON Schema allows, by a validator for example; ``parse`` and ``accepts`` say so, and
-    :func:`.generate` gives such texts weight zero. ``Decimal``, ``timedelta``, ``complex``, dates, times and the keys of a
-    ``dict`` are written as their type reads them: numbers of a ``Decimal`` without an exponent, a ``timedelta`` of at most
-    99,999 years, without a leap second.
+    :func:`.generate` gives such texts weight zero. The constraint's ``narrowed`` names the validators. Each type is written as it
+    is read: :doc:`/howto/what-we-read` has the texts of all.
 
     Parameters
     ----------
@@ -204,13 +203,17 @@ def choices_of(described: Any) -> dict[str, Any]:
     """
     if typing.get_origin(described) is typing.Literal:
         values = [(value, value) for value in typing.get_args(described)]
-    elif isinstance(described, type) and issubclass(described, Enum):
+    elif isinstance(described, type) and issubclass(described, Enum) and not issubclass(described, Flag):
         values = [(member.value, member) for member in described]
     else:
         return {}
     found: dict[str, Any] = {}
     for value, meant in values:
         value = value.value if isinstance(value, Enum) else value
+        if not isinstance(value, str | int | float | bool | None):
+            raise FormatError(
+                f"{type_name(described)} has the value {short(value)}, which is no text, number or boolean"
+            )
         text = value if isinstance(value, str) else json.dumps(value)
         if text in found:
             raise FormatError(

@@ -51,13 +51,13 @@ def tool_schemas(tools: Any) -> list[dict[str, Any]]:
     ('get_weather', 'The weather of a city.', ['city', 'days'])
     """
     some = tools if isinstance(tools, list | tuple) else [tools]
-    return [described(tool) if is_tool(tool) else tool for tool in some]
+    return [described(tool, exact=False) if is_tool(tool) else tool for tool in some]
 
 
-def described(tool: Any) -> dict[str, Any]:
-    """Describe one function or class in OpenAI's format."""
+def described(tool: Any, exact: bool = True) -> dict[str, Any]:
+    """Describe one function or class in OpenAI's format: exactly, or for a reader as Pydantic does."""
     name = tool_name(tool)
-    parameters = type_schema(tool)
+    parameters = type_schema(tool, exact)
     if "$ref" in parameters:  # a class that has itself as a field
         parameters = {
             "$defs": parameters["$defs"],

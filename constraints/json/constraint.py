@@ -15,7 +15,7 @@ from .. import limits, validation
 from ..automata.work import limited
 from ..constraint import Constraint
 from ..contradictions import named
-from ..narrowing import OnNarrowed, check_choice, report
+from ..narrowing import Narrowing, OnNarrowed, check_choice, merged, report
 from ..program import nodes
 from .bundle import bundle
 from .closed_objects import close_types
@@ -25,7 +25,7 @@ from .nodes import Reading, value_node
 from .nodes.leaves import blanks
 from .nodes.schema import MOST_DEPTH
 from .numbers import Notation
-from .python_types import is_type
+from .python_types import is_type, typed
 from .text import SPELLINGS, Writing, json_indent, json_separators, json_space, style_of
 
 
@@ -167,7 +167,8 @@ def json_schema(
     max_depth = None if max_depth is None else validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     max_length = None if max_length is None else validation.count(max_length, "max_length")
     max_digits = None if max_digits is None else validation.count(max_digits, "max_digits", 1, limits.DEPTH)
-    root, is_class = read_schema(schema), is_type(schema)
+    is_class = is_type(schema)
+    root, differences = typed(schema) if is_class else (read_schema(schema), ())
     root = root if documents is None else bundle(root, documents)
     if is_class and not open_objects:
         root, open_objects = close_types(root), True
@@ -180,35 +181,48 @@ def json_schema(
     indent = None if indent is None else json_indent(indent)
     reading = Reading(order, open_objects, formats, Notation(plain=plain, digits=max_digits), strict)
     writing = (space, separators, escapes, indent)
-    constraint = of_schema(root, reading, writing)
+    constraint = of_schema(root, reading, writing, differences)
     if chosen and indent is not None:
-        constraint = of_few_levels(root, reading, writing, max_depth, max_length)
+        constraint = of_few_levels(root, reading, writing, differences, max_depth, max_length)
     elif chosen:
         constraint = constraint.within(max_depth, max_length)
     report(constraint.narrowed, on_narrowed, chosen)
     return constraint
 
 
-def of_schema(root: Schema, reading: Reading, writing: Writing, most_levels: int = MOST_DEPTH) -> Constraint:
-    """Return the constraint of a schema. ``most_levels``: with an indent, the most levels of nesting."""
+def of_schema(
+    root: Schema,
+    reading: Reading,
+    writing: Writing,
+    differences: tuple[Narrowing, ...] = (),
+    most_levels: int = MOST_DEPTH,
+) -> Constraint:
+    """Return the constraint of a schema.
+
+    ``differences``: where the type of the schema differs from it. ``most_levels``: with an indent, the most levels of nesting.
+    """
     style = style_of(*writing)
     with limited():
         node, narrowed = value_node(root, style, reading, most_levels)
     around = blanks(style.blank)
-    found = Constraint(
-        nodes.seq(around, node, around), narrowed, partial(of_schema, root, reading, writing, most_levels)
-    )
+    again = partial(of_schema, root, reading, writing, differences, most_levels)
+    found = Constraint(nodes.seq(around, node, around), merged(differences, narrowed), again)
     found.why_empty = partial(conflict, root, reading, style)
     return found
 
 
 def of_few_levels(
-    root: Schema, reading: Reading, writing: Writing, depth: int | None, length: int | None
+    root: Schema,
+    reading: Reading,
+    writing: Writing,
+    differences: tuple[Narrowing, ...],
+    depth: int | None,
+    length: int | None,
 ) -> Constraint:
     """Return the constraint of a schema with an indent as a finite automaton, which has each level of nesting on its own.
     Raises ``TooManyStates``."""
     most = 2 * (3 if depth is None else depth) + 1  # a list of objects has two
     for levels in range(most, 1, -2):
         with suppress(TooManyStates):
-            return of_schema(root, reading, writing, levels).within(depth, length)
-    return of_schema(root, reading, writing, 1).within(depth, length)
+            return of_schema(root, reading, writing, differences, levels).within(depth, length)
+    return of_schema(root, reading, writing, differences, 1).within(depth, length)

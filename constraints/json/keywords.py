@@ -19,13 +19,13 @@ from .closed_objects import APART, TRACKED
 from .combinators import all_of, any_of, apart, condition, dependent, meet_all, negation, one_of, reference
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
-from .structures import contains, items, naming, objects, required, unevaluated, unique
+from .structures import contains, discriminator, items, naming, objects, required, unevaluated, unique
 from .values import EVERYTHING, NOTHING, Value, join
 from .vocabulary import KEYWORDS, REFERENCES
 
 OBJECT = ("properties", "patternProperties", "additionalProperties")
 APPLICATORS = {"$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf"}
-FIRST = (*OBJECT, "required")
+FIRST = (*OBJECT, "required", "discriminator")
 """Members are ordered as in the schema itself, then as in those that it combines."""
 LATE = ("unevaluatedProperties", "unevaluatedItems")
 
@@ -156,6 +156,7 @@ RULES: dict[str, Keyword] = {
     "uniqueItems": unique,
     **dict.fromkeys(OBJECT, objects),
     "required": required,
+    "discriminator": discriminator,
     "propertyNames": naming,
     **{key: partial(dependent, key=key) for key in ("dependentRequired", "dependentSchemas", "dependencies")},
     **{key: partial(reference, key=key) for key in REFERENCES},

@@ -10,15 +10,18 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
+from ...circuits.narrowing import Narrowing
 from ...errors import FormatError
+from .type_marks import narrowings
 from .type_schemas import generator
 
-ANNOTATIONS = (type, typing.NewType, getattr(typing, "TypeAliasType", type))
+ANNOTATIONS = (type, typing.NewType)
 
 
 def is_type(value: Any) -> bool:
     """Return whether a value is a class or a type annotation."""
-    return isinstance(value, ANNOTATIONS) or typing.get_origin(value) is not None
+    is_alias = type(value).__name__ == "TypeAliasType"  # of typing or of typing_extensions
+    return isinstance(value, ANNOTATIONS) or is_alias or typing.get_origin(value) is not None
 
 
 def type_name(described: Any) -> str:
@@ -38,15 +41,27 @@ def adapter(described: Any) -> Any:
         ) from None
     try:
         return TypeAdapter(described)
-    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
+    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError, ImportError) as error:
         raise undescribed(described, error) from None
 
 
-def type_schema(described: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type, or of the arguments of a function. Raises ``FormatError``."""
+def type_schema(described: Any, exact: bool = True) -> dict[str, Any]:
+    """Return the JSON Schema of a type, or of the arguments of a function; with ``exact=False``, as Pydantic itself writes it.
+    Raises ``FormatError``, and ``UnsupportedConstraint`` for types of which no value can be known."""
+    return typed(described)[0] if exact else written(described)
+
+
+def typed(described: Any) -> tuple[dict[str, Any], tuple[Narrowing, ...]]:
+    """Return :func:`type_schema`, and where the type and the schema differ."""
+    schema, differences = narrowings(written(described, schema_generator=generator()))
+    return dict(schema), differences
+
+
+def written(described: Any, **by: Any) -> dict[str, Any]:
+    """Return the JSON Schema that Pydantic writes, with its arguments ``by``. Raises ``FormatError``."""
     of = adapter(described)
     try:
-        return dict(of.json_schema(schema_generator=generator()))
+        return dict(of.json_schema(**by))
     except Exception as error:  # PydanticUserError, by a TypeAdapter that only exists where Pydantic does
         if not type(error).__module__.startswith("pydantic"):
             raise

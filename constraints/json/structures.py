@@ -13,7 +13,7 @@ from .counted_patterns import pattern_shapes, readable
 from .document import Node
 from .shapes import ANY, NEVER, Arrays, Contains, Need, Objects, Others
 from .values import EVERYTHING, NOTHING, Value, limited, only
-from .vocabulary import pointer
+from .vocabulary import pointer, tag_name
 
 if TYPE_CHECKING:
     from .keywords import Keywords
@@ -122,6 +122,11 @@ def required(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
         lacking = [Objects(((name, NEVER),), names[:i]) for i, name in enumerate(names)]
         return only("object", lacking, False)
     return present(names, sign)
+
+
+def discriminator(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
+    """Apply ``discriminator`` of OpenAPI, which requires the member that it names."""
+    return present([tag_name(node.schema["discriminator"])], sign)
 
 
 def present(names: Sequence[str], sign: bool) -> Value:

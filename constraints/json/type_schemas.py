@@ -1,46 +1,38 @@
-"""JSON Schemas of Python types that allow what the types accept, where those of Pydantic allow more.
+"""JSON Schemas of Python types that allow what the types accept, where those of Pydantic allow more or less.
 
-    Decimal        numbers of at most max_digits digits and decimal_places of them after the point; as strings, too, where no
-                   bounds are to be compared
-    dict[K, V]     names that K reads: "12" for int, "true" for bool
-    timedelta      durations of at most 99,999 years, and parts of a day that are not longer
-    date, time, …  no year 0, no leap second
-    complex        numbers as Python writes them
+    numbers, Decimal     type_decimals      what max_digits counts, and numbers that a float keeps
+    dates, durations     type_times         bounds, zones, no year 0, no leap second
+    URLs                 type_urls          schemes and hosts
+    addresses, UUID, …   type_texts         by the format that Pydantic names
+    dict[K, V], aliases  type_members       names that K reads; values at a path
+    str, bytes           type_strings       patterns, lengths, encodings
+    set, listed values   type_items         what can be hashed, what is read from JSON
+    validators           type_validators    functions that refuse values
 
-What a validator or another type refuses beyond its schema is told by its parser alone (``output_type``).
+Where a type and its schema still differ, the schema has a mark that says so (``type_marks``).
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
+from enum import Flag
 from functools import cache
 from typing import Any
 
-Schema = dict[str, Any]
+from . import type_times
+from .type_decimals import FINITE, WHOLE, decimals, fractions
+from .type_items import distinct, few, listed
+from .type_marks import MARK, Schema, differing, refused, validated, with_marks
+from .type_members import NUMBER, alias_path, names_of, with_paths
+from .type_strings import octets, string
+from .type_texts import text
+from .type_urls import urls
+from .type_validators import followed
 
-WHOLE = r"(?:0|[1-9][0-9]*)"
-INTEGER, NUMBER = rf"-?{WHOLE}", rf"-?{WHOLE}(?:\.[0-9]+)?"
-DURATION = (
-    r"^P(?:[0-9]{1,7}W|(?:[0-9]{1,5}Y)?(?:[0-9]{1,6}M)?(?:[0-9]{1,8}D)?"
-    r"(?:T(?:[0-9]{1,5}H)?(?:[0-9]{1,7}M)?(?:[0-9]{1,8}S)?)?)$"
-)
-YEAR = r"^(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-"
-SECONDS = r":[0-5][0-9]:[0-5][0-9]"
-COMPLEX = rf"^{NUMBER}(?:[+-]{WHOLE}(?:\.[0-9]+)?j)?$"
-EXACT_DIGITS = 15
-"""The most digits that a number of JSON keeps on its way through a float."""
-MOST = 1e300
-"""A bound below the greatest float."""
-BOUNDS = [
-    ("minimum", "ge"),
-    ("maximum", "le"),
-    ("exclusiveMinimum", "gt"),
-    ("exclusiveMaximum", "lt"),
-    ("multipleOf", "multiple_of"),
-]
-"""Keywords, and Pydantic's names for them."""
-MOST_NAMES = 1_000
-"""The most integers that are listed as names of members."""
+COMPLEX = rf"{NUMBER}(?:[+-]{WHOLE}(?:\.[0-9]+)?j)?"
+IGNORED: set[Any] = {"skipped-choice", "non-serializable-default", "skipped-discriminator"}
+"""The warnings of Pydantic that are about nothing that JSON could have."""
+MOST_ITEMS = 8
+"""The most items of the part of a tuple that may be repeated, where others follow."""
 
 
 @cache
@@ -48,113 +40,189 @@ def generator() -> Any:
     """Return the class that makes the schemas, for Pydantic's ``schema_generator``."""
     from pydantic.json_schema import GenerateJsonSchema
 
-    def with_pattern(found: Schema, format_: str, pattern: str) -> Schema:
-        return {**found, "pattern": pattern} if found.get("format") == format_ else found
-
     class Exact(GenerateJsonSchema):
-        """Pydantic's writer of schemas, with the texts that Pydantic reads where it writes more."""
+        """Pydantic's writer of schemas, with the texts that Pydantic reads where it writes others."""
+
+        ignored_warning_kinds = IGNORED
+
+        def generate_inner(self, schema: Any) -> Schema:
+            found: Schema = super().generate_inner(schema)
+            marked = followed(found, schema)
+            if "ref" in schema and "$ref" in marked and MARK in marked:  # said of the definition
+                definition = self.get_schema_from_definitions(marked["$ref"])
+                if definition is not None:
+                    definition.update(with_marks(definition, marked[MARK]))
+                    return found
+            return marked
+
+        def option(self, name: str, schema: Any = {}) -> Any:  # noqa: B006
+            return schema.get(name, self._config.config_dict.get(name))
+
+        # ------------------------------------------------------------ texts
+
+        def str_schema(self, schema: Any) -> Schema:
+            strips = schema.get("strip_whitespace", self._config.str_strip_whitespace)
+            return string(super().str_schema(schema), schema, bool(strips))
+
+        def bytes_schema(self, schema: Any) -> Schema:
+            return octets(schema, self.option("val_json_bytes"))
+
+        def complex_schema(self, schema: Any) -> Schema:
+            return text(COMPLEX)
+
+        def date_schema(self, schema: Any) -> Schema:
+            return type_times.dates(schema)
+
+        def time_schema(self, schema: Any) -> Schema:
+            return type_times.times(schema)
+
+        def datetime_schema(self, schema: Any) -> Schema:
+            return type_times.datetimes(schema)
+
+        def timedelta_schema(self, schema: Any) -> Schema:
+            found = type_times.durations(schema)
+            return validated(found, "multiple_of") if schema.get("multiple_of") is not None else found
+
+        def url_schema(self, schema: Any) -> Schema:
+            return urls(schema)
+
+        def multi_host_url_schema(self, schema: Any) -> Schema:
+            return urls(schema, several=True)
+
+        def uuid_schema(self, schema: Any) -> Schema:
+            version = schema.get("version")
+            return {"type": "string", "format": f"uuid{version or ''}"}
+
+        def json_schema(self, schema: Any) -> Schema:
+            return refused("Json: JSON within a string is not written; take the type itself")
+
+        # ------------------------------------------------------------ numbers, listed values
 
         def decimal_schema(self, schema: Any) -> Schema:
             return decimals(schema)
 
-        def complex_schema(self, schema: Any) -> Schema:
-            return {"type": "string", "pattern": COMPLEX}
+        def fraction_schema(self, schema: Any) -> Schema:
+            return fractions(schema)
 
-        def timedelta_schema(self, schema: Any) -> Schema:
-            return with_pattern(super().timedelta_schema(schema), "duration", DURATION)
+        def float_schema(self, schema: Any) -> Schema:
+            found: Schema = super().float_schema(schema)
+            finite = self.option("allow_inf_nan", schema) is False
+            return {**found, "allOf": [FINITE]} if finite else found
 
-        def date_schema(self, schema: Any) -> Schema:
-            return with_pattern(super().date_schema(schema), "date", YEAR)
+        def enum_schema(self, schema: Any) -> Schema:
+            found = listed(super().enum_schema(schema), schema)
+            if not issubclass(schema["cls"], Flag) or MARK in found:
+                return found
+            return differing(
+                found, "enum", "combinations of flags", "single flags", "the schema lists the members"
+            )
 
-        def time_schema(self, schema: Any) -> Schema:
-            return with_pattern(super().time_schema(schema), "time", "^[0-9]{2}" + SECONDS)
+        def literal_schema(self, schema: Any) -> Schema:
+            return listed(super().literal_schema(schema), schema)
 
-        def datetime_schema(self, schema: Any) -> Schema:
-            pattern = f"{YEAR}[0-9]{{2}}-[0-9]{{2}}[Tt][0-9]{{2}}{SECONDS}"
-            return with_pattern(super().datetime_schema(schema), "date-time", pattern)
+        def is_subclass_schema(self, schema: Any) -> Schema:
+            return refused("type[…]: JSON has no classes; take a Literal of their names")
+
+        # ------------------------------------------------------------ arrays
+
+        def set_schema(self, schema: Any) -> Schema:
+            return distinct(super().set_schema(schema), schema)
+
+        def frozenset_schema(self, schema: Any) -> Schema:
+            return distinct(super().frozenset_schema(schema), schema)
+
+        def tuple_schema(self, schema: Any) -> Schema:
+            items, at = schema["items_schema"], schema.get("variadic_item_index")
+            if at is None or at + 1 == len(items):
+                return dict(super().tuple_schema(schema))
+            kinds = [self.generate_inner(each) for each in items]
+            ways = []
+            for count in range(MOST_ITEMS + 1):
+                each = [*kinds[:at], *[kinds[at]] * count, *kinds[at + 1 :]]
+                ways.append(
+                    {"type": "array", "prefixItems": each, "minItems": len(each), "maxItems": len(each)}
+                )
+            found: Schema = {"anyOf": ways}
+            asked, why = "any number of items where the tuple has a star", "items follow them"
+            return differing(found, "maxItems", asked, f"up to {MOST_ITEMS}", why)
+
+        # ------------------------------------------------------------ objects
 
         def dict_schema(self, schema: Any) -> Schema:
-            found: Schema = super().dict_schema(schema)
-            if "patternProperties" in found:
-                found["additionalProperties"] = False
-            elif "keys_schema" in schema:
-                keys = self.generate_inner(schema["keys_schema"])
-                if "$ref" in keys:
-                    keys = self.get_schema_from_definitions(keys["$ref"]) or keys
-                if (names := member_names(keys)) is not True:
-                    found["propertyNames"] = names
+            return self.named(super().dict_schema(schema), schema)
+
+        def frozendict_schema(self, schema: Any) -> Schema:
+            return self.named(super().frozendict_schema(schema), schema)
+
+        def ordered_dict_schema(self, schema: Any) -> Schema:
+            return self.named(super().ordered_dict_schema(schema), schema)
+
+        def counter_schema(self, schema: Any) -> Schema:
+            return self.named(super().counter_schema(schema), schema)
+
+        def named(self, found: Schema, schema: Any) -> Schema:
+            """Return the schema of a ``dict`` with the names that its keys read."""
+            if "keys_schema" not in schema:
+                return found
+            keys = self.generate_inner(schema["keys_schema"])
+            if "$ref" in keys:
+                keys = self.get_schema_from_definitions(keys["$ref"]) or keys
+            found = {
+                key: value
+                for key, value in found.items()
+                if key not in ("patternProperties", "propertyNames")
+            }
+            if "values_schema" in schema:
+                found["additionalProperties"] = self.generate_inner(schema["values_schema"])
+            if schema["keys_schema"]["type"] == "literal":  # of which numbers are not read from text
+                keys = {
+                    "enum": [each for each in keys.get("enum", [keys.get("const")]) if isinstance(each, str)]
+                }
+            if (names := names_of(keys)) is not True:
+                found["propertyNames"] = names
+            return few(found, schema, "keys_schema", "Properties")
+
+        def _named_required_fields_schema(self, named_required_fields: Any) -> Schema:
+            found: Schema = super()._named_required_fields_schema(named_required_fields)
+            by_alias = self._config.config_dict.get("validate_by_alias") is not False and self.by_alias
+            paths = []
+            for name, required, field in named_required_fields:
+                path = alias_path(field.get("validation_alias")) if by_alias else None
+                if path is not None and self._get_alias_name(field, name) in found["properties"]:
+                    paths.append((self._get_alias_name(field, name), path, required))
+            return with_paths(found, paths) if paths else found
+
+        def model_schema(self, schema: Any) -> Schema:
+            found: Schema = super().model_schema(schema)
+            cls, hook = schema["cls"], schema.get("post_init")
+            own = getattr(cls, str(hook), None) if hook else None
+            if own is not None and not getattr(own, "__module__", "").startswith("pydantic"):
+                found = validated(found, own.__qualname__)
+            return validated(found, f"{cls.__qualname__}.__init__") if schema.get("custom_init") else found
+
+        def dataclass_schema(self, schema: Any) -> Schema:
+            found: Schema = super().dataclass_schema(schema)
+            cls = schema["cls"]
+            return validated(found, f"{cls.__qualname__}.__post_init__") if schema.get("post_init") else found
+
+        # ------------------------------------------------------------ several schemas of one value
+
+        def tagged_union_schema(self, schema: Any) -> Schema:
+            found: Schema = super().tagged_union_schema(schema)
+            if callable(schema["discriminator"]):
+                return validated(
+                    {"anyOf": found["oneOf"]},
+                    getattr(schema["discriminator"], "__qualname__", "the discriminator"),
+                )
+            if "discriminator" not in found:
+                return validated(found, f"the discriminator {schema['discriminator']}")
+            mapping = found["discriminator"].get("mapping", {})
+            if not all(isinstance(target, str) for target in mapping.values()):
+                found["discriminator"] = {"propertyName": found["discriminator"]["propertyName"]}
             return found
 
+        def chain_schema(self, schema: Any) -> Schema:
+            found: Schema = super().chain_schema(schema)
+            return validated(found, "the later steps of a chain") if len(schema["steps"]) > 1 else found
+
     return Exact
-
-
-def decimals(schema: Any) -> Schema:
-    """Return the schema of a ``Decimal`` with Pydantic's conditions."""
-    digits, places = schema.get("max_digits"), schema.get("decimal_places")
-    bounds = {key: a_number(schema[name]) for key, name in BOUNDS if schema.get(name) is not None}
-    some: list[Schema] = []
-    if digits is None:
-        some = [decimal_places(places) | {"exclusiveMinimum": -MOST, "exclusiveMaximum": MOST}]
-    else:
-        for after in range(digits + 1) if places is None else [places]:
-            if (before := min(digits, EXACT_DIGITS) - after) >= 0:
-                inside = {"exclusiveMinimum": -(10**before), "exclusiveMaximum": 10**before}
-                nonzero = (
-                    {"not": {"const": 0}} if places == digits else {}
-                )  # 0 counts as a digit before the point
-                some.append(decimal_places(after) | inside | nonzero)
-    numbers = [
-        {"type": "number", "allOf": [each, bounds]} if bounds else {"type": "number", **each} for each in some
-    ]
-    has_text = not bounds and (digits is None or (places is not None and places < digits))
-    return {"anyOf": [*numbers, *([decimal_text(digits, places)] if has_text else [])]}
-
-
-def a_number(value: Any) -> int | float:
-    """Return a bound as a number of JSON."""
-    value = Decimal(value)
-    return int(value) if value == int(value) else float(value)
-
-
-def decimal_places(places: int | None) -> Schema:
-    """Return the condition of at most so many digits after the point."""
-    return (
-        {}
-        if places is None or places > EXACT_DIGITS
-        else {"multipleOf": float(f"1e-{places}") if places else 1}
-    )
-
-
-def decimal_text(digits: int | None, places: int | None) -> Schema:
-    """Return the schema of such numbers as strings."""
-    whole = WHOLE if digits is None or places is None else rf"(?:0|[1-9][0-9]{{0,{digits - places - 1}}})"
-    fraction = r"(?:\.[0-9]+)?" if places is None else rf"(?:\.[0-9]{{1,{places}}})?" if places else ""
-    return {"type": "string", "pattern": f"^-?{whole}{fraction}$"}
-
-
-def member_names(keys: Any) -> Schema | bool:
-    """Return the schema of the names that stand for values of a schema."""
-    if not isinstance(keys, dict) or not keys.keys() - {"title", "description", "default"}:
-        return True
-    if "anyOf" in keys:
-        return {"anyOf": [member_names(each) for each in keys["anyOf"]]}
-    values = keys.get("enum", [keys["const"]] if "const" in keys else None)
-    if values is not None:
-        return {"enum": [value if isinstance(value, str) else str(value) for value in values]}
-    kind = keys.get("type")
-    if kind == "boolean":
-        return {"enum": ["true", "false"]}
-    if kind == "integer":
-        return integer_names(keys)
-    if kind == "number":
-        return {"pattern": f"^{NUMBER}$"}
-    return keys if kind == "string" else False
-
-
-def integer_names(keys: Schema) -> Schema:
-    """Return the schema of the names of integers: listed if they are few; else of their sign, whatever the bounds."""
-    low = keys.get("minimum", keys["exclusiveMinimum"] + 1 if "exclusiveMinimum" in keys else None)
-    high = keys.get("maximum", keys["exclusiveMaximum"] - 1 if "exclusiveMaximum" in keys else None)
-    if low is not None and high is not None and high - low < MOST_NAMES:
-        return {"enum": [str(value) for value in range(low, high + 1)]}
-    return {"pattern": f"^{INTEGER if low is None or low < 0 else WHOLE if low == 0 else '[1-9][0-9]*'}$"}

@@ -25,8 +25,9 @@ KEYWORDS: dict[str, tuple[str, int, int]] = {
     "format": ("string", 4, EVER),
     "minimum": ("number", 4, EVER), "maximum": ("number", 4, EVER), "multipleOf": ("positive", 4, EVER),
     "exclusiveMinimum": ("exclusive", 4, EVER), "exclusiveMaximum": ("exclusive", 4, EVER),
+    "discriminator": ("discriminator", 4, EVER),
 }  # fmt: skip
-"""The keywords that assert something: the form of their value, their first and their last draft."""
+"""The keywords that assert something, and ``discriminator`` of OpenAPI: the form of their value, their first and last draft."""
 
 ANNOTATIONS = {
     "$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary", "$comment", "$defs",
@@ -75,6 +76,11 @@ def all_are(values: Any, test: Any) -> bool:
     return isinstance(values, list) and all(map(test, values))
 
 
+def tag_name(discriminator: Any) -> Any:
+    """Return the name of the member that a ``discriminator`` of OpenAPI names; of version 2 it is the name itself."""
+    return discriminator.get("propertyName") if isinstance(discriminator, dict) else discriminator
+
+
 def is_string(value: Any) -> bool:
     """Return whether a value is a string."""
     return isinstance(value, str)
@@ -94,6 +100,7 @@ FORMS: dict[str, Any] = {
     "schemas": lambda v: all_are(v, is_schema) and bool(v),
     "map": lambda v: isinstance(v, dict) and all_are(list(v.values()), is_schema),
     "lists": lambda v: isinstance(v, dict) and all(all_are(x, is_string) for x in v.values()),
+    "discriminator": lambda v: isinstance(tag_name(v), str),
     "dependencies": lambda v: (
         isinstance(v, dict)
         and all(is_schema(x) or isinstance(x, str) or all_are(x, is_string) for x in v.values())

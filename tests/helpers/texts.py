@@ -2,6 +2,8 @@
 
 import random
 
+import tractile as tt
+
 
 def random_texts(constraint, seed: int, count: int, longest: int = 120) -> list[str]:
     """Accepted texts by random walks over the automaton that head for acceptance after a while."""
@@ -30,4 +32,25 @@ def random_texts(constraint, seed: int, count: int, longest: int = 120) -> list[
             _, low, high, state = rng.choice(options)
             word.append(rng.randint(low, high))
         found.append(word.decode())
+    return found
+
+
+BYTES = tt.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_token_id=256)
+
+
+def masked_texts(constraint, seed: int, count: int, longest: int = 100) -> list[str]:
+    """Accepted texts, byte by byte from the masks; every third may have any character, the others have those of a keyboard."""
+    automaton, rng, found = constraint.compile(BYTES), random.Random(seed), []
+    least = len(constraint.shortest().encode()) + 2
+    for number in range(count):
+        query, text = tt.gcd(automaton, least + rng.choice([0, longest // 10, longest])).start(), b""
+        while True:
+            tokens = query.mask()[0].nonzero().flatten().tolist()
+            readable = [t for t in tokens if 32 <= t < 127 and t != 92] if number % 3 else tokens
+            token = rng.choice((readable or tokens) if 256 not in tokens or rng.random() < 0.7 else [256])
+            if token == 256:
+                break
+            text += bytes([token])
+            query.advance([token])
+        found.append(text.decode())
     return found

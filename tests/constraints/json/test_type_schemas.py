@@ -1,20 +1,19 @@
 """Types whose JSON Schema by Pydantic says less than the type: no text that a mask allows is refused by the type."""
 
 import enum
-import random
 import uuid
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated, Literal
 
 import pytest
+from texts import masked_texts
 
 import tractile as tt
 
 pydantic = pytest.importorskip("pydantic")
 Field = pydantic.Field
 Number = enum.IntEnum("Number", "ONE TWO")
-VOCAB = tt.Vocabulary([*[bytes([b]) for b in range(256)], None], eos_token_id=256)
 
 
 class Bill(pydantic.BaseModel):
@@ -65,16 +64,5 @@ def test_a_text_of_a_type_is_accepted_exactly_if_the_type_reads_it(described, ri
 )
 def test_no_text_drawn_from_the_masks_is_refused_by_the_type(described):
     found = tt.constraints.output_type(described)
-    automaton = found.constraint.compile(VOCAB)
-    rng = random.Random(0)
-    for _ in range(12):
-        query, text = tt.gcd(automaton, 60).start(), b""
-        while True:
-            tokens = query.mask()[0].nonzero().flatten().tolist()
-            readable = [t for t in tokens if 32 <= t < 127 and t != 92] or tokens
-            token = rng.choice(readable if 256 not in tokens or rng.random() < 0.7 else [256])
-            if token == 256:
-                break
-            text += bytes([token])
-            query.advance([token])
-        assert found.accepts(text.decode()), text
+    for text in masked_texts(found.constraint, 0, 12):
+        assert found.accepts(text), text
