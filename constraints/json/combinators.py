@@ -113,6 +113,8 @@ def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form:
     for field, shapes in enumerate(value.shapes):
         kept: list[Any] = []
         for shape in shapes:
+            if any(shape.within(o) for o in other.shapes[field]):
+                continue
             if not any((m := shape.meet(o)) is not None and not k.empty(m) for o in other.shapes[field]):
                 kept.append(shape)
                 continue
