@@ -14,7 +14,7 @@ from .closed_objects import APART
 from .document import Node
 from .shapes import Objects
 from .structures import present
-from .tagged import neighbours
+from .tagged import neighbours, required_members
 from .values import EVERYTHING, FEW, NOTHING, Value, join, limited, meet, only, widest
 from .vocabulary import pointer
 
@@ -52,7 +52,7 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in enumerate(node.schema["anyOf"])]
     if not tracked:
         return join(*parts)
-    near = list(map(set, neighbours(k, parts)))
+    near = list(map(set, neighbours(k, parts, required_members(node.schema))))
     found: list[tuple[Value, set[int]]] = []  # and the alternatives whose objects may be in all that are combined
     for i, part in enumerate(parts):
         more = [(more_seen(k, other, part, i in among), among & near[i]) for other, among in found]
@@ -79,7 +79,7 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in enumerate(node.schema["oneOf"])]
     if sign:
         # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
-        must = node.schema.get("required", ())
+        must = required_members(node.schema)
         near, alone = neighbours(k, parts, must), list[Value]()
         for i, part in enumerate(parts):
             value = meet(present(must, True), part)

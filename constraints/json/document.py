@@ -295,5 +295,6 @@ class Document:
                         stack += [(each.root, each, each.path) for each in dynamic]
                     stack.append(self.target(Node({"$ref": schema[key]}, resource, path, -1), "$ref"))
             for step, inner in subschemas(schema):
-                stack.append((inner, resource, f"{path}/{step}"))
+                if self.reads(step.partition("/")[0]):
+                    stack.append((inner, resource, f"{path}/{step}"))
         return list(found.values())

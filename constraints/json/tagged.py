@@ -6,7 +6,7 @@ alternatives need not be compared in pairs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..automata.work import spend
@@ -71,3 +71,10 @@ def listed(k: Keywords, schema: Any) -> Constants | None:
     if key is None or any(isinstance(value, list | dict) for value in values):
         return None
     return frozenset((isinstance(value, bool), value) for value in values)
+
+
+def required_members(schema: Mapping[str, Any]) -> list[str]:
+    """Return the members that a schema requires: those of ``required``, and the one that ``discriminator`` of OpenAPI names."""
+    named = schema.get("discriminator")
+    name = named.get("propertyName") if isinstance(named, dict) else named
+    return [*schema.get("required", ()), *([name] if isinstance(name, str) else [])]
