@@ -1,8 +1,8 @@
 """Surface syntax: how values are written, by :class:`Style` (punctuation) and :class:`Spelling` (strings).
 
 A character of a JSON string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so. Each
-may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF); letters and digits of ASCII only in strings under no condition,
-since names and patterns consist of them. White space between tokens is that of the chosen style.
+may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF); but of printable ASCII only :data:`MARKUP`, except in strings
+under no condition: names and patterns consist of the others. White space between tokens is that of the chosen style.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .. import validation
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences
-from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, within
+from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, normalize, within
 from ..automata.work import metered
 
 Ways = tuple[tuple[tuple[int, ...], ...], ...]
@@ -50,8 +50,10 @@ LETTERS = (ord("a") - 10, ord("A") - 10)
 """Offsets from a hexadecimal digit's value (10 to 15) to its byte: lower case, upper case."""
 CONTROLS = ((0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F))
 """The control characters without a short escape."""
+MARKUP = "\"&'+<>\\`"
+"""The printable characters that encoders of JSON write as ``\\uXXXX``, so that the text can stand in HTML."""
 CODED: dict[str, CodePoints] = {
-    "any": ((0x00, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0xFFFF)),
+    "any": normalize([(0x00, 0x1F), *((ord(c), ord(c)) for c in MARKUP), (0x7F, 0xFFFF)]),
     "free": ((0x00, 0xFFFF),),
     "minimal": CONTROLS,
     "ascii": (*CONTROLS, (0x7F, 0xFFFF)),
@@ -92,7 +94,7 @@ def ways(char: str, escapes: str) -> Ways:
         found.append(char.encode())
     if code in SHORT:
         found.append(bytes([92, SHORT[code]]))
-    if escapes == "free" or not (char.isascii() and char.isalnum()):
+    if escapes == "free" or code < 0x20 or code >= 0x7F or char in MARKUP:
         units = char.encode("utf-16-be").hex()
         found.append("".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)).encode())
     return tuple(tuple(choices(way, i) for i in range(len(way))) for way in found)
