@@ -33,7 +33,6 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Va
     return k.value(k.document.node(schema, resource, path), sign, tracked)
 
 
-
 def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
     """Return the union of the values that fail a condition, each time without those that fail one before it.
     ``holds``: the values that satisfy each."""
@@ -44,7 +43,6 @@ def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
     return join(*found)
 
 
-
 def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``anyOf``. If ``tracked``, add each combination of alternatives that evaluates more."""
     if not sign:
@@ -53,7 +51,9 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     if not tracked:
         return join(*parts)
     near = list(map(set, neighbours(k, parts, required_members(node.schema))))
-    found: list[tuple[Value, set[int]]] = []  # and the alternatives whose objects may be in all that are combined
+    found: list[
+        tuple[Value, set[int]]
+    ] = []  # and the alternatives whose objects may be in all that are combined
     for i, part in enumerate(parts):
         more = [(more_seen(k, other, part, i in among), among & near[i]) for other, among in found]
         found += [(part, near[i]), *(each for each in more if each[0] != NOTHING)]
@@ -128,7 +128,6 @@ def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form:
 def negation(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``not``."""
     return k.below(node.schema["not"], node, "not", not sign)
-
 
 
 def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:

@@ -67,7 +67,8 @@ def without_end(root: dict[str, Any], is_empty: Callable[[Schema], bool]) -> str
         if isinstance(inner.get("$ref"), str) and inner["$ref"].removeprefix("#") in inside
     }
     after = {
-        path: {each for each in targets if f"{each}/".startswith(f"{target}/")} for path, target in targets.items()
+        path: {each for each in targets if f"{each}/".startswith(f"{target}/")}
+        for path, target in targets.items()
     }
     circular = [path for path in targets if path in closure(after, path)]
     if not circular:

@@ -289,7 +289,7 @@ class Document:
                 continue
             for key in REFERENCES:
                 if key in schema and self.reads(key):
-                    uri, fragment = located(resource.uri, schema[key], path)
+                    _uri, fragment = located(resource.uri, schema[key], path)
                     if key != "$ref" and fragment != anchor:
                         dynamic = [each for each in self.resources.values() if each.is_dynamic(fragment)]
                         stack += [(each.root, each, each.path) for each in dynamic]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Constants = frozenset[tuple[bool, Any]]
 """Scalars of JSON: (whether it is a boolean, itself), so that 1 is 1.0 and not true."""
 
+
 def neighbours(k: Keywords, parts: Sequence[Value], must: Collection[str] = ()) -> list[list[int]]:
     """Return for each alternative the indices of the others that may have objects in common with it.
     ``must``: the members that are required of all of them."""

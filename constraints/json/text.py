@@ -1,8 +1,8 @@
 """Surface syntax: how values are written, by :class:`Style` (punctuation) and :class:`Spelling` (strings).
 
-A character of a JSON string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so. Each
-may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF); but of printable ASCII only :data:`MARKUP`, except in strings
-under no condition: names and patterns consist of the others. White space between tokens is that of the chosen style.
+A character of a JSON string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so.
+Each may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF); but of printable ASCII only :data:`MARKUP`, except in
+strings under no condition: names and patterns consist of the others. White space between tokens is that of the chosen style.
 """
 
 from __future__ import annotations
@@ -127,13 +127,9 @@ def plain(text: str, ascii_only: bool = False) -> bytes:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
-
-
 def json_spelling(escapes: str, free: Spelling | None = None) -> Spelling:
     """Return how the strings of JSON are written, by the option ``escapes``."""
-    return Spelling(
-        b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes), free
-    )
+    return Spelling(b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes), free)
 
 
 SPELLINGS = {

@@ -25,7 +25,6 @@ from .arrays import arrays
 from .leaves import blanks, number, string
 from .objects import objects
 
-
 MOST_OPEN = 32
 """The most needs within each other whose nodes are written at once: documents may refer from one to the next a thousand times."""
 

@@ -16,13 +16,14 @@ NAMES = {
     6: ["http://json-schema.org/draft-06/schema", "http://json-schema.org/draft-06/schema/#", "json-schema.org/draft-06/schema#"],
     7: [
         "http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-07/schema/",
-        "https://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/hyper-schema#", "//json-schema.org/draft-07/schema",
+        "https://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/hyper-schema#",
+        "//json-schema.org/draft-07/schema",
         "http://www.json-schema.org/draft-07/schema#", "Draft-07", "draft7", " http://json-schema.org/draft-07/schema ",
     ],
-    2019: ["https://json-schema.org/draft/2019-09/schema", "http://json-schema.org/draft/2019-09/schema#", "draft2019-09", "2019-09"],
+    2019: ["https://json-schema.org/draft/2019-09/schema", "http://json-schema.org/draft/2019-09/schema#", "2019-09"],
     2020: [
         "https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft/2020-12/schema",
-        "https://json-schema.org/draft/2020-12/schema#", "https://json-schema.org/draft/2020-12/schema/", "draft-2020-12", "2020-12",
+        "https://json-schema.org/draft/2020-12/schema#", "https://json-schema.org/draft/2020-12/schema/", "draft-2020-12",
         "https://spec.openapis.org/oas/3.1/dialect/base",
     ],
     0: ["http://json-schema.org/schema#", "https://json-schema.org/schema", ""],
@@ -47,14 +48,18 @@ def draft_read(name: str) -> int:
     return 4 if accepts({"const": 1}, "2") else 6
 
 
-@pytest.mark.parametrize(("draft", "name"), [(draft, name) for draft, names in NAMES.items() for name in names])
+@pytest.mark.parametrize(
+    ("draft", "name"), [(draft, name) for draft, names in NAMES.items() for name in names]
+)
 def test_every_name_of_a_draft_is_read(draft, name):
     assert draft_read(name) == draft
 
 
-@pytest.mark.parametrize("name", ["http://json-schema.org/draft-99/schema", "https://example.org/schema", 7, "7", "schema"])
+@pytest.mark.parametrize(
+    "name", ["http://json-schema.org/draft-99/schema", "https://example.org/schema", 7, "7", "schema"]
+)
 def test_other_names_are_refused(name):
-    with pytest.raises(UnsupportedConstraint, match="no known draft; without .schema every keyword is read"):
+    with pytest.raises(UnsupportedConstraint, match="is no known draft"):
         json_schema({"$schema": name})
 
 
@@ -96,12 +101,14 @@ def test_parts_of_a_meta_schema_by_either_scheme():
         "http://json-schema.org/draft/2020-12/meta/validation#/$defs/simpleTypes",
     ):
         found = json_schema({"$ref": uri})
-        assert found.accepts('"null"') and not found.accepts('"nil"')
+        assert found.accepts('"null"')
+        assert not found.accepts('"nil"')
 
 
 def test_a_vocabulary_alone_describes_values_in_it():
     found = json_schema({"$ref": "https://json-schema.org/draft/2020-12/meta/applicator"})
-    assert found.accepts('{"not": {"type": 3}}') and not found.accepts('{"not": {"not": 3}}')
+    assert found.accepts('{"not": {"type": 3}}')
+    assert not found.accepts('{"not": {"not": 3}}')
 
 
 def test_a_document_of_another_draft_is_refused():
@@ -117,10 +124,13 @@ def test_a_document_of_another_draft_is_refused():
 
 def test_the_package_that_has_them_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jsonschema_specifications", None)
-    with pytest.raises(UnsupportedConstraint, match=r"pip install 'tractile\[schemas\]', or give it in documents="):
+    with pytest.raises(
+        UnsupportedConstraint, match=r"pip install 'tractile\[schemas\]', or give it in documents="
+    ):
         json_schema({"$ref": META[2]})
     given = json_schema({"$ref": META[2]}, documents={META[2].rstrip("#"): {"const": 1}})
-    assert given.accepts("1") and not given.accepts("{}")
+    assert given.accepts("1")
+    assert not given.accepts("{}")
 
 
 # ---------------------------------------------------------------- dynamic references
@@ -137,7 +147,13 @@ STRICT = {
     "$ref": "tree",
     "unevaluatedProperties": False,
 }
-TREES = [{"children": [{"daat": 1}]}, {"children": [{"data": 1}]}, {"daat": 1}, {"children": [{"children": [{"x": 1}]}]}, 3]
+TREES = [
+    {"children": [{"daat": 1}]},
+    {"children": [{"data": 1}]},
+    {"daat": 1},
+    {"children": [{"children": [{"x": 1}]}]},
+    3,
+]
 
 
 @pytest.mark.parametrize(
@@ -152,7 +168,8 @@ def test_a_dynamic_reference_with_one_target(schema):
     schema = {"$schema": META[4], **schema}
     found, is_valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
     verdicts = [is_valid(tree) for tree in TREES]
-    assert [found.accepts(json.dumps(tree)) for tree in TREES] == verdicts and len(set(verdicts)) == 2
+    assert [found.accepts(json.dumps(tree)) for tree in TREES] == verdicts
+    assert len(set(verdicts)) == 2
 
 
 def test_a_dynamic_reference_with_several_targets_is_refused():
@@ -163,7 +180,12 @@ def test_a_dynamic_reference_with_several_targets_is_refused():
 
 
 def test_a_recursive_reference_with_one_target():
-    tree = {"$id": "tree", "$recursiveAnchor": True, "type": "object", "properties": {"c": {"items": {"$recursiveRef": "#"}}}}
+    tree = {
+        "$id": "tree",
+        "$recursiveAnchor": True,
+        "type": "object",
+        "properties": {"c": {"items": {"$recursiveRef": "#"}}},
+    }
     schema = {
         "$schema": META[3], "$id": "https://example.org/strict", "$recursiveAnchor": True, "$ref": "tree",
         "unevaluatedProperties": False, "$defs": {"t": tree},
@@ -185,7 +207,11 @@ DRAFT_3 = "http://json-schema.org/draft-03/schema#"
         ({"divisibleBy": 2}, "/divisibleBy", "'divisibleBy' is a keyword of draft 3.* 'multipleOf'"),
         ({"items": {"disallow": "string"}}, "/items/disallow", "'disallow' is a keyword of draft 3.* 'not'"),
         ({"extends": {}}, "/extends", "'extends' is a keyword of draft 3.* 'allOf'"),
-        ({"properties": {"a": {"required": True}}}, "/properties/a/required", "'required': true is of draft 3"),
+        (
+            {"properties": {"a": {"required": True}}},
+            "/properties/a/required",
+            "'required': true is of draft 3",
+        ),
     ],
 )
 def test_keywords_of_draft_3_are_refused_by_name(named, schema, path, match):
@@ -195,8 +221,11 @@ def test_keywords_of_draft_3_are_refused_by_name(named, schema, path, match):
 
 
 def test_what_draft_3_shares_with_draft_4_is_read():
-    found = json_schema({"$schema": DRAFT_3, "type": "object", "properties": {"extends": {"type": "integer"}}})
-    assert found.accepts('{"extends": 1}') and not found.accepts('{"extends": "a"}')
+    found = json_schema(
+        {"$schema": DRAFT_3, "type": "object", "properties": {"extends": {"type": "integer"}}}
+    )
+    assert found.accepts('{"extends": 1}')
+    assert not found.accepts('{"extends": "a"}')
 
 
 def test_later_drafts_do_not_know_the_keywords_of_draft_3():

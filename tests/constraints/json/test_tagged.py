@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import tractile as tt
-from tractile.constraints import json_schema
+from tractile.constraints import json_schema, limits
 from tractile.constraints.automata.work import limited_to
 
 TAGS = ["A", "B", "C", 1, True, None]
@@ -24,7 +24,9 @@ INSTANCES = [
 
 def tag(rng: random.Random) -> dict:
     """Return a schema of a few constants."""
-    return {"const": rng.choice(TAGS)} if rng.random() < 0.6 else {"enum": rng.sample(TAGS, rng.randint(1, 3))}
+    return (
+        {"const": rng.choice(TAGS)} if rng.random() < 0.6 else {"enum": rng.sample(TAGS, rng.randint(1, 3))}
+    )
 
 
 def members(rng: random.Random) -> dict:
@@ -111,9 +113,7 @@ def union(key: str, count: int, size: int, **more) -> dict:
 
 
 def chained(count: int, size: int) -> dict:
-    tests = [
-        {"if": {"properties": {"t": {"const": f"T{i}"}}}, "then": record(i, size)} for i in range(count)
-    ]
+    tests = [{"if": {"properties": {"t": {"const": f"T{i}"}}}, "then": record(i, size)} for i in range(count)]
     names = {"t": {"enum": [f"T{i}" for i in range(count)]}}
     return {"type": "object", "properties": names, "required": ["t"], "allOf": tests}
 
@@ -186,3 +186,68 @@ def test_an_alternative_without_the_tag_is_compared_with_all():
     found, is_valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
     for value in ({"t": "T0", "a0_0": "x"}, {"t": "T0", "a0_0": "y"}, {"a0_0": "x"}, {"t": "U", "a0_0": "x"}):
         assert found.accepts(json.dumps(value)) == is_valid(value), value
+
+
+def health_records(resources: int, definitions: int) -> dict:
+    """Return a schema like that of FHIR: tagged resources, and types that refer to each other."""
+    rng = random.Random(5)
+    types = [f"Type{i}" for i in range(definitions - resources)]
+    names = [f"Resource{i}" for i in range(resources)]
+
+    def member() -> dict:
+        other = {"$ref": f"#/definitions/{rng.choice(types)}"}
+        kinds = [
+            {"type": "string"},
+            {"pattern": "^[A-Za-z0-9.-]{1,64}$", "type": "string"},
+            {"enum": ["a", "b"]},
+        ]
+        kinds += [other, {"type": "array", "items": other}]
+        return rng.choice([*kinds, {"type": "array", "items": {"$ref": "#/definitions/ResourceList"}}])
+
+    def body(name: str, tagged: bool) -> dict:
+        members = {"id": {"type": "string"}} | {f"{name.lower()}{i}": member() for i in range(9)}
+        kind = {"resourceType": {"const": name}} if tagged else {}
+        found = {"type": "object", "properties": kind | members, "additionalProperties": False}
+        return found | ({"required": ["resourceType"]} if tagged else {})
+
+    any_of_them = {"oneOf": [{"$ref": f"#/definitions/{name}"} for name in names]}
+    known = {name: body(name, False) for name in types} | {name: body(name, True) for name in names}
+    tag = {"discriminator": {"propertyName": "resourceType"}}
+    known["ResourceList"] = any_of_them
+    return {"$schema": "http://json-schema.org/draft-06/schema#", **tag, **any_of_them, "definitions": known}
+
+
+def test_a_schema_of_the_size_of_health_records():
+    schema = health_records(150, 1_000)
+    assert work(schema) < limits.WORK / 2
+    found = json_schema(schema)
+    assert found.accepts('{"resourceType": "Resource149", "id": "x"}')
+    assert not found.accepts('{"resourceType": "Resource150", "id": "x"}')
+    assert not found.accepts('{"id": "x"}')
+    query = tt.lcd(
+        found.compile(tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0))
+    ).start()
+    for byte in b'{"resourceType": "Resource14':
+        query.advance([byte + 1])
+    assert [token - 1 for token in query.mask()[0].nonzero()[:, 0].tolist()] == [*b'"0123456789']
+
+
+def test_schemas_that_refer_from_one_to_the_next_a_thousand_times():
+    chain = {
+        f"d{i}": {"type": "object", "properties": {"next": {"$ref": f"#/$defs/d{i + 1}"}}}
+        for i in range(1_000)
+    }
+    found = json_schema({"$ref": "#/$defs/d0", "$defs": chain | {"d1000": {"const": "end"}}})
+    for depth, last, expected in (
+        (1_000, '"end"', True),
+        (1_000, '"x"', False),
+        (999, '{"next": "end"}', True),
+    ):
+        assert found.accepts('{"next": ' * depth + last + "}" * depth) == expected
+
+
+def test_a_declared_discriminator_is_required():
+    kinds = [{"type": "object", "properties": {"t": {"const": f"T{i}"}, f"a{i}": True}} for i in range(200)]
+    found = json_schema({"oneOf": kinds, "discriminator": {"propertyName": "t"}}, on_narrowed="ignore")
+    assert found.accepts('{"t": "T3", "a4": 1}')
+    assert not found.accepts('{"a4": 1}')
