@@ -29,9 +29,9 @@ def neighbours(k: Keywords, parts: Sequence[Value], must: Collection[str] = ()) 
         for name, constants in each.items():
             named.setdefault(name, set()).update(constants)
     every = range(len(parts))
-    name = max(named, key=lambda name: len(named[name]), default=None)
-    if name is None:
+    if not named:
         return [[j for j in every if j != i] for i in every]
+    name = max(named, key=lambda name: len(named[name]))
     untagged = [i for i, part in enumerate(tags) if not all(name in found for found in part)]
     holders: dict[Any, list[int]] = {}
     for i, part in enumerate(tags):
