@@ -1,4 +1,4 @@
-"""Keywords that combine schemas at one place: references, ``allOf``, ``oneOf``, ``if``, ….
+"""Keywords that combine schemas at one place: references, ``anyOf``, ``oneOf``, ``not``, ….
 
 Each rule returns the values that satisfy its keywords, or without ``sign`` those that violate them. ``tracked`` is that of
 :meth:`.Keywords.value`.
@@ -14,6 +14,7 @@ from .closed_objects import APART
 from .document import Node
 from .shapes import Objects
 from .structures import present
+from .tagged import neighbours, required_members
 from .values import EVERYTHING, FEW, NOTHING, Value, join, limited, meet, only, widest
 from .vocabulary import pointer
 
@@ -32,17 +33,6 @@ def reference(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Va
     return k.value(k.document.node(schema, resource, path), sign, tracked)
 
 
-def all_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """Apply ``allOf``."""
-    subs = node.schema["allOf"]
-    if sign and (must := node.schema.get("required")):
-        subs = [requiring(schema, must) for schema in subs]
-    parts = [k.below(s, node, f"allOf/{i}", sign, tracked) for i, s in enumerate(subs)]
-    if not sign and tracked == APART:
-        return apart(parts, (k.below(s, node, f"allOf/{i}", True) for i, s in enumerate(subs)))
-    return meet_all(k, parts) if sign else join(*parts)
-
-
 def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
     """Return the union of the values that fail a condition, each time without those that fail one before it.
     ``holds``: the values that satisfy each."""
@@ -53,14 +43,6 @@ def apart(fails: Iterable[Value], holds: Iterable[Value]) -> Value:
     return join(*found)
 
 
-def requiring(schema: Any, names: list[str]) -> Any:
-    """Return a schema with ``oneOf`` that also requires these names.
-    They tell its alternatives apart. Other schemas are returned unchanged."""
-    if not isinstance(schema, dict) or "oneOf" not in schema or "$ref" in schema:
-        return schema
-    return schema | {"required": list(dict.fromkeys([*names, *schema.get("required", ())]))}
-
-
 def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``anyOf``. If ``tracked``, add each combination of alternatives that evaluates more."""
     if not sign:
@@ -68,15 +50,19 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in enumerate(node.schema["anyOf"])]
     if not tracked:
         return join(*parts)
-    found: list[Value] = []
-    for part in parts:
-        found += [part, *(both for other in found if (both := more_seen(k, other, part)) != NOTHING)]
+    near = list(map(set, neighbours(k, parts, required_members(node.schema))))
+    found: list[
+        tuple[Value, set[int]]
+    ] = []  # and the alternatives whose objects may be in all that are combined
+    for i, part in enumerate(parts):
+        more = [(more_seen(k, other, part, i in among), among & near[i]) for other, among in found]
+        found += [(part, near[i]), *(each for each in more if each[0] != NOTHING)]
         limited(tuple(found))
-    return join(*found, absorb=False)
+    return join(*(value for value, _ in found), absorb=False)
 
 
-def more_seen(k: Keywords, a: Value, b: Value) -> Value:
-    """Return the arrays and objects in both values that evaluate more than in either alone."""
+def more_seen(k: Keywords, a: Value, b: Value, objects: bool) -> Value:
+    """Return the arrays, and ``objects`` if there are any, in both values that evaluate more than in either alone."""
 
     def met(some: Iterable[Any], others: Sequence[Any]) -> tuple[Any, ...]:
         pairs = ((x, y, x.meet(y)) for x in some for y in others)
@@ -85,7 +71,7 @@ def more_seen(k: Keywords, a: Value, b: Value) -> Value:
         ]
         return tuple(dict.fromkeys(kept))
 
-    return NOTHING._replace(array=met(a.array, b.array), object=met(a.object, b.object))
+    return NOTHING._replace(array=met(a.array, b.array), object=met(a.object, b.object) if objects else ())
 
 
 def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
@@ -93,21 +79,30 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     parts = [k.below(s, node, f"oneOf/{i}", True, tracked) for i, s in enumerate(node.schema["oneOf"])]
     if sign:
         # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
-        must = present(node.schema.get("required", ()), True)
-        alone = [outside(k, node, "oneOf", meet(must, part), i) for i, part in enumerate(parts)]
+        must = required_members(node.schema)
+        near, alone = neighbours(k, parts, must), list[Value]()
+        for i, part in enumerate(parts):
+            value = meet(present(must, True), part)
+            objects, rest = NOTHING._replace(object=value.object), value._replace(object=())
+            others = [j for j in range(len(parts)) if j != i]
+            alone += [outside(k, node, "oneOf", objects, near[i]), outside(k, node, "oneOf", rest, others)]
         return join(*alone, absorb=not tracked)
     twice = [k.possible(meet(a, b)) for a, b in itertools.combinations(parts, 2)]
     return join(outside(k, node, "oneOf", EVERYTHING), *twice)
 
 
-def outside(k: Keywords, node: Node, key: str, value: Value, but: int = -1, form: int = 0) -> Value:
-    """Return the values that no schema of a list allows, or none but one. Beyond :data:`MANY` shapes the form is ``APART``."""
-    found = value
-    for i, schema in enumerate(node.schema[key]):
-        if i != but:
-            found = without(k, found, schema, node, f"{key}/{i}", form)
-            if form != APART and max(map(len, found.shapes)) > MANY:
-                return outside(k, node, key, value, but, APART)
+def outside(
+    k: Keywords, node: Node, key: str, value: Value, among: Iterable[int] | None = None, form: int = 0
+) -> Value:
+    """Return the values that no schema of a list allows, or none of some of them, which are given by index.
+    Beyond :data:`MANY` shapes the form is ``APART``."""
+    schemas, found = node.schema[key], value
+    for i in range(len(schemas)) if among is None else among:
+        if found == NOTHING:
+            return found
+        found = without(k, found, schemas[i], node, f"{key}/{i}", form)
+        if form != APART and max(map(len, found.shapes)) > MANY:
+            return outside(k, node, key, value, among, APART)
     return found
 
 
@@ -118,6 +113,8 @@ def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form:
     for field, shapes in enumerate(value.shapes):
         kept: list[Any] = []
         for shape in shapes:
+            if any(shape.within(o) for o in other.shapes[field]):
+                continue
             if not any((m := shape.meet(o)) is not None and not k.empty(m) for o in other.shapes[field]):
                 kept.append(shape)
                 continue
@@ -131,16 +128,6 @@ def without(k: Keywords, value: Value, schema: Any, node: Node, step: str, form:
 def negation(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     """Apply ``not``."""
     return k.below(node.schema["not"], node, "not", not sign)
-
-
-def condition(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
-    """Apply ``if`` with ``then`` and ``else``."""
-    schema = node.schema
-    if not {"then", "else"} & schema.keys() and not (tracked and sign):
-        return EVERYTHING if sign else NOTHING
-    holds, fails = (k.below(schema["if"], node, "if", s, tracked if s else 0) for s in (True, False))
-    then, other = (k.below(schema.get(key, True), node, key, sign, tracked) for key in ("then", "else"))
-    return join(k.possible(meet(holds, then)), k.possible(meet(fails, other)), absorb=not tracked)
 
 
 def dependent(k: Keywords, node: Node, sign: bool, tracked: int, key: str) -> Value:

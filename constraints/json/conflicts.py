@@ -7,6 +7,7 @@ then left is needed for that.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,8 @@ def conflict(root: Schema, reading: Reading, style: Style) -> str:
     left: list[Kept] = []
     try:
         with attempt(limits.WORK):
+            if endless := without_end(root, lambda found: has_no_value(found, reading, style)):
+                return endless
             for path, inner in queue:
                 for key in [key for key in inner if key not in ANNOTATIONS]:
                     value, tried = inner.pop(key), tried + 1
@@ -52,6 +55,61 @@ def conflict(root: Schema, reading: Reading, style: Style) -> str:
         held = {step.partition("/")[0] for step, each in subschemas(inner) if isinstance(each, dict) and each}
         left += [(path, key, value) for key, value in inner.items() if key in KEYWORDS and key not in held]
     return said(left)
+
+
+def without_end(root: dict[str, Any], is_empty: Callable[[Schema], bool]) -> str:
+    """Return the end of a message that names a reference by which each value needs another one of the same schema, without end;
+    empty if there is none: if there is no value either where references go round once only."""
+    inside = dict(schemas_in(copy.deepcopy(root)))
+    targets = {
+        path: inner["$ref"].removeprefix("#")
+        for path, inner in inside.items()
+        if isinstance(inner.get("$ref"), str) and inner["$ref"].removeprefix("#") in inside
+    }
+    after = {
+        path: {each for each in targets if f"{each}/".startswith(f"{target}/")}
+        for path, target in targets.items()
+    }
+    circular = [path for path in targets if path in closure(after, path)]
+    if not circular:
+        return ""
+    once = dict(schemas_in(copy.deepcopy(root)))
+    for path in circular:
+        del inside[path]["$ref"], once[path]["$ref"]
+    for path in circular:
+        once[path]["allOf"] = [*once[path].get("allOf", ()), inside[targets[path]]]
+    if is_empty(once[""]):
+        return ""
+
+    def is_needed(path: str) -> bool:
+        less = dict(schemas_in(copy.deepcopy(root)))
+        del less[path]["$ref"]
+        return not is_empty(less[""])
+
+    path = next(filter(is_needed, circular), circular[0])
+    return (
+        f": {path}/$ref {'#' + targets[path]!r} needs a value of the same schema in each value, without end; let one do without: "
+        "a member that is not required, an array that may be empty, another alternative"
+    )
+
+
+def closure(after: dict[str, set[str]], path: str) -> set[str]:
+    """Return the paths that are reached from one in at least one step."""
+    found, todo = set[str](), list(after[path])
+    while todo:
+        each = todo.pop()
+        if each not in found:
+            found.add(each)
+            todo += after[each]
+    return found
+
+
+def schemas_in(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a schema and those within it, with their paths."""
+    yield path, schema
+    for step, inner in subschemas(schema):
+        if isinstance(inner, dict):
+            yield from schemas_in(inner, f"{path}/{step}")
 
 
 def has_no_value(schema: Schema, reading: Reading, style: Style) -> bool:

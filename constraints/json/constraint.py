@@ -77,7 +77,8 @@ def json_schema(
     escapes
         How the characters of strings are written.
 
-        - ``"any"``: in every way that JSON has, ``é`` or ``\\u00e9``, ``/`` or ``\\/``; ASCII letters and digits as they are.
+        - ``"any"``: in every way that JSON has, ``é`` or ``\\u00e9``, ``/`` or ``\\/``, ``<`` or ``\\u003C``. In names, listed
+          strings and those with a ``pattern`` or ``format``, printable ASCII has no ``\\uXXXX`` but for ``"&'+<>\\`` and `````.
         - ``"minimal"``: in one way, as ``json.dumps(…, ensure_ascii=False)`` does.
         - ``"ascii"``: in one way, as ``json.dumps`` does, without a character beyond ASCII.
     order

@@ -16,12 +16,14 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from ...errors import FormatError, UnsupportedConstraint
 from .. import limits
+from .drafts import IN_DRAFT_3, LATEST, draft_of, published
 from .python_types import is_type, type_schema
 from .vocabulary import (
     ANNOTATIONS,
     EVER,
     FORMS,
     KEYWORDS,
+    REFERENCES,
     SILENT,
     all_are,
     is_number,
@@ -29,16 +31,6 @@ from .vocabulary import (
     pointer,
     subschemas,
 )
-
-DRAFTS = {
-    "http://json-schema.org/draft-04/schema": 4,
-    "http://json-schema.org/draft-06/schema": 6,
-    "http://json-schema.org/draft-07/schema": 7,
-    "http://json-schema.org/schema": 0,
-    "https://json-schema.org/draft/2019-09/schema": 2019,
-    "https://json-schema.org/draft/2020-12/schema": 2020,
-}
-"""The dialects by ``$schema``; 0 (no ``$schema``) reads every keyword of all drafts."""
 
 Schema = dict[str, Any] | bool
 
@@ -98,6 +90,12 @@ class Resource:
     path: str
     anchors: dict[str, tuple[Any, str, bool]] = field(default_factory=dict)
 
+    def is_dynamic(self, anchor: str) -> bool:
+        """Return whether it has a dynamic anchor of this name; the empty text: ``$recursiveAnchor``."""
+        if not anchor:
+            return isinstance(self.root, dict) and self.root.get("$recursiveAnchor") is True
+        return self.anchors.get(anchor, (None, "", False))[2]
+
 
 @dataclass(eq=False)
 class Node:
@@ -115,19 +113,16 @@ class Document:
 
     def __init__(self, root: Schema, strict: bool = False) -> None:
         self.strict = strict
-        named = root.get("$schema", "") if isinstance(root, dict) else ""
-        dialect = named.rstrip("#") if isinstance(named, str) else None
-        if dialect is None or (dialect and dialect not in DRAFTS):
-            raise UnsupportedConstraint(
-                f"{named!r} is no known draft; without $schema every keyword is read", path="/$schema"
-            )
-        self.draft = DRAFTS.get(dialect, 0)
+        named = draft_of(root.get("$schema", "") if isinstance(root, dict) else "")
+        self.draft = 4 if named == 3 else named
+        self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[int, int], int] = {}
         self.prints: dict[Any, int] = {}
         self.print_of: dict[int, tuple[int, Any]] = {}  # by id of a schema, its fingerprint and itself
         self.owner: dict[int, Resource] = {}
         self.resources: dict[str, Resource] = {}
+        self.targets: dict[tuple[str, str, int], tuple[Any, Resource, str]] = {}
         self.root = Resource("", root, "")
         self.resources[""] = self.root
         self.scan(root, self.root, "")
@@ -197,6 +192,12 @@ class Document:
             schema = {"$ref": schema["$ref"]}
         for key, value in schema.items():
             form, since, until = KEYWORDS.get(key, ("", 0, 0))
+            if key in self.refused:
+                why = f"{key!r} is a keyword of draft 3, which is not read; since draft 4 it is {self.refused[key]!r}"
+                raise UnsupportedConstraint(why, path=f"{path}/{key}")
+            if key == "required" and isinstance(value, bool):
+                why = f"'required': {str(value).lower()} is of draft 3, which is not read; since draft 4 it is a list of names"
+                raise UnsupportedConstraint(f"{why} beside 'properties'", path=f"{path}/{key}")
             if not form:
                 if self.strict and key not in ANNOTATIONS:
                     raise UnsupportedConstraint(
@@ -220,11 +221,21 @@ class Document:
     def resolve(self, node: Node, keyword: str) -> tuple[Any, Resource, str]:
         """Return the target of a node's reference within the document: (schema, its resource, its path).
         Raises ``UnsupportedConstraint``."""
+        key = (keyword, node.schema[keyword], id(node.resource))
+        if key not in self.targets:
+            self.targets[key] = self.target(node, keyword)
+        return self.targets[key]
+
+    def target(self, node: Node, keyword: str) -> tuple[Any, Resource, str]:
+        """Find the target of a node's reference, as :meth:`resolve` returns it."""
         ref, where = node.schema[keyword], f"{node.path}/{keyword}"
-        if keyword != "$ref" and self.is_dynamic(ref, node):
-            raise UnsupportedConstraint(f"{keyword} {ref!r} depends on what refers to it", path=where)
         uri, fragment = located(node.resource.uri, ref, where)
-        target = self.resources.get(uri) if uri else node.resource
+        target = self.resource(uri, where) if uri else node.resource
+        if target is not None and keyword != "$ref" and target.is_dynamic(fragment):
+            entries = self.entries(fragment)
+            if len(entries) != 1:
+                raise UnsupportedConstraint(f"{keyword} {ref!r} depends on what refers to it", path=where)
+            (target,) = entries
         if target is None:
             raise UnsupportedConstraint(
                 f"{ref!r} leads out of the document; give the other one in documents={{URI: schema}}",
@@ -251,14 +262,39 @@ class Document:
             raise UnsupportedConstraint(f"{ref!r} points to no schema", path=where)
         return schema, target, path
 
-    def is_dynamic(self, ref: str, node: Node) -> bool:
-        """Return whether a ``$dynamicRef`` or ``$recursiveRef`` may resolve unlike a ``$ref``."""
-        if ref == "#" and self.knows(2019, 2019):
-            resources = self.resources.values()
-            roots = {id(r) for r in resources if isinstance(r.root, dict) and r.root.get("$recursiveAnchor")}
-            return len(roots | {id(node.resource)}) > 1
-        uri, name = located(node.resource.uri, ref, node.path)
-        target = self.resources.get(uri) if uri else node.resource
-        if target is None or not target.anchors.get(name, (None, "", False))[2]:
-            return False
-        return len({id(r) for r in self.resources.values() if r.anchors.get(name, (0, 0, False))[2]}) > 1
+    def resource(self, uri: str, path: str) -> Resource | None:
+        """Return the resource of a URI: one of the document, or one of json-schema.org."""
+        if uri not in self.resources and (found := published(uri, self.draft, path)) is not None:
+            self.owner[id(found)] = Resource(uri, found, uri)
+            self.scan(found, self.owner[id(found)], uri)
+            self.resources[uri] = self.owner[id(found)]  # that of its own identifier, if it has one
+        return self.resources.get(uri)
+
+    def entries(self, anchor: str) -> list[Resource]:
+        """Return the resources with a dynamic anchor to which others without it lead, or the document begins with.
+
+        ``anchor``: a ``$dynamicAnchor``, or the empty text for ``$recursiveAnchor``. One of these resources is the outermost
+        that has the anchor wherever a dynamic reference is read; a single one is thus its target.
+        """
+        found, seen = dict[int, Resource](), set[int]()
+        stack: list[tuple[Any, Resource, str]] = [(self.root.root, self.root, "")]
+        while stack:
+            schema, resource, path = stack.pop()
+            if not isinstance(schema, dict) or id(schema) in seen:
+                continue
+            seen.add(id(schema))
+            resource = self.owner.get(id(schema), resource)
+            if resource.is_dynamic(anchor):
+                found[id(resource)] = resource
+                continue
+            for key in REFERENCES:
+                if key in schema and self.reads(key):
+                    _uri, fragment = located(resource.uri, schema[key], path)
+                    if key != "$ref" and fragment != anchor:
+                        dynamic = [each for each in self.resources.values() if each.is_dynamic(fragment)]
+                        stack += [(each.root, each, each.path) for each in dynamic]
+                    stack.append(self.target(Node({"$ref": schema[key]}, resource, path, -1), "$ref"))
+            for step, inner in subschemas(schema):
+                if self.reads(step.partition("/")[0]):
+                    stack.append((inner, resource, f"{path}/{step}"))
+        return list(found.values())

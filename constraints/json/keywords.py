@@ -16,7 +16,8 @@ from ...errors import UnsupportedConstraint
 from ..automata.work import at, spend
 from .assertions import SHAPES, atom, length, listed, multiple_of, number, types
 from .closed_objects import APART, TRACKED
-from .combinators import all_of, any_of, apart, condition, dependent, meet_all, negation, one_of, reference
+from .combinators import any_of, apart, dependent, meet_all, negation, one_of, reference
+from .conditions import all_of, condition
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
 from .structures import contains, discriminator, items, naming, objects, required, unevaluated, unique

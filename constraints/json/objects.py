@@ -21,6 +21,8 @@ from .text import Spelling
 if TYPE_CHECKING:
     from .needs import Needs
 
+MANY_NAMES = 4_096
+"""Names times shapes with undeclared members beyond which each of these tells only its own names apart."""
 Namer = Callable[[Need], Sequence[Strings]]
 """A function from a need to the strings that satisfy it, as shapes."""
 Kinds = tuple[tuple[Strings, Need], ...]
@@ -177,6 +179,8 @@ class Form:
 
     Attributes
     ----------
+    names
+        The names told apart.
     needs
         By name told apart, the need of the value of such a member.
     required
@@ -191,6 +195,7 @@ class Form:
         The orders of the names, by number; empty if any order is allowed.
     """
 
+    names: tuple[str, ...]
     needs: tuple[Need, ...]
     required: frozenset[int]
     others: Kinds
@@ -200,14 +205,26 @@ class Form:
     orders: tuple[tuple[int, ...], ...]
 
 
-def forms(needs: Needs, shapes: Sequence[Objects], spelling: Spelling) -> tuple[tuple[str, ...], list[Form]]:
-    """Return the names told apart, and the forms of the shapes; a name that has no spelling may not be written."""
-    names = names_of(needs, shapes)
+def forms(needs: Needs, shapes: Sequence[Objects], spelling: Spelling) -> list[Form]:
+    """Return the forms of some shapes; a name that has no spelling may not be written.
+
+    A shape with undeclared members also tells apart the names that other shapes declare, up to :data:`MANY_NAMES` in all.
+    """
+    shapes = tuple(dict.fromkeys(shapes))
+    size = sum(not is_closed(shape) for shape in shapes)
+    shared = names_of(needs, shapes) if size else ()
+    alone = size * len(shared) > MANY_NAMES
     found = []
-    for shape in dict.fromkeys(shapes):
+    for shape in shapes:
+        names = names_of(needs, [shape]) if alone or is_closed(shape) else shared
         for case, some in narrowings(replace(shape, some=()), shape.some, names, needs.names):
             found += form(needs, case, some, names, spelling)
-    return names, found
+    return found
+
+
+def is_closed(shape: Objects) -> bool:
+    """Return whether only names that a shape lists may be written."""
+    return any(need == NEVER and not others.patterns for others, need in shape.others)
 
 
 def form(
@@ -224,7 +241,7 @@ def form(
     least = 0 if not some and shape.least <= len(required) else shape.least
     others = kinds(shape, frozenset(names), needs.names)
     declared = orders(list(names), shape) if needs.order == "declared" else ()
-    return [Form(each, required, others, some, least, shape.most, declared)]
+    return [Form(names, each, required, others, some, least, shape.most, declared)]
 
 
 def names_of(needs: Needs, shapes: Sequence[Objects]) -> tuple[str, ...]:

@@ -282,7 +282,7 @@ class Objects:
         """Return whether this shape lies within the other, as far as the conditions show."""
         if len(self.required) < len(other.required) or len(self.some) < len(other.some):
             return False
-        names = dict(self.names)
+        names = self.by_name
         return (
             all((mine := names.get(name, ANY)) >= need or mine == NEVER for name, need in other.names)
             and set(self.required) >= set(other.required)

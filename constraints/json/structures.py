@@ -84,7 +84,7 @@ def objects(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     names, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     extra = schema.get("additionalProperties", True)
     others = Others(frozenset(names), frozenset(patterns))
-    spend(40 * len(names))
+    spend(10 * len(names))
     for pattern in patterns:
         readable(pattern_shapes(pattern, sign), f"{node.path}/patternProperties/{pointer(pattern)}")
     if sign:

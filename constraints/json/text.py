@@ -1,8 +1,8 @@
 """Surface syntax: how values are written, by :class:`Style` (punctuation) and :class:`Spelling` (strings).
 
 A character of a JSON string stands for itself where JSON allows that. ``\\" \\\\ \\/ \\b \\f \\n \\r \\t`` may be written so.
-Control characters and those beyond ASCII may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF). Other ASCII characters
-are never escaped. White space between tokens is that of the chosen style.
+Each may also be written ``\\uXXXX`` (a surrogate pair beyond U+FFFF); but of printable ASCII only :data:`MARKUP`, except in
+strings under no condition: names and patterns consist of the others. White space between tokens is that of the chosen style.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .. import validation
 from ..automata import utf8
 from ..automata.dfa import minimize
 from ..automata.nfa import Nfa, sequences
-from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, within
+from ..automata.utf8 import Alphabet, CodePoints, digit_ranges, normalize, within
 from ..automata.work import metered
 
 Ways = tuple[tuple[tuple[int, ...], ...], ...]
@@ -31,13 +31,14 @@ class Spelling:
     """How a string is written: the byte before it (none for a bare name) and after it, and its characters.
 
     ``alphabet``: the automaton of the encodings of a set of characters. ``ways``: the encodings of one character (none for a
-    surrogate). Neither includes the bytes around the string.
+    surrogate). Neither includes the bytes around the string. ``free``: how strings under no condition are written, if otherwise.
     """
 
     opening: bytes
     closing: int
     alphabet: Alphabet
     ways: Callable[[str], Ways]
+    free: Spelling | None = None
 
 
 # ---------------------------------------------------------------- the strings of JSON
@@ -49,24 +50,28 @@ LETTERS = (ord("a") - 10, ord("A") - 10)
 """Offsets from a hexadecimal digit's value (10 to 15) to its byte: lower case, upper case."""
 CONTROLS = ((0x00, 0x07), (0x0B, 0x0B), (0x0E, 0x1F))
 """The control characters without a short escape."""
+MARKUP = "\"&'+<>\\`"
+"""The printable characters that encoders of JSON write as ``\\uXXXX``, so that the text can stand in HTML."""
 CODED: dict[str, CodePoints] = {
-    "any": ((0x00, 0x1F), (0x7F, 0xFFFF)),
+    "any": normalize([(0x00, 0x1F), *((ord(c), ord(c)) for c in MARKUP), (0x7F, 0xFFFF)]),
+    "free": ((0x00, 0xFFFF),),
     "minimal": CONTROLS,
     "ascii": (*CONTROLS, (0x7F, 0xFFFF)),
 }
-"""The characters that ``\\uXXXX`` may stand for, by the option ``escapes``."""
+"""The characters that ``\\uXXXX`` may stand for, by the option ``escapes``; ``free``: those of ``any`` under no condition."""
 
 
 @metered(maxsize=512)
 def spelled(points: CodePoints, escapes: str) -> Nfa:
     """Return the automaton of the encodings of a set of characters inside a JSON string."""
+    has_all = escapes in ("any", "free")
     raw = within(points, ((0x20, 0x21), (0x23, 0x5B), (0x5D, 0x7E if escapes == "ascii" else 0x10FFFF)))
     short = [
         (letter, letter)
         for code, letter in SHORT.items()
-        if within(points, ((code, code),)) and (escapes == "any" or code != ord("/"))
+        if within(points, ((code, code),)) and (has_all or code != ord("/"))
     ]
-    cases = LETTERS if escapes == "any" else LETTERS[:1]
+    cases = LETTERS if has_all else LETTERS[:1]
     sequences_of = [*utf8.encodings(raw), [BACKSLASH, short]]
     for low, high in within(points, CODED[escapes]):
         sequences_of += escape(low, high, cases=cases)
@@ -83,13 +88,13 @@ def ways(char: str, escapes: str) -> Ways:
     code, found = ord(char), []
     if 0xD800 <= code <= 0xDFFF:
         return ()
-    if escapes != "any":
+    if escapes not in ("any", "free"):
         return (tuple((byte,) for byte in plain(char, escapes == "ascii")),)
     if code >= 0x20 and char not in '"\\':
         found.append(char.encode())
     if code in SHORT:
         found.append(bytes([92, SHORT[code]]))
-    if code < 0x20 or code >= 0x7F:
+    if escapes == "free" or code < 0x20 or code >= 0x7F or char in MARKUP:
         units = char.encode("utf-16-be").hex()
         found.append("".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4)).encode())
     return tuple(tuple(choices(way, i) for i in range(len(way))) for way in found)
@@ -122,9 +127,15 @@ def plain(text: str, ascii_only: bool = False) -> bytes:
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
+def json_spelling(escapes: str, free: Spelling | None = None) -> Spelling:
+    """Return how the strings of JSON are written, by the option ``escapes``."""
+    return Spelling(b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes), free)
+
+
 SPELLINGS = {
-    escapes: Spelling(b'"', ord('"'), partial(spelled, escapes=escapes), partial(ways, escapes=escapes))
-    for escapes in CODED
+    "any": json_spelling("any", json_spelling("free")),
+    "minimal": json_spelling("minimal"),
+    "ascii": json_spelling("ascii"),
 }
 """The ways to write strings, by the option ``escapes``."""
 JSON = SPELLINGS["any"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ...errors import TooManyStates
 from .. import limits
 from ..automata.work import spend
-from .shapes import Arrays, Numbers, Objects, Strings
+from .shapes import ANY, NEVER, Arrays, Need, Numbers, Objects, Strings
 
 FEW = 8
 """Shapes of one type up to which redundant and empty ones are kept."""
@@ -69,13 +69,36 @@ def widest(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
     Up to ``FEW`` shapes are returned as they are."""
     if not FEW < len(shapes) <= limits.ALTERNATIVES:
         return shapes
-    kept: list[Any] = []
+    name = telling(shapes) if isinstance(shapes[0], Objects) else None
+    kept: dict[Any, list[Any]] = {}  # by need of that member; None: those that are compared with all
     for shape in shapes:
-        spend((10 if isinstance(shape, Arrays) else 3) * len(kept))
-        if not any(shape.within(other) for other in kept):
-            kept = [other for other in kept if not other.within(shape)]
-            kept.append(shape)
-    return tuple(kept)
+        need = None if name is None else told(shape, *name)
+        groups = list(kept) if need is None else [need, None]
+        spend((10 if isinstance(shape, Arrays) else 3) * sum(len(kept.get(group, ())) for group in groups))
+        if any(shape.within(other) for group in groups for other in kept.get(group, ())):
+            continue
+        for group in groups:
+            kept[group] = [other for other in kept.get(group, ()) if not other.within(shape)]
+        kept.setdefault(need, []).append(shape)
+    left = {id(shape) for group in kept.values() for shape in group}
+    return tuple(shape for shape in shapes if id(shape) in left)
+
+
+def telling(shapes: Sequence[Objects]) -> tuple[str, int] | None:
+    """Return a member whose needs tell most shapes apart, and how many obligations these have; ``None`` if there is none."""
+    best, most = None, 1
+    for name, need in shapes[len(shapes) // 2].names:
+        tag = (name, len(need))
+        if need and (found := len({told(shape, *tag) for shape in shapes})) > most:
+            best, most = tag, found
+    return best
+
+
+def told(shape: Objects, name: str, size: int) -> Need | None:
+    """Return the need of a member if it has ``size`` obligations, else ``None``. Of two shapes whose needs of so many obligations
+    differ, none lies within the other."""
+    need = shape.by_name.get(name, ANY)
+    return need if len(need) == size and need != NEVER else None
 
 
 def join(*values: Value, absorb: bool = True) -> Value:

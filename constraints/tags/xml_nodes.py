@@ -156,21 +156,21 @@ class XmlWriter:
 
     def objects(self, need: Need) -> list[Node]:
         """Return the nodes of the objects of a need, one for each form. Raises ``UnsupportedConstraint``."""
-        names, found = members_of.forms(self.needs, self.json.value(need).object, PLAIN)
+        found = members_of.forms(self.needs, self.json.value(need).object, PLAIN)
         if any(form.some for form in found):
             why = "a member that must exist and is not declared is not supported in XML parameters"
             raise UnsupportedConstraint(why, path=self.needs.where(need))
-        return [self.object(form, names) for form in found]
+        return [self.object(form) for form in found]
 
-    def object(self, form: Form, names: tuple[str, ...]) -> Node:
+    def object(self, form: Form) -> Node:
         """Return the node of the objects of a form: members in declared order, those not declared last, or in any order."""
-        order = form.orders[0] if form.orders else range(len(names))
+        order = form.orders[0] if form.orders else range(len(form.names))
         named = [i for i in order if i in form.required or form.needs[i] != NEVER]
         required = [k for k, i in enumerate(named) if i in form.required]
         begins, values = list[Nfa](), list[Node]()
         begin, _, rest = self.style.begin.partition("{type}")
         for i in named:
-            written = "".join(self.style.entities.get(char, char) for char in names[i])
+            written = "".join(self.style.entities.get(char, char) for char in form.names[i])
             begins.append(self.begin(begin, nfa.literal(written.encode())))
             values.append(self.element(form.needs[i], rest, self.style.end.replace("{name}", written)))
         others = [

@@ -43,3 +43,36 @@ def test_constraints_that_contradict_only_together_are_all_named():
         tt.errors.EmptyLanguage, match=r"regex\('\[ab\]'\), regex\('\[bc\]'\), regex\('\[ac\]'\) contradict"
     ):
         found.compile(VOCAB)
+
+
+END = r"/\$ref '#{}' needs a value of the same schema in each value, without end"
+CLOSED = {"type": "object", "required": ["a"], "additionalProperties": False}
+OWN = {"$ref": "#"}
+OF_THE_OTHER = {"type": "object", "properties": {"x": {"$ref": "#/$defs/n"}}, "required": ["x"]} | {
+    "$defs": {
+        "n": {**CLOSED, "properties": {"a": {"$ref": "#/$defs/m"}}},
+        "m": {"type": "array", "items": {"$ref": "#/$defs/n"}, "minItems": 1},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({**CLOSED, "properties": {"a": OWN}}, "/properties/a" + END.format("")),
+        ({"type": "array", "items": OWN, "minItems": 1}, "/items" + END.format("")),
+        ({"type": "array", "contains": OWN}, "/contains" + END.format("")),
+        ({"type": "object", "minProperties": 1, "additionalProperties": OWN}, "/additionalProperties" + END.format("")),
+        (OF_THE_OTHER, r"/\$defs/n/properties/a" + END.format(r"/\$defs/m")),
+        ({**CLOSED, "properties": {"a": {"anyOf": [OWN, False]}, "b": OWN}}, "/properties/a/anyOf/0" + END.format("")),
+    ],
+)  # fmt: skip
+def test_a_schema_that_needs_itself_without_end_is_named(schema, place):
+    with pytest.raises(tt.errors.EmptyLanguage, match=place):
+        C.json_schema(schema).shortest()
+
+
+def test_a_contradiction_within_a_schema_that_refers_to_itself_is_named_as_one():
+    members = {"a": OWN, "b": {"type": "integer", "minimum": 3, "maximum": 2}}
+    with pytest.raises(tt.errors.EmptyLanguage, match="/properties/b: minimum 3 and maximum 2 contradict"):
+        C.json_schema({"type": "object", "properties": members, "required": ["b"]}).shortest()

@@ -73,6 +73,8 @@ def string(shape: Strings, spelling: Spelling) -> Node:
     """Return the node of the strings of a shape, with the bytes around them. Raises ``TooManyStates``."""
     if shape.least > limits.LENGTH:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
+    if spelling.free is not None and shape.among is None and not shape.atoms | shape.but:
+        spelling = spelling.free
     if shape.among is not None or (not shape.least and shape.most is None):
         inside = tables.of_nfa(strings.body(shape, spelling))
     else:

@@ -37,13 +37,12 @@ def objects(writer: Writer, need: Need, style: Style) -> list[Node]:
     shapes = writer.value(need).object
     if not shapes:
         return []
-    names, found = forms(writer.needs, shapes, style.spellings[0])
     # an object in the style of its values is at their depth
     inner = writer.below.node if style is writer.style else writer.node
     return [
-        in_braces(writer, need, form, [*order], names, style, inner)
-        for form in found
-        for order in form.orders or [range(len(names))]
+        in_braces(writer, need, form, [*order], style, inner)
+        for form in forms(writer.needs, shapes, style.spellings[0])
+        for order in form.orders or [range(len(form.names))]
     ]
 
 
@@ -52,7 +51,6 @@ def in_braces(
     need: Need,
     form: Form,
     order: Sequence[int],
-    names: tuple[str, ...],
     style: Style,
     inner: Inner,
 ) -> Node:
@@ -69,7 +67,7 @@ def in_braces(
         if len(style.spellings) > 1 or not style.spellings[0].opening:
             what = "members of which one must be there, or names that are counted, need names of one spelling"
             raise UnsupportedConstraint(what, path=writer.needs.where(need))
-        return told_apart(writer, form, live, names, style, inner)
+        return told_apart(writer, form, live, style, inner)
     values = [value[i] for i in live] + [each for _, each in others]
     # declared names are in no class, whatever else it leaves out
     classes = tuple(Strings(kind.least, kind.most, kind.atoms) for kind, _ in others)
@@ -77,7 +75,7 @@ def in_braces(
         what = "arguments that are not declared have no name in Python"
         raise UnsupportedConstraint(what, path=writer.needs.where(need))
     required = [k for k, i in enumerate(live) if i in form.required]
-    tables = names_tables(tuple(names[i] for i in live), names, classes, style)
+    tables = names_tables(tuple(form.names[i] for i in live), form.names, classes, style)
     parts = after_names(values, style, style.joint)
 
     def some(low: int) -> Node:
@@ -102,7 +100,6 @@ def told_apart(
     writer: Writer,
     form: Form,
     live: list[int],
-    names: tuple[str, ...],
     style: Style,
     inner: Inner,
 ) -> Node:
@@ -131,14 +128,13 @@ def told_apart(
         if NOTHING in needed:
             continue
         for order in placed(len(live), len(needed), bool(form.orders)):
-            options.append(told_apart_in(form, live, names, [*needed, free], order, style, inner))
+            options.append(told_apart_in(form, live, [*needed, free], order, style, inner))
     return nodes.apart(nodes.seq(nodes.alt(*options), nodes.text(style.trail + style.braces[1])))
 
 
 def told_apart_in(
     form: Form,
     live: list[int],
-    names: tuple[str, ...],
     others: list[Node],
     order: Sequence[int],
     style: Style,
@@ -150,7 +146,7 @@ def told_apart_in(
     each live name and of each member that must be there.
     """
     spelling = style.spellings[0]
-    part = (inside(tuple(names[i] for i in live), (), (), spelling, style),)
+    part = (inside(tuple(form.names[i] for i in live), (), (), spelling, style),)
     labels, rest = tuple(order[: len(live)]), (*order[len(live) :], len(order))
     first = after_text(part, style.braces[0] + style.lead, style, labels, rest)
     later = after_text(part, style.comma, style, labels, rest)

@@ -25,6 +25,9 @@ from .arrays import arrays
 from .leaves import blanks, number, string
 from .objects import objects
 
+MOST_OPEN = 32
+"""The most needs within each other whose nodes are written at once: documents may refer from one to the next a thousand times."""
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -71,6 +74,7 @@ class Writer:
         self.parts: dict[Need, dict[Need, None]] = {}  # the needs within the values of each need
         self._known: dict[Need, Node] = {}
         self._open: dict[Need, Node | None] = {}
+        self._later: dict[Need, Node] = {}  # rules whose texts are found when no other need is open
 
     @classmethod
     def of(cls, schema: Schema, style: Style, reading: Reading = Reading()) -> Writer:
@@ -120,12 +124,18 @@ class Writer:
         """Return what is written, with an error if the schema nests too deep."""
         try:
             with uncollected():
-                return write()
+                found = write()
+                while self._later:
+                    need, rule = self._later.popitem()
+                    self._open[need] = rule
+                    nodes.define(rule, self.body(need))
+                    del self._open[need]
+                return found
         except RecursionError:
             raise UnsupportedConstraint("the schema nests too deep", path="/") from None
 
     def node(self, need: Need) -> Node:
-        """Return the node of a need's texts; a need within itself becomes a rule."""
+        """Return the node of a need's texts; a need within itself becomes a rule, and so does one deep within others."""
         if need == NEVER or self.left < 0:
             return NOTHING
         if self._open:
@@ -139,6 +149,9 @@ class Writer:
                 # documents share the rule of any value at all, another one is of this document alone
                 key = None if need else ("json", self.style, self.notation, self.needs.key)
                 rule = self._open[need] = nodes.rule(key)
+            return rule
+        if len(self._open) >= MOST_OPEN and need:
+            rule = self._later[need] = self._known[need] = nodes.rule()
             return rule
         self._open[need] = None
         try:

@@ -198,3 +198,53 @@ def test_grammars_may_choose_separators():
     grammar = tt.constraints.grammar(f"start: %json {schema}\n")
     assert grammar.accepts("[1 , 2]")
     assert not grammar.accepts("[1, 2]")
+
+
+EVERY = [*range(0x80), 0xE9, 0x2028, 0xFFFD, 0xFFFF, 0x10000, 0x1F600, 0x10FFFF]
+
+
+def escaped(char, upper=False):
+    """The character as one or two code units in hexadecimal digits."""
+    units = char.encode("utf-16-be").hex()
+    digits = units.upper() if upper else units
+    return "".join(rf"\u{digits[i : i + 4]}" for i in range(0, len(digits), 4))
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize(
+    "schema", [{"type": "string"}, {"type": "string", "minLength": 1, "maxLength": 1}, {}]
+)
+def test_any_character_may_be_escaped(schema, upper):
+    constraint = json_schema(schema)
+    for char in map(chr, EVERY):
+        assert constraint.accepts(f'"{escaped(char, upper)}"'), char
+    assert not constraint.accepts(r'"\ud83d"')
+    assert not constraint.accepts(r'"\ude00\ud83d"')
+
+
+def test_an_escaped_character_counts_once():
+    constraint = json_schema({"type": "string", "maxLength": 2})
+    assert constraint.accepts(r'"\u0041\ud83d\ude00"')
+    assert not constraint.accepts(r'"\u0041\u0042\u0043"')
+
+
+@pytest.mark.parametrize("char", "\"&'+<>\\`\x7f\x01é😀")
+def test_what_encoders_escape_may_be_escaped_everywhere(char):
+    for upper in (False, True):
+        written = f'"a{escaped(char, upper)}"'
+        assert json_schema({"enum": [f"a{char}", "b"]}).accepts(written)
+        assert json_schema({"type": "string", "pattern": "^a.$|^a\n$"}).accepts(written)
+        member = json_schema({"properties": {f"a{char}": {"type": "null"}}, "type": "object"})
+        assert member.accepts(f"{{{written}: null}}")
+        assert not member.accepts(f"{{{written}: 1}}")
+        assert not json_schema({"not": {"const": f"a{char}"}}).accepts(written)
+
+
+def test_letters_are_not_hidden_in_escapes_where_strings_are_told_apart():
+    assert not json_schema({"properties": {"a": {"type": "null"}}, "type": "object"}).accepts(
+        r'{"\u0061": 1}'
+    )
+    assert not json_schema({"not": {"const": "a"}}).accepts(r'"\u0061"')
+    different = json_schema({"type": "array", "items": {"type": "string"}, "uniqueItems": True})
+    assert different.accepts(r'["a", "\u0062"]')
+    assert not different.accepts(r'["a", "\u0061"]')

@@ -1,0 +1,253 @@
+"""Tagged unions and chains of conditions on one member, against ``jsonschema``; and that large ones take little work."""
+
+import itertools
+import json
+import random
+
+import jsonschema
+import pytest
+
+import tractile as tt
+from tractile.constraints import json_schema, limits
+from tractile.constraints.automata.work import limited_to
+
+TAGS = ["A", "B", "C", 1, True, None]
+VALUES = [*TAGS, 1.0, "D", [], ...]
+INSTANCES = [
+    *("A", 1, None, [], ["A"], {}),
+    *(
+        {name: value for name, value in zip("tuab", values, strict=True) if value is not ...}
+        for values in itertools.product(VALUES, ["A", 1, ...], [0, "x", ...], [0, ...])
+    ),
+]
+
+
+def tag(rng: random.Random) -> dict:
+    """Return a schema of a few constants."""
+    return (
+        {"const": rng.choice(TAGS)} if rng.random() < 0.6 else {"enum": rng.sample(TAGS, rng.randint(1, 3))}
+    )
+
+
+def members(rng: random.Random) -> dict:
+    """Return a schema of some of the members ``a`` and ``b``."""
+    kinds = [{"type": "integer"}, {"type": "string"}, True, False]
+    found: dict = {"properties": {name: rng.choice(kinds) for name in rng.sample("ab", rng.randint(0, 2))}}
+    if rng.random() < 0.4:
+        found["required"] = [rng.choice("ab")]
+    return found
+
+
+def alternative(rng: random.Random) -> dict:
+    """Return a schema of objects with a tag, nearly always."""
+    found = members(rng)
+    name = rng.choice("tttu")
+    found["properties"] = {name: tag(rng)} | found["properties"]
+    found["required"] = found.get("required", []) + ([name] if rng.random() < 0.8 else [])
+    if rng.random() < 0.8:
+        found["type"] = "object"
+    if rng.random() < 0.4:
+        found["additionalProperties"] = rng.choice([False, {"type": "integer"}])
+    return found
+
+
+def condition(rng: random.Random, depth: int = 2) -> dict:
+    """Return a schema with ``if``, nearly always about the member ``t`` alone."""
+    name = rng.choice("ttttu")
+    asked: dict = {"properties": {name: tag(rng)}}
+    if rng.random() < 0.5:
+        asked["required"] = [name]
+    if rng.random() < 0.3:
+        asked["type"] = "object"
+    if rng.random() < 0.1:
+        asked["required"] = ["a"]
+    found: dict = {"if": asked}
+    if rng.random() < 0.9:
+        found["then"] = rng.choice([members(rng), False, {"required": ["a"]}])
+    if rng.random() < 0.5:
+        found["else"] = condition(rng, depth - 1) if depth and rng.random() < 0.5 else members(rng)
+    return found
+
+
+def around(rng: random.Random, schema: dict) -> dict:
+    """Return a schema of objects with some keywords beside it."""
+    found = dict(schema)
+    if rng.random() < 0.4:
+        found["type"] = "object"
+    if rng.random() < 0.4:
+        found["required"] = ["t"]
+    if rng.random() < 0.3:
+        found["properties"] = {"t": {"enum": ["A", "B", 1, None]}}
+    if rng.random() < 0.3:
+        found["unevaluatedProperties"] = False
+    return found
+
+
+@pytest.mark.parametrize("key", ["oneOf", "anyOf", "allOf", "else"])
+def test_random_schemas_mean_what_they_say(key):
+    rng = random.Random(key)
+    for _ in range(60):
+        if key == "allOf":
+            schema = {key: [condition(rng) for _ in range(rng.randint(1, 4))]}
+        elif key == "else":
+            schema = condition(rng, 4)
+        else:
+            schema = {key: [alternative(rng) for _ in range(rng.randint(2, 5))]}
+        schema = around(rng, schema)
+        is_valid = jsonschema.Draft202012Validator(schema).is_valid
+        found = json_schema(schema)
+        for value in rng.sample(INSTANCES, 120):
+            assert found.accepts(json.dumps(value)) == is_valid(value), (schema, value)
+
+
+# ---------------------------------------------------------------- large ones
+
+
+def record(i: int, size: int, **more) -> dict:
+    own = {f"a{i}_{j}": {"type": ["string", "integer"][j % 2]} for j in range(size)}
+    return {"type": "object", "properties": {"t": {"const": f"T{i}"}, **own}, "required": ["t"], **more}
+
+
+def union(key: str, count: int, size: int, **more) -> dict:
+    return {key: [record(i, size, **more) for i in range(count)]}
+
+
+def chained(count: int, size: int) -> dict:
+    tests = [{"if": {"properties": {"t": {"const": f"T{i}"}}}, "then": record(i, size)} for i in range(count)]
+    names = {"t": {"enum": [f"T{i}" for i in range(count)]}}
+    return {"type": "object", "properties": names, "required": ["t"], "allOf": tests}
+
+
+LARGE = {
+    "oneOf": union("oneOf", 300, 30, additionalProperties=False),
+    "anyOf": union("anyOf", 300, 30, additionalProperties=False),
+    "open": union("oneOf", 300, 30),
+    "chained": chained(300, 30),
+    "without type": {
+        "type": "object",
+        "required": ["t"],
+        "oneOf": [
+            {"properties": record(i, 30)["properties"], "unevaluatedProperties": False} for i in range(300)
+        ],
+    },
+}
+GIVEN = [
+    ({"t": "T17", "a17_0": "x", "a17_1": 3}, True),
+    ({"a17_0": "x", "t": "T17"}, True),
+    ({"t": "T17", "a17_0": 3}, False),
+    ({"t": "T300"}, False),
+    ({"a17_0": "x"}, False),
+    ("T17", False),
+]
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_hundreds_of_alternatives_with_many_members_each(name):
+    schema = LARGE[name]
+    found, is_valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
+    for value, expected in GIVEN:
+        assert found.accepts(json.dumps(value)) == is_valid(value) == expected
+
+
+def test_members_of_other_alternatives_may_be_in_open_objects_only():
+    value = json.dumps({"t": "T17", "a18_0": [1]})
+    assert {name: json_schema(schema).accepts(value) for name, schema in LARGE.items()} == {
+        "oneOf": False, "anyOf": False, "open": True, "chained": True, "without type": False,
+    }  # fmt: skip
+
+
+def test_the_action_of_an_agent():
+    members = {"thought": {"type": "string"}, "action": LARGE["oneOf"]}
+    action = {"type": "object", "properties": members, "required": ["thought", "action"]}
+    found = json_schema({"type": "array", "items": action})
+    good = {"thought": "so", "action": {"t": "T299", "a299_28": "x"}}
+    assert found.accepts(json.dumps([good, good]))
+    assert not found.accepts(json.dumps([good | {"action": {"t": "T299", "a298_28": "x"}}]))
+
+
+def work(schema: dict) -> float:
+    with limited_to(1e9) as account:
+        json_schema(schema)
+    return account.spent
+
+
+@pytest.mark.parametrize("key", ["oneOf", "anyOf", "chained"])
+def test_work_grows_with_the_number_of_alternatives_not_its_square(key):
+    def of(count: int) -> dict:
+        return chained(count, 4) if key == "chained" else union(key, count, 4, additionalProperties=False)
+
+    few, many = work(of(64)), work(of(256))
+    assert many < 6 * few
+
+
+def test_an_alternative_without_the_tag_is_compared_with_all():
+    loose = {"type": "object", "properties": {"a0_0": {"const": "x"}}, "required": ["a0_0"]}
+    schema = {"oneOf": [*(record(i, 2) for i in range(30)), loose]}
+    found, is_valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
+    for value in ({"t": "T0", "a0_0": "x"}, {"t": "T0", "a0_0": "y"}, {"a0_0": "x"}, {"t": "U", "a0_0": "x"}):
+        assert found.accepts(json.dumps(value)) == is_valid(value), value
+
+
+def health_records(resources: int, definitions: int) -> dict:
+    """Return a schema like that of FHIR: tagged resources, and types that refer to each other."""
+    rng = random.Random(5)
+    types = [f"Type{i}" for i in range(definitions - resources)]
+    names = [f"Resource{i}" for i in range(resources)]
+
+    def member() -> dict:
+        other = {"$ref": f"#/definitions/{rng.choice(types)}"}
+        kinds = [
+            {"type": "string"},
+            {"pattern": "^[A-Za-z0-9.-]{1,64}$", "type": "string"},
+            {"enum": ["a", "b"]},
+        ]
+        kinds += [other, {"type": "array", "items": other}]
+        return rng.choice([*kinds, {"type": "array", "items": {"$ref": "#/definitions/ResourceList"}}])
+
+    def body(name: str, tagged: bool) -> dict:
+        members = {"id": {"type": "string"}} | {f"{name.lower()}{i}": member() for i in range(9)}
+        kind = {"resourceType": {"const": name}} if tagged else {}
+        found = {"type": "object", "properties": kind | members, "additionalProperties": False}
+        return found | ({"required": ["resourceType"]} if tagged else {})
+
+    any_of_them = {"oneOf": [{"$ref": f"#/definitions/{name}"} for name in names]}
+    known = {name: body(name, False) for name in types} | {name: body(name, True) for name in names}
+    tag = {"discriminator": {"propertyName": "resourceType"}}
+    known["ResourceList"] = any_of_them
+    return {"$schema": "http://json-schema.org/draft-06/schema#", **tag, **any_of_them, "definitions": known}
+
+
+def test_a_schema_of_the_size_of_health_records():
+    schema = health_records(150, 1_000)
+    assert work(schema) < limits.WORK / 2
+    found = json_schema(schema)
+    assert found.accepts('{"resourceType": "Resource149", "id": "x"}')
+    assert not found.accepts('{"resourceType": "Resource150", "id": "x"}')
+    assert not found.accepts('{"id": "x"}')
+    query = tt.lcd(
+        found.compile(tt.Vocabulary([None, *(bytes([b]) for b in range(256))], eos_token_id=0))
+    ).start()
+    for byte in b'{"resourceType": "Resource14':
+        query.advance([byte + 1])
+    assert [token - 1 for token in query.mask()[0].nonzero()[:, 0].tolist()] == [*b'"0123456789']
+
+
+def test_schemas_that_refer_from_one_to_the_next_a_thousand_times():
+    chain = {
+        f"d{i}": {"type": "object", "properties": {"next": {"$ref": f"#/$defs/d{i + 1}"}}}
+        for i in range(1_000)
+    }
+    found = json_schema({"$ref": "#/$defs/d0", "$defs": chain | {"d1000": {"const": "end"}}})
+    for depth, last, expected in (
+        (1_000, '"end"', True),
+        (1_000, '"x"', False),
+        (999, '{"next": "end"}', True),
+    ):
+        assert found.accepts('{"next": ' * depth + last + "}" * depth) == expected
+
+
+def test_a_declared_discriminator_is_required():
+    kinds = [{"type": "object", "properties": {"t": {"const": f"T{i}"}, f"a{i}": True}} for i in range(200)]
+    found = json_schema({"oneOf": kinds, "discriminator": {"propertyName": "t"}}, on_narrowed="ignore")
+    assert found.accepts('{"t": "T3", "a4": 1}')
+    assert not found.accepts('{"a4": 1}')
