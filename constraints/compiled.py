@@ -118,6 +118,8 @@ class ConstraintAutomaton(Automaton):
         return self.finite.map(fn)
 
     def cut(self, vocab_size: int) -> Automaton:
+        if vocab_size >= self.vocab_size:
+            return self
         if self.made_for is None:
             return self.finite.cut(vocab_size)
         return self.made_for(vocabulary_of(self.lazy.vocab, size=vocab_size))

@@ -90,7 +90,7 @@ class ConstraintLogitsProcessor:
         numbers = {id(one): number for number, one in enumerate(self._distinct)}
         self._part_of = [numbers[id(one)] for one in fas]
         self._hmm, self._weights = hmm, (strength, mixture)
-        self._rows = self._grouped()
+        self._rows = self._grouped(self._distinct)
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
         self._copies = 1  # rows of each prompt
@@ -111,12 +111,13 @@ class ConstraintLogitsProcessor:
     def _fit(self, outputs: int) -> None:
         """Leave out the tokens of a tokenizer that the model has no outputs for."""
         known = all(one.vocabulary_fingerprint is not None for one in self._distinct)
-        if known and self._hmm is None and outputs < self._distinct[0].vocab_size:
-            self._distinct = [one.cut(outputs) for one in self._distinct]
-            self._rows, self._seen = self._grouped(), None
+        size = min(outputs, self._distinct[0].vocab_size)
+        if known and self._hmm is None and size != self._size:
+            self._rows, self._seen = self._grouped([one.cut(size) for one in self._distinct]), None
 
-    def _grouped(self) -> GroupedRows:
-        """Make the rows of each distinct automaton."""
+    def _grouped(self, fas: Sequence[Automaton]) -> GroupedRows:
+        """Make the rows of automata of one vocabulary."""
+        self._size = fas[0].vocab_size
         horizon, (strength, mixture) = max(self._budgets) + max(self._prefixes), self._weights
 
         def query(fa: Automaton) -> NextTokenQuery:
@@ -125,9 +126,7 @@ class ConstraintLogitsProcessor:
             return pgcd(self._hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
 
         with self._few_threads():
-            return GroupedRows(
-                [ConstrainedRows(query(fa), strength=strength, mixture=mixture) for fa in self._distinct]
-            )
+            return GroupedRows([ConstrainedRows(query(fa), strength=strength, mixture=mixture) for fa in fas])
 
     def _few_threads(self) -> AbstractContextManager[None]:
         return nullcontext() if self._hmm is None else one_thread(self._hmm)
