@@ -18,8 +18,7 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
-from ...token_bytes import is_backend
-from ...tokenizer_readers import backend_encode, tekken_encode
+from ...token_bytes import backend_encode, is_backend, tekken_encode
 from ..automata import utf8
 from ..automata.nfa import Nfa
 from ..automata.utf8 import CodePoints

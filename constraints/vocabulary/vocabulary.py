@@ -61,7 +61,8 @@ class Vocabulary:
                 f"eos_token_id is {eos_token_id!r}, but the ids run from 0 to {len(token_bytes) - 1}"
             )
         self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
-        self._end_text, self.token_bytes[eos_token_id] = self.token_bytes[eos_token_id], None
+        self._end_text: bytes | None = self.token_bytes[eos_token_id]  # its bytes, were it not the end token
+        self.token_bytes[eos_token_id] = None
         self.eos_token_id: int = int(eos_token_id)
         self.tokenizer: Any = None  # what it was read from, as tokenizer_readers has them
         self._special: dict[str, int] = {}  # text -> the special token that spells it
