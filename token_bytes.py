@@ -25,12 +25,8 @@ from .tokenizer_readers import (
     read_tiktoken,
     the_mistral_tokenizer,
 )
-from .tokenizer_readers import (
-    backend_encode as backend_encode,
-)
-from .tokenizer_readers import (
-    tekken_encode as tekken_encode,
-)
+from .tokenizer_readers import backend_encode as backend_encode
+from .tokenizer_readers import tekken_encode as tekken_encode
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
