@@ -254,6 +254,32 @@ class Automaton(Chain):
         """The fewest tokens from each state to acceptance; ``UNREACHABLE`` for states that cannot accept."""
         return algorithms.distances(*self._edges, members(self.accept_states, self.num_states))
 
+    def cut(self, vocab_size: int) -> Automaton:
+        """Return the automaton for the first ``vocab_size`` tokens: no transition has a later one. Its fingerprint is not known.
+
+        Raises :class:`VocabularyMismatch` if the end token is a later one, or no sequence is left.
+
+        Examples
+        --------
+        >>> import tractile as tt
+        >>> fa = tt.Automaton.from_edges([(0, [0, 2], 1), (1, 3, 1)], start=0, accept=[1], vocab_size=4)
+        >>> fa.cut(3).accepts([2]), fa.cut(1).accepts([0])
+        (True, True)
+        """
+        size = whole(vocab_size, "cut: the number of tokens", 1, ShapeError)
+        if size >= self.vocab_size:
+            return self
+        token_class = self.partitioned.labels.tokens[:size]  # type: ignore[index]
+        graph = self.partitioned.graph
+        kept = np.isin(graph.transitions[:, 1], token_class.unique().numpy())
+        left = algorithms.trim(graph._replace(transitions=graph.transitions[kept]))
+        if (self.eos_token_id or 0) >= size or not left.accept:
+            raise VocabularyMismatch(
+                f"without the tokens from {size:,} on, which the model has no outputs for, the automaton accepts nothing: "
+                "compile the constraint with the model's tokenizer, and with an end token that it can write"
+            )
+        return self._same_language(left, token_class).for_vocabulary(None)
+
     def guide(self) -> Automaton:
         """Return the automaton that P-GCD multiplies an HMM with: this one."""
         return self

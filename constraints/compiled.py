@@ -14,6 +14,8 @@ from ..circuits.narrowing import Narrowing
 from ..layers.operator import TensorMap
 from .engine.native import Tokens
 from .narrowing import merged
+from .vocabulary.reading import vocabulary_of
+from .vocabulary.vocabulary import Vocabulary
 
 GUIDE_STATES = 1_000
 """Most byte states of the automaton that guides P-GCD; a larger constraint is approximated."""
@@ -44,7 +46,7 @@ class ConstraintAutomaton(Automaton):
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint
         self._narrowed: tuple[Narrowing, ...] = ()
-        self.made_by: Callable[[], Automaton] | None = None
+        self.made_for: Callable[[Vocabulary], Automaton] | None = None
         self._guides: dict[int, Automaton] = {}
 
     def __repr__(self) -> str:
@@ -53,13 +55,15 @@ class ConstraintAutomaton(Automaton):
     def _repr_html_(self) -> str:
         return html_table([], [], repr(self))
 
-    def __reduce__(self) -> tuple[Callable[..., Automaton], tuple[Callable[[], Automaton]]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., Automaton], tuple[Callable[[Vocabulary], Automaton], Vocabulary]]:
         """Pickle only the recipe: the reading process compiles again, since caches of masks are not copied."""
-        if self.made_by is None:
+        if self.made_for is None:
             raise TypeError(
                 "an automaton that was not compiled from a constraint cannot be copied to another process"
             )
-        return operator.call, (self.made_by,)
+        return operator.call, (self.made_for, self.lazy.vocab)
 
     def __getattr__(self, name: str) -> Any:
         if name not in WRITTEN_OUT or "_make_finite" not in self.__dict__:
@@ -112,6 +116,13 @@ class ConstraintAutomaton(Automaton):
 
     def map(self, fn: TensorMap) -> Any:
         return self.finite.map(fn)
+
+    def cut(self, vocab_size: int) -> Automaton:
+        if vocab_size >= self.vocab_size:
+            return self
+        if self.made_for is None:
+            return self.finite.cut(vocab_size)
+        return self.made_for(vocabulary_of(self.lazy.vocab, size=vocab_size))
 
     def fewest_after(self, tokens: Sequence[int]) -> int:
         lazy, state = self._after(tokens)

@@ -306,7 +306,7 @@ class Constraint:
                 raise empty_language(self) if self.is_empty() else unwritten(self.program)
             written = partial(self._written, vocab, require_eos, False, cache)
             found = ConstraintAutomaton(lazy, written, partial(self._guide, vocab, require_eos, written))
-            found.made_by = partial(self.compile, vocab, require_eos, cache=cache)
+            found.made_for = partial(self.compile, require_eos=require_eos, cache=cache)
         found.narrowed = merged(self.narrowed, found.narrowed)
         return found
 
@@ -332,9 +332,14 @@ class Constraint:
             return written()
         return written_out(Constraint(self.regular(most_states)).bytes_automaton, vocab, require_eos)
 
-    def compiled_for(self, vocab: Vocabulary | Any, eos_token_id: int | None = None) -> Automaton:
-        """Return :meth:`compile`'s result, kept with the constraint for the latest four vocabularies."""
-        vocab = vocabulary_of(vocab, eos_token_id)
+    def compiled_for(
+        self, vocab: Vocabulary | Any, eos_token_id: int | None = None, size: int | None = None
+    ) -> Automaton:
+        """Return :meth:`compile`'s result, kept with the constraint for the latest four vocabularies.
+
+        ``size``: the number of outputs of the language model, as in :meth:`Vocabulary.from_tokenizer`.
+        """
+        vocab = vocabulary_of(vocab, eos_token_id, size)
         automaton = self._compiled.pop(vocab.cache_name, None)
         self._compiled[vocab.cache_name] = automaton = automaton or self.compile(vocab)
         while len(self._compiled) > 4:

@@ -44,9 +44,9 @@ class OutputType(Generic[T]):
     constraint: Constraint
     parse: Callable[[str], T]
 
-    def compiled_for(self, vocab: Any, eos_token_id: int | None = None) -> Automaton:
+    def compiled_for(self, vocab: Any, eos_token_id: int | None = None, size: int | None = None) -> Automaton:
         """Return the constraint compiled for a vocabulary or tokenizer: :meth:`.Constraint.compiled_for`."""
-        return self.constraint.compiled_for(vocab, eos_token_id)
+        return self.constraint.compiled_for(vocab, eos_token_id, size)
 
     def accepts(self, text: str) -> bool:
         """Return whether ``parse`` succeeds on a text that satisfies the constraint."""

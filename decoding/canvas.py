@@ -300,7 +300,7 @@ def parts_of(
             parts.append((range(at, over.start), Letters(anything(size), over.start - at, device=device)))
         fills, at = over.stop < n, over.stop
         if isinstance(fa, Constraint):
-            fa = fa.compile(vocabulary_of(vocab), require_eos=not fills)
+            fa = fa.compile(vocabulary_of(vocab, size=size), require_eos=not fills)
         if not isinstance(fa, Automaton):
             raise ShapeError(
                 f"canvas: a constraint is an automaton or a Constraint, not of type {type(fa).__name__}"

@@ -23,9 +23,11 @@ import torch
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from ..constraints import Constraint, Limits, Vocabulary
+from ..constraints import Constraint, Limits
+from ..constraints.vocabulary.reading import vocabulary_of, vocabulary_within
 from ..errors import UnsupportedConstraint
 from ..inference.next_token.query import gcd
+from ..lm.architectures import outputs_of
 from .grammar_rows import HORIZON, GrammarRow, Tables
 
 try:
@@ -69,9 +71,7 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
             raise UnsupportedConstraint(
                 "this version of transformers has no continuous batching: install 5.0 or newer"
             )
-        self.vocabulary = (
-            tokenizer if isinstance(tokenizer, Vocabulary) else Vocabulary.from_tokenizer(tokenizer)
-        )
+        self.vocabulary = vocabulary_of(tokenizer)
         self.limits = limits or Limits()
         self._rows: OrderedDict[str, GrammarRow] = OrderedDict()
         self._masks = torch.empty(0, -(-len(self.vocabulary) // 32), dtype=torch.int32)
@@ -108,6 +108,7 @@ class ContinuousConstraints(_Processor):  # type: ignore[misc]
                 "ContinuousBatchingConfig",
                 path="attach",
             )
+        self.vocabulary = vocabulary_within(self.vocabulary, outputs_of(manager.model))
         processors.logits_processor.insert(0, self)
         processors.tensors_required += 1
         processors.supported_keys.update(self.supported_kwargs)

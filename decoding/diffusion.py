@@ -184,7 +184,7 @@ def denoise(
         )
     particles, block = whole(particles, "denoise: particles"), whole(block or len(opened), "denoise: block")
     temperature = not_negative(temperature, "denoise: temperature")
-    vocab = vocabulary_of(lm.tokenizer, lm.eos_token_id)
+    vocab = vocabulary_of(lm.tokenizer, lm.eos_token_id, getattr(lm, "vocab_size", None))
     span = range(int(opened[0]), int(opened[-1]) + 1)
     over = constraint if isinstance(constraint, Mapping) else {span: constraint}
     device = lm.device

@@ -215,11 +215,8 @@ class Grammars:
             raise VocabularyMismatch(
                 f"stop tokens {sorted(self.stops)} lie outside the vocabulary of {len(vocabulary)}"
             )
-        words = vocabulary.token_bytes
-        if any(words[stop] is not None for stop in self.stops):
-            without = [None if i in self.stops else word for i, word in enumerate(words)]
-            vocabulary = Vocabulary(without, vocabulary.eos_token_id)
-        self.vocabulary = vocabulary
+        spelled = {stop for stop in self.stops if vocabulary.token_bytes[stop] is not None}
+        self.vocabulary = vocabulary.adapted(silent=spelled)
         self._lock = Lock()
         self._kept: OrderedDict[str, Future[Tables]] = OrderedDict()
 

@@ -23,7 +23,8 @@ from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
 from ..errors import EvidenceError
 from ..fingerprints import check_same, check_vocabularies
-from ..inference.arguments import Compilable, a_chain, an_automaton, whole
+from ..inference.arguments import Compilable, a_chain, an_automaton, cut_to, whole
+from ..inference.next_token.protocol import NextTokenQuery
 from ..inference.next_token.query import GUIDE_TOLERANCE, gcd, pgcd
 from ..inference.smc.arguments import ConstraintLike
 from ..inference.threads import one_thread
@@ -47,9 +48,10 @@ class ConstraintLogitsProcessor:
     :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
 
     The first call raises :class:`BudgetTooSmall` if no text fits, :class:`EvidenceError` if no text of the constraint begins
-    with a prefix, and :class:`VocabularyMismatch` if the model has fewer tokens than the automaton (columns past the
-    automaton's tokens are never offered). With ``tokenizer``, an automaton or HMM made for another tokenizer is refused at
-    once, with :class:`VocabularyMismatch`; ``generate`` itself does not show its tokenizer.
+    with a prefix. Columns past the automaton's tokens are never offered. If the model has fewer columns than the tokenizer of a
+    compiled constraint has tokens (Gemma 3, added tokens), no text has the others, and :class:`VocabularyMismatch` is raised if
+    the end token is one of them, or the automaton is of no known tokenizer. With ``tokenizer``, an automaton or HMM made for
+    another tokenizer is refused at once, with :class:`VocabularyMismatch`; ``generate`` itself does not show its tokenizer.
 
     Examples
     --------
@@ -84,24 +86,11 @@ class ConstraintLogitsProcessor:
         fas = [_compiled(one, hmm, tokenizer, name) for one, name in zip(given, names, strict=True)]
         for one, name in zip(fas[1:], names[1:], strict=True):
             check_vocabularies(name, one, names[0], fas[0], "compile all of them for one tokenizer")
-        distinct = list({id(one): one for one in fas}.values())
-        numbers = {id(one): number for number, one in enumerate(distinct)}
+        self._distinct = list({id(one): one for one in fas}.values())
+        numbers = {id(one): number for number, one in enumerate(self._distinct)}
         self._part_of = [numbers[id(one)] for one in fas]
-        horizon = max(self._budgets) + max(self._prefixes)
-        self._hmm = hmm
-        with self._few_threads():
-            self._rows = GroupedRows(
-                [
-                    ConstrainedRows(
-                        gcd(one, horizon)
-                        if hmm is None
-                        else pgcd(hmm, one, horizon, tolerance=GUIDE_TOLERANCE),
-                        strength=strength,
-                        mixture=mixture,
-                    )
-                    for one in distinct
-                ]
-            )
+        self._hmm, self._weights = hmm, (strength, mixture)
+        self._rows = self._grouped(self._distinct)
         self._seen: Int[Tensor, "rows length"] | None = None
         self._prompt_length = 0
         self._copies = 1  # rows of each prompt
@@ -114,9 +103,30 @@ class ConstraintLogitsProcessor:
         self, input_ids: Int[Tensor, "rows length"], scores: Float[Tensor, "rows vocab"]
     ) -> Float[Tensor, "rows vocab"]:
         """Return the scores weighed by the HMM, if there is one, and −∞ for every token that the constraint forbids."""
+        self._fit(scores.shape[1])
         with self._few_threads():
             self._follow(input_ids.cpu())
             return self._rows.apply(scores)
+
+    def _fit(self, outputs: int) -> None:
+        """Leave out the tokens of a tokenizer that the model has no outputs for."""
+        known = all(one.vocabulary_fingerprint is not None for one in self._distinct)
+        size = min(outputs, self._distinct[0].vocab_size)
+        if known and self._hmm is None and size != self._size:
+            self._rows, self._seen = self._grouped([one.cut(size) for one in self._distinct]), None
+
+    def _grouped(self, fas: Sequence[Automaton]) -> GroupedRows:
+        """Make the rows of automata of one vocabulary."""
+        self._size = fas[0].vocab_size
+        horizon, (strength, mixture) = max(self._budgets) + max(self._prefixes), self._weights
+
+        def query(fa: Automaton) -> NextTokenQuery:
+            if self._hmm is None:
+                return gcd(fa, horizon)
+            return pgcd(self._hmm, fa, horizon, tolerance=GUIDE_TOLERANCE)
+
+        with self._few_threads():
+            return GroupedRows([ConstrainedRows(query(fa), strength=strength, mixture=mixture) for fa in fas])
 
     def _few_threads(self) -> AbstractContextManager[None]:
         return nullcontext() if self._hmm is None else one_thread(self._hmm)
@@ -176,7 +186,7 @@ class ConstraintLogitsProcessor:
 
 def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: Chain | None) -> None:
     """Raise :class:`VocabularyMismatch` if an automaton or an HMM is known to be made for another tokenizer."""
-    own = tokenizer_fingerprint(tokenizer, fa.eos_token_id)
+    own = tokenizer_fingerprint(tokenizer, fa.eos_token_id, fa.vocab_size)
     compile_ = "compile the constraint with Vocabulary.from_tokenizer(tokenizer)"
     check_same("the automaton", fa.vocabulary_fingerprint, "the tokenizer", own, compile_)
     if hmm is not None:
@@ -190,6 +200,7 @@ def _compiled(fa: Any, hmm: Chain | None, tokenizer: Any, name: str) -> Automato
     if isinstance(fa, Compilable) and tokenizer is not None:
         fa = fa.compiled_for(tokenizer)
     found = an_automaton(fa, name)
+    found = found if hmm is None else cut_to(found, hmm)
     if found.eos_token_id is None:
         raise EvidenceError(f"{name}: the automaton has no end-of-sequence token to stop generate with")
     if tokenizer is not None:

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int32
 from torch import Tensor
 
-from ..constraints import Vocabulary
+from ..constraints.vocabulary.reading import vocabulary_of, vocabulary_within
 from ..errors import TractileError, UnsupportedConstraint
 from .grammar_rows import GrammarRow, Grammars
 from .reasoned_rows import ReasonedRow
@@ -125,6 +125,7 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
         stops: tokens that end a text, beside the tokenizer's end-of-sequence token.
         think_end: the tokens that end the reasoning of a model that reasons first; none: the model does not.
         options: options of ``json_schema``; ``None``: flexible white space.
+        vocab_size: the number of columns of the logits, if the tokenizer may have more tokens, which are then left out.
     """
 
     def __init__(
@@ -133,9 +134,12 @@ class SGLangBackend(_Backend):  # type: ignore[misc]
         stops: Collection[int] = (),
         think_end: Sequence[int] = (),
         options: dict[str, Any] | None = None,
+        vocab_size: int | None = None,
     ) -> None:
         super().__init__()
-        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+        vocabulary = (
+            vocabulary_of(tokenizer) if vocab_size is None else vocabulary_within(tokenizer, vocab_size)
+        )
         ends = {stop for stop in stops if 0 <= stop < len(vocabulary)} - {vocabulary.eos_token_id}
         self.grammars, self.think_end = Grammars(vocabulary, ends), think_end
         self.options = {"whitespace": "flexible"} if options is None else options
@@ -211,7 +215,8 @@ def make_backend(
         found = ReasoningParser(model_type=parser, stream_reasoning=False, tokenizer=tokenizer)
         think_end = tuple(found.detector.get_think_end_token_ids(tokenizer) or ())
     tight = getattr(server_args, "constrained_json_disable_any_whitespace", False)
-    return SGLangBackend(tokenizer, ends, think_end, {"whitespace": "none" if tight else "flexible"})
+    options = {"whitespace": "none" if tight else "flexible"}
+    return SGLangBackend(tokenizer, ends, think_end, options, vocab_size)
 
 
 def follow_budget(original: Callable[..., Any], manager: Any, req: Any) -> Any:

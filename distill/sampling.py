@@ -20,7 +20,7 @@ from ..argument_checks import not_negative, whole, whole_numbers
 from ..errors import ShapeError
 from ..fingerprints import check_same
 from ..lm.base import fingerprint_of
-from ..token_bytes import tokenizer_fingerprint
+from ..token_bytes import size_of, tokenizer_fingerprint
 from .corpus import Corpus, shard_file, tokenizer_hash, write_shard
 from .distributed import ranks
 from .drawing import Pace, draw_shard
@@ -183,7 +183,7 @@ def from_text(
         tokens[i, : len(row)] = torch.tensor(row)
     hashed = tokenizer_hash(tokenizer)
     manifest = Manifest(
-        len(tokenizer),
+        size_of(tokenizer),
         tokenizer.eos_token_id,
         max_new_tokens,
         len(rows),

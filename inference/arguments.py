@@ -21,8 +21,8 @@ from ..errors import EvidenceError
 class Compilable(Protocol):
     """A constraint: it makes an automaton for the tokens of a language model."""
 
-    def compiled_for(self, vocab: Any, eos_token_id: int | None = None) -> Automaton:
-        """The automaton for a vocabulary or tokenizer, made once."""
+    def compiled_for(self, vocab: Any, eos_token_id: int | None = None, size: int | None = None) -> Automaton:
+        """The automaton for the first ``size`` tokens of a vocabulary or tokenizer, made once."""
 
 
 def an_automaton(fa: Any, name: str) -> Automaton:
@@ -43,6 +43,20 @@ def an_automaton(fa: Any, name: str) -> Automaton:
     raise EvidenceError(
         f"{name} must be an automaton, such as constraint.compile(tokenizer), not {short(fa)}"
     )
+
+
+def cut_to(fa: Automaton, other: Any) -> Automaton:
+    """The automaton without the tokens that a language model or HMM lacks, if its vocabulary is otherwise that of the other.
+
+    That is known by fingerprints; an automaton for which it is not is returned as it is.
+    """
+    if fa.vocab_size <= other.vocab_size or fa.vocabulary_fingerprint is None:
+        return fa
+    known = getattr(other, "vocabulary_fingerprint", None)
+    if known is None or not 0 <= (fa.eos_token_id or 0) < other.vocab_size:
+        return fa
+    cut = fa.cut(other.vocab_size)
+    return cut if cut.vocabulary_fingerprint == known else fa
 
 
 def an_hmm(hmm: Any, name: str) -> HMM:

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..errors import EvidenceError
+from ..errors import EvidenceError, VocabularyMismatch
 
 
 def cache_argument(model: Any) -> str:
@@ -44,6 +44,23 @@ def attention_cache_argument() -> str:
     from transformers.modeling_outputs import CausalLMOutputWithPast
 
     return "cache" if "cache" in inspect.signature(CausalLMOutputWithPast).parameters else "past_key_values"
+
+
+def outputs_of(model: Any) -> int:
+    """Return the number of outputs of a model, by its configuration (that of the text, for a model of text and images)."""
+    config = model.config
+    find = getattr(config, "get_text_config", None)
+    return int((config if find is None else find()).vocab_size)
+
+
+def check_outputs(logits: Tensor, vocab_size: int) -> Tensor:
+    """Return the logits of the first ``vocab_size`` tokens. Raises :class:`VocabularyMismatch` if there are fewer."""
+    if logits.shape[-1] < vocab_size:
+        raise VocabularyMismatch(
+            f"the model's configuration says {vocab_size:,} or more outputs (vocab_size), but it has {logits.shape[-1]:,}: set "
+            "model.config.vocab_size to that"
+        )
+    return logits[..., :vocab_size]
 
 
 def logits_of(model: Any, output: Any) -> Tensor:

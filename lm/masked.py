@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import ContextTooLong, EvidenceError
-from .architectures import logits_of
+from ..token_bytes import size_of
+from .architectures import check_outputs, logits_of, outputs_of
 
 
 class Denoiser(Protocol):
@@ -77,7 +78,11 @@ class MaskedLM:
         self.model, self.tokenizer, self.mask_token_id = model.eval(), tokenizer, int(mask)
         self.eos_token_id: int | None = getattr(tokenizer, "eos_token_id", None)
         self.eos_token_id = self.eos_token_id if eos_token_id is None else eos_token_id
-        self.pad_token_id, self.vocab_size = pad_token_id, len(tokenizer)
+        self.pad_token_id, self.vocab_size = pad_token_id, size_of(tokenizer)
+        if (
+            getattr(config, "vocab_size", None) is not None
+        ):  # a model may have fewer outputs than the tokenizer has ids
+            self.vocab_size = min(self.vocab_size, outputs_of(model))
         self.shifted = (
             str(getattr(config, "model_type", "")).lower() == "dream" if shifted is None else shifted
         )
@@ -113,7 +118,7 @@ class MaskedLM:
         logits = logits_of(self.model, self.model(input_ids=ids.to(self.device)))
         if self.shifted:
             logits = torch.cat([logits[:, :1], logits[:, :-1]], 1)
-        logits = logits[..., : self.vocab_size].float()
+        logits = check_outputs(logits, self.vocab_size).float()
         if self.mask_token_id < logits.shape[-1]:
             logits[..., self.mask_token_id] = -torch.inf
         return logits.log_softmax(-1)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, final
 
 from ..argument_checks import whole_numbers
 from ..errors import EvidenceError, VocabularyMismatch
+from ..token_bytes import size_of
 from .base import Prompt, _spell
 
 
@@ -16,15 +18,19 @@ class TokenizerTexts:
 
     def __init__(self, tokenizer: Any, eos_token_id: int | None) -> None:
         self._tokenizer, self._eos = tokenizer, eos_token_id
-        # Decoders drop a leading space, so texts are decoded after an anchor token, whose own text is then cut off.
-        self._anchor: list[int] = (
-            [] if tokenizer is None else tokenizer("a", add_special_tokens=False).input_ids
-        )
-        self._anchor_length = len(self._text(self._anchor))
+        # Decoders drop spaces at the ends of a text, so texts are decoded between two anchors, whose own text is then cut off.
+        self._anchor: list[int] = []
+        if tokenizer is not None:
+            letter = tokenizer("a", add_special_tokens=False).input_ids
+            others = ([token] for token in range(size_of(tokenizer)))  # where "a" is an unknown character
+            self._anchor = next((ids for ids in chain([letter], others) if self._text(ids).strip()), [])
+        self._before = len(self._text(self._anchor))
+        self._after = len(self._text(self._anchor * 2)) - self._before
 
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of a continuation, special tokens left out."""
-        return self._text([*self._anchor, *token_ids])[self._anchor_length :]
+        text = self._text([*self._anchor, *token_ids, *self._anchor])
+        return text[self._before : len(text) - self._after]
 
     def encode(self, prompt: Prompt) -> list[int]:
         """Return the token ids of a prompt; for an empty text the beginning-of-sequence token, if there is one.

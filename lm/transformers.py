@@ -14,7 +14,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import ContextTooLong, EvidenceError, VocabularyMismatch
-from .architectures import cache_argument, cache_of, logits_of
+from ..fingerprints import FEWER_OUTPUTS
+from ..token_bytes import size_of, tokenizer_fingerprint
+from .architectures import cache_argument, cache_of, check_outputs, logits_of, outputs_of
 from .base import LanguageModel, Prompt, _pin
 from .padding import beside, check_layers, check_padding
 from .products import Multiplies
@@ -41,13 +43,14 @@ class TransformersLM(Multiplies):
     with an attention mask and matching position ids. The last ``keep_prompts`` shared prompts are kept, and not evaluated
     again when a later ``start`` has them too; the model's weights must not change in between.
 
-    If the model has more outputs than the tokenizer has tokens (embedding matrices are often padded), ``vocab_size`` is the
-    tokenizer's and p_lm is normalised without the other outputs. The model is put into evaluation mode. ``tokenizer`` may be
+    If the model has more outputs than the tokenizer has ids (embedding matrices are often padded), ``vocab_size`` is the
+    tokenizer's and p_lm is normalised without the other outputs. If it has fewer (Gemma 3, added tokens), ``vocab_size`` is the
+    model's, and constraints are compiled without the other tokens. The model is put into evaluation mode. ``tokenizer`` may be
     None if prompts are token ids.
 
     Raises :class:`EvidenceError` for an encoder–decoder, for a model without a cache or without logits of the next token, and
     for prompts of unequal length if the model takes no position ids and misreads padding; :class:`ContextTooLong` past the
-    model's ``max_position_embeddings``.
+    model's ``max_position_embeddings``; :class:`VocabularyMismatch` for an end token that the model has no output for.
 
     Examples
     --------
@@ -73,15 +76,20 @@ class TransformersLM(Multiplies):
         self._cache_argument = cache_argument(model)
         self._model, self._tokenizer, self._temperature = model.eval(), tokenizer, temperature
         self._keep_prompts = keep_prompts
-        outputs = model.config.vocab_size
-        self.vocab_size: int = outputs if tokenizer is None else min(outputs, len(tokenizer))
+        outputs = outputs_of(model)
+        self.vocab_size: int = outputs if tokenizer is None else min(outputs, size_of(tokenizer))
         self.eos_token_id: int | None = eos_token_id
         if eos_token_id is None and tokenizer is not None:
             self.eos_token_id = tokenizer.eos_token_id
+        if self.eos_token_id is not None and self.eos_token_id >= self.vocab_size:
+            raise VocabularyMismatch(
+                f"TransformersLM: the end token is {self.eos_token_id}, but the model has {outputs:,} outputs and the tokenizer "
+                f"{self.vocab_size:,} of these: give the model's own end token as eos_token_id; if that was done, {FEWER_OUTPUTS}"
+            )
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
         self._pads = False  # whether the model's treatment of padding has been checked
         self._accepts = inspect.signature(model.forward).parameters
-        self._texts, self._inputs = TokenizerTexts(tokenizer, self.eos_token_id), int(outputs)
+        self._texts, self._inputs = TokenizerTexts(tokenizer, self.eos_token_id), outputs
         self._log_probs: Float[Tensor, "batch vocab"]
         self._selected: Int[Tensor, " rows"] | None = None  # rows of _log_probs still to be selected
         self._mask: Int[Tensor, "batch length"] | None = None
@@ -104,8 +112,6 @@ class TransformersLM(Multiplies):
         """The fingerprint of the tokenizer's vocabulary with this end token; None without a tokenizer that can be read."""
         if self._tokenizer is None or self.eos_token_id is None:
             return None
-        from ..token_bytes import tokenizer_fingerprint
-
         return tokenizer_fingerprint(self._tokenizer, self.eos_token_id, self.vocab_size)
 
     @property
@@ -355,7 +361,9 @@ class TransformersLM(Multiplies):
         if self._shared is None:
             self._cache = cache_of(self._model, output, self._cache_argument)
         self._selected = None
-        logits = logits_of(self._model, output)[:, -last:, : self.vocab_size].flatten(0, 1).float()
+        logits = (
+            check_outputs(logits_of(self._model, output)[:, -last:], self.vocab_size).flatten(0, 1).float()
+        )
         logits = logits if self._temperature == 1.0 else logits / self._temperature
         finished = self._finished.repeat_interleave(last)
         tables = _pin(torch.log_softmax(logits, dim=-1), finished, self.eos_token_id)

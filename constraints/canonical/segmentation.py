@@ -8,7 +8,7 @@ added token ("</s>") are excluded, since the tokenizer would read that token.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
-from ...token_bytes import SAMPLES, backend_encode, is_backend, read_tekken
+from ...token_bytes import backend_encode, is_backend, tekken_encode
 from ..automata import utf8
 from ..automata.nfa import Nfa
 from ..automata.utf8 import CodePoints
@@ -28,6 +28,7 @@ from .marked_text import BYTE, LOW_LINE, MARK, SPACE, Spelling, marked_text
 from .pretokens import Stage, bounds, by_tiktoken, refused, stages
 
 NO_TEXT = {MARK, BYTE}
+SAMPLES = ("Once upon a time, a cat", ' said  12.5%\n\tok: {"a": [1]}', "don't", "naïve café — 東京 🙂 ты")
 
 
 @dataclass
@@ -90,9 +91,13 @@ def read(vocab: Vocabulary) -> Segmentation:
     if is_backend(source):
         found, encode = of_tokenizers(vocab, source), backend_encode(source)
     elif type(source).__name__ == "Tekkenizer":
-        found, encode = of_tiktoken(vocab, source._model, source.num_special_tokens), read_tekken(source)[1]
-    else:
+        found, encode = of_tiktoken(vocab, source._model, source.num_special_tokens), tekken_encode(source)
+    elif type(source).__name__ == "Encoding":
         found, encode = of_tiktoken(vocab, source, 0), source.encode_ordinary
+    else:
+        raise refused(
+            f"{type(source).__name__}, which is no byte-pair encoding of tokenizers, tiktoken or tekken"
+        )
     for sample in SAMPLES:
         tokens = encode(sample)
         if all(vocab.token_bytes[i] is not None for i in tokens) and not found.writes(tokens):
@@ -116,7 +121,7 @@ def of_tokenizers(vocab: Vocabulary, backend: Any) -> Segmentation:
     merges = dict[Pair, tuple[int, int]]()
     for rank, (left, right) in enumerate(m.split(" ") if isinstance(m, str) else m for m in model["merges"]):
         merges[ids[left], ids[right]] = (rank, ids[left + right])
-    symbols: list[list[int] | None] = [None] * len(vocab)
+    symbols = without_symbols(ids, vocab)
     for text, token in ids.items():
         if token not in added and all(c in ids for c in text):
             symbols[token] = [ids[c] for c in text]
@@ -140,6 +145,13 @@ def of_tokenizers(vocab: Vocabulary, backend: Any) -> Segmentation:
     marked = marked_text(tuple(stages(before, low_lines)), spelling)
     found = Segmentation(marked, followers, written, single, excluded, backend.to_str().encode())
     return checked(found, model.get("ignore_merges", False))
+
+
+def without_symbols(ids: Mapping[Any, int], vocab: Vocabulary) -> list[list[int] | None]:
+    """Return a place for the symbols of each token; raise ``UnsupportedConstraint`` if the vocabulary lacks a token."""
+    if max(ids.values(), default=0) >= len(vocab):
+        raise refused(f"token {max(ids.values())}, which the vocabulary of {len(vocab):,} ids leaves out")
+    return [None] * len(vocab)
 
 
 def replaces_spaces(normalizer: dict[str, Any] | None) -> bool:
@@ -171,7 +183,7 @@ def of_tiktoken(vocab: Vocabulary, encoding: Any, shift: int) -> Segmentation:
     ranks: dict[bytes, int] = encoding._mergeable_ranks
     ids = {word: rank + shift for word, rank in ranks.items()}
     merges = dict[Pair, tuple[int, int]]()
-    symbols: list[list[int] | None] = [None] * len(vocab)
+    symbols = without_symbols(ids, vocab)
     for word, token in ids.items():
         if all(word[i : i + 1] in ids for i in range(len(word))):
             symbols[token] = [ids[word[i : i + 1]] for i in range(len(word))]

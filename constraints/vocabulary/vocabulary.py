@@ -4,7 +4,7 @@
 
 For a byte-level tokenizer (GPT-2, NeoX, Llama 3, tekken) the bytes are those of the vocabulary entry, which need not be
 valid UTF-8 on their own. For a SentencePiece-style one, ``▁`` stands for a space and ``<0xNN>`` for a byte. Special
-tokens have no bytes (``None``): they never match text.
+tokens, and ids that are no tokens, have no bytes (``None``): they never match text.
 
 Bytes are those of a *continuation*: after a prompt, SentencePiece's ``▁Once`` reads " Once". Only at the very start of a
 text do such tokenizers drop one leading space; to generate from an empty prompt write the constraint as
@@ -13,14 +13,15 @@ text do such tokenizers drop one leading space; to generate from an empty prompt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 from ... import token_bytes
-from ...errors import FormatError, ShapeError
-from ...fingerprints import fingerprint
+from ...argument_checks import whole
+from ...errors import FormatError, ShapeError, VocabularyMismatch
+from ...fingerprints import FEWER_OUTPUTS, fingerprint
 from ..cache import store
 from .trie import Trie
 
@@ -60,14 +61,15 @@ class Vocabulary:
                 f"eos_token_id is {eos_token_id!r}, but the ids run from 0 to {len(token_bytes) - 1}"
             )
         self.token_bytes: list[bytes | None] = [b or None for b in token_bytes]
+        self._end_text: bytes | None = self.token_bytes[eos_token_id]  # its bytes, were it not the end token
         self.token_bytes[eos_token_id] = None
         self.eos_token_id: int = int(eos_token_id)
-        self.tokenizer: Any = None  # what it was read from: a Tokenizer, an Encoding or a Tekkenizer
+        self.tokenizer: Any = None  # what it was read from, as tokenizer_readers has them
         self._special: dict[str, int] = {}  # text -> the special token that spells it
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is recomputed on first use; the fingerprint is kept."""
-        own = ("token_bytes", "eos_token_id", "tokenizer", "_special", "fingerprint")
+        own = ("token_bytes", "eos_token_id", "tokenizer", "_special", "_end_text", "fingerprint")
         return {name: value for name, value in self.__dict__.items() if name in own}
 
     def __len__(self) -> int:
@@ -81,22 +83,45 @@ class Vocabulary:
     def from_tokenizer(
         cls, tokenizer: Any, *, eos_token_id: int | None = None, size: int | None = None
     ) -> Vocabulary:
-        """Read a tokenizer of transformers (fast), tokenizers, mistral-common (tekken) or tiktoken.
+        """Read a tokenizer of transformers, tokenizers, sentencepiece, mistral-common or tiktoken.
 
-        ``eos_token_id`` defaults to the tokenizer's own. ``size`` is the width of the language model's output if it is padded
-        with unused ids (default: the number of tokens). Raises ``ShapeError`` if ``size`` is less than that, ``FormatError`` for
-        families whose tokens are not plain pieces of text (WordPiece, slow tokenizers), if the tokens of a sample text do not
-        spell it, or if there is no end token.
+        ``eos_token_id`` defaults to the tokenizer's own. ``size`` is the width of the language model's output (default: the
+        number of ids): a model may have outputs that are no tokens, which are never allowed, or too few for the last tokens,
+        which are left out. Raises ``VocabularyMismatch`` if the end token is one of those left out; ``FormatError`` for families
+        whose tokens are not plain pieces of text (WordPiece that moves punctuation, slow tokenizers of their own kind), if the
+        tokenizer's decoder writes its tokens differently, or if there is no end token.
         """
         tokens, eos, source = token_bytes.read(tokenizer)
         eos = eos if eos_token_id is None else eos_token_id
         if eos is None:
             raise FormatError("the tokenizer names no end-of-sequence token; pass eos_token_id")
-        if size is not None and size < len(tokens):
-            raise ShapeError(f"size is {size}, but the tokenizer has {len(tokens)} tokens")
-        vocab = cls(tokens + [None] * ((size or len(tokens)) - len(tokens)), eos)
+        size = len(tokens) if size is None else whole(size, "Vocabulary: size", 1, ShapeError)
+        vocab = cls(fitted(tokens, size, eos), eos)
         vocab.tokenizer = source
         return vocab
+
+    def adapted(
+        self, *, eos_token_id: int | None = None, size: int | None = None, silent: Collection[int] = ()
+    ) -> Vocabulary:
+        """Return this vocabulary with another end token, another number of ids, or with tokens made special (``silent``).
+
+        ``size`` is as in :meth:`from_tokenizer`. What :meth:`with_special` has given stays, but for tokens that are left out or
+        silent. Raises ``VocabularyMismatch`` if the end token is left out, ``ShapeError`` if it was given a text.
+        """
+        eos = self.eos_token_id if eos_token_id is None else eos_token_id
+        size = len(self) if size is None else whole(size, "Vocabulary: size", 1, ShapeError)
+        if (eos, size) == (self.eos_token_id, len(self)) and not silent:
+            return self
+        words = list(self.token_bytes)
+        words[self.eos_token_id] = self._end_text
+        for token in (*self._special.values(), *silent):
+            words[token] = None
+        found = Vocabulary(fitted(words, size, eos), eos)
+        found.tokenizer = self.tokenizer
+        special = {
+            text: token for text, token in self._special.items() if token < size and token not in silent
+        }
+        return found.with_special(special) if special else found
 
     def with_special(self, text_of: Mapping[str, int]) -> Vocabulary:
         """Return this vocabulary with text for special tokens: ``{"<|call|>": 200012}``.
@@ -106,6 +131,8 @@ class Vocabulary:
         """
         tokens = list(self.token_bytes)
         for text, token in text_of.items():
+            if self._special.get(text) == token:
+                continue
             if (
                 not 0 <= token < len(self)
                 or token == self.eos_token_id
@@ -118,6 +145,7 @@ class Vocabulary:
             tokens[token] = text.encode()
         found = Vocabulary(tokens, self.eos_token_id)
         found.tokenizer, found._special = self.tokenizer, {**self._special, **text_of}
+        found._end_text = self._end_text
         found.__dict__["fingerprint"] = self.fingerprint
         return found
 
@@ -146,3 +174,13 @@ class Vocabulary:
         """The name of its cache files: a digest of the fingerprint, size and special texts."""
         special = repr(sorted(self._special.items())).encode() if self._special else b""
         return store.digest([self.fingerprint.encode(), b"%d" % len(self), special])
+
+
+def fitted(words: list[bytes | None], size: int, eos_token_id: int) -> list[bytes | None]:
+    """Return the first ``size`` entries, ``None`` where there are fewer. Raises ``VocabularyMismatch``: the end token is cut."""
+    if size <= eos_token_id < len(words):
+        raise VocabularyMismatch(
+            f"the end token is {eos_token_id}, but the model has only {size:,} outputs, 0 to {size - 1:,}, so that no text could "
+            f"end: pass the model's own end token as eos_token_id; or {FEWER_OUTPUTS}"
+        )
+    return words[:size] + [None] * (size - len(words))

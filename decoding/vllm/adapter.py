@@ -12,6 +12,7 @@ import torch
 
 from ...circuits import HMM, Automaton
 from ...constraints import Limits, Vocabulary
+from ...constraints.vocabulary.reading import vocabulary_within
 from ...errors import EvidenceError
 from ...fingerprints import Tokens, check_vocabularies
 from ..constrained_rows import check_prefix
@@ -43,6 +44,7 @@ class Adapter:
 
     def serve(self, vllm_config: Any, device: torch.device, most: int) -> Batch:
         """Make the batch of an engine whose texts have at most ``most`` tokens, and register it with :mod:`.preparation`."""
+        self.fit(outputs_of(vllm_config))
         self.vllm_config, self.batch = vllm_config, Batch(self.automaton, self.load_hmm(device), most)
         SERVING.add(self)
         return self.batch
@@ -87,6 +89,14 @@ class Adapter:
         return cls._vocabulary
 
     @classmethod
+    def fit(cls, outputs: int | None) -> None:
+        """Leave out tokens that the engine's model has no outputs for. Raises :class:`VocabularyMismatch` if one ends texts."""
+        if outputs is not None and outputs < len(cls.vocabulary()):
+            cls._vocabulary = vocabulary_within(cls.vocabulary(), outputs)
+            with cls._lock:
+                cls._compiled.clear()
+
+    @classmethod
     def automaton(cls, constraint: str) -> Automaton:
         """Return the automaton of a constraint, from the cache of the class or of the disk, or compiled now."""
         with cls._lock:
@@ -99,3 +109,9 @@ class Adapter:
             while len(cls._compiled) > MOST_COMPILED:
                 cls._compiled.popitem(last=False)
         return found
+
+
+def outputs_of(vllm_config: Any) -> int | None:
+    """Return the number of outputs of an engine's model; ``None`` without a configuration that tells it."""
+    find = getattr(getattr(vllm_config, "model_config", None), "get_vocab_size", None)
+    return None if find is None else int(find())

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
-from ...constraints.vocabulary.reading import vocabulary_of
+from ...constraints.vocabulary.reading import vocabulary_within
 from ...errors import TractileError, UnsupportedConstraint
 from ..request import ARGUMENT
 from .batch import budget_of
@@ -139,7 +139,8 @@ def check(asked: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
         stops = frozenset(asked.all_stop_token_ids)
         most = model_config.max_model_len
         budget = budget_of(asked.max_tokens or most, 0, most)
-        grammars_of(vocabulary_of(tokenizer), stops).row(constraint, budget)
+        vocabulary = vocabulary_within(tokenizer, model_config.get_vocab_size())
+        grammars_of(vocabulary, stops).row(constraint, budget)
     except TractileError as reason:
         raise error(f"structured output: {reason}", parameter="structured_outputs") from None
 

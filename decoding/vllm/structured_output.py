@@ -23,7 +23,7 @@ from jaxtyping import Int32
 from torch import Tensor
 
 from ...constraints import Vocabulary
-from ...constraints.vocabulary.reading import vocabulary_of
+from ...constraints.vocabulary.reading import vocabulary_within
 from ...errors import BudgetTooSmall, UnsupportedConstraint
 from ..batch_rows import fill
 from ..grammar_rows import GrammarRow, Grammars
@@ -148,12 +148,12 @@ class TractileBackend(_Backend):  # type: ignore[misc]
     Args:
         vllm_config: the engine's configuration, or ``None``.
         tokenizer: the model's tokenizer.
-        vocab_size: the number of columns of the logits.
+        vocab_size: the number of columns of the logits; the tokenizer's tokens beyond it are left out.
     """
 
     def __init__(self, vllm_config: Any, tokenizer: Any, vocab_size: int) -> None:
         self.vllm_config, self.tokenizer, self.vocab_size = vllm_config, tokenizer, vocab_size
-        self.vocabulary = vocabulary_of(tokenizer)
+        self.vocabulary = vocabulary_within(tokenizer, vocab_size)
         # Warm up: tables that all constraints of a vocabulary share are made as the engine starts.
         self.grammar(Asked("JSON_OBJECT", ""), (), lambda: 64)
 

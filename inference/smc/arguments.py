@@ -22,7 +22,7 @@ import torch
 from ...circuits.automaton import Automaton
 from ...errors import EvidenceError
 from ...lm.base import LanguageModel, Prompt
-from ..arguments import Compilable, an_automaton, short, whole
+from ..arguments import Compilable, an_automaton, cut_to, short, whole
 from .awrs import MaskedAWRSProposal
 from .boundaries import at_end
 from .potentials import Potential, PrefixPotential
@@ -107,15 +107,18 @@ def a_prompt(prompt: Any, name: str) -> Prompt:
 
 
 def compiled(fa: Any, lm: LanguageModel, tokenizer: Any, name: str) -> Automaton:
-    """Return the automaton; a constraint is compiled for the tokenizer, by default the language model's own."""
+    """Return the automaton; a constraint is compiled for the tokenizer, by default the language model's own.
+
+    Tokens that the language model has no outputs for are left out.
+    """
     if isinstance(fa, Automaton) or not isinstance(fa, Compilable):
-        return an_automaton(fa, name)
+        return cut_to(an_automaton(fa, name), lm)
     tokenizer = getattr(lm, "tokenizer", None) if tokenizer is None else tokenizer
     if tokenizer is None:
         raise EvidenceError(
             f"{name} is a constraint, and the language model has no tokenizer; give tokenizer=…, or the constraint compiled"
         )
-    return fa.compiled_for(tokenizer, lm.eos_token_id)
+    return fa.compiled_for(tokenizer, lm.eos_token_id, lm.vocab_size)
 
 
 def a_potential(potential: Any, name: str) -> Potential:

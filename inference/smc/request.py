@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import EvidenceError, VocabularyMismatch
-from ...fingerprints import FEWER_OUTPUTS, check_vocabularies
+from ...fingerprints import check_vocabularies
 from ...lm.base import LanguageModel, Prompt
 from ..arguments import a_chain, not_negative, whole
 from ..next_token.protocol import NextTokenQuery
@@ -181,10 +181,8 @@ def requests(
 
 def _check_vocabularies(lm: LanguageModel, fa: Automaton, hmm: Chain | None) -> None:
     """Raise :class:`VocabularyMismatch` if language model, constraint and HMM do not have one vocabulary."""
-    name, tokenizer = "the language model", getattr(lm, "tokenizer", None)
+    name = "the language model"
     compile_ = "compile the constraint with the vocabulary of the language model's tokenizer"
-    if lm.vocab_size < fa.vocab_size and isinstance(tokenizer, Sized) and len(tokenizer) == fa.vocab_size:
-        compile_ = FEWER_OUTPUTS
     check_vocabularies("the automaton", fa, name, lm, compile_)
     if hmm is not None:
         distil = "give an HMM distilled from this language model, or one whose tokenizer is the same"

@@ -293,29 +293,30 @@ def test_an_hmm_of_another_size_is_refused(size: int, constraint: Constraint) ->
             raise AssertionError(f"{name} gave {ask()}")
 
 
-def test_a_model_with_fewer_outputs_than_its_tokenizer_has_tokens(tmp_path: Path) -> None:
+def test_a_model_with_too_few_outputs_for_the_end(tmp_path: Path) -> None:
     """Nobody compiled anything here: the cure is the tokenizer or the model."""
-    fast = tokenizer()
-    few = network(len(fast) - 1)
+    fast = tokenizer(eos="<the end>")
+    few = network(fast.eos_token_id)
     processor = tt.ConstraintLogitsProcessor(regex("yes"), max_new_tokens=8, tokenizer=fast)
     for ask in (
         lambda: tt.generate(few, fast, "yes", regex("yes"), max_new_tokens=8),
         lambda: tt.smc(few, "yes", regex("yes"), "gcd", tokenizer=fast),
-        lambda: processor(torch.tensor([[1]]), torch.zeros(1, len(fast) - 1)),
+        lambda: processor(torch.tensor([[1]]), torch.zeros(1, fast.eos_token_id)),
+        lambda: Vocabulary.from_tokenizer(fast, size=fast.eos_token_id),
     ):
         with pytest.raises(
             tt.errors.VocabularyMismatch, match=r"model\.resize_token_embeddings\(len\(tokenizer\)\)"
         ) as said:
             ask()
-        for number in (len(fast), len(fast) - 1):
-            assert str(number) in str(said.value)
+        assert str(fast.eos_token_id) in str(said.value)
+        assert "eos_token_id" in str(said.value)
     few.save_pretrained(tmp_path)
     fast.save_pretrained(tmp_path)
     asked = ["generate", "--prompt", "yes", "--regex", "yes", "--max-new-tokens", 8, "--proposal", "gcd"]
     assert_refused(run(*asked, "--model", tmp_path), 1, "tokens that the model cannot write")
     other = regex("yes").compile(Vocabulary([b"y", b"es", None], 2))
     with pytest.raises(tt.errors.VocabularyMismatch, match="compile the constraint with"):
-        tt.smc(few, "yes", other, "gcd", tokenizer=fast)
+        tt.smc(network(320), "yes", other, "gcd", tokenizer=tokenizer())
 
 
 def test_logits_processors_refuse() -> None:

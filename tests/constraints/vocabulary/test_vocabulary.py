@@ -13,8 +13,9 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from trained import CORPUS, byte_level
 
 import tractile as tt
-from tractile import token_bytes
+from tractile import constraints, token_bytes
 from tractile.constraints import Vocabulary, json_schema, keywords, literal, regex
+from tractile.constraints.vocabulary.reading import vocabulary_of
 
 TEXTS = [
     "Once upon a time.", ' {"name": "Zoë", "age": 7}', "tabs\tand\n\nnewlines  ", "東京 🙂 façade", "it's 12.5%",
@@ -206,7 +207,7 @@ def test_transformers_tokenizer(shared_dir):
     wrapped = PreTrainedTokenizerFast(tokenizer_object=byte_level(), eos_token="</s>")
     assert len(Vocabulary.from_tokenizer(wrapped, size=512)) == 512
     with pytest.raises(tt.errors.ShapeError, match="size"):
-        Vocabulary.from_tokenizer(wrapped, size=100)
+        Vocabulary.from_tokenizer(wrapped, size=0)
 
 
 def test_families_that_are_refused():
@@ -216,10 +217,6 @@ def test_families_that_are_refused():
     wordpiece.decoder = decoders.WordPiece()
     with pytest.raises(tt.errors.FormatError, match="WordPiece"):
         Vocabulary.from_tokenizer(wordpiece, eos_token_id=0)
-    lower = byte_level()
-    lower.normalizer = normalizers.Lowercase()
-    with pytest.raises(tt.errors.FormatError, match="changes text"):
-        Vocabulary.from_tokenizer(lower, eos_token_id=0)
     with pytest.raises(tt.errors.FormatError, match="end-of-sequence"):
         Vocabulary.from_tokenizer(byte_level())
     with pytest.raises(tt.errors.FormatError, match="end-of-sequence"):
@@ -284,3 +281,41 @@ def test_the_token_for_unknown_characters_spells_nothing(model):
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(["<e>"])
     assert Vocabulary.from_tokenizer(tokenizer, eos_token_id=2).token_bytes == [None, b"a", None]
+
+
+def spoken(eos: int = 4) -> Vocabulary:
+    """Six tokens, of which two special ones were given a text."""
+    plain = Vocabulary([b"a", b"b", None, None, None, b"ab"], eos)
+    return plain.with_special({"<call>": 2, "<end>": 3})
+
+
+def test_another_end_token_keeps_the_special_texts():
+    given = spoken()
+    other = vocabulary_of(given, 1)
+    assert other.token_bytes == [b"a", None, b"<call>", b"<end>", None, b"ab"]
+    assert other.fingerprint == Vocabulary([b"a", b"b", None, None, None, b"ab"], 1).fingerprint
+    again = vocabulary_of(other, 4)
+    assert again.token_bytes == given.token_bytes
+    assert again.fingerprint == given.fingerprint
+    assert again.cache_name == given.cache_name
+    assert vocabulary_of(given, 4) is given
+    assert vocabulary_of(given, 1) is other
+    with pytest.raises(tt.errors.ShapeError, match="<end>"):
+        vocabulary_of(given, 3)
+    tokens = tt.gcd(constraints.grammar('start: "<call>"').compile(given, eos_token_id=1), 3)
+    assert tokens.start(batch=1).mask()[0].tolist() == [False, False, True, False, False, False]
+
+
+def test_another_size():
+    given = spoken()
+    short, long = vocabulary_of(given, size=5), vocabulary_of(given, size=9)
+    assert short.token_bytes == given.token_bytes[:5]
+    assert long.token_bytes == [*given.token_bytes, None, None, None]
+    assert long.fingerprint == given.fingerprint
+    assert short.fingerprint == Vocabulary([b"a", b"b", None, None, None], 4).fingerprint
+    assert vocabulary_of(spoken(0), size=3).token_bytes == [None, b"b", b"<call>"]
+    with pytest.raises(
+        tt.errors.VocabularyMismatch, match="the end token is 4, but the model has only 4 outputs"
+    ):
+        vocabulary_of(given, size=4)
+    assert given.adapted(silent={0, 2}).token_bytes == [None, b"b", None, b"<end>", None, b"ab"]
