@@ -20,6 +20,7 @@ class Masks {
     const Configuration& c = stacks_.configurations.at(configuration);
     if (c.accepting) return 0;
     i32 best = FAR;
+    if (auto known = written_.find(configuration); known != written_.end() && !known->second.empty()) best = i32(known->second.size());
     std::vector<Item> reading = c.reading;
     for (Item item : reading) {
       if (!exactly && best <= most) break;
@@ -112,6 +113,13 @@ class Masks {
   i32 followed(i32 configuration, i32 left, bool spelled) {
     Union found;
     const std::vector<Item> reading = stacks_.configurations[configuration].reading;
+    std::vector<std::string> tokens = written_[configuration];
+    for (size_t i = 0; i < reading.size() && (tokens.empty() || i64(tokens.size()) > left + 1); ++i) tokens = observed_.written(reading[i], left + 1, spelled);
+    if (!tokens.empty() && i64(tokens.size()) <= left + 1) {
+      const i32 end = stacks_.token_end(read(configuration, tokens[0])), node = positions_.trie().find(tokens[0], Positions::ROOT);
+      if (end != NONE && tokens.size() > 1) written_[end].assign(tokens.begin() + 1, tokens.end());
+      if (end != NONE) positions_.tokens(node, [&](i32 token) { found.tokens.push_back(token); });
+    }
     for (Item item : reading) {
       if (!stacks_.observers.looks(item.env) || observed_.fewest(item, left + 1, spelled, false) > left + 1) continue;
       const Text text = observed_.witness(item);
@@ -146,6 +154,8 @@ class Masks {
     if (stacks_.configurations.at(configuration).accepting) return 0;
     std::vector<Item> reading = stacks_.configurations[configuration].reading;
     i64 best = ENDLESS;
+    if (auto known = written_.find(configuration); left < FAR / 2 && known != written_.end() && !known->second.empty() && i64(known->second.size()) <= left)
+      best = i64(known->second.size());
     for (Item item : reading) {
       if (left < SOME && best <= left) break;
       best = std::min(best, rest(item, left == FAR || best > left ? left : i32(best) - 1, spelled));
@@ -250,7 +260,7 @@ class Masks {
         if (std::exchange(whole, false)) Lexed::each(group, [&](i32 each) { tokens.push_back(each); });
       };
       if (rest >= ENDLESS) {
-        if (!std::exchange(tried, true) && after != NONE && this->rest({stack, observers.without_texts(after)}, left, spelled) >= ENDLESS) return;  // whatever the text
+        if (!std::exchange(tried, true) && after != NONE && this->rest({stack, observers.without_open(after)}, left, spelled) >= ENDLESS) return;  // whatever the text
         list();
         tokens.pop_back();
         continue;
@@ -317,6 +327,7 @@ class Masks {
   TokenSets sets_;
   Index near_index_, rest_index_;
   IndexOf<u64> after_index_;
+  std::unordered_map<i32, std::vector<std::string>> written_;  // by configuration tokens that lead to the end, where no others were found
   Observed observed_;
   i64 most_ = 0;
 };

@@ -85,6 +85,19 @@ class Observed {
     return found.tokens <= most ? Text::of(found.symbols, 0) : text_of(known);
   }
 
+  // The tokens of a text that a search found for an item, at most `most`; none if none did.
+  std::vector<std::string> written(Item item, i32 most, bool spelled) {
+    std::vector<std::string> found;
+    if (!is_apart(item) || fewest(item, most, spelled, true) > most) return found;
+    const Sought& sought = by_tokens(item, most, spelled);
+    if (sought.tokens > most) return found;
+    std::string token;
+    for (i32 symbol : sought.symbols)
+      if (symbol < Text::ITEM_BEGINS) token += char(u8(symbol));
+      else if (symbol == Text::TOKEN_ENDS) found.push_back(std::exchange(token, ""));
+    return found;
+  }
+
   // Let an item that `size` bytes of another's witness lead to go on with the rest of it, whatever way is known.
   void follow(Item item, size_t size, Item after) {
     const Item inside = parted(after).inside;
@@ -120,7 +133,6 @@ class Observed {
   struct Sought {  // the fewest tokens that a search found, FAR if there are no fewer than was asked, or it gave up
     i32 tokens;
     u64 taken;
-    bool ended;  // whether it did not give up
     std::vector<i32> symbols;
   };
   struct Whole {  // a text that was found
@@ -313,22 +325,21 @@ class Observed {
 
   // A search for at most `most` tokens, which also notes the text.
   const Sought& by_tokens(Item item, i32 most, bool spelled) {
-    static const Sought none{FAR, 0, false, {}};
+    static const Sought none{FAR, 0, {}};
     if (most < 0 || left_ <= 0) return none;
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), u64(most) << 1 | spelled};
     if (i32 known = sought_index_.find(key); known != NONE) return sought_[known];
     const Item plain{item.stack, stacks_.observers.without_texts(item.env)};
     if (plain.env != item.env) {
       const Sought& shared = by_tokens(plain, most, spelled);
-      if (shared.tokens == FAR ? shared.ended : distinct.serves(item.env, Text::of(shared.symbols, 0))) return shared;
+      if (shared.tokens < FAR && distinct.serves(item.env, Text::of(shared.symbols, 0))) return shared;
     }
     crossing_.check();
     Search search(stacks_, frames_, trie_, crossing_, most, spelled);
-    Sought found{FAR, 0, true, {}};
+    Sought found{FAR, 0, {}};
     try {
       if (search.find(item, MOST_SOUGHT, [](Item) { return Search::UNKNOWN; })) found.tokens = search.tokens, found.symbols = std::move(search.symbols);
     } catch (const LimitPassed&) {
-      found.ended = false;
     }
     found.taken = search.taken;
     crossing_.taken += search.taken;

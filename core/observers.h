@@ -153,6 +153,11 @@ class Observers {
     return changed(env, 257, [](const Node& n, u64 value) { return n.kind == APART || (n.kind == ITEM && value != ALONE) ? 0 : i64(value); });
   }
 
+  // The environment in which the items that are open may be equal to others.
+  i32 without_open(i32 env) {
+    return changed(env, 260, [](const Node& n, u64 value) { return n.kind == ITEM ? i64(ALONE) : i64(value); });
+  }
+
   // The text without its last byte, and this byte.
   std::pair<i32, u8> before(i32 text) const { return before_[text]; }
 

@@ -17,17 +17,19 @@ struct Text {
   std::vector<std::pair<size_t, size_t>> items;  // where those begin and end that lie in it
   std::vector<size_t> open;                      // where those end that were open before, the innermost first
 
-  static constexpr i32 ITEM_BEGINS = 256, ITEM_ENDS = 257;
+  static constexpr i32 ITEM_BEGINS = 256, ITEM_ENDS = 257, TOKEN_ENDS = 258;
 
-  // The text of symbols from one on: bytes, and marks where items begin and end.
+  // The text of symbols from one on: bytes, and marks where items begin and end, and tokens.
   static Text of(const std::vector<i32>& symbols, size_t from) {
     Text found;
     std::vector<size_t> begun;  // items
     for (size_t at = from; at < symbols.size(); ++at) {
       if (symbols[at] == ITEM_BEGINS) {
         begun.push_back(found.bytes.size());
-      } else if (symbols[at] != ITEM_ENDS) {
+      } else if (symbols[at] < ITEM_BEGINS) {
         found.bytes += char(u8(symbols[at]));
+      } else if (symbols[at] == TOKEN_ENDS) {
+        continue;
       } else if (begun.empty()) {
         found.open.push_back(found.bytes.size());
       } else {
@@ -78,6 +80,7 @@ class Search {
         if (at.env == NONE) continue;
         if (at.ends) at.env = observers_.token_end(at.env);
         at.text = then(at.text, at.byte);
+        if (at.ends) at.text = then(at.text, Text::TOKEN_ENDS);
         at.byte = NONE;
       }
       const i32 known_by = observers_.alike(at.env, number_is_over(at.stack));
