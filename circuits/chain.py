@@ -27,8 +27,9 @@ from ..argument_checks import whole
 from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
 from ..layers import Dense, Hadamard, Identity, InputLayer, Kron, Operator, Sum
+from ..layers.functorch_utils import is_abstract
 from ..layers.input import Constant
-from ..layers.operator import TensorMap
+from ..layers.operator import Leaf, TensorMap
 from ..layers.weights import check_weights
 from .circuit import Circuit, for_each_tensor
 from .display import DisplayMixin
@@ -109,8 +110,11 @@ class Chain(DisplayMixin):
 
     @property
     def unit_final(self) -> Vectors:
-        """R · final: one vector for each unit axis."""
-        return tuple([leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True)])
+        """R · final: one vector for each unit axis, in float32 at least, in float64 where less loses an entry to underflow.
+
+        Raises :class:`CircuitError` if float64 loses one, too.
+        """
+        return tuple([_product(leaf, f) for leaf, f in zip(self.right.leaves(), self.final, strict=True)])
 
     @property
     def empty(self) -> Vectors:
@@ -266,6 +270,29 @@ def _columns(vectors: Sequence[Tensor]) -> Operator:
     for vector in vectors[1:]:
         operator = Kron(operator, Dense(vector[:, None]))
     return operator
+
+
+def _product(leaf: Leaf, final: Float[Tensor, " states"]) -> Float[Tensor, " units"]:
+    narrow = any(t.dtype.itemsize < 4 for t in (final, *leaf.parameters()))
+    found = leaf.times(final.double()).float() if narrow else leaf.times(final)
+    if is_abstract(found) or not _underflows(leaf, final, found):
+        return found
+    found = leaf.times(final.double())
+    if _underflows(leaf, final, found):
+        raise CircuitError("a chain: its transition times its final weights is below the range of float64; scale one of them")
+    return found
+
+
+def _underflows(leaf: Leaf, final: Float[Tensor, " states"], found: Float[Tensor, " units"]) -> bool:
+    """Return whether the product lost some of a positive entry."""
+    if len(leaf.parameters()) < 2 and bool(((final == 0) | (final >= 1)).all()):
+        return False  # a sum of weights: at least as large as each
+    info = torch.finfo(found.dtype)
+    small = found.detach() < info.tiny / info.eps
+    if not bool(small.any()):
+        return False
+    positive = leaf.map(lambda t: (t.detach() > 0).to(found.dtype)).times((final.detach() > 0).to(found.dtype))
+    return bool((small & (positive > 0)).any())
 
 
 register(
