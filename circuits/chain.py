@@ -110,9 +110,9 @@ class Chain(DisplayMixin):
 
     @property
     def unit_final(self) -> Vectors:
-        """R · final: one vector for each unit axis, in float32 at least, in float64 where less loses an entry to underflow.
+        """R · final: one vector for each unit axis, in float32 at least, in float64 where an entry leaves the range of less.
 
-        Raises :class:`CircuitError` if float64 loses one, too.
+        Raises :class:`CircuitError` if one leaves the range of float64, too.
         """
         return tuple([_product(leaf, f) for leaf, f in zip(self.right.leaves(), self.final, strict=True)])
 
@@ -275,24 +275,30 @@ def _columns(vectors: Sequence[Tensor]) -> Operator:
 def _product(leaf: Leaf, final: Float[Tensor, " states"]) -> Float[Tensor, " units"]:
     narrow = any(t.dtype.itemsize < 4 for t in (final, *leaf.parameters()))
     found = leaf.times(final.double()).float() if narrow else leaf.times(final)
-    if is_abstract(found) or not _underflows(leaf, final, found):
+    if is_abstract(found) or _in_range(leaf, final, found):
         return found
     found = leaf.times(final.double())
-    if _underflows(leaf, final, found):
-        raise CircuitError("a chain: its transition times its final weights is below the range of float64; scale one of them")
-    return found
+    if _in_range(leaf, final, found):
+        return found
+    raise CircuitError(
+        "a chain: its transition times its final weights leaves the range of float64; scale one of them"
+    )
 
 
-def _underflows(leaf: Leaf, final: Float[Tensor, " states"], found: Float[Tensor, " units"]) -> bool:
-    """Return whether the product lost some of a positive entry."""
-    if len(leaf.parameters()) < 2 and bool(((final == 0) | (final >= 1)).all()):
-        return False  # a sum of weights: at least as large as each
-    info = torch.finfo(found.dtype)
-    small = found.detach() < info.tiny / info.eps
-    if not bool(small.any()):
+def _in_range(leaf: Leaf, final: Float[Tensor, " states"], found: Float[Tensor, " units"]) -> bool:
+    """Return whether a product is finite and lost no part of a positive entry to underflow."""
+    info, values = torch.finfo(found.dtype), found.detach()
+    if not bool((values <= info.max).all()):
         return False
-    positive = leaf.map(lambda t: (t.detach() > 0).to(found.dtype)).times((final.detach() > 0).to(found.dtype))
-    return bool((small & (positive > 0)).any())
+    if len(leaf.parameters()) < 2 and bool(((final == 0) | (final >= 1)).all()):
+        return True  # sums of weights: at least as large as each
+    small = values < info.tiny / info.eps
+    if not bool(small.any()):
+        return True
+    positive = leaf.map(lambda t: (t.detach() > 0).to(found.dtype)).times(
+        (final.detach() > 0).to(found.dtype)
+    )
+    return not bool((small & (positive > 0)).any())
 
 
 register(

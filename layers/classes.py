@@ -77,7 +77,9 @@ class ClassCategorical(InputLayer):
             (self._shares, (token,)),
         ]
 
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], Float[Tensor, " batch"]]:
+    def columns(
+        self, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "units batch"], Float[Tensor, " batch"]]:
         classes = self.class_of.to(tokens.device)[tokens]
         return self.class_weight.index_select(1, classes), self._shares.index_select(0, tokens)
 

@@ -211,7 +211,7 @@ class Plan:
         vocab_size, (n, batch) = self.inputs.vocab_size, tokens.shape
         total = self.inputs.value().to(self.u) if gaps else None
         if total is not None and int(tokens.max()) < 0:
-            return repeat((total[None],))
+            return repeat((total.expand(batch, *total.shape),))
         known, every, width = tokens.clamp(min=0) if gaps else tokens, list[Tensor](), n
         if self.small or known.numel() >= vocab_size:
             every = self._every_row

@@ -110,8 +110,8 @@ def counts_by_derivatives(
         rows, gradients = differentiate(Log(), torch.float64)
         if not all(g is None or bool(g.isfinite().all()) for g in gradients):
             raise EvidenceError(
-                "expected_counts: a weight below the normal range of float64 has a count that no derivative in float64 gives; "
-                "raise the weight, or set it to zero"
+                "expected_counts: a weight is so small that the derivative by it leaves the range of float64; raise the weight, "
+                "or set it to zero"
             )
     by_key = {
         key: torch.zeros_like(value) if gradient is None else gradient

@@ -15,6 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ...argument_checks import not_negative, short, whole, whole_numbers
@@ -179,10 +180,11 @@ def em(
 ) -> Fit[Model]:
     """Fit a model by EM: with one step on all data in each epoch, or one for each shuffled batch of ``batch_size`` rows.
 
-    ``data`` is batch first: values (rows, n) or weights (rows, n, vocab), a tensor, an array or nested lists. ``step`` is η, or a function from the number of steps
-    done to η (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Without ``batch_size``, EM stops once an epoch changes the
-    log-likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall). ``pseudocount`` is as in
-    :func:`~tractile.inference.em_step`, ``lengths`` and ``checkpoint`` as in :func:`~tractile.log_marginal`.
+    ``data`` is batch first: values (rows, n) or weights (rows, n, vocab), a tensor, an array or nested lists. ``step`` is η,
+    or a function from the number of steps done to η (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Without ``batch_size``, EM
+    stops once an epoch changes the log-likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall).
+    ``pseudocount`` is as in :func:`~tractile.inference.em_step`, ``lengths`` and ``checkpoint`` as in
+    :func:`~tractile.log_marginal`.
 
     Raises :class:`EvidenceError` for data without rows, or a number out of its range; otherwise as
     :func:`~tractile.inference.em_step`.
@@ -203,7 +205,9 @@ def em(
     batch_size = None if batch_size is None else whole(batch_size, "em: batch_size")
     lengths = None if lengths is None else whole_numbers(lengths, "em: lengths")
     if lengths is not None and lengths.shape != (len(data),):
-        raise EvidenceError(f"em: lengths of shape {tuple(lengths.shape)} for {len(data)} rows; give one for each")
+        raise EvidenceError(
+            f"em: lengths of shape {tuple(lengths.shape)} for {len(data)} rows; give one for each"
+        )
     generator, done = torch.Generator().manual_seed(whole(seed, "em: seed", None)), 0
     log_likelihoods: list[float] = []
     for _ in range(epochs):
@@ -229,7 +233,9 @@ def _rows(model: Chain | Circuit, data: Any) -> Tensor:
     try:
         rows = data if isinstance(data, Tensor) else torch.as_tensor(data)
     except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise EvidenceError(f"em: data is a tensor of rows, not {short(data)}; rows must be equally long") from None
+        raise EvidenceError(
+            f"em: data is a tensor of rows, not {short(data)}; rows must be equally long"
+        ) from None
     sizes = list(model.vocab_sizes().values()) if isinstance(model, Circuit) else [model.vocab_size]
     wanted = 3 if holds_weights(rows) and all(sizes) else 2
     if rows.ndim != wanted or not rows.numel():

@@ -37,7 +37,7 @@ def at_least_single(model: M) -> M:
 
 
 def arithmetics(model: Model) -> list[tuple[Model, Semiring[Any]]]:
-    """Return the model and the semiring of each attempt: Real in the model's precision (float32 at least), Real in float64, Log in float64."""
+    """Return the model and the semiring of each attempt: Real in the model's precision, in float64, and Log in float64."""
     if all(t.dtype == torch.float64 for t in model.parameters()):
         return [(model, Real()), (model, Log())]
     wide = model.map(lambda t: t.double())

@@ -180,8 +180,7 @@ def _top_down(
         layer, children = circuit.layer(node), circuit.children(node)
         if isinstance(layer, Sum):
             terms = [
-                _log_rows(op, unit) + value(c, which)
-                for op, c in zip(layer.operators, children, strict=True)
+                _log_rows(op, unit) + value(c, which) for op, c in zip(layer.operators, children, strict=True)
             ]
             pick = choose(torch.cat(terms, 1))
             for c, width in zip(children, [t.shape[1] for t in terms], strict=True):
