@@ -21,12 +21,12 @@ from ...argument_checks import whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
-from ...layers import Continuous, InputLayer, Operator, Product, Sum
+from ...layers import Continuous, InputLayer, Monarch, Operator, Product, Sum
 from ...layers.input import Constant
 from ..engine import messages, passes
 from ..engine.contract import outer
 from ..semirings.base import Semiring
-from ..semirings.logarithms import MaxProduct
+from ..semirings.logarithms import Log, MaxProduct
 from .evidence import Evidence, EvidenceLike
 from .exact import Model, arithmetics, at_least_single
 from .marginal import log_root, log_weights, prepare
@@ -203,13 +203,18 @@ def _top_down(
 
 
 def _log_rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
-    """Return the logarithms of rows of an operator as a dense matrix."""
+    """Return the logarithms of rows of an operator as a dense matrix, in float64."""
     out = torch.zeros(len(unit), 1, dtype=torch.float64, device=unit.device)
     leaves = op.leaves()
     for leaf, index in zip(
         leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
     ):
-        out = (out[:, :, None] + leaf.dense().to(out)[index].log()[:, None, :]).flatten(1)
+        if isinstance(leaf, Monarch):  # its entries are products
+            asked = torch.nn.functional.one_hot(index, leaf.shape[0]).T.to(out).log()
+            rows = leaf.map(torch.Tensor.double).T.apply(Log(), asked, 0).T
+        else:
+            rows = leaf.dense().to(out)[index].log()
+        out = (out[:, :, None] + rows[:, None, :]).flatten(1)
     return out
 
 
