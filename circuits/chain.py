@@ -295,9 +295,8 @@ def _in_range(leaf: Leaf, final: Float[Tensor, " states"], found: Float[Tensor, 
     small = values < info.tiny / info.eps
     if not bool(small.any()):
         return True
-    positive = leaf.map(lambda t: (t.detach() > 0).to(found.dtype)).times(
-        (final.detach() > 0).to(found.dtype)
-    )
+    ones: Any = leaf.map(lambda t: (t.detach() > 0).to(found.dtype))
+    positive = ones.times((final.detach() > 0).to(found.dtype))
     return not bool((small & (positive > 0)).any())
 
 

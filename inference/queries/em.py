@@ -201,7 +201,9 @@ def em(
     (-2.57, -0.69)
     """
     data = _rows(model, data)
-    epochs, tolerance = whole(epochs, "em: epochs", 0), not_negative(tolerance, "em: tolerance")
+    epochs = whole(epochs, "em: epochs", 0)
+    if not isinstance(tolerance, int | float) or math.isnan(tolerance):  # below zero: all epochs
+        raise EvidenceError(f"em: tolerance must be a number, not {short(tolerance)}")
     batch_size = None if batch_size is None else whole(batch_size, "em: batch_size")
     lengths = None if lengths is None else whole_numbers(lengths, "em: lengths")
     if lengths is not None and lengths.shape != (len(data),):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -33,7 +33,8 @@ def at_least_single(model: M) -> M:
     """Return the model with its weights in float32 where they have 16 bits."""
     if all(t.dtype.itemsize > 2 for t in model.parameters() if t.is_floating_point()):
         return model
-    return model.map(lambda t: t.float() if t.dtype.itemsize < 4 else t)
+    single: Any = model.map(lambda t: t.float() if t.dtype.itemsize < 4 else t)
+    return cast(M, single)
 
 
 def arithmetics(model: Model) -> list[tuple[Model, Semiring[Any]]]:

@@ -365,7 +365,10 @@ def test_subnormal_weights_keep_their_scale(dtype):
     tolerance = 1e-11 if dtype == torch.float64 else 1e-5
     for model in (hmm, hmm * everything, hmm.unroll(4)):
         assert_log_close(tt.log_marginal(model, x), expected, tolerance)
-    assert_log_close(tt.log_marginal(tt.inference.Trainable(exact)(), x).detach(), expected, 1e-9)
+    normalised = tt.log_marginal(tt.inference.Trainable(exact)(), x).detach()
+    assert_log_close(
+        normalised, expected, 1e-5 if dtype == torch.float16 else 1e-9
+    )  # rows sum to 1 + 1e-6 there
 
 
 def test_a_large_vocabulary_in_float16():
