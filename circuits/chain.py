@@ -27,8 +27,9 @@ from ..argument_checks import whole
 from ..errors import CircuitError, ShapeError
 from ..fingerprints import check_vocabularies
 from ..layers import Dense, Hadamard, Identity, InputLayer, Kron, Operator, Sum
+from ..layers.functorch_utils import is_abstract
 from ..layers.input import Constant
-from ..layers.operator import TensorMap
+from ..layers.operator import Leaf, TensorMap
 from ..layers.weights import check_weights
 from .circuit import Circuit, for_each_tensor
 from .display import DisplayMixin
@@ -109,8 +110,11 @@ class Chain(DisplayMixin):
 
     @property
     def unit_final(self) -> Vectors:
-        """R · final: one vector for each unit axis."""
-        return tuple([leaf.times(f) for leaf, f in zip(self.right.leaves(), self.final, strict=True)])
+        """R · final: one vector for each unit axis, in float32 at least, in float64 where an entry leaves the range of less.
+
+        Raises :class:`CircuitError` if one leaves the range of float64, too.
+        """
+        return tuple([_product(leaf, f) for leaf, f in zip(self.right.leaves(), self.final, strict=True)])
 
     @property
     def empty(self) -> Vectors:
@@ -266,6 +270,34 @@ def _columns(vectors: Sequence[Tensor]) -> Operator:
     for vector in vectors[1:]:
         operator = Kron(operator, Dense(vector[:, None]))
     return operator
+
+
+def _product(leaf: Leaf, final: Float[Tensor, " states"]) -> Float[Tensor, " units"]:
+    narrow = any(t.dtype.itemsize < 4 for t in (final, *leaf.parameters()))
+    found = leaf.times(final.double()).float() if narrow else leaf.times(final)
+    if is_abstract(found) or _in_range(leaf, final, found):
+        return found
+    found = leaf.times(final.double())
+    if _in_range(leaf, final, found):
+        return found
+    raise CircuitError(
+        "a chain: its transition times its final weights leaves the range of float64; scale one of them"
+    )
+
+
+def _in_range(leaf: Leaf, final: Float[Tensor, " states"], found: Float[Tensor, " units"]) -> bool:
+    """Return whether a product is finite and lost no part of a positive entry to underflow."""
+    info, values = torch.finfo(found.dtype), found.detach()
+    if not bool((values <= info.max).all()):
+        return False
+    if len(leaf.parameters()) < 2 and bool(((final == 0) | (final >= 1)).all()):
+        return True  # sums of weights: at least as large as each
+    small = values < info.tiny / info.eps
+    if not bool(small.any()):
+        return True
+    ones: Any = leaf.map(lambda t: (t.detach() > 0).to(found.dtype))
+    positive = ones.times((final.detach() > 0).to(found.dtype))
+    return not bool((small & (positive > 0)).any())
 
 
 register(

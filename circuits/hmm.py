@@ -55,6 +55,8 @@ class HMM(Chain):
     tensor([0.3515, 0.1985], dtype=torch.float64)
     """
 
+    _rounded: torch.dtype | None = None  # the coarsest precision that the probabilities have had
+
     def __init__(
         self,
         initial: Float[Tensor, " hidden"] | ArrayLike,
@@ -194,7 +196,8 @@ class HMM(Chain):
         """
         out = super().map(fn)
         out.final = (torch.ones_like(out.initial_probs),)
-        out._check_distributions(self.initial_probs.dtype)
+        out._rounded = max(self._rounded or self.initial_probs.dtype, out.initial_probs.dtype, key=_eps)
+        out._check_distributions(out._rounded)
         return out
 
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Self:
@@ -346,6 +349,10 @@ def _numbers(given: Any, name: str) -> Tensor:
             f"HMM: {name} must be a tensor, an array or a list of numbers, not a {type(given).__name__} ({error})"
         ) from None
     return tensor
+
+
+def _eps(dtype: torch.dtype) -> float:
+    return torch.finfo(dtype).eps
 
 
 def _cast(weight: Tensor, dtype: torch.dtype) -> Tensor:

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ..argument_checks import whole_numbers
+from ..argument_checks import short, whole, whole_numbers
 from ..circuits.automaton import Automaton
 from ..constraints.constraint import Constraint
 from ..constraints.vocabulary.reading import vocabulary_of
@@ -107,7 +107,7 @@ class Canvas:
 
     def log_prob(self, tokens: Int[Tensor, "batch positions"]) -> Float[Tensor, " batch"]:
         """Return the joint log q(x_S) of tokens at some positions S, the others summed out (−1 there)."""
-        tokens = whole_numbers(tokens, "canvas: tokens", ShapeError).to(self.known.device)
+        tokens = tokens_for(self.known.shape, self.log_probs.shape[2], tokens, "tokens").to(self.known.device)
         contradicts = ((tokens >= 0) & (self.known >= 0) & (tokens != self.known)).any(1)
         found = self._log_partition(tokens) + self.log_p(tokens) - self.possible()
         return torch.where(contradicts, -torch.inf, found)
@@ -128,6 +128,7 @@ class Canvas:
 
         Raises :class:`EvidenceError` if no text fills a canvas.
         """
+        k = whole(k, "canvas: k, the number of texts,", 0)
         self.possible()
         wanted = torch.ones_like(self.known, dtype=torch.bool) if where is None else where
         out = torch.where(wanted, self.known, -1).repeat(k, 1, 1)
@@ -147,10 +148,11 @@ class Canvas:
     def marginals(
         self, positions: Int[Tensor, " some"] | None = None
     ) -> Float[Tensor, "batch positions vocab"]:
-        """Return log q(x_t = v) in nats for all positions, or only for those given."""
+        """Return log q(x_t = v) in nats for all positions, or only for those given; at least in float32."""
         self.possible()
-        asked = list(range(self.known.shape[1])) if positions is None else positions.tolist()
-        out = self.log_probs.new_empty(len(self.known), len(asked), self.log_probs.shape[2])
+        asked = self._asked(positions)
+        dtype = torch.promote_types(self.log_probs.dtype, torch.float32)
+        out = self.log_probs.new_empty(len(self.known), len(asked), self.log_probs.shape[2], dtype=dtype)
         for (over, letters), weighed in zip(self.parts, self._weighed, strict=True):
             here = [(i, t - over.start) for i, t in enumerate(asked) if t in over]
             found = marginals(letters.automaton, weighed.weights) if here else {}
@@ -158,12 +160,22 @@ class Canvas:
                 weights = weighed.weights[:, t]
                 ratio = torch.where(weights > 0, found[t] - weights.log(), -torch.inf).exp()
                 share = letters.spread(ratio).log() - weighed.scale[:, t, None]
-                out[:, i] = self.log_probs[:, over.start + t] + share.to(out.dtype)
+                out[:, i] = self.log_probs[:, over.start + t].double() + share
         known = self.known[:, asked]
         row, at = (known >= 0).nonzero(as_tuple=True)
         out[row, at] = -torch.inf
         out[row, at, known[row, at]] = 0.0
         return out
+
+    def _asked(self, positions: Int[Tensor, " some"] | None) -> list[int]:
+        """Return positions as they count in the canvas. Raises :class:`ShapeError` for those that it does not have."""
+        n = self.known.shape[1]
+        if positions is None:
+            return list(range(n))
+        asked = whole_numbers(positions, "canvas: positions", ShapeError)
+        if asked.ndim != 1 or bool(((asked < 0) | (asked >= n)).any()):
+            raise ShapeError(f"canvas: positions are whole numbers in 0 … {n - 1}, not {short(positions)}")
+        return list(map(int, asked.tolist()))
 
     @cached_property
     def mpe(self) -> Mode:
@@ -189,6 +201,16 @@ class Canvas:
         return self.log_partition
 
 
+def tokens_for(shape: torch.Size, size: int, given: Any, name: str) -> Int[Tensor, "batch positions"]:
+    """Return a token or −1 for each position of each canvas. Raises :class:`ShapeError` if what is given does not fit."""
+    found = whole_numbers(given, f"canvas: {name}", ShapeError)
+    if found.shape not in (shape, shape[1:]) or (
+        found.numel() and (int(found.max()) >= size or int(found.min()) < -1)
+    ):
+        raise ShapeError(f"canvas: {name} holds a token below {size} or −1 for each of {shape[1]} positions")
+    return found.expand(shape)
+
+
 def with_tokens(
     letters: Letters, weighed: Weighed, tokens: Int[Tensor, "batch positions"]
 ) -> tuple[Tensor, Tensor]:
@@ -209,7 +231,7 @@ def check_range(weighed: Weighed, over: range, found: Float[Tensor, " batch"], m
     if bool((weighed.wide & (math.log(len(over)) - RANGE + most.clamp(min=0) > found - 35)).any()):
         raise CircuitError(
             f"canvas: log-probabilities of one position lie more than {RANGE:.0f} nats apart, and the result depends on the "
-            f"smallest; raise the temperature, or set what is impossible to −inf (or below {IMPOSSIBLE:,.0f})"
+            f"smallest; raise the temperature, or set what is impossible to −inf (or {-IMPOSSIBLE:,.0f} below the best)"
         )
 
 
@@ -226,8 +248,9 @@ def canvas(
     Parameters
     ----------
     log_probs
-        Log-probabilities in nats (any real scores: the partition function is of their exponentials), −inf where impossible.
-        A batch of canvases shares the constraint.
+        Log-probabilities in nats (any real scores: the partition function is of their exponentials), −inf where impossible. A
+        score 10,000 nats or more below the best of its position counts as −inf, since models write masks so. Any dtype: sums
+        are in float64. A batch of canvases shares the constraint.
     constraint
         An automaton over these tokens; a :class:`Constraint`, compiled for ``vocab``; or a mapping from ranges of positions,
         which do not overlap, to such constraints. Positions in no range are free. A text must fill its range, but in the range
@@ -270,10 +293,7 @@ def canvas(
     parts = parts_of(constraint, n, size, vocab, pad_token_id, log_probs.device)
     tokens = torch.full((batch, n), -1, device=log_probs.device)
     if known is not None:
-        given = whole_numbers(known, "canvas: known", ShapeError).to(log_probs.device)
-        if given.shape not in ((n,), (batch, n)) or int(given.max()) >= size or int(given.min()) < -1:
-            raise ShapeError(f"canvas: known holds a token below {size} or −1 for each of {n} positions")
-        tokens = given.expand(batch, n).clone()
+        tokens = tokens_for(tokens.shape, size, known, "known").to(log_probs.device).clone()
     return Canvas(log_probs, tokens, parts)
 
 

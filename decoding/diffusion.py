@@ -16,6 +16,10 @@ Target: the paths of the model alone, given that the text satisfies C. The weigh
 whose mean is the probability that the model alone satisfies C; several particles are resampled when their weights differ much
 (SMC). Not the target: one particle alone (it is drawn from q), and any distribution over texts that does not depend on the order
 of the positions, since a masked model defines none.
+
+A token that the model rules out now (p_i = 0) may become possible once other tokens are there. Were it ruled out in Z_i, paths
+of the model alone would never be drawn. So at positions that stay open, p_i in Z_i gives the tokens it rules out, of those that C
+could use, a share :data:`LATER` in all; w corrects for it. A particle that no token of the step can continue has weight zero.
 """
 
 from __future__ import annotations
@@ -31,10 +35,10 @@ from torch import Tensor
 
 from ..argument_checks import not_negative, whole, whole_numbers
 from ..constraints.vocabulary.reading import vocabulary_of
-from ..errors import ShapeError
+from ..errors import EvidenceError, ShapeError
 from ..inference.smc.resampling import effective_sample_size, systematic
 from ..lm.masked import Denoiser
-from .canvas import Canvas, parts_of
+from .canvas import Canvas, Parts, parts_of
 
 Confidence = Callable[[Float[Tensor, "rows positions vocab"]], Float[Tensor, "rows positions"]]
 """Log-marginals of the open positions under the constraint → how sure the model is of each."""
@@ -90,9 +94,15 @@ def _surest(confidence: Tensor, count: Tensor) -> Tensor:
     return (rank < count[:, None]) & confidence.isfinite()
 
 
+LATER = 0.05
+"""The probability, at each position that stays open, that its token is one that the model rules out now."""
+
+
 @dataclass(frozen=True)
 class Denoised:
     """Filled canvases. ``texts`` are those of the open positions; logarithms in nats.
+
+    There are fewer than asked for if the model left some no text and those that live were not resampled.
 
     ``log_p``: of each path under the model alone; ``log_q``: the joint log-probability with which it was drawn;
     ``log_weights``: properly weighted for the target, their difference if nothing was resampled; ``log_evidence``: the estimate
@@ -163,7 +173,8 @@ def denoise(
     Raises
     ------
     EvidenceError
-        No text fills the canvas.
+        No text fills the canvas, or the model's zeros have left every particle without one: then the estimate is zero. Or the
+        model's log-probabilities hold NaN.
     BudgetTooSmall, TooManyStates, VocabularyMismatch
         As :func:`.canvas`.
 
@@ -199,19 +210,25 @@ def denoise(
             masked = rows == lm.mask_token_id
             if not bool(masked[:, positions].any()):
                 break
-            scores = lm.log_probs(rows) / (temperature or 1.0)
-            now = Canvas(scores.log_softmax(-1), torch.where(masked, -1, rows), parts)
-            log_w = log_w + now.possible() - ahead
-            if temperature and effective_sample_size(log_w) < resample * particles:
-                kept = systematic(log_w.softmax(0).cpu(), copy).to(device)
-                rows, masked, log_p, log_q = rows[kept], masked[kept], log_p[kept], log_q[kept]
-                log_w = torch.full_like(log_w, log_w.logsumexp(0).item() - math.log(particles))
-                now = Canvas(now.log_probs[kept], now.known[kept], parts)
+            scores, known = _scores(lm, rows, masked, temperature), torch.where(masked, -1, rows)
+            now = Canvas(scores, known, parts)
+            later = _with_later(scores, masked, parts, lm.mask_token_id) if temperature else scores
+            if later is not scores:  # the marginals are the model's own where it leaves a text
+                now = Canvas(
+                    torch.where(now.log_partition.isneginf()[:, None, None], later, scores), known, parts
+                )
+            now.possible()
             here = masked[:, positions]
             sure = torch.where(here, confidence(now.marginals(positions)).double(), -torch.inf)
-            chosen = here if step == passes - 1 else here & schedule(sure, step, passes)
             fill = torch.zeros_like(masked)
-            fill[:, positions] = chosen
+            fill[:, positions] = here if step == passes - 1 else here & schedule(sure, step, passes)
+            if later is not scores:
+                now = Canvas(torch.where(fill[:, :, None], scores, later), known, parts)
+            log_w = log_w + now.log_partition - ahead
+            kept, log_w = _kept(log_w, resample if temperature else 0.0, particles, copy)
+            if kept is not None:
+                rows, fill, log_p, log_q = rows[kept], fill[kept], log_p[kept], log_q[kept]
+                now = Canvas(now.log_probs[kept], now.known[kept], parts)
             found = now.sample(where=fill, generator=draw)[0] if temperature else now.mpe.tokens
             tokens = torch.where(fill, found, -1)
             drawn, alone = now.log_prob(tokens), now.log_p(tokens)
@@ -223,3 +240,55 @@ def denoise(
         log_q, log_w = torch.full((2, particles), torch.nan, dtype=torch.float64)
     evidence = log_w.logsumexp(0).item() - math.log(particles)
     return Denoised(rows, texts, log_p, log_q, log_w, evidence)
+
+
+def _scores(
+    lm: Denoiser, rows: Tensor, masked: Tensor, temperature: float
+) -> Float[Tensor, "rows positions vocab"]:
+    """Return the model's log-probabilities at a temperature, at least in float32; −inf for the mask."""
+    given = lm.log_probs(rows)
+    scores = given.to(torch.promote_types(given.dtype, torch.float32)) / (temperature or 1.0)
+    scores = scores.log_softmax(-1)
+    if bool((scores.isnan().any(-1) & masked).any()):
+        raise EvidenceError(
+            "denoise: the model's log-probabilities hold nan or inf, or are −inf for every token"
+        )
+    return scores
+
+
+def _with_later(
+    scores: Float[Tensor, "rows positions vocab"],
+    masked: Bool[Tensor, "rows positions"],
+    parts: Parts,
+    mask: int,
+) -> Float[Tensor, "rows positions vocab"]:
+    """Give tokens that the model rules out at open positions, of those that a constraint could use, :data:`LATER` in all.
+
+    Returns ``scores`` itself if the model rules out none.
+    """
+    out = scores
+    for over, letters in parts:
+        here, usable = scores[:, over.start : over.stop], letters.usable.clone()
+        usable[mask] = False
+        ruled_out = here.isneginf() & usable & masked[:, over.start : over.stop, None]
+        if bool(ruled_out.any()):
+            out = scores.clone() if out is scores else out
+            share = (LATER / ruled_out.sum(-1, keepdim=True)).log().to(scores)
+            out[:, over.start : over.stop] = torch.where(ruled_out, share, here)
+    return out
+
+
+def _kept(
+    log_w: Float[Tensor, " rows"], resample: float, particles: int, generator: torch.Generator
+) -> tuple[Int[Tensor, " kept"] | None, Float[Tensor, " kept"]]:
+    """Return the rows to go on with, None for all of them, and their weights: resampled, else those that live."""
+    alive = log_w > -torch.inf
+    if not bool(alive.any()):
+        raise EvidenceError(
+            "denoise: no particle lives: given the tokens drawn before, the model rules out all that the constraint allows; "
+            "use more particles"
+        )
+    if effective_sample_size(log_w) < resample * particles:
+        kept = systematic(log_w.softmax(0).cpu(), generator, particles).to(log_w.device)
+        return kept, log_w.new_full((particles,), log_w.logsumexp(0).item() - math.log(particles))
+    return (None, log_w) if bool(alive.all()) else (alive.nonzero()[:, 0], log_w[alive])

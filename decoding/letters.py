@@ -11,6 +11,7 @@ letters, though letters may share tokens.
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -22,10 +23,13 @@ from ..circuits.automaton_algorithms import StateGraph, distances, members, rest
 from ..constraints.compiled import ConstraintAutomaton
 from ..errors import BudgetTooSmall, TooManyStates, UnsupportedConstraint
 from ..layers import Incidence
+from ..layers.log_product import finite
 
 MOST_STATES = 10_000  # of a lazy automaton that is written out for a canvas
 BLOCK_ELEMENTS = 1 << 22  # log-probabilities read at once
-IMPOSSIBLE = -1e4  # nats: at most this stands for probability zero, as models write it
+IMPOSSIBLE = (
+    -1e4
+)  # nats from the best token of a position: what lies as far below counts as −inf, as models write it
 RANGE = 700.0  # nats from the best token of a position to one whose weight float64 rounds to zero
 
 
@@ -94,6 +98,12 @@ class Letters:
         """The number of letters."""
         return self.automaton.vocab_size
 
+    @cached_property
+    def usable(self) -> Bool[Tensor, " vocab"]:
+        """The tokens that some letter holds."""
+        none = torch.zeros(self.vocab_size, dtype=torch.bool, device=self._tokens.col.device)
+        return none.index_fill(0, self._tokens.col, True)
+
     def tokens(self, letter: int) -> Int[Tensor, " some"]:
         """Return the tokens of a letter."""
         return torch.cat([self._tokens.of(klass) for klass in self._classes.of(letter).tolist()])
@@ -105,7 +115,7 @@ class Letters:
 
         A letter weighs as much as all its tokens, or with ``best`` as its best token. Weights are in float64 and relative to
         the row's best token; the scale is to be added back. In a row that is too wide, the weight of some token is rounded to
-        zero. Log-probabilities of at most :data:`IMPOSSIBLE` count as −inf.
+        zero. Scores :data:`IMPOSSIBLE` below the best of all tokens count as −inf.
         """
         width, how = max(1, BLOCK_ELEMENTS // self.vocab_size), "amax" if best else "sum"
         parts = [self._class_weights(part, how) for part in log_probs.split(width)]
@@ -113,17 +123,19 @@ class Letters:
         return self._classes.reduce(weights, how), scale, wide
 
     def _class_weights(self, log_probs: Tensor, how: str) -> tuple[Tensor, Tensor, Tensor]:
+        least = log_probs.amax(1, keepdim=True).double() + IMPOSSIBLE
         some = log_probs if self._by_token is not None else log_probs[:, self._tokens.col]
+        some = some.double()  # before any difference is taken
         some = some if self._outside is None else some.masked_fill(self._outside, -torch.inf)
-        scale = some.amax(1)
-        scale = torch.where(scale > IMPOSSIBLE, scale, 0.0)
+        some = some.masked_fill(some <= least, -torch.inf)
+        scale = finite(some.amax(1))
         below = some - scale[:, None]
-        wide = ((below < -RANGE) & (some > IMPOSSIBLE)).any(1)
-        values = below.double().exp()
+        wide = ((below < -RANGE) & (below > -torch.inf)).any(1)
+        values = below.exp()
         index = self._tokens.row if self._by_token is None else self._by_token
         out = values.new_zeros(len(values), self._tokens.size + 1)  # the last: tokens of no class
         out.scatter_reduce_(1, index.expand_as(values), values, how)
-        return out[:, :-1], scale.double(), wide
+        return out[:, :-1], scale, wide
 
     def of(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows letters"]:
         """Return one for each letter that holds a row's token, else zero."""

@@ -25,6 +25,7 @@ from ..inference.queries.baum_welch import (
     forward_backward,
     hmm_counts,
 )
+from ..inference.queries.exact import at_least_single
 from ..inference.queries.marginal import log_marginal, prepare
 from ..inference.semirings.logarithms import Log
 from ..layers.log_product import smallest_weight
@@ -90,6 +91,7 @@ def posteriors(hmm: HMM, tokens: Int[Tensor, "batch length"]) -> Float[Tensor, "
             [0.7992, 0.2008],
             [0.1907, 0.8093]])
     """
+    hmm = at_least_single(hmm)
     sweep = forward_backward(hmm.initial_probs, factors_of(hmm.transition), hmm.emission_probs, tokens)
     found = sweep.posterior.transpose(0, 1)
     (rows,) = sweep.lost.nonzero(as_tuple=True)

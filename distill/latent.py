@@ -77,8 +77,8 @@ def with_end_state(hmm: HMM, eos_token_id: int) -> HMM:
 def has_end_state(hmm: HMM, eos_token_id: int) -> bool:
     """Return whether the last state is absorbing and emits the end token with certainty."""
     certain = [weight[(-1,) * weight.ndim] for weight in hmm.transition.parameters()]
-    (ended,) = hmm.inputs.columns(torch.tensor([eos_token_id], device=hmm.device))
-    return all(float(p) == 1 for p in [*certain, ended[-1, 0]])
+    ended = hmm.inputs.columns(torch.tensor([eos_token_id], device=hmm.device))
+    return all(float(p) == 1 for p in [*certain, *(column.flatten()[-1] for column in ended)])
 
 
 @torch.no_grad()

@@ -77,17 +77,20 @@ class ClassCategorical(InputLayer):
             (self._shares, (token,)),
         ]
 
-    def columns(self, tokens: Int[Tensor, " batch"]) -> tuple[Float[Tensor, "units batch"], ...]:
+    def columns(
+        self, tokens: Int[Tensor, " batch"]
+    ) -> tuple[Float[Tensor, "units batch"], Float[Tensor, " batch"]]:
         classes = self.class_of.to(tokens.device)[tokens]
-        return (self.class_weight.index_select(1, classes) * self._shares.index_select(0, tokens),)
+        return self.class_weight.index_select(1, classes), self._shares.index_select(0, tokens)
 
     def condensed(self, kind: Int[Tensor, " vocab"]) -> tuple[ClassCategorical, Int[Tensor, " pairs"]]:
         pairs, place = torch.stack([self.class_of, kind.cpu()]).unique(dim=1, return_inverse=True)
         share = self.share.new_zeros(pairs.shape[1]).index_add(0, place.to(self.share.device), self.share)
         return ClassCategorical(self.class_weight, pairs[0], share), pairs[1]
 
-    def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        return self._take((unit,)).table()
+    def log_rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        weight, classes = self.class_weight.double(), self.class_of.to(unit.device)
+        return weight[unit][:, classes].log() + self._shares.double().log()
 
     def value(self, weights: Float[Tensor, " vocab"] | None = None) -> Float[Tensor, " units"]:
         weighted = self._shares if weights is None else self._shares * weights

@@ -150,9 +150,9 @@ class InputLayer(ABC):
         )
         return result
 
-    def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
-        """Return rows of B; units are numbered along the flattened unit axes."""
-        return self.table().flatten(0, -2).to(unit.device)[unit]
+    def log_rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+        """Return the logarithms of rows of B, in float64; units are numbered along the flattened unit axes."""
+        return self.table().flatten(0, -2).to(unit.device)[unit].double().log()
 
     def table(self) -> Float[Tensor, "*units vocab"]:
         """Return B as one tensor; float64 for a layer without parameters."""
@@ -258,9 +258,9 @@ class KhatriRao(InputLayer):
     def reweighted(self, weights: Float[Tensor, " vocab"]) -> KhatriRao:
         return KhatriRao(self.a.reweighted(weights), self.b)
 
-    def rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
+    def log_rows(self, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocab"]:
         size = self.b.num_units
-        return self.a.rows(unit // size) * self.b.rows(unit % size)
+        return self.a.log_rows(unit // size) + self.b.log_rows(unit % size)
 
     def map(self, fn: TensorMap) -> KhatriRao:
         return KhatriRao(self.a.map(fn), self.b.map(fn))

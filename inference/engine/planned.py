@@ -30,7 +30,7 @@ from ...layers.functorch_utils import is_plain, version
 from ...layers.operator import Leaf
 from ..queries.evidence import Evidence
 from ..semirings.base import Semiring
-from ..semirings.scaled import Scaled
+from ..semirings.scaled import LEAST, Scaled
 from ..semirings.scaled_real import Real
 from .contract import axis_steps
 
@@ -69,11 +69,22 @@ def planned_roots(
             return None
         if not all(leaf.stacks or isinstance(leaf, Monarch) for _, leaf in (*right, *left)):
             return None
+        if bool((tokens < 0).any()) and not chain.inputs.stacks and not _sums_in_range(chain):
+            return None
         plan = Plan(chain, right, left, tokens)
     found = plan.roots(tokens, sorted(lengths))
     if plan.small and not plan.u.is_inference() and None not in plan.versions:
         chain.kept["filter"] = plan
     return found
+
+
+def _sums_in_range(chain: Chain) -> bool:
+    """Return whether no product that the sum of an input layer's columns adds up is below the range of its precision."""
+    units = range(len(chain.inputs.unit_dims))
+    factors = chain.inputs.factors(units, len(units), len(units) + 1)
+    tensors = [x for x, _ in factors if isinstance(x, Tensor)]
+    dtype = reduce(torch.promote_types, (x.dtype for x in tensors), torch.float32)
+    return _least(tensors) >= LEAST[dtype] if tensors else True
 
 
 class Plan:
@@ -155,7 +166,8 @@ class Plan:
         found, cycle, wanted = list[tuple[int, int, Tensor]](), Cycle(tokens, lengths), set(lengths)
         if every == 1:
             top = torch.finfo(self.dtype).max
-            needed = min(needed / self._smallest_step(gaps), top / 2)
+            step = self._smallest_step(gaps)  # zero where the product of the weights underflows
+            needed = min(needed / step, top / 2) if step else top / 2
             lows.append(flat.new_full(flat.shape[:1], min(self.size * _least(self.ends[0]), top)))
         columns, jumped, t = self._columns(tokens, gaps), self.log_scale, 0
         while True:
@@ -199,7 +211,7 @@ class Plan:
         vocab_size, (n, batch) = self.inputs.vocab_size, tokens.shape
         total = self.inputs.value().to(self.u) if gaps else None
         if total is not None and int(tokens.max()) < 0:
-            return repeat((total[None],))
+            return repeat((total.expand(batch, *total.shape),))
         known, every, width = tokens.clamp(min=0) if gaps else tokens, list[Tensor](), n
         if self.small or known.numel() >= vocab_size:
             every = self._every_row

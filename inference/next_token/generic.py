@@ -26,7 +26,7 @@ from ...errors import CircuitError
 from ..engine.contract import apply, observe, outer
 from ..engine.messages import ahead, backward, dot, empty, open_token, settled
 from ..queries.evidence import Evidence
-from ..queries.exact import arithmetics
+from ..queries.exact import arithmetics, at_least_single
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
@@ -86,6 +86,7 @@ class DenseQuery(Copied):
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
         check_horizon(horizon, "NextToken")
+        chain = at_least_single(chain)
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.automaton = chain if isinstance(chain, Automaton) else None
         self.device, self.vocab_size = chain.device, chain.vocab_size

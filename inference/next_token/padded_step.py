@@ -88,7 +88,7 @@ class PaddedSteps(Copied):
         self._states = tables.automaton.num_states
         accept = tables.automaton.final[0].to(tables.device, torch.float64)
         self._accept = torch.cat([accept, accept.new_zeros(1)])
-        self._final = self._chain.unit_final[0].to(tables.device)
+        self._final = self._chain.unit_final[0].to(tables.device, self._chain.initial[0].dtype)
         self._move = self._chain.right.T.map(torch.Tensor.double)
         self._plain = Plain()
         self._smallest = self._table.smallest  # read once, so that no step waits for it

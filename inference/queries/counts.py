@@ -61,7 +61,8 @@ class Counts(NamedTuple):
             )
             for i, tensor in enumerate(block.tensors):
                 if tensor is weight:
-                    return (weights[i].detach() * derivatives[i]).to(weight.dtype)
+                    dtype = torch.promote_types(weight.dtype, torch.float32)
+                    return (weights[i].detach() * derivatives[i]).to(dtype)
         raise CircuitError(f"a tensor of shape {tuple(weight.shape)} is no parameter of this model")
 
 
@@ -91,7 +92,8 @@ def counts_by_derivatives(
         def leaf(tensor: Tensor) -> Tensor:
             key = keys.get(id(tensor), (id(tensor),))
             if key not in leaves:
-                leaves[key] = tensor.detach().to(dtype, copy=True).requires_grad_()
+                own = dtype or torch.promote_types(tensor.dtype, torch.float32)
+                leaves[key] = tensor.detach().to(own, copy=True).requires_grad_()
             return leaves[key]
 
         with torch.enable_grad():
@@ -106,6 +108,11 @@ def counts_by_derivatives(
     if not all(g is None or bool(g.isfinite().all()) for g in gradients):
         # By a weight of zero, which Log leaves out, or one below the normal range, which float64 has not.
         rows, gradients = differentiate(Log(), torch.float64)
+        if not all(g is None or bool(g.isfinite().all()) for g in gradients):
+            raise EvidenceError(
+                "expected_counts: a weight is so small that the derivative by it leaves the range of float64; raise the weight, "
+                "or set it to zero"
+            )
     by_key = {
         key: torch.zeros_like(value) if gradient is None else gradient
         for (key, value), gradient in zip(leaves.items(), gradients, strict=True)

@@ -9,24 +9,28 @@ step lowers the likelihood (Dempster, Laird & Rubin 1977); with η < 1 on mini-b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ...argument_checks import not_negative, short, whole, whole_numbers
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...circuits.hmm import HMM
 from ...circuits.parameters import blocks, replace
-from ...errors import CircuitError
+from ...errors import CircuitError, EvidenceError
 from ...layers import Categorical, Dense, Monarch
 from ...layers.functorch_utils import is_plain
 from ...layers.input import normalised_counts
 from .baum_welch import hmm_counts
 from .counts import Counts, counts_by_derivatives
 from .evidence import EvidenceLike, holds_weights
+from .exact import at_least_single
 from .marginal import prepare
 
 Model = TypeVar("Model", Chain, Circuit)
@@ -82,7 +86,8 @@ def expected_counts(
 
 def _of_hmm(hmm: HMM, tokens: Tensor) -> Counts:
     prepare(hmm, tokens, None)  # checks the tokens
-    found = hmm_counts(hmm.initial_probs, hmm.transition, hmm.emission_probs, tokens.long().to(hmm.device))
+    wide = at_least_single(hmm)
+    found = hmm_counts(wide.initial_probs, wide.transition, wide.emission_probs, tokens.long().to(hmm.device))
     weights = [hmm.initial_probs, *hmm.transition.parameters(), hmm.emission_probs]
     derivatives: dict[int, Tensor] = {}
     for weight, count in zip(weights, [found.initial, *found.transition, found.emission], strict=True):
@@ -126,7 +131,8 @@ def em_step(
 
     ``step`` is η: 1 sets the maximiser, less blends it with the old weights. ``pseudocount`` is added to the count of every
     weight that is not zero (a weight that is zero stays zero). Raises :class:`CircuitError` if there is no closed-form step
-    (embeddings, products of layers, a chain with final weights), :class:`EvidenceError` if a row has probability zero.
+    (embeddings, products of layers, a chain with final weights), :class:`EvidenceError` if a row has probability zero or a
+    number is out of its range.
 
     Examples
     --------
@@ -140,6 +146,7 @@ def em_step(
     >>> half.emission_probs
     tensor([[0.4167, 0.5833]])
     """
+    pseudocount, step = _finite(pseudocount, "pseudocount"), _share(step)
     if isinstance(model, Chain) and not all(bool((v == 1).all()) for v in model.final):
         raise CircuitError(
             "em: a chain whose final weights are not ones is not normalised; learn it by gradients"
@@ -160,7 +167,7 @@ def em_step(
 
 def em(
     model: Model,
-    data: Tensor,
+    data: Tensor | ArrayLike,
     *,
     epochs: int = 50,
     batch_size: int | None = None,
@@ -173,10 +180,14 @@ def em(
 ) -> Fit[Model]:
     """Fit a model by EM: with one step on all data in each epoch, or one for each shuffled batch of ``batch_size`` rows.
 
-    ``data`` is batch first: values (rows, n) or weights (rows, n, vocab). ``step`` is η, or a function from the number of steps
-    done to η (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Without ``batch_size``, EM stops once an epoch changes the
-    log-likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall). ``pseudocount`` is as in
-    :func:`~tractile.inference.em_step`, ``lengths`` and ``checkpoint`` as in :func:`~tractile.log_marginal`.
+    ``data`` is batch first: values (rows, n) or weights (rows, n, vocab), a tensor, an array or nested lists. ``step`` is η,
+    or a function from the number of steps done to η (stochastic EM: ``lambda t: (t + 2) ** -0.6``). Without ``batch_size``, EM
+    stops once an epoch changes the log-likelihood by less than ``tolerance`` nats a row (with a ``pseudocount`` it may fall).
+    ``pseudocount`` is as in :func:`~tractile.inference.em_step`, ``lengths`` and ``checkpoint`` as in
+    :func:`~tractile.log_marginal`.
+
+    Raises :class:`EvidenceError` for data without rows, or a number out of its range; otherwise as
+    :func:`~tractile.inference.em_step`.
 
     Examples
     --------
@@ -189,7 +200,17 @@ def em(
     >>> round(fit.log_likelihoods[0], 2), round(fit.log_likelihoods[-1], 2)  # nats a row; the best is log ½ = −0.69
     (-2.57, -0.69)
     """
-    generator, done = torch.Generator().manual_seed(seed), 0
+    data = _rows(model, data)
+    epochs = whole(epochs, "em: epochs", 0)
+    if not isinstance(tolerance, int | float) or math.isnan(tolerance):  # below zero: all epochs
+        raise EvidenceError(f"em: tolerance must be a number, not {short(tolerance)}")
+    batch_size = None if batch_size is None else whole(batch_size, "em: batch_size")
+    lengths = None if lengths is None else whole_numbers(lengths, "em: lengths")
+    if lengths is not None and lengths.shape != (len(data),):
+        raise EvidenceError(
+            f"em: lengths of shape {tuple(lengths.shape)} for {len(data)} rows; give one for each"
+        )
+    generator, done = torch.Generator().manual_seed(whole(seed, "em: seed", None)), 0
     log_likelihoods: list[float] = []
     for _ in range(epochs):
         total = 0.0
@@ -207,3 +228,36 @@ def em(
             if abs(gain) < tolerance:
                 break
     return Fit(model, log_likelihoods)
+
+
+def _rows(model: Chain | Circuit, data: Any) -> Tensor:
+    """Return data, batch first, as a tensor. Raises :class:`EvidenceError` for anything else."""
+    try:
+        rows = data if isinstance(data, Tensor) else torch.as_tensor(data)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise EvidenceError(
+            f"em: data is a tensor of rows, not {short(data)}; rows must be equally long"
+        ) from None
+    sizes = list(model.vocab_sizes().values()) if isinstance(model, Circuit) else [model.vocab_size]
+    wanted = 3 if holds_weights(rows) and all(sizes) else 2
+    if rows.ndim != wanted or not rows.numel():
+        what = "(rows, variables, values) of weights" if wanted == 3 else "(rows, variables)"
+        raise EvidenceError(
+            f"em: data is batch first, {what}, with at least one row, not of shape {tuple(rows.shape)}; "
+            "give data[None] for a single row"
+        )
+    return rows
+
+
+def _finite(value: Any, name: str) -> float:
+    number = not_negative(value, f"em: {name}")
+    if number == math.inf:
+        raise EvidenceError(f"em: {name} must be finite")
+    return number
+
+
+def _share(step: Any) -> float:
+    number = not_negative(step, "em: step")
+    if number > 1:
+        raise EvidenceError(f"em: step must be between 0 and 1, not {short(step)}")
+    return number

@@ -29,7 +29,7 @@ from ..engine.folding import folded
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
 from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
-from .exact import Model, Rows, within_range
+from .exact import Model, Rows, at_least_single, within_range
 
 Lengths = Int[Tensor, " batch"] | None
 _SEQUENCES = (Tensor, Sequence)  # a tuple, since torch.compile reads no union before torch 2.7
@@ -77,6 +77,7 @@ def root(
     checkpoint: int | None = None,
 ) -> Any:
     """Return the root's semiring value for each row: (batch,), or (1,) if a circuit has no evidence."""
+    model = at_least_single(model)
     if isinstance(model, Circuit):
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")

@@ -21,14 +21,14 @@ from ...argument_checks import whole
 from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
-from ...layers import Continuous, InputLayer, Operator, Product, Sum
+from ...layers import Continuous, InputLayer, Monarch, Operator, Product, Sum
 from ...layers.input import Constant
 from ..engine import messages, passes
 from ..engine.contract import outer
 from ..semirings.base import Semiring
-from ..semirings.logarithms import MaxProduct
+from ..semirings.logarithms import Log, MaxProduct
 from .evidence import Evidence, EvidenceLike
-from .exact import Model, arithmetics
+from .exact import Model, arithmetics, at_least_single
 from .marginal import log_root, log_weights, prepare
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
@@ -87,6 +87,8 @@ def sample(
             break
         except _OutOfRange:  # draw all again from the same random numbers, so that no sequence is preferred
             source.set_state(state)
+    else:
+        raise CircuitError("sample: the weights of the model leave the range of float64; scale them")
     return values if known.batch == 1 else values.view(num_samples, known.batch, values.shape[-1])
 
 
@@ -124,7 +126,7 @@ def mpe(
     >>> score, tt.log_marginal(hmm, values)  # of the best hidden path, and of all
     (tensor([-1.7226], dtype=torch.float64), tensor([-1.4651], dtype=torch.float64))
     """
-    values, score = best(model, *prepare(model, evidence, n))
+    values, score = best(at_least_single(model), *prepare(model, evidence, n))
     if bool((score == -torch.inf).any()):
         raise EvidenceError("mpe: the evidence has probability zero")
     return values, score
@@ -178,8 +180,7 @@ def _top_down(
         layer, children = circuit.layer(node), circuit.children(node)
         if isinstance(layer, Sum):
             terms = [
-                _rows(op, unit).log() + value(c, which)
-                for op, c in zip(layer.operators, children, strict=True)
+                _log_rows(op, unit) + value(c, which) for op, c in zip(layer.operators, children, strict=True)
             ]
             pick = choose(torch.cat(terms, 1))
             for c, width in zip(children, [t.shape[1] for t in terms], strict=True):
@@ -201,14 +202,19 @@ def _top_down(
     return torch.stack([chosen[v] for v in sorted(chosen)], 1), root[rows].double()
 
 
-def _rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
-    """Return rows of an operator as a dense matrix."""
-    out = torch.ones(len(unit), 1, dtype=torch.float64, device=unit.device)
+def _log_rows(op: Operator, unit: Int[Tensor, " rows"]) -> Float[Tensor, "rows cols"]:
+    """Return the logarithms of rows of an operator as a dense matrix, in float64."""
+    out = torch.zeros(len(unit), 1, dtype=torch.float64, device=unit.device)
     leaves = op.leaves()
     for leaf, index in zip(
         leaves, torch.unravel_index(unit, [leaf.shape[0] for leaf in leaves]), strict=True
     ):
-        out = (out[:, :, None] * leaf.dense().to(out)[index][:, None, :]).flatten(1)
+        if isinstance(leaf, Monarch):  # its entries are products
+            asked = torch.nn.functional.one_hot(index, leaf.shape[0]).T.to(out).log()
+            rows = leaf.map(torch.Tensor.double).T.apply(Log(), asked, 0).T
+        else:
+            rows = leaf.dense().to(out)[index].log()
+        out = (out[:, :, None] + rows[:, None, :]).flatten(1)
     return out
 
 
@@ -229,7 +235,7 @@ def _input_values(
     if seen is not None and bool((seen >= 0).all()):
         return seen
     weights = log_weights(evidence, variable, layer.vocab_size)
-    return choose(layer.rows(unit).log() + (weights[rows] if len(weights) > 1 else weights))
+    return choose(layer.log_rows(unit) + (weights[rows] if len(weights) > 1 else weights))
 
 
 def _in_order(

@@ -12,9 +12,11 @@ from ...layers.log_product import finite
 
 MAX_PENDING = 64
 TINY = {t: torch.finfo(t).tiny for t in (torch.float64, torch.float32, torch.bfloat16, torch.float16)}
-LEAST = {
-    t: tiny / torch.finfo(t).eps for t, tiny in TINY.items()
-}  # the smallest accurate result of a sum of products
+LEAST = {t: tiny / torch.finfo(t).eps for t, tiny in TINY.items()}
+"""The smallest accurate result of a sum of products."""
+
+SMALLEST = {t: tiny * torch.finfo(t).eps for t, tiny in TINY.items()}
+"""The smallest positive number, which is subnormal: a positive top is at least this, and zero divided by it is zero."""
 
 
 class Scaled:
@@ -93,9 +95,9 @@ class Scaled:
         if transformed(mantissa):  # a zero column may have a tangent, which must stay finite
             mantissa = mantissa / torch.where(top > 0, top, 1)
         elif owned:
-            mantissa.div_(top.clamp_min(TINY[top.dtype]))
+            mantissa.div_(top.clamp_min(SMALLEST[top.dtype]))
         else:
-            mantissa = mantissa / top.clamp_min(TINY[top.dtype])
+            mantissa = mantissa / top.clamp_min(SMALLEST[top.dtype])
         if other is None:
             pending = (*self._pending, (top, None))
         else:

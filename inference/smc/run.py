@@ -25,8 +25,8 @@ class Run:
 
     ``factors`` are the potentials of the target, the proposal's default one included; their product counts.
 
-    ``replay`` is particles and the number of tokens of each to keep: these tokens are taken with the weights with which they were
-    drawn, only the following ones are drawn. Nothing is resampled in the first ``undisturbed`` steps.
+    ``replay`` is particles, at most ``count``, and the number of tokens of each to keep: these tokens are taken with the weights
+    with which they were drawn, only the following ones are drawn. Nothing is resampled in the first ``undisturbed`` steps.
     """
 
     def __init__(
@@ -43,13 +43,11 @@ class Run:
         if request.budget_query is not request.query:
             copy(request.budget_query).start(1, request.max_new_tokens)
         self.query = copy(request.query).start(1, request.max_new_tokens)
-        self.particles = Particles.start(count, request.max_new_tokens)
+        alive = count if replay is None else len(replay[0])  # resampling without replacement may keep fewer
+        self.particles = Particles.start(alive, request.max_new_tokens)
         if replay is not None:
             self.particles.lineage = replay[0].lineage
-        self.states, self.growing = (
-            1,
-            count,
-        )  # distinct unfinished prefixes, and unfinished particles, after the last step
+        self.states, self.growing = 1, alive  # distinct unfinished prefixes, unfinished particles
         self.moved = torch.zeros(1, dtype=torch.long), torch.zeros(1, dtype=torch.long)  # see `follow`
         self.ess_trace: list[float] = []
         self.resampled: list[int] = []

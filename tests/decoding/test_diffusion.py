@@ -116,6 +116,77 @@ def test_weighted_paths_are_the_models_own_given_the_constraint(count, resample)
         assert share == pytest.approx(w / total, abs=5 * math.sqrt(w / total / (k / 3)) + 0.002)
 
 
+# ------------------------------------------------------------------------------------------- a model that rules tokens out
+
+
+class Fixed:
+    """Distributions over 0 (end), a and b, of the row so far; 3 is the mask."""
+
+    mask_token_id, eos_token_id, pad_token_id, device = 3, 0, None, torch.device("cpu")
+    tokenizer = tt.Vocabulary([None, b"a", b"b", None], eos_token_id=0)
+
+    def __init__(self, of, dtype=torch.float64):
+        self.of, self.dtype = of, dtype
+
+    def log_probs(self, ids):
+        return torch.stack([torch.tensor(self.of(row)).to(self.dtype).log() for row in ids.tolist()])
+
+
+A, B, END, EVEN = [0, 1.0, 0, 0], [0, 0, 1.0, 0], [1.0, 0, 0, 0], [0, 0.5, 0.5, 0]
+
+
+def in_order(confidence, step, steps):
+    """The first open position."""
+    return torch.arange(confidence.shape[1]) == confidence.isfinite().int().argmax(1, keepdim=True)
+
+
+def evidence(model, constraint, n, seed, **options):
+    found = denoise(model, torch.full((n,), 3), constraint, schedule=in_order, seed=seed, **options)
+    assert all(map(constraint.accepts, found.texts))
+    return found
+
+
+@pytest.mark.parametrize("resample", [0.0, 0.5, 1.0])
+def test_a_particle_that_the_model_leaves_no_text_dies_alone(resample):
+    """After a the model rules out the b that the constraint asks for; after b it does not. P = ½ · ½."""
+
+    def of(row):
+        second = [EVEN, A, EVEN][0 if row[0] == 3 else row[0]]
+        return [EVEN, second, END]
+
+    constraint, estimates = regex("(a|b)b"), []
+    for seed in range(40):
+        found = evidence(Fixed(of), constraint, 3, seed, particles=16, resample=resample)
+        assert found.tokens[:, 0].eq(2).all()
+        assert len(found.texts) == len(found.log_weights) <= 16
+        estimates.append(math.exp(found.log_evidence))
+    mean, spread = torch.tensor(estimates).mean(), torch.tensor(estimates).std() / 40**0.5
+    assert abs(mean - 0.25) < 4.5 * spread + 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_a_token_ruled_out_now_may_become_possible(dtype):
+    """Before anything is there, the second token is never b; after a it always is. P = ½, of which half used to be missed."""
+
+    def of(row):
+        return [EVEN, A if row[0] in (2, 3) else B, END]
+
+    constraint, estimates = regex("ab|ba"), []
+    for seed in range(40):
+        found = evidence(Fixed(of, dtype), constraint, 3, seed, particles=64, resample=0.0)
+        estimates.append(math.exp(found.log_evidence))
+    mean, spread = torch.tensor(estimates).mean(), torch.tensor(estimates).std() / 40**0.5
+    assert abs(mean - 1.0) < 4.5 * spread + 1e-3
+    assert spread < 0.1
+
+
+def test_no_particle_lives():
+    with pytest.raises(EvidenceError, match="no particle lives"):
+        evidence(Fixed(lambda row: [A, A, END]), regex("bb"), 3, 0, particles=4)
+    with pytest.raises(EvidenceError, match="−inf for every token"):
+        evidence(Fixed(lambda row: [[0.0] * 4, A, END]), regex("aa"), 3, 0)
+
+
 # ---------------------------------------------------------------------------------------------------- the model that ships
 
 

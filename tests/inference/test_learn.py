@@ -571,3 +571,55 @@ def test_counts_of_a_weight_below_the_normal_range(kind):
     after = new.layer(new.root).operators[0].weight if kind == "circuit" else new.initial[0]
     torch.testing.assert_close(after.flatten(), torch.tensor([0.0, 1.0]))
     assert all(weight.dtype == torch.float32 for weight in new.parameters())
+
+
+def test_a_step_where_products_of_weights_leave_the_range_of_float64():
+    e = 1e-200
+    rows = torch.tensor([[1 - e, e], [e, 1 - e]], dtype=torch.float64)
+    hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=torch.float64), rows, rows.clone())
+    better, log_likelihood = tt.inference.em_step(hmm, torch.tensor([[0, 1, 1]]))
+    # ½ e each: from state 0 to 1 after the first token, or in state 1 throughout, surprised by it.
+    assert log_likelihood.item() == pytest.approx(math.log(e))
+    torch.testing.assert_close(better.initial_probs, hmm.initial_probs)
+    torch.testing.assert_close(better.transition.weight, torch.tensor([[0.0, 1], [0, 1]]).double())
+    torch.testing.assert_close(better.emission_probs, torch.tensor([[1.0, 0], [0.2, 0.8]]).double())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"data": torch.zeros(0, 3).long()}, "at least one row"),
+        ({"data": torch.tensor([1, 1, 0])}, r"not of shape \(3,\); give data\[None\]"),
+        ({"data": [[1, 1], [0]]}, "rows must be equally long"),
+        ({"data": "101"}, "data is a tensor of rows"),
+        ({"data": torch.ones(3, 2)}, "of weights"),
+        ({"batch_size": 0}, "em: batch_size must be a whole number, 1 or more"),
+        ({"epochs": -1}, "em: epochs"),
+        ({"tolerance": math.nan}, "em: tolerance"),
+        ({"pseudocount": -1}, "em: pseudocount must be a number, 0 or more"),
+        ({"pseudocount": math.nan}, "em: pseudocount"),
+        ({"pseudocount": math.inf}, "em: pseudocount must be finite"),
+        ({"step": 1.5}, "em: step must be between 0 and 1"),
+        ({"step": lambda done: math.nan}, "em: step"),
+        ({"lengths": torch.tensor([1, 2])}, "em: lengths of shape"),
+    ],
+)
+def test_what_em_cannot_use_is_refused(arguments, message):
+    coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]])
+    with pytest.raises(EvidenceError, match=message):
+        tt.inference.em(coin, **{"data": torch.tensor([[1, 1, 0]]), **arguments})
+
+
+def test_em_takes_lists_and_arrays():
+    coin, rows = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]), [[1, 1, 0]]
+    fits = [tt.inference.em(coin, given) for given in (rows, np.array(rows), torch.tensor(rows))]
+    for fit in fits:
+        torch.testing.assert_close(fit.model.emission_probs, torch.tensor([[1 / 3, 2 / 3]]))
+        assert fit.log_likelihoods == fits[0].log_likelihoods
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_counts_in_16_bits_may_be_large(dtype):
+    coin = tt.HMM([1.0], [[1.0]], [[0.5, 0.5]]).to(dtype=dtype)
+    counts = tt.inference.expected_counts(coin, torch.tensor([[1, 1, 0]] * 30_000))
+    assert counts.of(coin.emission_probs).tolist() == [[30_000.0, 60_000.0]]

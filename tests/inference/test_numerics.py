@@ -324,8 +324,8 @@ def test_the_forward_algorithm_divides_again_in_rows_of_rare_tokens(dtype):
     transition = torch.tensor([[0.5, 0.5], [0.25, 0.75]], dtype=dtype)
     hmm = tt.HMM(torch.tensor([0.5, 0.5], dtype=dtype), transition, emission)
     tokens = torch.tensor([[0] * 11, [0, 0, 2, 2, 2, 2, 2, 2, 2, 0, 1], [1] * 11, [2] * 11])
-    exact = tt.log_marginal(hmm.to(dtype=torch.float64), tokens, semiring=Log())
-    tolerance = {torch.float16: 3e-2, torch.bfloat16: 3e-2, torch.float32: 1e-5, torch.float64: 1e-12}[dtype]
+    exact = tt.log_marginal(hmm.map(torch.Tensor.double), tokens, semiring=Log())
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
     assert_log_close(tt.log_marginal(hmm, tokens), exact, tolerance)
     for i, row in enumerate(tokens):  # a row's neighbours change nothing
         assert_log_close(tt.log_marginal(hmm, row[None]), tt.log_marginal(hmm, tokens)[i : i + 1], tolerance)
@@ -338,6 +338,69 @@ def test_a_hidden_state_that_counts_later_is_kept_while_its_row_shrinks():
     tokens = torch.tensor([[2, 2, 2, 2, 1], [0, 0, 0, 0, 1]])
     exact = tt.log_marginal(hmm.to(dtype=torch.float64), tokens, semiring=Log())
     assert_log_close(tt.log_marginal(hmm, tokens), exact, 1e-5)
+
+
+def test_rows_of_which_nothing_is_observed_are_all_computed():
+    """After other rows, in whose place they would be computed."""
+    hmm = tt.HMM.random(3, 4)
+    tt.log_marginal(hmm, torch.tensor([[2, 1], [1, 3], [0, 0]]))
+    assert_log_close(tt.log_marginal(hmm, torch.full((3, 2), -1)), [0.0] * 3, 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_subnormal_weights_keep_their_scale(dtype):
+    """A token whose probability is subnormal in every state: the scale recorded was not the one divided by."""
+    least = torch.finfo(dtype).tiny * torch.finfo(dtype).eps
+    emission = torch.tensor([[1, 9 * least, 4 * least], [1, 3 * least, 7 * least]], dtype=torch.float64).to(
+        dtype
+    )
+    hmm = tt.HMM(
+        torch.tensor([0.5, 0.5], dtype=dtype),
+        torch.tensor([[0.875, 0.125], [0.25, 0.75]], dtype=dtype),
+        emission,
+    )
+    x, exact = torch.tensor([[1, 0, 2, 1], [0, 0, 1, 2]]), hmm.map(torch.Tensor.double)
+    expected = tt.log_marginal(exact, x, semiring=Log())
+    everything = tt.Automaton.from_edges([(0, [0, 1, 2], 0)], 0, [0], 3)
+    tolerance = 1e-11 if dtype == torch.float64 else 1e-5
+    for model in (hmm, hmm * everything, hmm.unroll(4)):
+        assert_log_close(tt.log_marginal(model, x), expected, tolerance)
+    normalised = tt.log_marginal(tt.inference.Trainable(exact)(), x).detach()
+    assert_log_close(
+        normalised, expected, 1e-5 if dtype == torch.float16 else 1e-9
+    )  # rows sum to 1 + 1e-6 there
+
+
+def test_a_large_vocabulary_in_float16():
+    """Probabilities of 1/20,000 are subnormal there."""
+    circuit = tt.HMM.random(8, 20_000).unroll(10).to(dtype=torch.float16)
+    x = torch.randint(20_000, (2, 10), generator=torch.Generator().manual_seed(0))
+    expected = tt.log_marginal(circuit.to(dtype=torch.float64), x, semiring=Log())
+    assert_log_close(tt.log_marginal(circuit, x), expected, 1e-5)
+
+
+def test_shares_of_a_class_are_no_product_in_the_precision_of_the_table():
+    layer = tt.layers.ClassCategorical(
+        torch.tensor([[1e-30, 1.0]]), torch.tensor([0, 0, 1]), torch.tensor([1e-30, 1, 1])
+    )
+    circuit = tt.circuits.builders.factorised([layer])
+    assert tt.log_marginal(circuit, torch.tensor([[0]])).item() == pytest.approx(-60 * math.log(10), rel=1e-6)
+    assert tt.support(circuit, torch.tensor([[0]])).item()
+
+
+def test_final_weights_of_a_chain_that_leave_the_range_of_its_precision():
+    def one(weight, dtype):
+        w = torch.tensor([[weight]], dtype=dtype)
+        return tt.circuits.Chain(
+            (w[0],), tt.layers.Identity(1), tt.layers.Categorical(w), tt.layers.Dense(w), (w[0],)
+        )
+
+    for weight in (1e-30, 1e30):
+        for model in (one(weight, torch.float32), one(weight, torch.float32).unroll(2)):
+            found = tt.log_marginal(model, torch.tensor([[0, 0]])).item()
+            assert found == pytest.approx(6 * math.log(weight), rel=1e-6)
+    with pytest.raises(tt.errors.CircuitError, match="leaves the range of float64"):
+        tt.log_marginal(one(1e-200, torch.float64), torch.tensor([[0]]))
 
 
 @pytest.mark.parametrize("elements", [1, 40, 1 << 17])

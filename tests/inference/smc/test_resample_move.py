@@ -95,6 +95,33 @@ def test_unbiased_where_resampling_says_what_the_particles_are(name):
     assert abs(float(z)) < LIMIT
 
 
+HALF = torch.tensor([0.5, 0.5, 0, 0]).double().log()
+LATER = HALF.flip(0)
+NOT_ONE = tt.inference.smc.FunctionPotential(
+    lambda t: float(not t.startswith("1")), tt.inference.smc.every_token
+)
+
+
+@pytest.mark.parametrize("particles", [2, 4])
+@pytest.mark.parametrize("scheme", tt.inference.smc.resampling.SCHEMES)
+def test_unbiased_when_fewer_particles_live_than_were_asked_for(scheme, particles):
+    """Half of them die at the first token. Error probability of each case 1e-5."""
+    lm = tt.lm.TableLM({(): HALF, (0,): LATER, (1,): LATER})
+
+    def run(seed):
+        settings = {"potential": NOT_ONE, "resampling": scheme, "ess_threshold": 1.1}
+        try:
+            return math.exp(
+                resample_move(lm, [], TWO, "gcd", None, particles, 2, seed, **settings).log_evidence
+            )
+        except tt.errors.NoParticleSurvived:
+            return 0.0
+
+    found = torch.tensor([run(seed) for seed in range(200)], dtype=torch.float64)
+    z = (found.mean() - 0.5) / (found.std() / len(found) ** 0.5)
+    assert abs(float(z)) < LIMIT
+
+
 def test_a_text_that_has_ended_is_moved_as_one_that_has_not():
     """Half of the texts end at once. Error probability 1e-5; were only the others moved, three quarters would."""
     lm = tt.lm.TableLM({(): torch.tensor([0.5, 0.5]).double().log()}, 1)
