@@ -749,7 +749,7 @@ struct Checked {
       }
       int truth = steps(next, left, false);
       if (has(words, t) && (truth == -1 || truth == -3)) fail(told + "in the mask, a dead end");
-      if (has(words, t) && masks.fewest(next, left, spelled) > left) fail(told + "in the mask, but fewest is more");
+      if (has(words, t) && masks.fewest(next, left, spelled) > left) fail(told + "in the mask, but fewest is more; " + std::to_string(truth) + " truly, fewest " + std::to_string(masks.fewest(next, left, spelled)));
       if (!has(words, t) && truth >= 0 && exact)
         fail(told + "not in the mask; " + std::to_string(truth) + " truly, fewest " + std::to_string(masks.fewest(next, left, spelled)));
     }

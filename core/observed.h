@@ -80,7 +80,7 @@ class Observed {
   // A text from an item with open observers to the end, by which it is at most `most` tokens from there if `fewest` found that it is.
   Text witness(Item item, i32 most = FAR, bool spelled = true) {
     Way& known = way(parted(item).inside);
-    if (most >= FAR / 2 || (spelled && bytes(item) <= most) || tokens(item, most, spelled) <= most) return text_of(known);
+    if (most == FAR || (spelled && bytes(item) <= most) || tokens(item, most, spelled) <= most) return text_of(known);
     const Sought& found = by_tokens(item, most, spelled);
     return found.tokens <= most ? Text::of(found.symbols, 0) : text_of(known);
   }
