@@ -91,7 +91,7 @@ class JsonValue {
         put(std::move(value));
       } else if (c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z')) {
         std::string value = c >= 'a' ? word() : number();
-        if (goes_on && at_ == text_.size()) return text_.substr(begin);
+        if (goes_on && at_ == text_.size()) return c >= 'a' ? value : in_progress(text_.substr(begin));
         put(std::move(value));
       } else {
         ++at_;
@@ -172,6 +172,18 @@ class JsonValue {
     size_t end = written.find_last_not_of('0') + 1;
     shift -= static_cast<long long>(zeros);
     return (negative ? "-" : "") + written.substr(zeros, end - zeros) + "e" + sum(exponent, down, shift);
+  }
+
+  // A number that may go on. Where its exponent has begun, of equal forms the same follows: the value of what is before it, and its digits
+  // without zeros at their beginning; of 0 none.
+  static std::string in_progress(const std::string& text) {
+    const size_t at = std::min(text.find_first_of("eE"), text.size());
+    if (at == text.size()) return text;
+    const std::string before = form(text.substr(0, at));
+    if (before == "0" || before == "-0") return "0e";
+    const bool down = text[at + 1] == '-';
+    const size_t digits = std::min(text.find_first_of("123456789", at), text.size());
+    return before + (down ? "e-" : "e") + text.substr(digits);
   }
 
   // A number of any size, negative if `down`, and a small one.
