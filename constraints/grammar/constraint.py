@@ -1,6 +1,6 @@
-"""Lark, GBNF and EBNF grammars as constraints.
+"""Lark, GBNF, EBNF and ABNF grammars as constraints.
 
-``readers.py`` and ``lark_reader.py`` read grammars; ``nodes.py`` writes them as programs.
+``bnf.py`` and ``lark_reader.py`` read grammars; ``nodes.py`` writes them as programs.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .. import limits, narrowing, validation
 from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..narrowing import OnNarrowed
+from .bnf import read_bnf
 from .lark_reader import LarkReader
 from .nodes import program
-from .readers import read_bnf
 from .tree import Rules, check
 
-SYNTAXES = ("lark", "gbnf", "ebnf")
+SYNTAXES = ("lark", "gbnf", "ebnf", "abnf")
 OTHER = re.compile(r"^\s*(?:<[^<>\n]+>|[\w-]+)\s*::=", re.MULTILINE)  # a rule in the other syntaxes
 WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
@@ -30,7 +30,7 @@ WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 def grammar(
     text: str | os.PathLike[str],
     *,
-    syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
+    syntax: Literal["lark", "gbnf", "ebnf", "abnf"] = "lark",
     start: str | None = None,
     tokens: Mapping[int, str] | None = None,
     max_depth: int | None = None,
@@ -44,7 +44,7 @@ def grammar(
     ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
-    ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
+    ``root`` in GBNF, the first rule in EBNF and ABNF). Rules that call themselves only at their right end, or only at their left, are
     compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count as
     depth.
 
@@ -93,15 +93,15 @@ def read_rules(
     validation.choice(syntax, "syntax", SYNTAXES)
     start = start and validation.text(start, "start")
     if isinstance(text, os.PathLike) or (
-        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
+        isinstance(text, str) and text.endswith(tuple(f".{each}" for each in SYNTAXES))
     ):
         try:
-            text = Path(text).read_text(encoding="utf-8")
+            text = Path(text).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"the grammar cannot be read: {error}") from None
     if not isinstance(text, str):
         raise FormatError(f"a grammar is a text or the path of a file, not {validation.short(text)}")
-    validation.text(text, "text")
+    text = validation.text(text, "text").removeprefix("\ufeff")
     if syntax == "lark" and OTHER.search(text):
         raise UnsupportedConstraint(
             'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',
@@ -117,6 +117,8 @@ def read_rules(
             else:
                 rules = read_bnf(text, syntax, tokens)
                 first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
+                if syntax == "abnf":  # names are the same in either case
+                    first = next((name for name in rules.rules if name.lower() == first.lower()), first)
             if first not in rules.rules:
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)

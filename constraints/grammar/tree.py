@@ -146,9 +146,9 @@ def check(grammar: Rules, start: str) -> None:
     for name in (reached := reachable_rules(grammar.rules, start)):
         for call in calls(grammar.rules[name]):
             if call.rule not in grammar.rules:
-                raise UnsupportedConstraint(
-                    f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
-                )
+                prose = call.rule[:1] == "<" and " " in call.rule
+                what = "says in words what a rule must say" if prose else "is not defined"
+                raise UnsupportedConstraint(f"the rule {call.rule!r} {what}", path=f"line {call.line}")
     rules, every = {rule: grammar.rules[rule] for rule in reached}, dict.fromkeys(reached, True)
     ends = dict.fromkeys(reached, False)
     settle(rules, ends, lambda name: can_end(rules[name], ends))
