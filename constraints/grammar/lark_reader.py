@@ -15,6 +15,7 @@ from .ignored import Ignored
 from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
 from .operations import json_value
+from .sources import Sources
 from .terminals import Terminal
 from .tree import Call, Expression, Rules, Series, Text, text_of
 
@@ -25,11 +26,20 @@ BLANK = " "
 class LarkReader(Reader):
     """A reader of one grammar: rules are read as they are called, then the terminals that they call.
 
+    ``sources``: where the files lie that it imports from; ``declared``: the right sides of terminals that it only declares;
     ``prefix``: what the names of its rules have before them. Ignored terminals may stand before each terminal and at the end.
     """
 
-    def __init__(self, text: str, tokens: Mapping[int, str], prefix: str = "") -> None:
-        self.definitions, self.ignored = definitions(text)
+    def __init__(
+        self,
+        text: str,
+        tokens: Mapping[int, str],
+        sources: Sources,
+        declared: Mapping[str, str] | None = None,
+        prefix: str = "",
+    ) -> None:
+        self.sources = sources
+        self.definitions, self.ignored = definitions(text, sources, declared)
         self.reader = TerminalReader({name: each.tree for name, each in self.definitions.items()})
         super().__init__(tokens)
         self.prefix = prefix
@@ -152,7 +162,7 @@ class LarkReader(Reader):
         """Add the rules of a nested grammar, and return a call of its start."""
         spend(2 * len(token.value))
         prefix = f"{self.prefix}{token} {len(self.alone)}."
-        inner = LarkReader(token.value, self.tokens, prefix).rules_from("start")
+        inner = LarkReader(token.value, self.tokens, self.sources, prefix=prefix).rules_from("start")
         if prefix + "start" not in inner.rules:
             raise refused("the grammar within the grammar (%lark) has no rule 'start'", token)
         self.rules |= inner.rules
