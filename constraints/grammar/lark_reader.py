@@ -17,7 +17,7 @@ from .lark_terminals import TerminalReader, is_terminal
 from .operations import json_value
 from .sources import Sources
 from .terminals import Terminal
-from .tree import Call, Expression, Rules, Series, Text, text_of
+from .tree import Call, Choice, Expression, Rules, Series, Text, text_of
 
 BLANK = " "
 """The rule of what is ignored before a nested grammar or a value in JSON."""
@@ -59,9 +59,12 @@ class LarkReader(Reader):
         passed = [self.reader.read(tree, "that is ignored", ignored=True) for tree in self.ignored]
         between = Ignored(passed, list(self.terminals.values()))
         for name, found in self.terminals.items():
-            self.rules[name] = text_of(
-                between.before(found.texts, name.removeprefix(self.prefix)), name in self.lazy
-            )
+            short = name.removeprefix(self.prefix)
+            parts = [
+                Text(text_of(between.before(texts, short)).node, name in self.lazy, rest)
+                for texts, rest in found.followed or ((found.texts, None),)
+            ]
+            self.rules[name] = parts[0] if len(parts) == 1 else Choice(parts)
         if self.alone:
             self.rules[self.prefix + BLANK] = Series(between.alone(min(self.alone)))
         if passed and start in self.rules:

@@ -27,6 +27,7 @@ from ..program.node import Kind, Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
 from .first_matches import with_first_matches
+from .obligations import with_look_ahead
 from .tree import (
     Call,
     Choice,
@@ -38,6 +39,7 @@ from .tree import (
     calls,
     has_empty_text,
     settle,
+    texts_of,
 )
 
 MOST_REPEATED = 32  # states of a table that stands for a repeat
@@ -53,7 +55,17 @@ def program(rules: Rules, first: str) -> Node:
     """
     try:
         with limited():
-            if any(isinstance(rule, Text) and rule.ends_first for rule in rules.rules.values()):
+            texts = [text for rule in rules.rules.values() for text in texts_of(rule)]
+            looks = any(text.before is not None for text in texts)
+            ends_first = any(text.ends_first for text in texts)
+            if looks and ends_first:
+                raise UnsupportedConstraint(
+                    "rules that end at their first match (lazy, suffix, stop) beside terminals that look ahead are not read: write "
+                    "what follows into a rule"
+                )
+            if looks:
+                rules, first = with_look_ahead(rules, first)
+            if ends_first:
                 rules, first = with_first_matches(rules, first)
             found = closed(rules, Call(first))
     except RecursionError:

@@ -23,10 +23,12 @@ class Text:
     """The texts of a node.
 
     ``ends_first``: they are those of a rule that ends at its first match, before other terminals that begin with it.
+    ``before``: what may follow them, up to the end; None: anything.
     """
 
     node: Node
     ends_first: bool = False
+    before: Nfa | None = None
 
     @cached_property
     def is_empty(self) -> bool:
@@ -128,6 +130,14 @@ def calls(expression: Expression) -> Iterator[Call]:
         yield expression
     for part in parts_of(expression):
         yield from calls(part)
+
+
+def texts_of(expression: Expression) -> Iterator[Text]:
+    """Yield the texts in an expression."""
+    if isinstance(expression, Text):
+        yield expression
+    for part in parts_of(expression):
+        yield from texts_of(part)
 
 
 def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:

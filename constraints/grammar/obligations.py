@@ -1,0 +1,81 @@
+"""Grammars with terminals that look ahead, as grammars without: what may follow a terminal is asked of what is read after it.
+
+A state is the set of what is still asked: automata, each with a state of its own. After a terminal that looks ahead there is one more; one
+that anything satisfies is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ..automata import dfa, nfa, utf8
+from ..automata.nfa import Nfa
+from ..program import nodes, tables
+from ..program.node import Kind
+from .copies import Copier, Copies
+from .tree import Choice, Rules, Text
+
+NOTHING_ASKED: frozenset[tuple[int, int]] = frozenset()
+
+
+def with_look_ahead(grammar: Rules, start: str) -> tuple[Rules, str]:
+    """Return the rules of the same language in which no terminal looks ahead."""
+    return Asking(grammar).copied(start, NOTHING_ASKED)
+
+
+class Asking(Copier):
+    """Copies rules for what is asked of the text after them."""
+
+    def __init__(self, grammar: Rules) -> None:
+        super().__init__(grammar)
+        self.automata: list[Nfa] = []
+        self._number: dict[Nfa, int] = {}
+        self._free: dict[tuple[int, int], bool] = {}
+        self._read: dict[tuple[Text, Hashable], Copies] = {}
+
+    def may_end(self, state: Hashable) -> bool:
+        """Return whether the empty text has all that is asked."""
+        assert isinstance(state, frozenset)
+        return all(at in self.automata[number].accept.tolist() for number, at in state)
+
+    def text(self, text: Text, state: Hashable) -> Copies:
+        """Return a terminal's texts by what is asked after them."""
+        if (text, state) not in self._read:
+            self._read[text, state] = self.read(text, state)
+        return self._read[text, state]
+
+    def read(self, text: Text, state: Hashable) -> Copies:
+        """Return a terminal's texts by what is asked after them."""
+        assert isinstance(state, frozenset)
+        asked = NOTHING_ASKED
+        if text.before is not None:
+            if text.before not in self._number:
+                self._number[text.before] = len(self.automata)
+                self.automata.append(text.before.plain)
+            number = self._number[text.before]
+            asked = frozenset([(number, int(self.automata[number].start[0]))])
+        if not state:
+            return {asked: Text(text.node)}
+        plain = text.node.kind is Kind.LEX
+        ways = [(nfa.ANYTHING if not plain else tables.to_nfa(text.node.tables[0]), asked)]
+        for number, at in sorted(state):
+            found = []
+            for words, after in ways:
+                for to in range(self.automata[number].num_states):
+                    part = dfa.minimize(dfa.intersect(words, self.automata[number].between([at], [to])))
+                    if not part.is_empty:
+                        found.append((part, after if self.is_free(number, to) else after | {(number, to)}))
+            ways = found
+        copies: dict[Hashable, list[Text]] = {}
+        for words, after in ways:
+            table = tables.of_nfa(words)
+            node = nodes.lex(table) if plain else nodes.within(text.node, table)
+            copies.setdefault(after, []).append(Text(node))
+        return {after: Choice(parts) for after, parts in copies.items()}
+
+    def is_free(self, number: int, state: int) -> bool:
+        """Return whether anything is accepted from a state on."""
+        if (number, state) not in self._free:
+            rest = self.automata[number].between([state])
+            self._free[number, state] = dfa.difference(utf8.text(), rest).is_empty
+        return self._free[number, state]
