@@ -20,6 +20,7 @@ from ..narrowing import OnNarrowed
 from .bnf import read_bnf
 from .definitions import cost_of_parsing
 from .lark_reader import LarkReader
+from .layout_reader import is_indenter
 from .nodes import program
 from .sources import Paths, Sources, folders_of, read
 from .tree import Rules, check
@@ -36,6 +37,7 @@ def grammar(
     tokens: Mapping[int, str] | None = None,
     import_from: Paths = None,
     declared: Mapping[str, str] | None = None,
+    postlex: Any = None,
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
@@ -59,6 +61,9 @@ def grammar(
     several; ``declared`` gives the right sides of terminals that they only declare (``%declare A``), as in
     ``declared={"A": "/[a-z]+/"}``.
 
+    ``postlex`` is an indenter, as Lark takes it (``lark.indenter.PythonIndenter()``): its INDENT and DEDENT follow the columns of
+    the lines, up to 40.
+
     A rule's text takes at most n tokens where the rule has ``[max_tokens=n]`` (see
     :meth:`~tractile.constraints.Constraint.tokens`).
 
@@ -81,7 +86,7 @@ def grammar(
     if max_depth is not None:
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     tokens = validation.token_texts(tokens)
-    options: dict[str, Any] = {"syntax": syntax, "start": start, "import_from": import_from, "declared": declared}
+    options: dict[str, Any] = {"syntax": syntax, "start": start, "import_from": import_from, "declared": declared, "postlex": postlex}
     rules, first = read_rules(text, tokens=tokens, **options)
     again = partial(grammar, text, tokens=tokens, on_narrowed="ignore", **options)
     found = Constraint(program(rules, first), rules.narrowed, again)
@@ -98,6 +103,7 @@ def read_rules(
     tokens: Mapping[int, str] | None = None,
     import_from: Paths = None,
     declared: Mapping[str, str] | None = None,
+    postlex: Any = None,
 ) -> tuple[Rules, str]:
     """Return the rules of a grammar and its start rule. Checks that all rules are defined and end.
 
@@ -106,6 +112,12 @@ def read_rules(
     validation.choice(syntax, "syntax", SYNTAXES)
     start = start and validation.text(start, "start")
     declared = {name: validation.text(side, f"declared[{name!r}]") for name, side in (declared or {}).items()}
+    if postlex is not None and (syntax != "lark" or not is_indenter(postlex)):
+        raise UnsupportedConstraint(
+            "postlex is an indenter (lark.indenter.Indenter) for a grammar in Lark's notation; what another one does to the tokens is "
+            "not known",
+            path="postlex",
+        )
     if syntax != "lark" and (import_from or declared):
         raise UnsupportedConstraint("only Lark has %import and %declare", path="import_from" if import_from else "declared")
     sources = Sources(folders=folders_of(import_from))
@@ -127,7 +139,7 @@ def read_rules(
             spend(cost_of_parsing(text))
             if syntax == "lark":
                 first = start or "start"
-                rules = LarkReader(text, tokens or {}, sources, declared).rules_from(first)
+                rules = LarkReader(text, tokens or {}, sources, declared, postlex).rules_from(first)
                 first = "" if "" in rules.rules else first
             else:
                 rules = read_bnf(text, syntax, tokens or {})

@@ -30,6 +30,8 @@ class Copier(ABC):
         self.lines = dict(grammar.lines)
         self.budgets = dict(grammar.budgets)
         self.ends: dict[Key, dict[Hashable, None]] = {}  # the states to which a rule leads, from a state on
+        self.extra: dict[str, Expression] = {}
+        self.writing = False  # the states that are reached are known, and copies are written
         self._callers: dict[Key, dict[Key, None]] = {}
         self._todo: list[Key] = []
         self._now: Key = ("", None)
@@ -49,7 +51,7 @@ class Copier(ABC):
             if found.keys() - self.ends[key].keys():
                 self.ends[key] |= found
                 self._todo += [caller for caller in self._callers[key] if caller in self.ends]
-        rules: dict[str, Expression] = {}
+        rules, self.writing = self.extra, True
         for name, before in list(self.ends):
             for after, copy in self.copies(self.given[name], before).items():
                 rules[self.name((name, before), after)] = copy

@@ -27,6 +27,7 @@ from ..program.node import Kind, Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
 from .first_matches import with_first_matches
+from .layout import with_indentation
 from .obligations import with_look_ahead
 from .tree import (
     Call,
@@ -55,6 +56,8 @@ def program(rules: Rules, first: str) -> Node:
     """
     try:
         with limited():
+            if rules.layout is not None:
+                rules, first = with_indentation(rules, first, rules.layout)
             texts = [text for rule in rules.rules.values() for text in texts_of(rule)]
             looks = any(text.before is not None for text in texts)
             ends_first = any(text.ends_first for text in texts)

@@ -85,16 +85,38 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 
 
 @dataclass(frozen=True, eq=False)
+class Layout:
+    """The terminals of an indenter.
+
+    ``newline``, ``indent``, ``dedent``, ``opening``, ``closing``: names of rules; ``breaks``: the texts of a NEWLINE up to its
+    last line break, after what is ignored; ``begun``, ``inside``: for the texts of each terminal those at the beginning of a
+    line and inside of parentheses; ``end``: what is ignored at the end; ``tab``: the columns of a tab.
+    """
+
+    newline: str
+    indent: str
+    dedent: str
+    opening: frozenset[str]
+    closing: frozenset[str]
+    tab: int
+    breaks: Text
+    begun: dict[Text, Text] = field(default_factory=dict)
+    inside: dict[Text, Text] = field(default_factory=dict)
+    end: Text | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Rules:
     """A grammar: its rules, the line of each, and its narrowings.
 
-    ``budgets``: the most tokens of a text of a rule.
+    ``budgets``: the most tokens of a text of a rule; ``layout``: how its blocks are indented.
     """
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
     narrowed: tuple[Narrowing, ...] = ()
     budgets: Mapping[str, int] = field(default_factory=dict)
+    layout: Layout | None = None
 
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""
