@@ -53,8 +53,9 @@ class Copier(ABC):
                 self._todo += [caller for caller in self._callers[key] if caller in self.ends]
         rules, self.writing = self.extra, True
         for name, before in list(self.ends):
-            for after, copy in self.copies(self.given[name], before).items():
-                rules[self.name((name, before), after)] = copy
+            copies = self.copies(self.given[name], before)
+            for after in self.ends[name, before]:
+                rules[self.name((name, before), after)] = copies[after]
         first = f"{start} of all states"
         rules[first] = Choice([call for after, call in self.call(Call(start), state).items() if self.may_end(after)])
         return Rules(rules, self.lines, self.grammar.narrowed, self.budgets), first
@@ -113,8 +114,10 @@ class Copier(ABC):
     def repeat(self, e: Repeat, state: Hashable) -> Copies:
         """Return a repeat's copies: a repeat where the state stays, else its first item and the rest."""
         part = self.copies(e.part, state)
-        if set(part) <= {state}:
-            return {state: Repeat(part.get(state, Choice([])), e.low, e.high)}
+        if not part:
+            return {} if e.low else {state: Series([])}
+        if set(part) == {state}:
+            return {state: Repeat(part[state], e.low, e.high)}
         key = e.part, e.low, e.high
         if key not in self._repeats:
             if max(e.low, e.high or 0) > MOST_COUNTED:

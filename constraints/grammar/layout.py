@@ -17,11 +17,12 @@ from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from .copies import Copier, Copies, joined
-from .tree import Call, Choice, Expression, Layout, Rules, Series, Text, text_of
+from .tree import Call, Choice, Expression, Layout, Rules, Series, Text, calls, settle, text_of
 
 COLUMNS = 40
 """The most columns of an indentation."""
-INSIDE = ("inside", 0)
+ANY = -1  # columns that do not matter
+INSIDE = ("inside", ANY)
 BLANKS = nfa.star(nfa.byte_ranges([(9, 9), (32, 32)]))
 
 
@@ -69,6 +70,9 @@ class Indenting(Copier):
     def __init__(self, grammar: Rules, layout: Layout) -> None:
         super().__init__(grammar)
         self.layout = layout
+        self.has_lines = dict.fromkeys(self.given, False)
+        ends = {layout.newline, layout.indent, layout.dedent}
+        settle(self.given, self.has_lines, lambda name: name in ends or any(self.has_lines[c.rule] for c in calls(self.given[name])))
         self._blocks: dict[tuple[Series, int], str] = {}
         self._columns: dict[int, Text] = {}
         self.space, self.tab = text_of(nfa.literal(b" ")), text_of(nfa.literal(b"\t"))
@@ -98,6 +102,9 @@ class Indenting(Copier):
             return self.line_ends(columns, self.layout.breaks) if where == "mid" else {}
         if e.rule in self.brackets:
             raise unmatched(e)
+        if not self.has_lines.get(e.rule, True) and where != "inside":  # its copies serve the blocks of all columns
+            found = super().call(e, (where, ANY))
+            return {(parts(after)[0], columns): copy for after, copy in found.items()}
         return super().call(e, state)
 
     def line_ends(self, columns: int, before: Expression) -> Copies:

@@ -12,7 +12,7 @@ another, the pattern must prefer the longest match that it can have: then, with 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa, utf8
@@ -25,7 +25,6 @@ from ..regex.syntax import CHARACTER, LOOK, REPEAT, Item, constants
 SECOND = 0xFE  # the byte of a mark at which a longer match ends
 MARKED = nfa.concat([EVERY, nfa.literal(bytes([MARK])), EVERY])
 SOME = nfa.plus(utf8.utf8(utf8.EVERY))
-SINGLE = {*CHARACTER, *LOOK, constants.AT}
 Followed = tuple[tuple[Nfa, Nfa | None], ...]
 """Texts, and what may follow them; None: anything."""
 
@@ -45,7 +44,7 @@ def followed(builder: Builder, items: Sequence[Item], flags: int) -> Followed | 
     texts = dfa.minimize(nfa.union([each for each, _ in by_what_follows(after)]))
     if dfa.intersect(texts, nfa.concat([texts, SOME])).is_empty:
         return by_what_follows(after)
-    matches = preferred_after(builder, items, flags)
+    matches = preferred_after(builder, items, flags, after)
     if matches is None:
         if not prefers_the_longest(builder, items, flags):
             return None
@@ -70,25 +69,65 @@ def same(one: Nfa, other: Nfa) -> bool:
     return dfa.difference(one, other).is_empty and dfa.difference(other, one).is_empty
 
 
-def preferred_after(builder: Builder, items: Sequence[Item], flags: int) -> Nfa | None:
-    """Return the matches of a pattern whose look-aheads stand where all its ways agree: behind single characters at its beginning.
+def preferred_after(builder: Builder, items: Sequence[Item], flags: int, after: Nfa) -> Nfa | None:
+    """Return the matches of a pattern whose look-aheads stand where all its ways through a text agree; None for other patterns.
 
-    None for other patterns.
+    Then all ways go on or none does, so what is preferred is what is preferred without look-aheads.
     """
-    size = next((i for i, item in enumerate(items) if item[0] not in SINGLE), len(items))
-    rest = [item for item in items[:size] if item[0] not in LOOK and item[0] is not constants.AT]
     try:
-        found = preferred(builder, [*rest, *items[size:]], flags)
+        found = preferred(builder, without(items, is_ahead), flags)
+        marked = builder._replace(marked=[], level=0, numbers=itertools.count(1))
+        words = nfa.concat(marked.plain(without(items, is_anchor), flags))
     except UnsupportedConstraint:
         return None
-    asked = dfa.minimize(resolved(builder, items[:size], flags, [], [EVERY]))
-    return dfa.intersect(dfa.intersect(found, MARKED), anchors.transparent(asked, ((MARK, MARK),)))
+    if not all(stands_at_one_place(words, each.mark) for each in marked.marked):
+        return None
+    return dfa.intersect(found, after)
+
+
+def stands_at_one_place(words: Nfa, mark: bytes) -> bool:
+    """Return whether no two words, one of which may be a prefix of the other, have the mark at different places."""
+    if lookaround.occurs(words, mark, times=2):
+        return False
+    one, other = (without_marks(with_mark(words, mark, byte)) for byte in (MARK, SECOND))
+    first, second = (nfa.concat([nfa.ANYTHING, nfa.literal(bytes([byte])), nfa.ANYTHING]) for byte in (MARK, SECOND))
+    bare = dfa.difference(one, first)
+    texts = anchors.erased(dfa.intersect(one, first), MARK, MARK)
+    if not (apart(bare, texts) and apart(texts, bare)):
+        return False
+    one = anchors.transparent(nfa.concat([dfa.intersect(one, first), EVERY]), ((SECOND, SECOND),))
+    other = anchors.transparent(dfa.intersect(other, second), ((MARK, MARK),))
+    marks = [nfa.literal(bytes([byte])) for byte in (MARK, SECOND)]
+    differ = [nfa.concat([EVERY, a, SOME, b, EVERY]) for a, b in (marks, marks[::-1])]
+    return dfa.intersect(dfa.intersect(one, nfa.union(differ)), other).is_empty
+
+
+def apart(one: Nfa, other: Nfa) -> bool:
+    """Return whether no word is a prefix of another's word."""
+    return dfa.intersect(nfa.concat([one, EVERY]), other).is_empty
+
+
+def without_marks(words: Nfa) -> Nfa:
+    """Return words without the marks of look-arounds."""
+    for byte in lookaround.LEVELS[0]:
+        words = anchors.erased(words, byte, byte)
+    return words
+
+
+def is_ahead(item: Item) -> bool:
+    """Return whether an item is a look-ahead."""
+    return item[0] in LOOK and item[1][0] > 0
+
+
+def is_anchor(item: Item) -> bool:
+    """Return whether an item is an anchor or a look-behind."""
+    return item[0] is constants.AT or (item[0] in LOOK and item[1][0] < 0)
 
 
 def prefers_the_longest(builder: Builder, items: Sequence[Item], flags: int) -> bool:
     """Return whether a pattern tries its longest match first, then shorter ones: that holds if it does without look-arounds."""
     try:
-        core = without_looks(items)
+        core = without(items, lambda item: is_ahead(item) or is_anchor(item))
         matches = dfa.minimize(dfa.intersect(preferred(builder, core, flags), MARKED))
     except UnsupportedConstraint:
         return False
@@ -96,41 +135,36 @@ def prefers_the_longest(builder: Builder, items: Sequence[Item], flags: int) -> 
     return same(matches, dfa.difference(every, anchors.erased(moved(every), SECOND, SECOND)))
 
 
-def without_looks(items: Sequence[Item]) -> list[Item]:
-    """Return the items of a pattern without look-arounds and anchors. Raises ``UnsupportedConstraint`` for conditions on groups."""
+def without(items: Sequence[Item], gone: Callable[[Item], bool]) -> list[Item]:
+    """Return the items of a pattern without some. Raises ``UnsupportedConstraint`` for conditions on groups."""
     found: list[Item] = []
     for operation, argument in items:
-        if operation in LOOK or operation is constants.AT:
+        if gone((operation, argument)):
             continue
         if operation is constants.SUBPATTERN:
             group, added, removed, inner = argument
-            argument = group, added, removed, without_looks(inner)
+            argument = group, added, removed, without(inner, gone)
         elif operation is constants.BRANCH:
-            argument = argument[0], [without_looks(each) for each in argument[1]]
+            argument = argument[0], [without(each, gone) for each in argument[1]]
         elif operation in REPEAT:
-            argument = argument[0], argument[1], without_looks(argument[2])
-        elif operation not in CHARACTER:
+            argument = argument[0], argument[1], without(argument[2], gone)
+        elif operation not in (*CHARACTER, *LOOK, constants.AT):
             raise UnsupportedConstraint(f"{operation} is not read beside look-ahead")
         found.append((operation, argument))
     return found
 
 
-def with_mark(after: Nfa, mark: bytes) -> Nfa:
-    """Return words in which ``mark`` is one byte, ⊙, and stands once."""
-    plain = after.plain
-    digit, end = mark[1], mark[0]
-    rows, begun = [], []
+def with_mark(words: Nfa, mark: bytes, byte: int = MARK) -> Nfa:
+    """Return words in which a mark is one byte."""
+    plain = words.plain
+    rows = [list(row) for row in plain.rows]
     for state, row in enumerate(plain.rows):
-        rows.append([move for move in row if not move[0] <= end <= move[1]])
-        begun += [(state, to) for low, high, to in row if low <= end <= high]
-    arcs = []
-    for state, to in begun:
-        for low, high, inner in plain.rows[to]:
-            if low <= digit <= high:
-                arcs += [(state, last) for a, b, last in plain.rows[inner] if a <= end <= b]
-    for state, last in arcs:
-        rows[state] = sorted([*rows[state], (MARK, MARK, last)])
-    return nfa.of_rows(rows, plain.start.tolist(), plain.accept.tolist())
+        ends = {state}
+        for each in mark:
+            ends = {to for at in ends for low, high, to in plain.rows[at] if low <= each <= high}
+        rows[state] = sorted([*row, *((byte, byte, to) for to in ends)])
+    kept = nfa.of_rows(rows, plain.start.tolist(), plain.accept.tolist())
+    return dfa.difference(kept, nfa.concat([nfa.ANYTHING, nfa.literal(mark), nfa.ANYTHING]))
 
 
 def moved(after: Nfa) -> Nfa:
