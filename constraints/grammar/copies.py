@@ -47,13 +47,13 @@ class Copier(ABC):
         self.call(Call(start), state)
         while self._todo:
             self._now = key = self._todo.pop()
-            found = dict.fromkeys(self.copies(self.given[key[0]], key[1]))
+            found = dict.fromkeys(self.rule(*key))
             if found.keys() - self.ends[key].keys():
                 self.ends[key] |= found
                 self._todo += [caller for caller in self._callers[key] if caller in self.ends]
         rules, self.writing = self.extra, True
         for name, before in list(self.ends):
-            copies = self.copies(self.given[name], before)
+            copies = self.rule(name, before)
             for after in self.ends[name, before]:
                 rules[self.name((name, before), after)] = copies[after]
         first = f"{start} of all states"
@@ -63,6 +63,10 @@ class Copier(ABC):
     @abstractmethod
     def may_end(self, state: Hashable) -> bool:
         """Return whether a text may end in a state."""
+
+    def rule(self, name: str, state: Hashable) -> Copies:
+        """Return the copies of what a rule stands for."""
+        return self.copies(self.given[name], state)
 
     def name(self, key: Key, after: Hashable) -> str:
         """Return the name of a copy."""
@@ -113,7 +117,7 @@ class Copier(ABC):
 
     def repeat(self, e: Repeat, state: Hashable) -> Copies:
         """Return a repeat's copies: a repeat where the state stays, else its first item and the rest."""
-        part = self.copies(e.part, state)
+        part = {} if e.high == 0 else self.copies(e.part, state)
         if not part:
             return {} if e.low else {state: Series([])}
         if set(part) == {state}:
@@ -126,8 +130,8 @@ class Copier(ABC):
                 )
             self._repeats[key] = name = f"repeat {len(self._repeats)}"
             rest = Repeat(e.part, max(e.low - 1, 0), e.high and e.high - 1)
-            more = [] if e.high == 0 else [Series([e.part, rest])]
-            self.given[name] = Choice([*more, *([] if e.low else [Series([])])])
+            more = e.part if e.high == 1 else Series([e.part, rest])
+            self.given[name] = Choice([more, *([] if e.low else [Series([])])])
         return self.call(Call(self._repeats[key]), state)
 
 

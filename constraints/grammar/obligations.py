@@ -12,7 +12,8 @@ from ..automata import dfa, nfa, utf8
 from ..automata.nfa import Nfa
 from ..program import nodes, tables
 from ..program.node import Kind
-from .copies import Copier, Copies
+from .copies import Copier, Copies, joined
+from .following import END, Following
 from .tree import Choice, Rules, Text
 
 NOTHING_ASKED: frozenset[tuple[int, int]] = frozenset()
@@ -20,18 +21,47 @@ NOTHING_ASKED: frozenset[tuple[int, int]] = frozenset()
 
 def with_look_ahead(grammar: Rules, start: str) -> tuple[Rules, str]:
     """Return the rules of the same language in which no terminal looks ahead."""
-    return Asking(grammar).copied(start, NOTHING_ASKED)
+    return Asking(grammar, start).copied(start, NOTHING_ASKED)
 
 
 class Asking(Copier):
     """Copies rules for what is asked of the text after them."""
 
-    def __init__(self, grammar: Rules) -> None:
+    def __init__(self, grammar: Rules, start: str) -> None:
         super().__init__(grammar)
         self.automata: list[Nfa] = []
         self._number: dict[Nfa, int] = {}
         self._free: dict[tuple[int, int], bool] = {}
+        self._grants: dict[tuple[Text, int, int], bool] = {}
+        self.follow = Following(grammar, start).follow
         self._read: dict[tuple[Text, Hashable], Copies] = {}
+
+    def rule(self, name: str, state: Hashable) -> Copies:
+        """Return the copies of what a rule stands for; what all that may follow the rule has is not asked."""
+        found = super().rule(name, state)
+        if name not in self.follow:
+            return found
+        return joined([{self.open(after, self.follow[name]): copy} for after, copy in found.items()])
+
+    def open(self, state: Hashable, follow: frozenset[Text]) -> Hashable:
+        """Return what is asked in a state and not granted by each terminal that may follow."""
+        assert isinstance(state, frozenset)
+        return frozenset([each for each in state if not all(self.grants(text, *each) for text in follow)])
+
+    def grants(self, text: Text, number: int, at: int) -> bool:
+        """Return whether each text of a terminal has what is asked, and leaves nothing to be asked."""
+        key = text, number, at
+        if key not in self._grants:
+            if text is END:
+                self._grants[key] = at in self.automata[number].accept.tolist()
+            elif text.node.kind is not Kind.LEX or text.is_empty:
+                self._grants[key] = False
+            else:
+                asked = self.automata[number]
+                free = [to for to in range(asked.num_states) if self.is_free(number, to)]
+                words = tables.to_nfa(text.node.tables[0])
+                self._grants[key] = dfa.difference(words, asked.between([at], free)).is_empty
+        return self._grants[key]
 
     def may_end(self, state: Hashable) -> bool:
         """Return whether the empty text has all that is asked."""
