@@ -74,13 +74,13 @@ class AbnfReader(Reader):
             head, body = rule.children
             name = self.names[name.lower()]
             if more != (name in options):
-                what = "has no rule to add to (=/)" if more else "is defined already: add alternatives with =/"
+                what = (
+                    "has no rule to add to (=/)" if more else "is defined already: add alternatives with =/"
+                )
                 raise UnsupportedConstraint(f"{name!r} {what}", path=f"line {head.line}")
             options.setdefault(name, []).append(self.expression(body, {}))
             self.lines.setdefault(name, head.line)
-        self.rules = {
-            name: found[0] if len(found) == 1 else Choice(found) for name, found in options.items()
-        }
+        self.rules = {name: found[0] if len(found) == 1 else Choice(found) for name, found in options.items()}
 
     def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
         """Return the expression of a tree that only ABNF has."""
@@ -103,7 +103,8 @@ class AbnfReader(Reader):
         """Return the fewest and the most repetitions of ``n``, ``n*``, ``*m``, ``n*m`` or ``*``."""
         if "#" in token:
             raise UnsupportedConstraint(
-                f'{token} is a list of HTTP\'s RFCs, no ABNF: write element *( "," element )', path=f"line {token.line}"
+                f'{token} is a list of HTTP\'s RFCs, no ABNF: write element *( "," element )',
+                path=f"line {token.line}",
             )
         low, star, high = token.partition("*")
         least = int(low or 0)

@@ -49,8 +49,8 @@ def grammar(
     ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
-    ``root`` in GBNF, the first rule in EBNF and ABNF). Rules that call themselves only at their right end, or only at their left, are
-    compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count as
+    ``root`` in GBNF, the first rule in EBNF and ABNF). Rules that call themselves only at their right end, or only at their
+    left, are compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count as
     depth.
 
     A token that the grammar names (``<|call|>``, ``<think>``, ``<[128]>``) stands for its text; ``tokens`` gives the texts of
@@ -86,7 +86,13 @@ def grammar(
     if max_depth is not None:
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     tokens = validation.token_texts(tokens)
-    options: dict[str, Any] = {"syntax": syntax, "start": start, "import_from": import_from, "declared": declared, "postlex": postlex}
+    options: dict[str, Any] = {
+        "syntax": syntax,
+        "start": start,
+        "import_from": import_from,
+        "declared": declared,
+        "postlex": postlex,
+    }
     rules, first = read_rules(text, tokens=tokens, **options)
     again = partial(grammar, text, tokens=tokens, on_narrowed="ignore", **options)
     found = Constraint(program(rules, first), rules.narrowed, again)
@@ -114,12 +120,14 @@ def read_rules(
     declared = {name: validation.text(side, f"declared[{name!r}]") for name, side in (declared or {}).items()}
     if postlex is not None and (syntax != "lark" or not is_indenter(postlex)):
         raise UnsupportedConstraint(
-            "postlex is an indenter (lark.indenter.Indenter) for a grammar in Lark's notation; what another one does to the tokens is "
-            "not known",
+            "postlex is an indenter (lark.indenter.Indenter) for a grammar in Lark's notation; what another one does to the "
+            "tokens is not known",
             path="postlex",
         )
     if syntax != "lark" and (import_from or declared):
-        raise UnsupportedConstraint("only Lark has %import and %declare", path="import_from" if import_from else "declared")
+        raise UnsupportedConstraint(
+            "only Lark has %import and %declare", path="import_from" if import_from else "declared"
+        )
     sources = Sources(folders=folders_of(import_from))
     if isinstance(text, os.PathLike) or (
         isinstance(text, str) and text.endswith(tuple(f".{each}" for each in SYNTAXES))

@@ -57,7 +57,9 @@ class Copier(ABC):
             for after in self.ends[name, before]:
                 rules[self.name((name, before), after)] = copies[after]
         first = f"{start} of all states"
-        rules[first] = Choice([call for after, call in self.call(Call(start), state).items() if self.may_end(after)])
+        rules[first] = Choice(
+            [call for after, call in self.call(Call(start), state).items() if self.may_end(after)]
+        )
         return Rules(rules, self.lines, self.grammar.narrowed, self.budgets), first
 
     @abstractmethod
@@ -92,7 +94,9 @@ class Copier(ABC):
             case Series():
                 return self.series(e, state)
             case Without():
-                raise UnsupportedConstraint("x - y is not read beside look-ahead and indentation", path=f"line {e.line}")
+                raise UnsupportedConstraint(
+                    "x - y is not read beside look-ahead and indentation", path=f"line {e.line}"
+                )
 
     def call(self, e: Call, state: Hashable) -> Copies:
         """Return a call's copies."""

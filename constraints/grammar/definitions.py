@@ -100,7 +100,9 @@ def given_tree(name: Any, declared: Mapping[str, str]) -> Any:
     if name not in declared:
         return None
     try:
-        [statement] = (each for each in parsed(f"{name}: {declared[name]}").children if each.data == "definition")
+        [statement] = (
+            each for each in parsed(f"{name}: {declared[name]}").children if each.data == "definition"
+        )
     except (UnsupportedConstraint, ValueError) as error:
         raise UnsupportedConstraint(
             f"{declared[name]!r} is no right side of a terminal: {error}", path=f"declared[{name.value!r}]"
@@ -160,7 +162,9 @@ def imports(statements: Sequence[Any], sources: Sources) -> Iterator[Definition]
 
     Raises ``UnsupportedConstraint`` for files and names that are not there.
     """
-    wanted: dict[tuple[tuple[str, ...], bool], dict[Any, Any]] = {}  # by grammar: its names, and what they become
+    wanted: dict[
+        tuple[tuple[str, ...], bool], dict[Any, Any]
+    ] = {}  # by grammar: its names, and what they become
     for statement in statements:
         if statement.data not in ("import", "import_several"):
             continue

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from ..program.nodes import EMPTY
-from .tree import Call, Choice, Expression, Repeat, Rules, Series, Text, has_empty_text, reachable_rules, settle
+from .tree import (
+    Call,
+    Choice,
+    Expression,
+    Repeat,
+    Rules,
+    Series,
+    Text,
+    has_empty_text,
+    reachable_rules,
+    settle,
+)
 
 Texts = frozenset[Text]
 END = Text(EMPTY)

@@ -13,9 +13,9 @@ from ..narrowing import merged
 from .definitions import Definition, definitions
 from .expressions import Reader
 from .ignored import Ignored
-from .layout_reader import NARROWED, LayoutReader
 from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
+from .layout_reader import NARROWED, LayoutReader
 from .operations import json_value
 from .sources import Sources
 from .terminals import Terminal
@@ -29,7 +29,8 @@ class LarkReader(Reader):
     """A reader of one grammar: rules are read as they are called, then the terminals that they call.
 
     ``sources``: where the files lie that it imports from; ``declared``: the right sides of terminals that it only declares;
-    ``postlex``: an indenter of the ``lark`` package, or None; ``prefix``: what the names of its rules have before them. Ignored terminals may stand before each terminal and at the end.
+    ``postlex``: an indenter of the ``lark`` package, or None; ``prefix``: what the names of its rules have before them. Ignored
+    terminals may stand before each terminal and at the end.
     """
 
     def __init__(
@@ -95,7 +96,10 @@ class LarkReader(Reader):
     def translate(self, name: str, definition: Definition, given: Mapping[Any, Call]) -> None:
         """Add the rule or terminal of a definition; ``given``: what its parameters stand for."""
         tree, attributes = definition.tree, definition.attributes
-        if self.postlex is not None and definition.name in (self.postlex.INDENT_type, self.postlex.DEDENT_type):
+        if self.postlex is not None and definition.name in (
+            self.postlex.INDENT_type,
+            self.postlex.DEDENT_type,
+        ):
             self.rules[name] = Series([])
             return
         if is_terminal(definition.name):

@@ -73,7 +73,9 @@ class TerminalReader:
             raise refused(f"a rule, and no terminal, stands here: {name}", name)
         if self.trees[name] is None:
             raise refused(
-                f"the terminal {str(name)!r} is declared, and has no pattern: give one, declared={{{str(name)!r}: '/…/'}}", name
+                f"the terminal {str(name)!r} is declared, and has no pattern: give one, declared={{{str(name)!r}: '/…/'}}, "
+                "or the indenter that makes it, postlex=…",
+                name,
             )
         return self.trees[name]
 

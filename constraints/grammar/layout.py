@@ -5,8 +5,8 @@ A NEWLINE takes the columns of the next line with it. Here they are written wher
     NEWLINE  =  blank lines and comments up to the last line break, then as many columns as the block around has
     INDENT   =  more columns than the block around has; they are those of the block up to its DEDENT
 
-A state is (where, columns of the block). Where: "mid" in a line; "begun": columns are written, so what follows is no blank; "pending": a
-line break is written and its columns are not; "inside" of parentheses, where line breaks are ignored.
+A state is (where, columns of the block). Where: "mid" in a line; "begun": columns are written, so what follows is no blank;
+"pending": a line break is written and its columns are not; "inside" of parentheses, where line breaks are ignored.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ BLANKS = nfa.star(nfa.byte_ranges([(9, 9), (32, 32)]))
 
 
 def breaks_of(newline: Nfa) -> Nfa:
-    """Return the texts of a NEWLINE up to their last line break. Raises ``UnsupportedConstraint`` for others than any blanks after."""
+    """Return the texts of a NEWLINE up to their last line break.
+
+    Raises ``UnsupportedConstraint`` unless any blanks may follow it.
+    """
     broken = nfa.concat([nfa.ANYTHING, nfa.literal(b"\n")])
     plain = dfa.minimize(dfa.intersect(newline, nfa.concat([broken, BLANKS])))
     ends = [
-        state for state in range(plain.num_states) if not dfa.intersect(BLANKS, plain.between([state])).is_empty
+        state
+        for state in range(plain.num_states)
+        if not dfa.intersect(BLANKS, plain.between([state])).is_empty
     ]
     found = dfa.minimize(dfa.intersect(plain.between(accept=ends), broken))
     if found.is_empty or not dfa.difference(nfa.concat([found, BLANKS]), newline).is_empty:
@@ -46,7 +51,7 @@ def continuing(newline: Nfa, breaks: Nfa) -> Nfa:
     ends = dfa.minimize(nfa.concat([breaks, BLANKS]))
     whole = dfa.minimize(newline)
     seen = {(int(ends.start[0]), int(whole.start[0]))}
-    onward = set()
+    onward = set[int]()
     accept = set(ends.accept.tolist())
     for one, other in (todo := list(seen)):  # grows meanwhile
         moves = {byte: to for low, high, to in whole.rows[other] for byte in range(low, high + 1)}
@@ -72,7 +77,11 @@ class Indenting(Copier):
         self.layout = layout
         self.has_lines = dict.fromkeys(self.given, False)
         ends = {layout.newline, layout.indent, layout.dedent}
-        settle(self.given, self.has_lines, lambda name: name in ends or any(self.has_lines[c.rule] for c in calls(self.given[name])))
+        settle(
+            self.given,
+            self.has_lines,
+            lambda name: name in ends or any(self.has_lines[c.rule] for c in calls(self.given[name])),
+        )
         self._blocks: dict[tuple[Series, int], str] = {}
         self._columns: dict[int, Text] = {}
         self.space, self.tab = text_of(nfa.literal(b" ")), text_of(nfa.literal(b"\t"))
@@ -87,7 +96,9 @@ class Indenting(Copier):
         if where == "pending":
             return {state: Series([])} if text is self.layout.end else {}
         if text not in self.layout.begun:
-            raise UnsupportedConstraint("postlex: %json, %lark and rules with [lazy] are not read beside indentation")
+            raise UnsupportedConstraint(
+                "postlex: %json, %lark and rules with [lazy] are not read beside indentation"
+            )
         if where == "mid":
             return {state: text}
         found = self.layout.inside[text] if where == "inside" else self.layout.begun[text]
@@ -102,7 +113,9 @@ class Indenting(Copier):
             return self.line_ends(columns, self.layout.breaks) if where == "mid" else {}
         if e.rule in self.brackets:
             raise unmatched(e)
-        if not self.has_lines.get(e.rule, True) and where != "inside":  # its copies serve the blocks of all columns
+        if (
+            not self.has_lines.get(e.rule, True) and where != "inside"
+        ):  # its copies serve the blocks of all columns
             found = super().call(e, (where, ANY))
             return {(parts(after)[0], columns): copy for after, copy in found.items()}
         return super().call(e, state)
@@ -113,7 +126,10 @@ class Indenting(Copier):
 
     def series(self, e: Series, state: Hashable) -> Copies:
         """Return a concatenation's copies; parentheses and blocks in it are read as wholes."""
-        at = next((i for i, part in enumerate(e.parts) if isinstance(part, Call) and part.rule in self.brackets), None)
+        at = next(
+            (i for i, part in enumerate(e.parts) if isinstance(part, Call) and part.rule in self.brackets),
+            None,
+        )
         if at is None:
             return super().series(e, state)
         opening = e.parts[at]
@@ -174,7 +190,9 @@ class Indenting(Copier):
         if where != "pending" or columns >= COLUMNS:
             return {}
         found = [
-            k for k in range(columns + 1, COLUMNS + 1) if ("pending", k) in super(Indenting, self).call(inner, ("begun", k))
+            k
+            for k in range(columns + 1, COLUMNS + 1)
+            if ("pending", k) in super(Indenting, self).call(inner, ("begun", k))
         ]
         if not found:
             return {}
@@ -184,7 +202,9 @@ class Indenting(Copier):
         for k in range(columns + 1, min(columns + self.layout.tab, COLUMNS) + 1):
             last = [(k - self.layout.tab, self.tab)] + [(k - 1, self.space)] * (k == columns + 1)
             options += [
-                Series([self.columns(before), unit, Call(self.deeper(inner, k))]) for before, unit in last if before >= 0
+                Series([self.columns(before), unit, Call(self.deeper(inner, k))])
+                for before, unit in last
+                if before >= 0
             ]
         return self.line_ends(columns, Choice(options))
 
@@ -206,7 +226,8 @@ class Indenting(Copier):
         if columns not in self._columns:
             size, tab = columns + 1, self.layout.tab
             rows = [
-                [(low, low, at + width) for low, width in ((9, tab), (32, 1)) if at + width < size] for at in range(size)
+                [(low, low, at + width) for low, width in ((9, tab), (32, 1)) if at + width < size]
+                for at in range(size)
             ]
             self._columns[columns] = text_of(nfa.of_rows(rows, [0], [columns]))
         return self._columns[columns]
@@ -215,7 +236,8 @@ class Indenting(Copier):
 def unmatched(call: Call) -> UnsupportedConstraint:
     """Return the error for a bracket, INDENT or DEDENT that is not closed where it is opened."""
     return UnsupportedConstraint(
-        f"postlex: {call.rule} stands without its counterpart in one alternative of a rule", path=f"line {call.line}"
+        f"postlex: {call.rule} stands without its counterpart in one alternative of a rule",
+        path=f"line {call.line}",
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...errors import UnsupportedConstraint
 from ..automata import dfa, nfa
 from ..automata.nfa import Nfa
 from ..narrowing import Narrowing
@@ -17,7 +16,9 @@ from .tree import Layout, Text, text_of
 
 NARROWED = (
     Narrowing("postlex", "columns of a block", "any number", COLUMNS, "the columns are states"),
-    Narrowing("postlex", "blanks after the last line break", "those of a block", "none", "no line follows them"),
+    Narrowing(
+        "postlex", "blanks after the last line break", "those of a block", "none", "no line follows them"
+    ),
 )
 """What is lacking of indented texts."""
 
@@ -71,5 +72,8 @@ class LayoutReader:
         ``text``: it as the rules have it; ``words``: its texts after what is ignored in a line; ``texts``: its texts alone.
         """
         begun = dfa.difference(words, self.continuing)
-        for found, table in ((begun, self.layout.begun), (self.within.before(texts, name), self.layout.inside)):
+        for found, table in (
+            (begun, self.layout.begun),
+            (self.within.before(texts, name), self.layout.inside),
+        ):
             table[text] = Text(text_of(found).node, text.ends_first, text.before)

@@ -90,7 +90,9 @@ def stands_at_one_place(words: Nfa, mark: bytes) -> bool:
     if lookaround.occurs(words, mark, times=2):
         return False
     one, other = (without_marks(with_mark(words, mark, byte)) for byte in (MARK, SECOND))
-    first, second = (nfa.concat([nfa.ANYTHING, nfa.literal(bytes([byte])), nfa.ANYTHING]) for byte in (MARK, SECOND))
+    first, second = (
+        nfa.concat([nfa.ANYTHING, nfa.literal(bytes([byte])), nfa.ANYTHING]) for byte in (MARK, SECOND)
+    )
     bare = dfa.difference(one, first)
     texts = anchors.erased(dfa.intersect(one, first), MARK, MARK)
     if not (apart(bare, texts) and apart(texts, bare)):

@@ -63,8 +63,8 @@ def program(rules: Rules, first: str) -> Node:
             ends_first = any(text.ends_first for text in texts)
             if looks and ends_first:
                 raise UnsupportedConstraint(
-                    "rules that end at their first match (lazy, suffix, stop) beside terminals that look ahead are not read: write "
-                    "what follows into a rule"
+                    "rules that end at their first match (lazy, suffix, stop) beside terminals that look ahead are not read: "
+                    "write what follows into a rule"
                 )
             if looks:
                 rules, first = with_look_ahead(rules, first)

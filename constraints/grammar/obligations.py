@@ -1,7 +1,7 @@
 """Grammars with terminals that look ahead, as grammars without: what may follow a terminal is asked of what is read after it.
 
-A state is the set of what is still asked: automata, each with a state of its own. After a terminal that looks ahead there is one more; one
-that anything satisfies is dropped.
+A state is the set of what is still asked: automata, each with a state of its own. After a terminal that looks ahead there is one
+more. One that anything satisfies is dropped, and so is one that all terminals that may follow satisfy.
 """
 
 from __future__ import annotations

@@ -45,13 +45,17 @@ class Sources:
             path = folder.joinpath(*parts).with_suffix(".lark")
             if path.is_file():
                 if str(path.resolve()) in self.above:
-                    raise refused(f"%import of {name_of(parts, relative)!r}, which imports this grammar", line)
+                    raise refused(
+                        f"%import of {name_of(parts, relative)!r}, which imports this grammar", line
+                    )
                 above = (*self.above, str(path.resolve()))
                 return read(path), replace(self, beside=path.parent, above=above)
         if not relative and len(parts) == 1 and parts[0] in PACKAGED:
             found = files("lark") / "grammars" / f"{parts[0]}.lark"
             return found.read_text(encoding="utf-8"), Sources()
-        where = " or ".join(map(str, folders)) or "no folder: give the grammar as a file, or import_from=folder"
+        where = (
+            " or ".join(map(str, folders)) or "no folder: give the grammar as a file, or import_from=folder"
+        )
         known = "" if relative else f"; without a file {', '.join(PACKAGED)} can be imported from"
         raise refused(
             f"%import of {name_of(parts, relative)!r}: {'/'.join(parts)}.lark was looked for in {where}{known}",

@@ -57,8 +57,8 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
             return Terminal(every, followed=() if plain else found)
         if beside:
             raise UnsupportedConstraint(
-                f"{pattern!r} depends on the text before the terminal (\\b, ^, look-behind), or on the text after it in a way that is "
-                "not known: write what stands there into a rule, or leave texts out by A & ~B",
+                f"{pattern!r} depends on the text before the terminal (\\b, ^, look-behind), or on the text after it in a way "
+                "that is not known: write what stands there into a rule, or leave texts out by A & ~B",
                 path="position 0",
             )
     try:
