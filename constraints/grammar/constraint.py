@@ -50,8 +50,8 @@ def grammar(
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
     ``root`` in GBNF, the first rule in EBNF and ABNF). Rules that call themselves only at their right end, or only at their
-    left, are compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count as
-    depth.
+    left, are compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides
+    count as depth.
 
     A token that the grammar names (``<|call|>``, ``<think>``, ``<[128]>``) stands for its text; ``tokens`` gives the texts of
     those named by number. ``compile`` raises ``VocabularyMismatch`` if the vocabulary has no token of that text: special
