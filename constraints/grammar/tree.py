@@ -162,13 +162,13 @@ def texts_of(expression: Expression) -> Iterator[Text]:
         yield from texts_of(part)
 
 
-def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
-    """Return the defined rules that the start rule reaches, itself included."""
-    reached, stack = {start}, [start]
+def reachable_rules(rules: Mapping[str, Expression], start: str) -> dict[str, None]:
+    """Return the defined rules that the start rule reaches, itself included, in the order in which they are met."""
+    reached, stack = {start: None}, [start]
     while stack:
         for call in calls(rules[stack.pop()]):
             if call.rule in rules and call.rule not in reached:
-                reached.add(call.rule)
+                reached[call.rule] = None
                 stack.append(call.rule)
     return reached
 
