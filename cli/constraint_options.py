@@ -41,7 +41,7 @@ Grammar = Annotated[
         "--grammar",
         exists=True,
         dir_okay=False,
-        help="The text follows this grammar: FILE.lark, .gbnf or .ebnf.",
+        help="The text follows this grammar: FILE.lark, .gbnf, .ebnf or .abnf.",
     ),
 ]
 Sql = Annotated[
@@ -111,7 +111,7 @@ def the_constraint(
     if grammar is not None:
         parts.append(_grammar(grammar))
     if sql is not None:
-        statements = sql.read_text(encoding="utf-8") if sql.suffix == ".sql" else sql
+        statements = sql.read_text(encoding="utf-8-sig") if sql.suffix == ".sql" else sql
         parts.append(constraints.sql(statements, on_narrowed="ignore"))
     if not parts:
         raise typer.BadParameter("give a constraint, such as --regex, --json-schema or --keywords")
@@ -124,14 +124,15 @@ def _words(given: str) -> list[str]:
 
 def _schema(path: Path, strict: bool) -> Constraint:
     try:
-        schema = json.loads(path.read_text(encoding="utf-8"))
+        schema = json.loads(path.read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise FormatError(f"{path} is not JSON: {error}") from error
     return constraints.json_schema(schema, strict=strict, on_narrowed="ignore")
 
 
 def _grammar(path: Path) -> Constraint:
-    syntaxes: dict[str, Literal["lark", "gbnf", "ebnf"]] = {".lark": "lark", ".gbnf": "gbnf", ".ebnf": "ebnf"}
+    syntaxes: dict[str, Literal["lark", "gbnf", "ebnf", "abnf"]]
+    syntaxes = {".lark": "lark", ".gbnf": "gbnf", ".ebnf": "ebnf", ".abnf": "abnf"}
     if path.suffix not in syntaxes:
         raise typer.BadParameter(f"--grammar reads {', '.join(syntaxes)}, not {path.name!r}")
     return constraints.grammar(path, syntax=syntaxes[path.suffix], on_narrowed="ignore")

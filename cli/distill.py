@@ -97,7 +97,7 @@ def distill_sample(
         network, tokenizer = language_model(model, device)
         lm = TransformersLM(network, tokenizer, temperature)
     if text is not None:
-        lines = text.read_text(encoding="utf-8").splitlines()
+        lines = text.read_text(encoding="utf-8-sig").splitlines()
         with told_when_stopped(out, lambda: _shards(out)):
             corpus = distill.from_text(
                 lines, tokenizer, out, max_new_tokens, shard_size=shard_size, model=name
@@ -281,7 +281,7 @@ def _grown(smaller: list[HMM], hidden: int, transition: Transition, seed: int) -
 
 def _prompts(path: Path) -> list[str | list[int]]:
     """Read one prompt a line: as text, or as JSON from a .jsonl file."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
     if path.suffix != ".jsonl":
         return list(lines)
     found: list[str | list[int]] = []

@@ -80,8 +80,9 @@ def load(tools: Any) -> list[Any]:
     """Load the list of tools as Python values."""
     try:
         if isinstance(tools, os.PathLike) or (isinstance(tools, str) and tools.endswith((".json", ".jsonl"))):
-            tools = Path(tools).read_text(encoding="utf-8")
+            tools = Path(tools).read_text(encoding="utf-8-sig")
         if isinstance(tools, str):
+            tools = tools.removeprefix("\ufeff")
             try:
                 tools = json.loads(tools)
             except ValueError:

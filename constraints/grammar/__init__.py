@@ -1,1 +1,1 @@
-"""Grammars (Lark, GBNF, EBNF) as programs: readers give rules (``tree.py``), which ``nodes.py`` writes as nodes."""
+"""Grammars (Lark, GBNF, EBNF, ABNF) as programs: readers give rules (``tree.py``), which ``nodes.py`` writes as nodes."""

@@ -1,6 +1,6 @@
-"""Lark, GBNF and EBNF grammars as constraints.
+"""Lark, GBNF, EBNF and ABNF grammars as constraints.
 
-``readers.py`` and ``lark_reader.py`` read grammars; ``nodes.py`` writes them as programs.
+``bnf.py`` and ``lark_reader.py`` read grammars; ``nodes.py`` writes them as programs.
 """
 
 from __future__ import annotations
@@ -10,29 +10,34 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ...errors import FormatError, UnsupportedConstraint
 from .. import limits, narrowing, validation
 from ..automata.work import limited, spend
 from ..constraint import Constraint
 from ..narrowing import OnNarrowed
+from .bnf import read_bnf
+from .definitions import cost_of_parsing
 from .lark_reader import LarkReader
+from .layout_reader import is_indenter
 from .nodes import program
-from .readers import read_bnf
+from .sources import Paths, Sources, folders_of, read
 from .tree import Rules, check
 
-SYNTAXES = ("lark", "gbnf", "ebnf")
+SYNTAXES = ("lark", "gbnf", "ebnf", "abnf")
 OTHER = re.compile(r"^\s*(?:<[^<>\n]+>|[\w-]+)\s*::=", re.MULTILINE)  # a rule in the other syntaxes
-WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 
 
 def grammar(
     text: str | os.PathLike[str],
     *,
-    syntax: Literal["lark", "gbnf", "ebnf"] = "lark",
+    syntax: Literal["lark", "gbnf", "ebnf", "abnf"] = "lark",
     start: str | None = None,
     tokens: Mapping[int, str] | None = None,
+    import_from: Paths = None,
+    declared: Mapping[str, str] | None = None,
+    postlex: Any = None,
     max_depth: int | None = None,
     on_narrowed: OnNarrowed = "warn",
 ) -> Constraint:
@@ -44,13 +49,20 @@ def grammar(
     ``UnsupportedConstraint``, "ignore" says nothing.
 
     ``text`` is the grammar, or the path of its file. ``start`` is the rule to begin with (default: ``start`` in Lark,
-    ``root`` in GBNF, the first rule in EBNF). Rules that call themselves only at their right end, or only at their left, are
-    compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides count as
-    depth.
+    ``root`` in GBNF, the first rule in EBNF and ABNF). Rules that call themselves only at their right end, or only at their
+    left, are compiled exactly, without a bound; so are chains such as ``a + b + c``. Only calls with something on both sides
+    count as depth.
 
     A token that the grammar names (``<|call|>``, ``<think>``, ``<[128]>``) stands for its text; ``tokens`` gives the texts of
     those named by number. ``compile`` raises ``VocabularyMismatch`` if the vocabulary has no token of that text: special
     tokens get theirs by :meth:`~tractile.Vocabulary.with_special`. Other tokens that spell the text are allowed too.
+
+    Lark grammars import from the files beside them (``%import .other (A, b)``) and from the folders ``import_from``, one or
+    several; ``declared`` gives the right sides of terminals that they only declare (``%declare A``), as in
+    ``declared={"A": "/[a-z]+/"}``.
+
+    ``postlex`` is an indenter, as Lark takes it (``lark.indenter.PythonIndenter()``): its INDENT and DEDENT follow the columns of
+    the lines, up to 40.
 
     A rule's text takes at most n tokens where the rule has ``[max_tokens=n]`` (see
     :meth:`~tractile.constraints.Constraint.tokens`).
@@ -74,8 +86,15 @@ def grammar(
     if max_depth is not None:
         max_depth = validation.count(max_depth, "max_depth", 0, limits.DEPTH)
     tokens = validation.token_texts(tokens)
-    rules, first = read_rules(text, syntax, start, tokens)
-    again = partial(grammar, text, syntax=syntax, start=start, tokens=tokens, on_narrowed="ignore")
+    options: dict[str, Any] = {
+        "syntax": syntax,
+        "start": start,
+        "import_from": import_from,
+        "declared": declared,
+        "postlex": postlex,
+    }
+    rules, first = read_rules(text, tokens=tokens, **options)
+    again = partial(grammar, text, tokens=tokens, on_narrowed="ignore", **options)
     found = Constraint(program(rules, first), rules.narrowed, again)
     if max_depth is not None:
         found = found.within(max_depth)
@@ -84,7 +103,13 @@ def grammar(
 
 
 def read_rules(
-    text: str | os.PathLike[str], syntax: str, start: str | None, tokens: Mapping[int, str]
+    text: str | os.PathLike[str],
+    syntax: str = "lark",
+    start: str | None = None,
+    tokens: Mapping[int, str] | None = None,
+    import_from: Paths = None,
+    declared: Mapping[str, str] | None = None,
+    postlex: Any = None,
 ) -> tuple[Rules, str]:
     """Return the rules of a grammar and its start rule. Checks that all rules are defined and end.
 
@@ -92,16 +117,26 @@ def read_rules(
     """
     validation.choice(syntax, "syntax", SYNTAXES)
     start = start and validation.text(start, "start")
+    declared = {name: validation.text(side, f"declared[{name!r}]") for name, side in (declared or {}).items()}
+    if postlex is not None and (syntax != "lark" or not is_indenter(postlex)):
+        raise UnsupportedConstraint(
+            "postlex is an indenter (lark.indenter.Indenter) for a grammar in Lark's notation; what another one does to the "
+            "tokens is not known",
+            path="postlex",
+        )
+    if syntax != "lark" and (import_from or declared):
+        raise UnsupportedConstraint(
+            "only Lark has %import and %declare", path="import_from" if import_from else "declared"
+        )
+    sources = Sources(folders=folders_of(import_from))
     if isinstance(text, os.PathLike) or (
-        isinstance(text, str) and text.endswith((".lark", ".gbnf", ".ebnf"))
+        isinstance(text, str) and text.endswith(tuple(f".{each}" for each in SYNTAXES))
     ):
-        try:
-            text = Path(text).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"the grammar cannot be read: {error}") from None
+        path = Path(text)
+        text, sources = read(path), Sources(path.parent, sources.folders, (str(path.resolve()),))
     if not isinstance(text, str):
         raise FormatError(f"a grammar is a text or the path of a file, not {validation.short(text)}")
-    validation.text(text, "text")
+    text = validation.text(text, "text").removeprefix("\ufeff")
     if syntax == "lark" and OTHER.search(text):
         raise UnsupportedConstraint(
             'rules are defined by "::=", which Lark does not have: give syntax="gbnf" (llama.cpp) or syntax="ebnf"',
@@ -109,14 +144,16 @@ def read_rules(
         )
     try:
         with limited():
-            spend(2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text)))  # the cost of parsing
+            spend(cost_of_parsing(text))
             if syntax == "lark":
                 first = start or "start"
-                rules = LarkReader(text, tokens).rules_from(first)
+                rules = LarkReader(text, tokens or {}, sources, declared, postlex).rules_from(first)
                 first = "" if "" in rules.rules else first
             else:
-                rules = read_bnf(text, syntax, tokens)
+                rules = read_bnf(text, syntax, tokens or {})
                 first = start or ("root" if syntax == "gbnf" else next(iter(rules.rules)))
+                if syntax == "abnf":  # names are the same in either case
+                    first = next((name for name in rules.rules if name.lower() == first.lower()), first)
             if first not in rules.rules:
                 raise UnsupportedConstraint(f"the start rule {first!r} is not defined", path="start")
             check(rules, first)

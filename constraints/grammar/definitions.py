@@ -1,17 +1,20 @@
-"""What a grammar in Lark's notation defines, with what it imports from the grammars that come with the ``lark`` package."""
+"""What a grammar in Lark's notation defines, with what it imports from other grammars."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any
 
+from ...errors import UnsupportedConstraint
+from ..automata.work import spend
 from .lark_syntax import parsed, refused
 from .lark_terminals import is_terminal, literal
 from .readers import lark_package
+from .sources import Sources, name_of
 
-IMPORTED = ("common", "lark", "python", "unicode")  # grammars that come with the package
+WORDS = re.compile(r"""\w+|"[^"\n]*"|'[^'\n]*'|[^\s\w"']+|["']""")
 ATTRIBUTES = {"lazy", "suffix", "stop", "max_tokens", "capture", "stop_capture", "temperature"}
 SAMPLING_OPTIONS = {"no_forcing"}
 
@@ -21,26 +24,36 @@ class Definition:
     """A rule or terminal as it is written.
 
     ``name``: a token; ``tree``: its right side, None if it was declared without one; ``parameters``: names that stand for what is
-    given where the rule is called; ``attributes``: tokens, trees or None, by name.
+    given where the rule is called; ``attributes``: tokens, trees or None, by name; ``given``: whether
+    the right side is an argument of the caller.
     """
 
     name: Any
     tree: Any
     parameters: tuple[Any, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    given: bool = False
 
 
 Definitions = dict[str, Definition]
 
 
-def definitions(text: str) -> tuple[Definitions, list[Any]]:
+def cost_of_parsing(text: str) -> float:
+    """Return the work to parse a grammar."""
+    return 2 * len(text) + 25 * sum(1 for _ in WORDS.finditer(text))
+
+
+def definitions(
+    text: str, sources: Sources, declared: Mapping[str, str] | None = None
+) -> tuple[Definitions, list[Any]]:
     """Return what a grammar defines, by name, and the trees of what it ignores.
 
+    ``sources``: where the files lie that it imports from; ``declared``: the right sides of terminals that it only declares.
     Raises ``UnsupportedConstraint`` with the line for what cannot be read, and for names that are not defined, or twice.
     """
     statements = parsed(text).children
     found, ignored = Definitions(), list[Any]()
-    for one in imports(statements):
+    for one in imports(statements, sources):
         add(found, one)
     for statement in statements:
         match statement.data:
@@ -50,11 +63,15 @@ def definitions(text: str) -> tuple[Definitions, list[Any]]:
                 change(found, defined(statement.children[0]), statement.data)
             case "declare":
                 for name in statement.children:
-                    add(found, Definition(name, None))
+                    given = name in (declared or {})
+                    add(found, Definition(name, given_tree(name, declared or {}), given=given))
             case "ignore":
                 ignored += statement.children
             case "options":
                 check_options(statement.children[0])
+    if unknown := (declared or {}).keys() - {name for name, one in found.items() if one.given}:
+        name = min(unknown)
+        raise UnsupportedConstraint(f"no %declare names {name!r}", path=f"declared[{name!r}]")
     check(found, ignored)
     return found, ignored
 
@@ -76,6 +93,21 @@ def defined(statement: Any) -> Definition:
     ):
         raise refused(f"max_tokens of {name.value!r} is not a number of tokens", name)
     return Definition(name, tree, tuple(parameters.children), given)
+
+
+def given_tree(name: Any, declared: Mapping[str, str]) -> Any:
+    """Return the right side that is given for a terminal that the grammar only declares, None without one."""
+    if name not in declared:
+        return None
+    try:
+        [statement] = (
+            each for each in parsed(f"{name}: {declared[name]}").children if each.data == "definition"
+        )
+    except (UnsupportedConstraint, ValueError) as error:
+        raise UnsupportedConstraint(
+            f"{declared[name]!r} is no right side of a terminal: {error}", path=f"declared[{name.value!r}]"
+        ) from None
+    return statement.children[-1]
 
 
 def add(found: Definitions, one: Definition) -> None:
@@ -125,30 +157,38 @@ def check(found: Definitions, ignored: Sequence[Any]) -> None:
 # ---------------------------------------------------------------- imports
 
 
-def imports(statements: Sequence[Any]) -> Iterator[Definition]:
-    """Yield the definitions of the grammars that are imported from. Raises ``UnsupportedConstraint`` for any other file."""
-    wanted: dict[str, dict[str, Any]] = {}  # by grammar: its names, and what they become
+def imports(statements: Sequence[Any], sources: Sources) -> Iterator[Definition]:
+    """Yield the definitions of the grammars that are imported from.
+
+    Raises ``UnsupportedConstraint`` for files and names that are not there.
+    """
+    wanted: dict[
+        tuple[tuple[str, ...], bool], dict[Any, Any]
+    ] = {}  # by grammar: its names, and what they become
     for statement in statements:
         if statement.data not in ("import", "import_several"):
             continue
         path, *names = statement.children
-        parts, line = list(path.children), path.children[0]
+        parts = list(path.children)
         if statement.data == "import":
             name = parts.pop()
             aliases = {name: names[0] if names else name}
         else:
             aliases = dict(zip(names, names, strict=True))
-        source = ".".join(parts)
-        if path.data == "relative" or source not in IMPORTED:
-            known = ", ".join(IMPORTED)
-            raise refused(
-                f"%import of {source!r}: only {known} can be imported from; write the rules into the grammar",
-                line,
-            )
-        wanted.setdefault(source, {}).update(aliases)
-    for source, aliases in wanted.items():
-        text = (files("lark") / "grammars" / f"{source}.lark").read_text(encoding="utf-8")
-        yield from renamed(definitions(text)[0].values(), source, aliases)
+        if not parts:
+            raise refused(f"%import .{name}: a grammar and a name in it are needed", name)
+        wanted.setdefault((tuple(map(str, parts)), path.data == "relative"), {}).update(aliases)
+    for (source, relative), aliases in wanted.items():
+        line, name = next(iter(aliases)), name_of(source, relative)
+        text, inner = sources.find(source, relative, line)
+        spend(cost_of_parsing(text))
+        try:
+            found = definitions(text, inner)[0]
+        except UnsupportedConstraint as error:
+            raise refused(f"%import of {name!r}: {error}", line) from None
+        if missing := [each for each in aliases if each not in found]:
+            raise refused(f"%import of {name!r}: it has no {missing[0].value!r}", missing[0])
+        yield from renamed(found.values(), name, aliases)
 
 
 def renamed(given: Iterable[Definition], source: str, aliases: Mapping[str, Any]) -> Iterable[Definition]:
@@ -162,14 +202,20 @@ def renamed(given: Iterable[Definition], source: str, aliases: Mapping[str, Any]
         if isinstance(part, lark.Tree):
             return lark.Tree(part.data, [changed(each) for each in part.children])
         name = aliases.get(part, f"{part}@{source}") if part.type == "NAME" else part
-        return lark.Token(part.type, str(name), line=line)
+        token = lark.Token(part.type, str(name), line=line)
+        if part.type != "NAME":
+            token.value = part.value
+        return token
 
     found = Definitions()
     for one in given:
         tree = one.tree and changed(one.tree)
         name, *parameters = map(changed, (one.name, *one.parameters))
-        found[name] = Definition(name, tree, tuple(parameters))
+        attributes = {key: value and changed(value) for key, value in one.attributes.items()}
+        found[name] = Definition(name, tree, tuple(parameters), attributes)
     for name in filter(is_terminal, found):
         for call in list(found[name].tree.find_data("call")) if found[name].tree else ():
-            call.data, call.children = "choice", found[call.children[0]].tree.children
+            inner = found[call.children[0]].tree
+            if inner is not None:
+                call.data, call.children = "choice", inner.children
     return found.values()

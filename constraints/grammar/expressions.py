@@ -29,8 +29,11 @@ class Reader(ABC):
                 return Choice([self.expression(part, given) for part in parts])
             case "series", parts:
                 return Series([self.expression(part, given) for part in parts])
-            case (("optional" | "times"), [part, *times]):
-                low, high = self.counts(times[0]) if times else (0, 1)
+            case (("optional" | "times"), parts):
+                part = next(each for each in parts if hasattr(each, "data"))
+                low, high = (
+                    self.counts(*(each for each in parts if each is not part)) if len(parts) > 1 else (0, 1)
+                )
                 if part.data == "token" and excludes(part.children[0]):
                     return other_tokens(self.named(part.children[0]), low, high)
                 return Repeat(self.expression(part, given), low, high)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...errors import UnsupportedConstraint
 from ..automata import nfa
 from ..automata.work import spend
 from ..narrowing import merged
@@ -14,9 +15,11 @@ from .expressions import Reader
 from .ignored import Ignored
 from .lark_syntax import counts, first_token, refused
 from .lark_terminals import TerminalReader, is_terminal
+from .layout_reader import NARROWED, LayoutReader
 from .operations import json_value
+from .sources import Sources
 from .terminals import Terminal
-from .tree import Call, Expression, Rules, Series, Text, text_of
+from .tree import Call, Choice, Expression, Rules, Series, Text, text_of
 
 BLANK = " "
 """The rule of what is ignored before a nested grammar or a value in JSON."""
@@ -25,11 +28,22 @@ BLANK = " "
 class LarkReader(Reader):
     """A reader of one grammar: rules are read as they are called, then the terminals that they call.
 
-    ``prefix``: what the names of its rules have before them. Ignored terminals may stand before each terminal and at the end.
+    ``sources``: where the files lie that it imports from; ``declared``: the right sides of terminals that it only declares;
+    ``postlex``: an indenter of the ``lark`` package, or None; ``prefix``: what the names of its rules have before them. Ignored
+    terminals may stand before each terminal and at the end.
     """
 
-    def __init__(self, text: str, tokens: Mapping[int, str], prefix: str = "") -> None:
-        self.definitions, self.ignored = definitions(text)
+    def __init__(
+        self,
+        text: str,
+        tokens: Mapping[int, str],
+        sources: Sources,
+        declared: Mapping[str, str] | None = None,
+        postlex: Any = None,
+        prefix: str = "",
+    ) -> None:
+        self.sources, self.postlex = sources, postlex
+        self.definitions, self.ignored = definitions(text, sources, declared)
         self.reader = TerminalReader({name: each.tree for name, each in self.definitions.items()})
         super().__init__(tokens)
         self.prefix = prefix
@@ -48,19 +62,46 @@ class LarkReader(Reader):
             self.translate(name, definition, given)
         passed = [self.reader.read(tree, "that is ignored", ignored=True) for tree in self.ignored]
         between = Ignored(passed, list(self.terminals.values()))
+        end = text_of(between.at_the_end())
+        layout = None if self.postlex is None else self.layout_reader(between, passed, end)
         for name, found in self.terminals.items():
-            self.rules[name] = text_of(
-                between.before(found.texts, name.removeprefix(self.prefix)), name in self.lazy
-            )
+            parts = []
+            for texts, rest in found.followed or ((found.texts, None),):
+                words = between.before(texts, self.short(name))
+                parts.append(Text(text_of(words).node, name in self.lazy, rest))
+                if layout is not None:
+                    layout.add(parts[-1], words, texts, self.short(name))
+            self.rules[name] = parts[0] if len(parts) == 1 else Choice(parts)
         if self.alone:
             self.rules[self.prefix + BLANK] = Series(between.alone(min(self.alone)))
         if passed and start in self.rules:
-            self.rules[self.prefix] = Series([Call(start), text_of(between.at_the_end())])
-        return Rules(self.rules, self.lines, merged(self.narrowed), self.budgets)
+            self.rules[self.prefix] = Series([Call(start), end])
+        found_layout = None if layout is None else layout.layout
+        return Rules(self.rules, self.lines, merged(self.narrowed), self.budgets, found_layout)
+
+    def layout_reader(self, between: Ignored, passed: Sequence[Terminal], end: Text) -> LayoutReader:
+        """Return what collects the terminals for the indenter."""
+        name = self.postlex.NL_type
+        if name not in self.terminals:
+            raise UnsupportedConstraint(f"no rule has the terminal {name!r} of the indenter", path="postlex")
+        skipped = self.reader.read(self.reader.tree(self.definitions[name].name), name, ignored=True)
+        self.narrowed += NARROWED
+        others = list(self.terminals.values())
+        return LayoutReader(self.postlex, self.terminals[name], skipped, others, between, passed, end)
+
+    def short(self, name: str) -> str:
+        """Return the name of a terminal as the grammar has it."""
+        return name.removeprefix(self.prefix)
 
     def translate(self, name: str, definition: Definition, given: Mapping[Any, Call]) -> None:
         """Add the rule or terminal of a definition; ``given``: what its parameters stand for."""
         tree, attributes = definition.tree, definition.attributes
+        if self.postlex is not None and definition.name in (
+            self.postlex.INDENT_type,
+            self.postlex.DEDENT_type,
+        ):
+            self.rules[name] = Series([])
+            return
         if is_terminal(definition.name):
             self.terminals[name] = self.reader.read(self.reader.tree(definition.name), definition.name)
             return
@@ -152,7 +193,7 @@ class LarkReader(Reader):
         """Add the rules of a nested grammar, and return a call of its start."""
         spend(2 * len(token.value))
         prefix = f"{self.prefix}{token} {len(self.alone)}."
-        inner = LarkReader(token.value, self.tokens, prefix).rules_from("start")
+        inner = LarkReader(token.value, self.tokens, self.sources, prefix=prefix).rules_from("start")
         if prefix + "start" not in inner.rules:
             raise refused("the grammar within the grammar (%lark) has no rule 'start'", token)
         self.rules |= inner.rules

@@ -72,7 +72,11 @@ class TerminalReader:
         if not is_terminal(name):
             raise refused(f"a rule, and no terminal, stands here: {name}", name)
         if self.trees[name] is None:
-            raise refused(f"the terminal {str(name)!r} has no pattern", name)
+            raise refused(
+                f"the terminal {str(name)!r} is declared, and has no pattern: give one, declared={{{str(name)!r}: '/…/'}}, "
+                "or the indenter that makes it, postlex=…",
+                name,
+            )
         return self.trees[name]
 
     def named(self, name: Any, known: dict[str, V], read: Callable[[Any], V]) -> V:

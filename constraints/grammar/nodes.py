@@ -27,6 +27,8 @@ from ..program.node import Kind, Node
 from ..program.nodes import EMPTY, NOTHING
 from ..program.prune import pruned
 from .first_matches import with_first_matches
+from .layout import with_indentation
+from .obligations import with_look_ahead
 from .tree import (
     Call,
     Choice,
@@ -38,10 +40,12 @@ from .tree import (
     calls,
     has_empty_text,
     settle,
+    texts_of,
 )
 
 MOST_REPEATED = 32  # states of a table that stands for a repeat
 MOST_PARTS = 40  # parts of a rule that is written wherever it is called
+DEEPEST = 30  # rules within one another that are written at once; those below become rules of the program, written later
 
 
 def program(rules: Rules, first: str) -> Node:
@@ -52,7 +56,19 @@ def program(rules: Rules, first: str) -> Node:
     """
     try:
         with limited():
-            if any(isinstance(rule, Text) and rule.ends_first for rule in rules.rules.values()):
+            if rules.layout is not None:
+                rules, first = with_indentation(rules, first, rules.layout)
+            texts = [text for rule in rules.rules.values() for text in texts_of(rule)]
+            looks = any(text.before is not None for text in texts)
+            ends_first = any(text.ends_first for text in texts)
+            if looks and ends_first:
+                raise UnsupportedConstraint(
+                    "rules that end at their first match (lazy, suffix, stop) beside terminals that look ahead are not read: "
+                    "write what follows into a rule"
+                )
+            if looks:
+                rules, first = with_look_ahead(rules, first)
+            if ends_first:
                 rules, first = with_first_matches(rules, first)
             found = closed(rules, Call(first))
     except RecursionError:
@@ -64,7 +80,7 @@ def program(rules: Rules, first: str) -> Node:
 
 def closed(rules: Rules, expression: Expression) -> Node:
     """Return the node of an expression in which no rule begins with itself or has no text."""
-    return pruned(without_left_recursion(Writer(rules).node(expression)))
+    return pruned(without_left_recursion(Writer(rules).written(expression)))
 
 
 class Writer:
@@ -88,13 +104,23 @@ class Writer:
         )
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
-        self._written: dict[
-            tuple[int, float, bool], Node
-        ] = {}  # by id of an expression, which the rules keep
+        self._written: dict[tuple[int, float, bool], Node] = {}  # by id of an expression, which the rules keep
+        self._later: list[tuple[str, float, bool]] = []
 
     def is_empty(self, e: Expression) -> bool:
         """Return whether an expression has the empty text."""
         return has_empty_text(e, self.empty)
+
+    def written(self, e: Expression) -> Node:
+        """Return the node of an expression's texts, with all rules that it needs."""
+        found = self.node(e)
+        while self._later:
+            name, most, nonempty = key = self._later.pop()
+            rule = self._known.pop(key)
+            self._open[key] = rule
+            self._known[key] = nodes.define(rule, self.body(name, most, nonempty))
+            del self._open[key]
+        return found
 
     def rule(self, name: str, most: float = math.inf, nonempty: bool = False) -> Node:
         """Return the node of a rule's texts; a rule within itself becomes one of the program."""
@@ -106,16 +132,25 @@ class Writer:
             if found is None:
                 found = self._open[key] = nodes.rule()
             return found
+        if len(self._open) >= DEEPEST:
+            self._later.append(key)
+            self._known[key] = nodes.rule()
+            return self._known[key]
         self._open[key] = None
-        budget = self.grammar.budgets.get(name, math.inf)
-        body = self.node(self.rules[name], min(most, budget), nonempty)
-        if budget < most:
-            body = nodes.tokens(body, 0, int(budget))
+        body = self.body(name, most, nonempty)
         rule = self._open.pop(key)
         if rule is None and len(body.parts) > MOST_PARTS:
             rule = nodes.rule()
         self._known[key] = body if rule is None else nodes.define(rule, body)
         return self._known[key]
+
+    def body(self, name: str, most: float, nonempty: bool) -> Node:
+        """Return the node of what a rule stands for."""
+        budget = self.grammar.budgets.get(name, math.inf)
+        body = self.node(self.rules[name], min(most, budget), nonempty)
+        if budget < most:
+            body = nodes.tokens(body, 0, int(budget))
+        return body
 
     def node(self, e: Expression, most: float = math.inf, nonempty: bool = False) -> Node:
         """Return the node of an expression's texts."""

@@ -1,18 +1,16 @@
-"""Read GBNF (llama.cpp) and plain EBNF grammars as rules, with the ``lark`` package."""
+"""The notations of GBNF (llama.cpp) and plain EBNF, and the expressions of their parse trees."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 from ...errors import TractileError, UnsupportedConstraint
 from ..automata import nfa, utf8
-from ..narrowing import merged
 from ..regex.constraint import regex
 from .expressions import Reader
-from .tree import Call, Expression, Repeat, Rules, Series, Without, text_of
+from .tree import Call, Expression, Repeat, Series, Without, text_of
 
 GBNF = r"""
     start: rule+
@@ -35,17 +33,17 @@ EBNF = r"""
     rule: HEAD choice (";" | ".")?
     choice: series ("|" series)*
     series: (term ","?)*
-    ?term: item | item "-" item -> without
+    ?term: item | term "-" item -> without
     ?item: atom | atom TIMES -> times | COUNT atom -> counted
     ?atom: STRING -> string | STRING ".." STRING -> char_range | REGEX -> regex | NAME -> call
          | "(" choice ")" | "[" choice "]" -> optional | "{" choice "}" -> many
     HEAD.2: /(<[^<>\n]+>|[a-zA-Z_][\w-]*)\s*(::=|:=|=|:)/
     NAME: /<[^<>\n]+>|[a-zA-Z_][\w-]*/
     STRING: /"(\\.|[^"\\])*"|'(\\.|[^'\\])*'/
-    REGEX: /\/(\\.|[^\/\\\n])+\//
+    REGEX: /\/(?!\*)(\\.|[^\/\\\n])+\//
     COUNT: /\d+\s*\*/
     TIMES: /[*+?]/
-    %ignore /\s+|#[^\n]*|\(\*([^*]|\*(?!\)))*\*\)/
+    %ignore /\s+|#[^\n]*|\/\*([^*]|\*(?!\/))*\*\/|\(\*([^*]|\*(?!\)))*\*\)/
 """
 MACROS = {
     "Regex": 'syntax="ebnf" has /…/, and Lark too',
@@ -82,30 +80,9 @@ def lark_package() -> Any:
 # ---------------------------------------------------------------- GBNF and EBNF
 
 
-def read_bnf(text: str, syntax: str, tokens: Mapping[int, str] | None = None) -> Rules:
-    """Return the rules of a GBNF or EBNF grammar; ``tokens`` are the texts of tokens named by number.
-
-    Raises ``UnsupportedConstraint`` with the line.
-    """
-    lark = lark_package()
-    if syntax == "gbnf":
-        refuse_extensions(text)
-    try:
-        tree = bnf_parser(syntax).parse(text)
-    except lark.exceptions.UnexpectedInput as error:
-        raise UnsupportedConstraint(
-            f"the {syntax.upper()} grammar cannot be read: {short(error)}", path=f"line {error.line}"
-        ) from None
-    reader = BnfReader(tokens or {})
-    for rule in tree.children:
-        head, body = rule.children
-        name = re.sub(r"\s*(::=|:=|=|:)$", "", head)
-        if name in reader.rules:
-            raise UnsupportedConstraint(
-                f"the rule {name!r} is defined on line {reader.lines[name]} already", path=f"line {head.line}"
-            )
-        reader.rules[name], reader.lines[name] = reader.expression(body, {}), head.line
-    return Rules(reader.rules, reader.lines, merged(reader.narrowed))
+def head_name(head: str) -> str:
+    """Return the name of the rule that ``name ::=`` begins."""
+    return re.sub(r"\s*(::=|:=|=|:)$", "", head)
 
 
 def refuse_extensions(text: str) -> None:
@@ -115,18 +92,6 @@ def refuse_extensions(text: str) -> None:
             line = f"line {text.count(chr(10), 0, found.start()) + 1}"
             what, instead = (found["macro"], MACROS[found["macro"]]) if found["macro"] else ATTRIBUTES
             raise UnsupportedConstraint(f"{what} is not read: {instead}", path=line)
-
-
-@lru_cache(maxsize=2)
-def bnf_parser(syntax: str) -> Any:
-    """Return the parser of GBNF or EBNF."""
-    return lark_package().Lark(GBNF if syntax == "gbnf" else EBNF, parser="lalr", propagate_positions=True)
-
-
-def short(error: Any) -> str:
-    """Return the first line of a message of ``lark``."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else "a terminal or rule is not defined"
 
 
 class BnfReader(Reader):

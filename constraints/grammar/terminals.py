@@ -18,6 +18,8 @@ from ..regex import anchors, lookaround
 from ..regex.first_match import EVERY, MARK, preferred
 from ..regex.pattern import Builder, compile_pattern, parse
 from ..regex.syntax import LOOK, Item, constants, walk
+from . import look_ahead
+from .look_ahead import Followed
 
 AFTER = nfa.concat([nfa.literal(bytes([MARK])), nfa.ANYTHING])
 
@@ -26,11 +28,13 @@ AFTER = nfa.concat([nfa.literal(bytes([MARK])), nfa.ANYTHING])
 class Terminal:
     """What a terminal matches.
 
-    ``matches``: ``u ⊙ v`` for the match u before v; None: each of ``texts`` matches whatever follows it.
+    ``matches``: ``u ⊙ v`` for the match u before v; None: each of ``texts`` matches whatever follows it. ``followed``: the texts
+    by what may follow them, where that matters.
     """
 
     texts: Nfa
     matches: Nfa | None = None
+    followed: Followed = ()
 
 
 def read_terminal(pattern: str, ignored: bool) -> Terminal:
@@ -43,14 +47,20 @@ def read_terminal(pattern: str, ignored: bool) -> Terminal:
     looking = any(operation is constants.AT or operation in LOOK for operation, _ in walk(items))
     if looking:
         texts = compile_pattern(pattern, 0, utf8.utf8)
-        if looks_beside(builder, items, flags, texts):
+        beside = looks_beside(builder, items, flags, texts)
+        if not beside and is_prefix_free(texts):
+            return Terminal(dfa.minimize(texts))
+        found = None if ignored else look_ahead.followed(builder, items, flags)
+        if found is not None:
+            plain = len(found) == 1 and found[0][1] is None
+            every = dfa.minimize(nfa.union([part for part, _ in found]))
+            return Terminal(every, followed=() if plain else found)
+        if beside:
             raise UnsupportedConstraint(
-                f"{pattern!r} depends on the text beside the terminal (\\b, ^, $, look-arounds): write what stands there into a "
-                "rule, or leave texts out by A & ~B",
+                f"{pattern!r} depends on the text before the terminal (\\b, ^, look-behind), or on the text after it in a way "
+                "that is not known: write what stands there into a rule, or leave texts out by A & ~B",
                 path="position 0",
             )
-        if is_prefix_free(texts):
-            return Terminal(dfa.minimize(texts))
     try:
         matches = dfa.minimize(preferred(builder, items, flags))
     except UnsupportedConstraint:  # the preference among matches is not known, but may not matter

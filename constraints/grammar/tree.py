@@ -23,10 +23,12 @@ class Text:
     """The texts of a node.
 
     ``ends_first``: they are those of a rule that ends at its first match, before other terminals that begin with it.
+    ``before``: what may follow them, up to the end; None: anything.
     """
 
     node: Node
     ends_first: bool = False
+    before: Nfa | None = None
 
     @cached_property
     def is_empty(self) -> bool:
@@ -83,16 +85,38 @@ Expression = Text | Call | Series | Choice | Repeat | Without
 
 
 @dataclass(frozen=True, eq=False)
+class Layout:
+    """The terminals of an indenter.
+
+    ``newline``, ``indent``, ``dedent``, ``opening``, ``closing``: names of rules; ``breaks``: the texts of a NEWLINE up to its
+    last line break, after what is ignored; ``begun``, ``inside``: for the texts of each terminal those at the beginning of a
+    line and inside of parentheses; ``end``: what is ignored at the end; ``tab``: the columns of a tab.
+    """
+
+    newline: str
+    indent: str
+    dedent: str
+    opening: frozenset[str]
+    closing: frozenset[str]
+    tab: int
+    breaks: Text
+    begun: dict[Text, Text] = field(default_factory=dict)
+    inside: dict[Text, Text] = field(default_factory=dict)
+    end: Text | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Rules:
     """A grammar: its rules, the line of each, and its narrowings.
 
-    ``budgets``: the most tokens of a text of a rule.
+    ``budgets``: the most tokens of a text of a rule; ``layout``: how its blocks are indented.
     """
 
     rules: Mapping[str, Expression]
     lines: Mapping[str, int] = field(default_factory=dict)
     narrowed: tuple[Narrowing, ...] = ()
     budgets: Mapping[str, int] = field(default_factory=dict)
+    layout: Layout | None = None
 
     def where(self, rule: str) -> str:
         """Return the place of a rule, for messages."""
@@ -130,13 +154,21 @@ def calls(expression: Expression) -> Iterator[Call]:
         yield from calls(part)
 
 
-def reachable_rules(rules: Mapping[str, Expression], start: str) -> set[str]:
-    """Return the defined rules that the start rule reaches, itself included."""
-    reached, stack = {start}, [start]
+def texts_of(expression: Expression) -> Iterator[Text]:
+    """Yield the texts in an expression."""
+    if isinstance(expression, Text):
+        yield expression
+    for part in parts_of(expression):
+        yield from texts_of(part)
+
+
+def reachable_rules(rules: Mapping[str, Expression], start: str) -> dict[str, None]:
+    """Return the defined rules that the start rule reaches, itself included, in the order in which they are met."""
+    reached, stack = {start: None}, [start]
     while stack:
         for call in calls(rules[stack.pop()]):
             if call.rule in rules and call.rule not in reached:
-                reached.add(call.rule)
+                reached[call.rule] = None
                 stack.append(call.rule)
     return reached
 
@@ -146,9 +178,9 @@ def check(grammar: Rules, start: str) -> None:
     for name in (reached := reachable_rules(grammar.rules, start)):
         for call in calls(grammar.rules[name]):
             if call.rule not in grammar.rules:
-                raise UnsupportedConstraint(
-                    f"the rule {call.rule!r} is not defined", path=f"line {call.line}"
-                )
+                prose = call.rule[:1] == "<" and " " in call.rule
+                what = "says in words what a rule must say" if prose else "is not defined"
+                raise UnsupportedConstraint(f"the rule {call.rule!r} {what}", path=f"line {call.line}")
     rules, every = {rule: grammar.rules[rule] for rule in reached}, dict.fromkeys(reached, True)
     ends = dict.fromkeys(reached, False)
     settle(rules, ends, lambda name: can_end(rules[name], ends))

@@ -42,13 +42,13 @@ def read_schema(schema: Any) -> Schema:
         return type_schema(schema)
     try:
         if isinstance(schema, os.PathLike) or (isinstance(schema, str) and schema.endswith(".json")):
-            schema = Path(schema).read_text(encoding="utf-8")
+            schema = Path(schema).read_text(encoding="utf-8-sig")
         if written_values(schema, {}) > limits.LENGTH:
             raise ValueError(
                 f"it is more than {limits.LENGTH:,} values long where parts that are shared are written out"
             )
         if isinstance(schema, str):
-            schema = json.loads(schema)
+            schema = json.loads(schema.removeprefix("\ufeff"))
             json.dumps(schema, allow_nan=False)  # a number that is no JSON, or too large
         else:
             schema = json.loads(json.dumps(schema, allow_nan=False))

@@ -78,7 +78,7 @@ def structural_tag(
     check_choice(on_narrowed)
     if isinstance(spec, str):
         try:
-            spec = json.loads(spec)
+            spec = json.loads(spec.removeprefix("\ufeff"))
         except ValueError as error:
             raise FormatError(f"the structural tag is not JSON: {error}") from None
     if not isinstance(spec, Mapping):

@@ -13,7 +13,7 @@ import tractile as tt
 from tractile import constraints
 from tractile.constraints import Vocabulary, limits
 from tractile.constraints.engine.bytes import Bytes
-from tractile.constraints.grammar.readers import read_bnf
+from tractile.constraints.grammar.bnf import read_bnf
 from tractile.constraints.grammar.tree import Call, Choice, Repeat, Series
 
 
@@ -119,7 +119,7 @@ def test_recursion_of_all_kinds_against_derivation(rules):
 
 def derived(rules, most):
     """The texts of at most so many letters of the first rule."""
-    grammar = read_bnf(rules, "gbnf").rules
+    grammar = read_bnf(rules, "gbnf", {}).rules
     texts = {name: set() for name in grammar}
 
     def of(e):

@@ -1,0 +1,145 @@
+"""ABNF: RFC 5234 with the strings of RFC 7405 (``%s"…"``, ``%i"…"``).
+
+Numbers (``%x41-5A``, ``%d13.10``) are Unicode code points. Names and strings are the same in either case. The core rules of
+RFC 5234 (``ALPHA``, ``DIGIT``, ``CRLF`` …) are there unless the grammar defines them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...errors import UnsupportedConstraint
+from ..automata import nfa, utf8
+from .expressions import Reader
+from .tree import Call, Choice, Expression, Series, text_of
+
+ABNF = r"""
+    start: rule*
+    rule: HEAD choice
+    choice: series ("/" series)*
+    series: item+
+    ?item: atom | TIMES atom -> times
+    ?atom: STRING -> string | NUMBER -> number | PROSE -> prose | NAME -> call | "(" choice ")"
+         | "[" choice "]" -> optional
+    HEAD.2: /[a-zA-Z][\w-]*\s*=\/?/
+    NAME: /[a-zA-Z][\w-]*/
+    TIMES: /\d*[*#]\d*|\d+/
+    STRING: /(%[siSI])?"[^"\r\n]*"/
+    NUMBER: /%[bdxBDX][0-9a-fA-F]+((\.[0-9a-fA-F]+)+|-[0-9a-fA-F]+)?/
+    PROSE: /<[^>\r\n]*>/
+    %ignore /\s+|;[^\n]*/
+"""
+CORE = """
+    ALPHA = %x41-5A / %x61-7A
+    BIT = "0" / "1"
+    CHAR = %x01-7F
+    CR = %x0D
+    CRLF = CR LF
+    CTL = %x00-1F / %x7F
+    DIGIT = %x30-39
+    DQUOTE = %x22
+    HEXDIG = DIGIT / "A" / "B" / "C" / "D" / "E" / "F"
+    HTAB = %x09
+    LF = %x0A
+    LWSP = *(WSP / CRLF WSP)
+    OCTET = %x00-FF
+    SP = %x20
+    VCHAR = %x21-7E
+    WSP = SP / HTAB
+"""
+BASES = {"b": 2, "d": 10, "x": 16}
+
+
+class AbnfReader(Reader):
+    """A reader of the rules of ABNF."""
+
+    def __init__(self, tokens: Mapping[int, str]) -> None:
+        super().__init__(tokens)
+        self.names: dict[str, str] = {}  # a name in small letters: as its rule has it
+
+    def read(self, tree: Any, core: Any) -> None:
+        """Add the rules of a grammar, and those of the ``core`` that it does not define."""
+        if not tree.children:
+            raise UnsupportedConstraint("the grammar has no rules", path="line 1")
+        own = {head_parts(rule)[0].lower() for rule in tree.children}
+        rules = [*tree.children, *(r for r in core.children if head_parts(r)[0].lower() not in own)]
+        for rule in rules:
+            name, _ = head_parts(rule)
+            self.names.setdefault(name.lower(), name)
+        options: dict[str, list[Expression]] = {}
+        for rule in rules:
+            name, more = head_parts(rule)
+            head, body = rule.children
+            name = self.names[name.lower()]
+            if more != (name in options):
+                what = (
+                    "has no rule to add to (=/)" if more else "is defined already: add alternatives with =/"
+                )
+                raise UnsupportedConstraint(f"{name!r} {what}", path=f"line {head.line}")
+            options.setdefault(name, []).append(self.expression(body, {}))
+            self.lines.setdefault(name, head.line)
+        self.rules = {name: found[0] if len(found) == 1 else Choice(found) for name, found in options.items()}
+
+    def other(self, tree: Any, given: Mapping[Any, Call]) -> Expression:
+        """Return the expression of a tree that only ABNF has."""
+        [token] = tree.children
+        match tree.data:
+            case "call":
+                return Call(self.names.get(token.lower(), str(token)), token.line)
+            case "prose":
+                return Call(str(token), token.line)  # not defined: refused where the start needs it
+            case "number":
+                return number(token)
+        sensitive, text = token[:2].lower() == "%s", token[token.index('"') + 1 : -1]
+        return self.word(text, token.line) if sensitive else either_case(text)
+
+    def word(self, text: str, line: int) -> Expression:
+        """Return the expression of one text."""
+        return text_of(nfa.literal(text.encode()))
+
+    def counts(self, token: Any) -> tuple[int, int | None]:
+        """Return the fewest and the most repetitions of ``n``, ``n*``, ``*m``, ``n*m`` or ``*``."""
+        if "#" in token:
+            raise UnsupportedConstraint(
+                f'{token} is a list of HTTP\'s RFCs, no ABNF: write element *( "," element )',
+                path=f"line {token.line}",
+            )
+        low, star, high = token.partition("*")
+        least = int(low or 0)
+        most = least if not star else int(high) if high else None
+        if most is not None and most < least:
+            raise UnsupportedConstraint(f"{token} is no range of counts", path=f"line {token.line}")
+        return least, most
+
+
+def head_parts(rule: Any) -> tuple[str, bool]:
+    """Return the name that a rule defines, and whether it adds to it (``=/``)."""
+    name, _, more = rule.children[0].partition("=")
+    return name.rstrip(), bool(more)
+
+
+def either_case(text: str) -> Expression:
+    """Return the expression of a text whose letters from A to Z are in either case."""
+    if not text:
+        return Series([])
+    points = [sorted({ord(c.lower()), ord(c.upper())}) if c.isascii() else [ord(c)] for c in text]
+    return text_of(nfa.concat([utf8.utf8(utf8.normalize([(p, p) for p in each])) for each in points]))
+
+
+def number(token: Any) -> Expression:
+    """Return the expression of ``%x41``, ``%x41-5A`` or ``%d13.10``."""
+    where, base, digits = f"line {token.line}", BASES[token[1].lower()], token[2:]
+    try:
+        codes = [int(each, base) for each in re.split("[.-]", digits)]
+    except ValueError:
+        raise UnsupportedConstraint(f"{token} has a digit that base {base} has not", path=where) from None
+    if "-" in digits:
+        low, high = codes
+        if low > high or high > 0x10FFFF:
+            raise UnsupportedConstraint(f"{token} is no range of characters", path=where)
+        return text_of(utf8.utf8(utf8.normalize([(low, high)])))
+    if any(code > 0x10FFFF or 0xD800 <= code <= 0xDFFF for code in codes):
+        raise UnsupportedConstraint(f"{token} is no character of Unicode", path=where)
+    return text_of(nfa.literal("".join(map(chr, codes)).encode()))

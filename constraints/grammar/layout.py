@@ -1,0 +1,247 @@
+"""Indentation as ``lark.indenter.Indenter`` reads it, with its NEWLINE, INDENT and DEDENT as texts.
+
+A NEWLINE takes the columns of the next line with it. Here they are written where that line begins:
+
+    NEWLINE  =  blank lines and comments up to the last line break, then as many columns as the block around has
+    INDENT   =  more columns than the block around has; they are those of the block up to its DEDENT
+
+A state is (where, columns of the block). Where: "mid" in a line; "begun": columns are written, so what follows is no blank;
+"pending": a line break is written and its columns are not; "inside" of parentheses, where line breaks are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ...errors import UnsupportedConstraint
+from ..automata import dfa, nfa
+from ..automata.nfa import Nfa
+from .copies import Copier, Copies, joined
+from .tree import Call, Choice, Expression, Layout, Rules, Series, Text, calls, settle, text_of
+
+COLUMNS = 40
+"""The most columns of an indentation."""
+ANY = -1  # columns that do not matter
+INSIDE = ("inside", ANY)
+BLANKS = nfa.star(nfa.byte_ranges([(9, 9), (32, 32)]))
+
+
+def breaks_of(newline: Nfa) -> Nfa:
+    """Return the texts of a NEWLINE up to their last line break.
+
+    Raises ``UnsupportedConstraint`` unless any blanks may follow it.
+    """
+    broken = nfa.concat([nfa.ANYTHING, nfa.literal(b"\n")])
+    plain = dfa.minimize(dfa.intersect(newline, nfa.concat([broken, BLANKS])))
+    ends = [
+        state
+        for state in range(plain.num_states)
+        if not dfa.intersect(BLANKS, plain.between([state])).is_empty
+    ]
+    found = dfa.minimize(dfa.intersect(plain.between(accept=ends), broken))
+    if found.is_empty or not dfa.difference(nfa.concat([found, BLANKS]), newline).is_empty:
+        raise UnsupportedConstraint(
+            "postlex: a newline of an indenter ends with a line break and any blanks, as in /\\r?\\n[\\t ]*/"
+        )
+    return found
+
+
+def continuing(newline: Nfa, breaks: Nfa) -> Nfa:
+    """Return the texts that begin with a byte by which a NEWLINE would go on after a line break and blanks."""
+    ends = dfa.minimize(nfa.concat([breaks, BLANKS]))
+    whole = dfa.minimize(newline)
+    seen = {(int(ends.start[0]), int(whole.start[0]))}
+    onward = set[int]()
+    accept = set(ends.accept.tolist())
+    for one, other in (todo := list(seen)):  # grows meanwhile
+        moves = {byte: to for low, high, to in whole.rows[other] for byte in range(low, high + 1)}
+        if one in accept:
+            onward |= moves.keys()
+        for low, high, to in ends.rows[one]:
+            for pair in {(to, moves[byte]) for byte in range(low, high + 1) if byte in moves} - seen:
+                seen.add(pair)
+                todo.append(pair)
+    return nfa.concat([nfa.byte_ranges([(byte, byte) for byte in sorted(onward)]), nfa.ANYTHING])
+
+
+def with_indentation(grammar: Rules, start: str, layout: Layout) -> tuple[Rules, str]:
+    """Return the rules of a grammar whose blocks are indented."""
+    return Indenting(grammar, layout).copied(start, ("mid", 0))
+
+
+class Indenting(Copier):
+    """Copies rules for the columns of the block around them, and for where in a line they begin."""
+
+    def __init__(self, grammar: Rules, layout: Layout) -> None:
+        super().__init__(grammar)
+        self.layout = layout
+        self.has_lines = dict.fromkeys(self.given, False)
+        ends = {layout.newline, layout.indent, layout.dedent}
+        settle(
+            self.given,
+            self.has_lines,
+            lambda name: name in ends or any(self.has_lines[c.rule] for c in calls(self.given[name])),
+        )
+        self._blocks: dict[tuple[Series, int], str] = {}
+        self._columns: dict[int, Text] = {}
+        self.space, self.tab = text_of(nfa.literal(b" ")), text_of(nfa.literal(b"\t"))
+
+    def may_end(self, state: Hashable) -> bool:
+        """Return whether a text may end in a state: in no block."""
+        return state in (("mid", 0), ("begun", 0), ("pending", 0))
+
+    def text(self, text: Text, state: Hashable) -> Copies:
+        """Return a terminal's texts: the state after them is in the line."""
+        where, columns = parts(state)
+        if where == "pending":
+            return {state: Series([])} if text is self.layout.end else {}
+        if text not in self.layout.begun:
+            raise UnsupportedConstraint(
+                "postlex: %json, %lark and rules with [lazy] are not read beside indentation"
+            )
+        if where == "mid":
+            return {state: text}
+        found = self.layout.inside[text] if where == "inside" else self.layout.begun[text]
+        if found.node.is_nothing:
+            return {}
+        return {state if where == "inside" or text is self.layout.end else ("mid", columns): found}
+
+    def call(self, e: Call, state: Hashable) -> Copies:
+        """Return a call's copies; that of a NEWLINE is written with the columns after it, or without."""
+        where, columns = parts(state)
+        if e.rule == self.layout.newline:
+            return self.line_ends(columns, self.layout.breaks) if where == "mid" else {}
+        if e.rule in self.brackets:
+            raise unmatched(e)
+        if (
+            not self.has_lines.get(e.rule, True) and where != "inside"
+        ):  # its copies serve the blocks of all columns
+            found = super().call(e, (where, ANY))
+            return {(parts(after)[0], columns): copy for after, copy in found.items()}
+        return super().call(e, state)
+
+    def line_ends(self, columns: int, before: Expression) -> Copies:
+        """Return the ways to go on after a line break: in this block, or out of it or into another."""
+        return {("pending", columns): before, ("begun", columns): Series([before, self.columns(columns)])}
+
+    def series(self, e: Series, state: Hashable) -> Copies:
+        """Return a concatenation's copies; parentheses and blocks in it are read as wholes."""
+        at = next(
+            (i for i, part in enumerate(e.parts) if isinstance(part, Call) and part.rule in self.brackets),
+            None,
+        )
+        if at is None:
+            return super().series(e, state)
+        opening = e.parts[at]
+        assert isinstance(opening, Call)
+        ends = self.closing(e, at)
+        inner = self.block(e, at, ends)
+        rest = Series(e.parts[ends + 1 :])
+        ways: list[Copies] = []
+        for between, before in super().series(Series(e.parts[:at]), state).items():
+            if opening.rule == self.layout.indent:
+                found = self.indented(inner, between)
+            else:
+                closing = e.parts[ends]
+                assert isinstance(closing, Call)
+                found = self.parenthesised(opening, inner, closing, between)
+            for after, middle in found.items():
+                for last, more in self.series(rest, after).items():
+                    ways.append({last: Series([before, middle, more])})
+        return joined(ways)
+
+    @property
+    def brackets(self) -> frozenset[str]:
+        """The names of what opens or closes."""
+        return self.layout.opening | self.layout.closing | {self.layout.indent, self.layout.dedent}
+
+    def closing(self, e: Series, at: int) -> int:
+        """Return the place of what closes the bracket at a place. Raises ``UnsupportedConstraint`` if it is in another rule."""
+        depth = 0
+        for i, part in enumerate(e.parts[at:], at):
+            if isinstance(part, Call):
+                depth += part.rule in self.layout.opening or part.rule == self.layout.indent
+                depth -= part.rule in self.layout.closing or part.rule == self.layout.dedent
+            if depth <= 0 and i > at:
+                return i
+        call = e.parts[at]
+        assert isinstance(call, Call)
+        raise unmatched(call)
+
+    def block(self, e: Series, at: int, ends: int) -> Call:
+        """Return a call of what stands between two places of a series."""
+        if (e, at) not in self._blocks:
+            self._blocks[e, at] = name = f"block {len(self._blocks)}"
+            self.given[name] = Series(e.parts[at + 1 : ends])
+        return Call(self._blocks[e, at])
+
+    def parenthesised(self, opening: Call, inner: Call, closing: Call, state: Hashable) -> Copies:
+        """Return the copies of a part in parentheses."""
+        ways: list[Copies] = []
+        for after, first in super().call(opening, state).items():
+            for between, middle in self.call(inner, INSIDE).items():
+                for last in super().call(closing, between).values():
+                    ways.append({after: Series([first, middle, last])})
+        return joined(ways)
+
+    def indented(self, inner: Call, state: Hashable) -> Copies:
+        """Return the copies of a block: its lines have more columns than the one around."""
+        where, columns = parts(state)
+        if where != "pending" or columns >= COLUMNS:
+            return {}
+        found = [
+            k
+            for k in range(columns + 1, COLUMNS + 1)
+            if ("pending", k) in super(Indenting, self).call(inner, ("begun", k))
+        ]
+        if not found:
+            return {}
+        if not self.writing:
+            return self.line_ends(columns, Choice([]))
+        options = []
+        for k in range(columns + 1, min(columns + self.layout.tab, COLUMNS) + 1):
+            last = [(k - self.layout.tab, self.tab)] + [(k - 1, self.space)] * (k == columns + 1)
+            options += [
+                Series([self.columns(before), unit, Call(self.deeper(inner, k))])
+                for before, unit in last
+                if before >= 0
+            ]
+        return self.line_ends(columns, Choice(options))
+
+    def deeper(self, inner: Call, k: int) -> str:
+        """Return the name of the rule of a block at column k, or at more columns of which k are written."""
+        name = f"{inner.rule} from column {k}"
+        if name not in self.extra:
+            self.extra[name] = Choice([])
+            found = super().call(inner, ("begun", k))
+            options = [copy for after, copy in found.items() if after == ("pending", k)]
+            for unit, more in ((self.space, k + 1), (self.tab, k + self.layout.tab)):
+                if more <= COLUMNS:
+                    options.append(Series([unit, Call(self.deeper(inner, more))]))
+            self.extra[name] = Choice(options)
+        return name
+
+    def columns(self, columns: int) -> Text:
+        """Return the texts of blanks with this many columns."""
+        if columns not in self._columns:
+            size, tab = columns + 1, self.layout.tab
+            rows = [
+                [(low, low, at + width) for low, width in ((9, tab), (32, 1)) if at + width < size]
+                for at in range(size)
+            ]
+            self._columns[columns] = text_of(nfa.of_rows(rows, [0], [columns]))
+        return self._columns[columns]
+
+
+def unmatched(call: Call) -> UnsupportedConstraint:
+    """Return the error for a bracket, INDENT or DEDENT that is not closed where it is opened."""
+    return UnsupportedConstraint(
+        f"postlex: {call.rule} stands without its counterpart in one alternative of a rule",
+        path=f"line {call.line}",
+    )
+
+
+def parts(state: Hashable) -> tuple[str, int]:
+    """Return the parts of a state."""
+    assert isinstance(state, tuple)
+    return state
