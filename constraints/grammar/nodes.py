@@ -156,10 +156,10 @@ class Writer:
         """Return the node of an expression's texts."""
         key = id(e), most, nonempty
         if key not in self._written:  # a part that may be empty is asked for twice, and so are its parts
-            self._written[key] = self.written(e, most, nonempty)
+            self._written[key] = self.made(e, most, nonempty)
         return self._written[key]
 
-    def written(self, e: Expression, most: float, nonempty: bool) -> Node:
+    def made(self, e: Expression, most: float, nonempty: bool) -> Node:
         """Return the node of an expression's texts, anew."""
         spend(5)
         match e:
