@@ -8,6 +8,8 @@
 // takes long, the distance in bytes by frames tells.
 #pragma once
 
+#include <optional>
+
 #include "bytes.h"
 #include "crossing.h"
 #include "distinct.h"
@@ -219,33 +221,47 @@ class Observed {
   // differ, or one that is sought.
   Way& way(Item item) {
     if (i32 known = found(item); known != NONE) {
-      if (ways_[known].bytes == GAVE_UP) throw LimitPassed("whether a text has an end takes more than " + std::to_string(MOST_STATES) + " steps to find");
+      if (ways_[known].bytes == GAVE_UP) gave_up();
       return ways_[known];
     }
     crossing_.check();
-    Search search(stacks_, frames_);
     const bool differs = is_apart(item);
     bool is_live = false, known = true;
-    try {
-      is_live = search.find(item, differs ? MOST_STATES : LONG, [&](Item at) {
-        i32 known = found(at);
-        return known != NONE && ways_[known].bytes == ENDLESS ? Search::DEAD : known == NONE || ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
-      });
-    } catch (const LimitPassed&) {
-      crossing_.taken += search.taken / 4;
-      if (differs) {
-        kept(item, {GAVE_UP, NONE, 0});
-        throw;
+    std::optional<Search> done;
+    auto seek = [&](u64 most) {
+      Search& search = done.emplace(stacks_, frames_);
+      try {
+        is_live = search.find(item, most, [&](Item at) {
+          i32 known = stacks_.observers.relaxed ? NONE : found(at);
+          return known != NONE && ways_[known].bytes == ENDLESS ? Search::DEAD : known == NONE || ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
+        });
+        crossing_.taken += search.taken / 4;
+        return true;
+      } catch (const LimitPassed&) {
+        crossing_.taken += search.taken / 4;
+        return false;
       }
+    };
+    if (!seek(LONG)) {
       known = false;
+      if (differs) {  // an end that is not even there where many items need not differ is not there at all
+        stacks_.observers.relaxed = true;
+        const bool none = seek(LONG) && !is_live;
+        stacks_.observers.relaxed = false;
+        if (none) return kept(item, {ENDLESS, NONE, 0});
+        if (!(known = seek(MOST_STATES))) {
+          kept(item, {GAVE_UP, NONE, 0});
+          gave_up();
+        }
+      }
     }
+    Search& search = *done;
     if (!known) {
       const i32 env = stacks_.observers.tables(item.env);
       i64 bytes = by_bytes_.rest(item.stack, Positions::ROOT, 0, env, SOME, true);
       if (bytes > SOME) bytes = in_every_order_.rest(item.stack, Positions::ROOT, 0, env, SOME, true);
       return kept(item, {bytes > SOME ? ENDLESS : bytes, NONE, 0});
     }
-    crossing_.taken += search.taken / 4;
     if (!is_live) return kept(item, {ENDLESS, NONE, 0});
     const Item last = search.way.front().first;
     const i32 next = last.stack == NONE ? NONE : found(last);
@@ -261,6 +277,8 @@ class Observed {
     wholes_.push_back({std::move(search.symbols), std::move(stacks), next});
     return ways_[found(item)];
   }
+
+  [[noreturn]] static void gave_up() { throw LimitPassed("whether a text has an end takes more than " + std::to_string(MOST_STATES) + " steps to find"); }
 
   // The number of a way that is known for an item: its own, or that of other texts of items, as far as all differ.
   i32 found(Item item) {

@@ -33,9 +33,12 @@ class Observers {
 
   // The environment inside a node, which is an observer.
   i32 enter(i32 node, i32 env) {
-    const bool alone = nodes_[node].kind == ITEM && !any(env, [](Kind kind) { return kind == APART; });
+    const bool alone = nodes_[node].kind == ITEM && (!any(env, [](Kind kind) { return kind == APART; }) || (relaxed && !is_finite(node)));
     return put(node, alone ? ALONE : 0, env);
   }
+
+  // Whether items of which there are any number are taken to differ from all others.
+  bool relaxed = false;
 
   // The environment of an observer inside another one.
   i32 within(i32 env, i32 outer) { return put(all_[env].node, all_[env].value, outer); }
@@ -275,6 +278,30 @@ class Observers {
     return found;
   }
 
+  // Whether a node has a finite number of texts: nothing that it reads, and no call, comes back to itself.
+  bool is_finite(i32 node) {
+    if (finite_.size() < nodes_.size()) finite_.resize(nodes_.size(), NONE);
+    if (finite_[node] != NONE) return finite_[node];
+    finite_[node] = 0;  // for a call of itself
+    const Node& n = nodes_[node];
+    bool found = n.kind != BAG || n.members == i32(n.parts.size());
+    if ((n.kind == REPEAT || n.kind == COUNT) && n.high < 0) found = false;
+    for (i32 number : n.kind == WITHIN ? std::vector<i32>() : n.tables) {
+      const Table& t = tables_[number];
+      std::vector<i32> into(t.states, 0), free;  // Kahn's order
+      for (const Table::Move& move : t.moves) ++into[move.to];
+      for (i32 s = 0; s < t.states; ++s)
+        if (!into[s]) free.push_back(s);
+      for (size_t at = 0; at < free.size(); ++at)
+        for (size_t i = t.begin[free[at]]; i < t.begin[free[at] + 1]; ++i)
+          if (!--into[t.moves[i].to]) free.push_back(t.moves[i].to);
+      found = found && (n.kind == COUNT || i32(free.size()) == t.states);
+    }
+    for (i32 part : n.parts) found = found && is_finite(part);
+    finite_[node] = found;
+    return found;
+  }
+
   // The state of a table after a byte, NONE if no text that the part can write leads from there to acceptance.
   i32 within_step(const Node& n, i32 state, u8 byte) const {
     const i32 after = tables_[n.tables[0]].step(state, byte);
@@ -351,6 +378,7 @@ class Observers {
   const Stable<Node>& nodes_;
   std::vector<Open> all_{{NONE, 0, NONE, 0}};
   std::vector<i32> reads_json_;  // by node; NONE: not yet
+  std::vector<i32> finite_;      // by node; NONE: not yet
   Index index_, moves_, texts_, json_;
   Lists sets_;                    // of texts, in ascending order
   std::vector<std::pair<i32, u8>> before_{{NONE, 0}};  // by text that without its last byte, and this

@@ -162,9 +162,11 @@ def with_fresh_start(found: Table) -> Table:
 
 @lru_cache(maxsize=1024)
 def loop(found: Table) -> Table | None:
-    """Return the table of texts of ``found`` in a row, a character ending with each; None if one may begin another."""
+    """Return the table of texts of ``found`` in a row, a character ending with each; None if one text goes on where
+    another ends."""
     ends = found.label >= 0
-    if ends[0] or ends[found.edges[:, 0]].any() or not found.is_deterministic:
+    begins_again = bool((found.edges[:, 3] == 0).any())
+    if ends[0] or begins_again or ends[found.edges[:, 0]].any() or not found.is_deterministic:
         return None
     # all ends are the start; its number stays
     number = np.where(ends, 0, np.cumsum(~ends) - 1)
