@@ -132,7 +132,7 @@ class Bytes {
   i64 counted(i32 node, u64 reg) {
     const Node& n = stacks_.nodes[node];
     const Table& t = stacks_.tables[n.tables[0]];
-    const i64 missing = n.low - i64(Stacks::high(reg)), free = leaf(n.tables[0], i32(Stacks::low(reg)));
+    const i64 missing = n.low - i64(Stacks::high(reg)), free = n.high < 0 ? leaf(n.tables[0], i32(Stacks::low(reg))) : t.fewest[Stacks::low(reg)];
     // a byte ends one character at most, so without more than its bytes a text has no more characters than it may
     if (missing <= 0 && (n.high < 0 || i64(Stacks::high(reg)) + t.fewest[Stacks::low(reg)] <= n.high)) return free;
     if (i32 known = counted_index_.find({u64(u32(node)), reg, 0}); known != NONE) return counts_[known];
