@@ -73,6 +73,7 @@ class Search {
         Queued next = at;
         next.byte = at.byte < at.high ? at.byte + 1 : at.low;
         --next.others;
+        if (!crossing_) next.order = number_++;
         queue_.push(next);
       }
       if (at.byte != NONE) {
@@ -98,8 +99,8 @@ class Search {
 
  private:
   struct Queued {
-    i64 least;  // bytes to the end; or the tokens of the whole text, of those with as many first where more is read
-    u64 order;  // of those with as many: any, so that no kind of text is tried for ever
+    i64 least;  // bytes to the end; or the tokens of the whole text
+    u64 order;  // of those with as many: as they were met, so that each has its turn; of tokens first where more is read
     i32 stack, env, text, before;
     i32 byte, low, high, others;  // what is read after `env`, NONE: nothing; the bytes that are read alike, and how many of them are left
     i32 place, spent, read;       // in the token in progress, the tokens before it, and all bytes
@@ -131,17 +132,17 @@ class Search {
   }
 
   void push(Queued at) {
-    at.order = mixed(number_++, 0);
+    at.order = number_++;
     at.before = i32(states_.size()) - 1;
     if (crossing_) {
       at.is_told = false;
       at.read += at.byte != NONE;
-      at.order = u64(~u32(at.read)) << 32 | at.order >> 32;
+      at.order |= u64(~u32(at.read)) << 32;
     } else {
       at.least = at.stack == NONE ? 0 : frames_.of_stack(at.stack);
       if (at.least >= ENDLESS) return;
       at.least = std::max(at.least, observers_.fewest(at.env));
-      if (at.others) at.byte = at.low + i32(at.order % u64(at.others + 1));
+      if (at.others) at.byte = at.low + i32(mixed(at.order, 0) % u64(at.others + 1));  // any, so that many texts soon differ
     }
     queue_.push(at);
   }
