@@ -246,7 +246,7 @@ class Observed {
       known = false;
       if (differs) {  // an end that is not even there where many items need not differ is not there at all
         stacks_.observers.relaxed = true;
-        const bool none = seek(LONG) && !is_live;
+        const bool none = seek(MOST_STATES / 3) && !is_live;
         stacks_.observers.relaxed = false;
         if (none) return kept(item, {ENDLESS, NONE, 0});
         if (!(known = seek(MOST_STATES))) {

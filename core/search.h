@@ -191,7 +191,7 @@ class Search {
   void read(const Queued& at, int low, int high, i32 stack) {
     Queued next = moved(at, at.text, stack, at.env);
     if (!crossing_) {
-      next.low = next.byte = low, next.high = high, next.others = at.env == 0 ? 0 : high - low;
+      next.low = next.byte = low, next.high = high, next.others = observers_.filters(at.env) || observers_.keeps_texts(at.env) ? high - low : 0;  // else bytes of a move are alike
       return push(next);
     }
     for (i32 child = trie_->first[at.place]; child < trie_->first[at.place + 1]; ++child) {
