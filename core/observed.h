@@ -231,7 +231,8 @@ class Observed {
     auto seek = [&](u64 most) {
       Search& search = done.emplace(stacks_, frames_);
       try {
-        is_live = search.find(item, most, [&](Item at) {
+        const Item from{item.stack, stacks_.observers.relaxed ? stacks_.observers.without_open(item.env) : item.env};
+        is_live = search.find(from, most, [&](Item at) {
           i32 known = stacks_.observers.relaxed ? NONE : found(at);
           return known != NONE && ways_[known].bytes == ENDLESS ? Search::DEAD : known == NONE || ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
         });
