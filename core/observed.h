@@ -228,10 +228,9 @@ class Observed {
     const bool differs = is_apart(item);
     bool is_live = false, known = true;
     std::optional<Search> done;
-    auto seek = [&](u64 most) {
+    auto seek = [&](Item from, u64 most) {
       Search& search = done.emplace(stacks_, frames_);
       try {
-        const Item from{item.stack, stacks_.observers.relaxed ? stacks_.observers.without_open(item.env) : item.env};
         is_live = search.find(from, most, [&](Item at) {
           i32 known = stacks_.observers.relaxed ? NONE : found(at);
           return known != NONE && ways_[known].bytes == ENDLESS ? Search::DEAD : known == NONE || ways_[known].whole == NONE ? Search::UNKNOWN : Search::LIVE;
@@ -243,14 +242,14 @@ class Observed {
         return false;
       }
     };
-    if (!seek(LONG)) {
+    if (!seek(item, LONG)) {
       known = false;
       if (differs) {  // an end that is not even there where many items need not differ is not there at all
         stacks_.observers.relaxed = true;
-        const bool none = seek(MOST_STATES / 3) && !is_live;
+        const bool none = (seek({item.stack, stacks_.observers.without_open(item.env)}, LONG) && !is_live) || (seek(item, LONG) && !is_live);
         stacks_.observers.relaxed = false;
         if (none) return kept(item, {ENDLESS, NONE, 0});
-        if (!(known = seek(MOST_STATES))) {
+        if (!(known = seek(item, MOST_STATES))) {
           kept(item, {GAVE_UP, NONE, 0});
           gave_up();
         }
