@@ -67,7 +67,11 @@ class Core {
       ~Count() { used = core.crossing_.taken - before; }
     } count{*this, crossing_.taken};
     crossing_.allow(allowed);
-    return f(stacks_, masks_);
+    try {
+      return f(stacks_, masks_);
+    } catch (const std::bad_alloc&) {
+      throw LimitPassed("the engine is out of memory");
+    }
   }
 
   const Trie& trie() const { return *trie_; }

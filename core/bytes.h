@@ -257,12 +257,25 @@ class Bytes {
     return found;
   }
 
-  // What a text of a table takes from a state on. Of tokens only one is looked for, where it has been read what they do.
+  // What a text of a table takes from a state on. Tokens are looked for where reading them takes little.
   i64 leaf(i32 table, i32 state) {
     const Table& t = stacks_.tables[table];
-    if (of_ != TOKENS || t.fewest[state] < 2 || !lexer_->knows(table, state, Positions::ROOT)) return t.fewest[state];
-    const auto& groups = lexer_->of(table, state, Positions::ROOT).groups;
-    return std::any_of(groups.begin(), groups.end(), [&](const Lexed::Group& group) { return t.label[group.state] >= 0; }) ? 1 : t.fewest[state];
+    if (of_ != TOKENS || t.fewest[state] < 2) return t.fewest[state];
+    Index::Key key{u64(u32(table)), u64(u32(state)), 2};
+    if (i32 known = labels_index_.find(key); known != NONE) return known;
+    i64 found = t.fewest[state];
+    std::vector<std::pair<i32, i64>> met{{state, 0}};  // states, and the tokens to them
+    std::vector<u8> seen(t.states, 0);
+    for (size_t at = 0; at < met.size(); ++at) {
+      auto [here, tokens] = met[at];
+      if (tokens + 1 >= found || !lexer_->is_light(table, here)) continue;
+      for (const Lexed::Group& group : lexer_->of(table, here, Positions::ROOT).groups) {
+        found = std::min(found, tokens + 1 + t.fewest[group.state]);  // the rest byte by byte
+        if (!std::exchange(seen[group.state], 1)) met.push_back({group.state, tokens + 1});
+      }
+    }
+    if (found < ENDLESS) labels_index_.put(key, i32(found));
+    return found;
   }
 
   // The labels that may be read from a state, each with the fewest bytes to its end.

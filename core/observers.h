@@ -17,6 +17,8 @@
 
 namespace tractile {
 
+constexpr i32 MOST_OBSERVERS = 300;  // open at once
+
 class Observers {
  public:
   struct Open {
@@ -255,6 +257,7 @@ class Observers {
     Index::Key key{u64(u32(node)), value, u64(u32(outer))};
     i32 known = index_.find(key);
     if (known != NONE) return known;
+    if (all_[outer].depth >= MOST_OBSERVERS) throw LimitPassed("more than " + std::to_string(MOST_OBSERVERS) + " parts that look at their texts are open within each other");
     index_.put(key, i32(all_.size()));
     all_.push_back({node, value, outer, all_[outer].depth + 1});
     return i32(all_.size() - 1);
