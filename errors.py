@@ -72,19 +72,22 @@ class BudgetTooSmall(TractileError, ValueError):
     """No accepted sequence fits the token budget; raised before the language model is called.
 
     ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
-    look past the query's horizon, other queries do not). It may be an upper bound for
-    objects with many members, whose orders are not all tried, and for a few very large schemas. ``given``: the budget in tokens.
+    look past the query's horizon, other queries do not). ``exact``: whether it is the least. Otherwise it is an upper bound: of
+    objects with more than five kinds of members, whose orders are not all tried, and of items that must differ. ``given``: the
+    budget in tokens.
     """
 
-    def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:
+    def __init__(self, message: str = "", *, needed: int | None, given: int, exact: bool = True) -> None:
         if not message:
-            need = "no budget would do" if needed is None else f"{needed} tokens are needed"
+            bound = "" if exact else " at most (an upper bound)"
+            need = "no budget would do" if needed is None else f"{needed} tokens are needed{bound}"
             message = (
                 f"no accepted sequence fits the budget: {need}, {given} given; raise the budget or relax it"
             )
         super().__init__(message)
         self.needed = needed
         self.given = given
+        self.exact = exact
 
 
 class BudgetTooLarge(TractileError, ValueError):

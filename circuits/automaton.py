@@ -284,6 +284,11 @@ class Automaton(Chain):
         """Return the automaton that P-GCD multiplies an HMM with: this one."""
         return self
 
+    @property
+    def distances_are_exact(self) -> bool:
+        """Whether :meth:`fewest_after` is the least, and no upper bound of it."""
+        return True
+
     def fewest_after(self, tokens: Sequence[int]) -> int:
         """Return the fewest further tokens to acceptance after these tokens; ``UNREACHABLE`` if nothing can be accepted."""
         states = set(self.start_states)

@@ -124,6 +124,10 @@ class ConstraintAutomaton(Automaton):
             return self.finite.cut(vocab_size)
         return self.made_for(vocabulary_of(self.lazy.vocab, size=vocab_size))
 
+    @property
+    def distances_are_exact(self) -> bool:
+        return self.lazy.is_exact
+
     def fewest_after(self, tokens: Sequence[int]) -> int:
         lazy, state = self._after(tokens)
         return UNREACHABLE if state == -1 else lazy.fewest(state)

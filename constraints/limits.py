@@ -6,7 +6,7 @@ ways to the same answer; they stand beside their code.
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 WORK = 1_350_000
@@ -41,11 +41,7 @@ DEPTH = 1_000
 """The largest ``max_depth`` and ``max_digits``."""
 
 POSITIONS = 1_000
-"""Unit of the limits on searches for a distance to acceptance, in positions visited.
-
-A mask's search for one token may take eight units; searches for the minimum budget, or where no token would be left, more. If
-a search exceeds its limit, an upper bound of the distance is used, so a budget that is just enough may be refused.
-"""
+"""Unit of the limits on searches for a distance to acceptance, in positions visited, where the compiled engine was not built."""
 
 
 class Bounds(NamedTuple):
@@ -92,16 +88,42 @@ class Limit(NamedTuple):
     bounds: str
     beyond: str
 
-    @property
-    def value(self) -> Any:
-        """The value of the constant."""
-        path, _, attribute = self.name.partition(":")
-        module, _, constant = path.rpartition(".")
-        found = getattr(import_module(f"{__package__}.{module}"), constant)
-        return getattr(found, attribute) if attribute else found
 
-
+UPPER_BOUND = "an upper bound of the fewest tokens: `query.exact` is False, and `BudgetTooSmall` says so"
 TABLE = (
+    Limit(
+        "engine.cores.CORE:MOST_STATES",
+        "steps of a search for an end, where items differ",
+        "`TooManyStates`: whether a text has an end takes more steps to find",
+    ),
+    Limit(
+        "engine.cores.CORE:MOST_TAKEN",
+        "steps of a search for the fewest tokens",
+        "`TooManyStates`: the fewest tokens to the end take more steps to find",
+    ),
+    Limit("engine.cores.MOST_STEPS", "steps of one call of the compiled engine", "`TooManyStates`, the same"),
+    Limit(
+        "engine.cores.CORE:MOST_DEPTH",
+        "frames of a text, one within another",
+        "`TooManyStates`: texts are nested deeper",
+    ),
+    Limit(
+        "engine.cores.CORE:MOST_OBSERVERS",
+        "parts within each other whose texts are intersected, counted or differ",
+        "`TooManyStates`: more parts are open within each other",
+    ),
+    Limit(
+        "engine.cores.CORE:MOST_FOLLOWED",
+        "readings of one text by an ambiguous grammar",
+        "`TooManyStates`: one text has too many readings",
+    ),
+    Limit("engine.cores.CORE:EVERY_ORDER", "members of an object whose orders are all tried", UPPER_BOUND),
+    Limit(
+        "engine.cores.CORE:MOST_SOUGHT",
+        "steps of a search for fewer tokens, where items differ",
+        UPPER_BOUND,
+    ),
+    Limit("engine.cores.CORE:MOST_SEARCHED", "steps of all such searches of one mask", UPPER_BOUND),
     Limit(
         "limits.WORK",
         "units of work of one constraint",
@@ -206,14 +228,34 @@ TABLE = (
         "`UnsupportedConstraint`: uniqueItems of items that are not listed in Python syntax",
     ),
     Limit(
-        "json.type_schemas.EXACT_DIGITS",
+        "json.type_decimals.EXACT_DIGITS",
         "digits of a `Decimal` written as a number",
         "numbers of more digits are left out; further decimal places are not checked",
     ),
     Limit(
-        "json.type_schemas.MOST_NAMES",
-        "integers listed as names of members",
-        "names of the right sign, whatever their bounds",
+        "json.type_members.MOST_NAMES",
+        "integers listed as names of members, where not all of a range are names",
+        "an entry in `narrowed`",
+    ),
+    Limit(
+        "json.type_members.MOST_DIGITS",
+        "digits of an integer that is a name, where it has bounds",
+        "an entry in `narrowed`",
+    ),
+    Limit(
+        "json.type_members.MOST_LENGTH",
+        "characters of a name that a pattern describes",
+        "an entry in `narrowed`",
+    ),
+    Limit(
+        "json.type_schemas.MOST_ITEMS",
+        "items of the part of a tuple that may be repeated, where others follow",
+        "an entry in `narrowed`",
+    ),
+    Limit(
+        "grammar.copies.MOST_COUNTED",
+        "a count in a grammar with look-ahead or indentation",
+        "`UnsupportedConstraint`: a repeat with counts over 200 is not read beside look-ahead and indentation",
     ),
     Limit(
         "json.text.MOST_INDENT",
@@ -235,15 +277,12 @@ TABLE = (
 """Every constant that can change an answer."""
 
 
-def table() -> str:
-    """Return :data:`TABLE` in Markdown, as the documentation has it."""
+def table(value_of: Callable[[str], Any]) -> str:
+    """Return :data:`TABLE` in Markdown, as the documentation has it. ``value_of``: the value of a constant by its name."""
     rows = ["| limit | value | bounds | beyond it |", "| --- | --- | --- | --- |"]
     for each in TABLE:
-        value = (
-            f"{each.value:,}"
-            if isinstance(each.value, int | float) and each.value < 1e12
-            else str(each.value)
-        )
-        shown = "see `limits.py`" if isinstance(each.value, tuple) else value
+        value = value_of(each.name)
+        shown = f"{value:,}" if isinstance(value, int | float) and value < 1e12 else str(value)
+        shown = "see `limits.py`" if isinstance(value, tuple) else shown
         rows.append(f"| `{each.name.replace(':', '.')}` | {shown} | {each.bounds} | {each.beyond} |")
     return "\n".join(rows)

@@ -117,10 +117,24 @@ class Automaton {
   // `spelled`: whether the tokens write all that the program reads, so that what may be read has an end. `ends`: whether a text is
   // finished only by the end token.
   Automaton(std::shared_ptr<Core> core, i32 node, bool spelled, bool ends) : core_(std::move(core)), spelled_(spelled), ends_(ends) {
-    start_ = core_->asked([&](Stacks& stacks, Masks& masks) { return masks.after_token(stacks.start(node), spelled_); });
+    start_ = core_->asked([&](Stacks& stacks, Masks& masks) {
+      std::vector<i32> reached;
+      exact_ = !reaches(stacks.nodes, node, reached, [](const Node& n) { return n.kind == APART || (n.kind == BAG && n.parts.size() > EVERY_ORDER); });
+      return masks.after_token(stacks.start(node), spelled_);
+    });
   }
 
   i32 start() const { return start_; }
+
+  // Whether all distances are exact: of items that must differ, and of bags with many kinds of members, they may be upper bounds.
+  bool is_exact() const { return exact_; }
+
+  // Whether the mask of a state with a budget is; it is where the budget takes nothing away.
+  bool exact(i32 state, i64 budget) {
+    return exact_ || state < 0 || budget <= 0 || core_->asked([&](Stacks&, Masks& masks) {
+      return &masks.words_within(state, left(budget), spelled_) == &masks.words(state, spelled_);
+    });
+  }
   const Trie& trie() const { return core_->trie(); }
 
   i32 step(i32 state, i32 token) {
@@ -187,6 +201,7 @@ class Automaton {
   std::shared_ptr<Core> core_;
   bool spelled_, ends_;
   i32 start_ = NONE;
+  bool exact_ = true;
 };
 
 // A row of a batch of masks.

@@ -106,8 +106,18 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 9;  // that of `constraints/engine/cores.py`
+  m.attr("INTERFACE") = 10;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
+  py::dict limits;  // on which an answer depends
+  limits["MOST_DEPTH"] = MOST_DEPTH;
+  limits["MOST_FOLLOWED"] = MOST_FOLLOWED;
+  limits["MOST_OBSERVERS"] = MOST_OBSERVERS;
+  limits["MOST_TAKEN"] = MOST_TAKEN;
+  limits["MOST_STATES"] = MOST_STATES;
+  limits["EVERY_ORDER"] = EVERY_ORDER;
+  limits["MOST_SOUGHT"] = MOST_SOUGHT;
+  limits["MOST_SEARCHED"] = MOST_SEARCHED;
+  m.attr("LIMITS") = limits;
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
   m.def("used", [] { return used; });
   m.def("fill", &fill);
@@ -138,6 +148,8 @@ PYBIND11_MODULE(_core, m) {
       .def("accepting", &Automaton::accepting, Unlocked())
       .def("fewest", &Automaton::fewest, Unlocked())
       .def("within", &Automaton::within, Unlocked())
+      .def_property_readonly("is_exact", &Automaton::is_exact)
+      .def("exact", &Automaton::exact, Unlocked())
       .def("allows", &Automaton::allows, Unlocked())
       .def("fill", &fill_own);
 }

@@ -211,4 +211,4 @@ def check_prefix(fa: Automaton, tokens: list[int], budget: int) -> None:
             f"no text of the constraint begins with the tokens {tokens}, which are there already"
         )
     if needed > budget:
-        raise BudgetTooSmall(needed=needed, given=budget)
+        raise BudgetTooSmall(needed=needed, given=budget, exact=fa.distances_are_exact)

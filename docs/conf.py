@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
+from importlib import import_module
+
 from public import public_names
 from sphinx.util.nodes import make_refnode
 
@@ -112,10 +114,18 @@ def by_definition(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     )
 
 
+def constant(name: str) -> Any:
+    """Return the value of a constant of the constraints, by its module; an attribute of it after a colon."""
+    path, _, attribute = name.partition(":")
+    module, _, found = path.rpartition(".")
+    value = getattr(import_module(f"tractile.constraints.{module}"), found)
+    return getattr(value, attribute) if attribute else value
+
+
 def with_limits(app: Any, page: str, source: list[str]) -> None:
     """Write the table of limits where a page asks for it."""
     if "{{limits}}" in source[0]:
-        source[0] = source[0].replace("{{limits}}", limits.table())
+        source[0] = source[0].replace("{{limits}}", limits.table(constant))
 
 
 def setup(app: Any) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from logging import getLogger
 from threading import Lock
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,11 +24,11 @@ from ..program.node import Kind, Node
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 9
+INTERFACE = 10
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT
-    from ..._core import SLICE, Exhausted, LimitPassed, Trie, allow, used
+    from ..._core import LIMITS, SLICE, Exhausted, LimitPassed, Trie, allow, used
     from ..._core import Automaton as Automaton
     from ..._core import Core as Core
     from ..._core import fill as fill
@@ -35,7 +36,11 @@ try:
     if BUILT != INTERFACE:
         raise ImportError("tractile._core was built from other sources")
 except ImportError:  # it was not built
+    LIMITS = dict[str, int]()
     Automaton = Core = Exhausted = LimitPassed = Trie = allow = fill = used = None
+
+CORE = SimpleNamespace(**LIMITS)
+"""The constants of the compiled engine that can change an answer; `limits.TABLE` says how."""
 
 T = TypeVar("T")
 logger = getLogger("tractile")

@@ -53,6 +53,7 @@ class ProgramTokens:
         self._completions: dict[int, Weight | None] = {}
         self._edges: dict[int, dict[int, list[int]]] = {}
         self._masks: dict[tuple[int, int], Words] = {}
+        self.is_exact = True
         self.start_state = self.steps.start if self.is_live(self.steps.start) else NO_STATE
 
     @property
@@ -113,6 +114,10 @@ class ProgramTokens:
             return 0 if state == SINK else NEVER
         found = self.completion(state)
         return NEVER if found is None else found.cost + self.require_eos
+
+    def exact(self, state: int, budget: int) -> bool:
+        """Return whether the mask of a state with a budget is exact."""
+        return self.is_exact
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""

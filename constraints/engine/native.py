@@ -1,14 +1,14 @@
 """The automaton over tokens of a program, run by the compiled engine (``core/``), where that was built.
 
-Its masks and distances are those of :class:`~.masks.ProgramTokens`, but for two kinds of parts. There distances are upper bounds:
+Its masks and distances are those of :class:`~.masks.ProgramTokens`. Whether there is an end at all is always exact, or refused
+with ``TooManyStates``. The fewest tokens to it may be upper bounds for two kinds of parts, and ``exact`` says so:
 
 * Of an object with more than five kinds of members those that may be absent are not read to save tokens, and if more than five
   required ones are missing, not all orders are tried.
 * Of an array whose items must differ, or an object whose names are counted, one short text stands for all, unless a search that
-  is not long finds a cheaper one.
+  is not long finds one of fewer tokens.
 
-Masks within a budget, and of a vocabulary in which a byte of the program is no token, are then narrower, never wider, and always
-leave a way to the end.
+Masks within a budget are then narrower, never wider, and always leave a way to the end.
 """
 
 from __future__ import annotations
@@ -54,10 +54,20 @@ class CompiledTokens:
         self.start_state: int = self.core.start
         self.accepting = self.core.accepting
         core = self.core
-        calls = (core.step, core.after, core.reads, core.allows, core.fill, core.fewest, core.within)
-        self.step, self.after, self.reads, self.allows, self.fill, self._fewest, self._within = map(
-            within_limits, calls
+        calls = (
+            core.step,
+            core.after,
+            core.reads,
+            core.allows,
+            core.fill,
+            core.exact,
+            core.fewest,
+            core.within,
         )
+        self.step, self.after, self.reads, self.allows, self.fill, self.exact, self._fewest, self._within = (
+            map(within_limits, calls)
+        )
+        self.is_exact: bool = core.is_exact
 
     @property
     def full(self) -> bool:

@@ -104,7 +104,9 @@ class Writer:
         )
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
-        self._written: dict[tuple[int, float, bool], Node] = {}  # by id of an expression, which the rules keep
+        self._written: dict[
+            tuple[int, float, bool], Node
+        ] = {}  # by id of an expression, which the rules keep
         self._later: list[tuple[str, float, bool]] = []
 
     def is_empty(self, e: Expression) -> bool:

@@ -177,18 +177,18 @@ class FiniteMasks:
         if extends and (not len(lengths) or int(lengths.min()) >= self._fewest()):
             return None
         found = shortfall_of(self._first_lengths(), lengths, self.horizon)
-        if found is None or found[1] is not None:
+        if found is None or found.needed is not None:
             return found
-        given, fa = found[0], self.automaton
+        given, fa = found.given, self.automaton
         if self.betas is None:
             fewest = self._fewest()
-            return given, fewest if self.horizon is not None and fewest < UNREACHABLE else None
+            return Shortfall(given, fewest if self.horizon is not None and fewest < UNREACHABLE else None)
         reached, accept = fa.initial[0] > 0, fa.final[0] > 0
         for n in range(1, given + fa.num_states + 1) if fa.num_edges else ():
             reached = torch.zeros_like(reached).index_fill_(0, fa.edge_target[reached[fa.edge_source]], True)
             if n > given and bool((reached & accept).any()):
-                return given, n
-        return given, None
+                return Shortfall(given, n)
+        return Shortfall(given, None)
 
 
 def pack(allowed: Bool[np.ndarray, " vocab"]) -> Int32[np.ndarray, " words"]:

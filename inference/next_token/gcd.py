@@ -157,6 +157,15 @@ class GCDQuery(Copied):
 
     # ------------------------------------------------------------ answers
 
+    @property
+    def exact(self) -> bool:
+        """Whether each row's mask has all tokens that can be completed within the tokens left.
+
+        It may lack some where a constraint has items that must differ, or objects with more than five kinds of members, and the
+        budget is short: the fewest tokens of those may be upper bounds. A mask never has a token too many.
+        """
+        return isinstance(self._masks, FiniteMasks) or self._masks.exact(self._rows)
+
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         return self._masks.feasible_lengths()
 

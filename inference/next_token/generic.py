@@ -35,6 +35,7 @@ from .history import History
 from .protocol import Budgets, Tokens
 from .rows import (
     Copied,
+    Shortfall,
     bitmask,
     check_horizon,
     checked_budgets,
@@ -129,7 +130,7 @@ class DenseQuery(Copied):
         self.take_up(checked_budgets(self, batch, budgets, self._shortfall))
         return self
 
-    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> tuple[int, int | None] | None:
+    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
         return shortfall_of(self.feasible_lengths(), lengths, self.horizon)
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:

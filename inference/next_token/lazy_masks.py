@@ -19,6 +19,7 @@ class TokenStates(Protocol):
 
     start_state: int
     vocab_size: int
+    is_exact: bool  # whether each distance is, and not an upper bound
 
     def step(self, state: int, token: int) -> int:
         """Return the state after a token, −1 if the token may not follow."""
@@ -34,6 +35,9 @@ class TokenStates(Protocol):
 
     def fill(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
         """Write the masks of rows, each of which begins with its state and its budget."""
+
+    def exact(self, state: int, budget: int) -> bool:
+        """Return whether the mask of a state with a budget has all tokens that it should."""
 
     def within(self, state: int, left: int) -> bool:
         """Return whether a state is at most ``left`` tokens from acceptance."""
@@ -79,6 +83,10 @@ class LazyMasks:
     def _fill_endless(self, rows: Sequence[tuple[Any, ...]], out: Int32[ndarray, "row words"]) -> None:
         self.tokens.fill([(row[0], self.budget(row[1])) for row in rows], out)
 
+    def exact(self, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Return whether the masks of rows have all tokens that they should."""
+        return self.horizon is None or all(self.tokens.exact(row[0], row[1]) for row in rows)
+
     # ------------------------------------------------------------ lengths
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
@@ -99,7 +107,9 @@ class LazyMasks:
         if start >= 0 and (self.horizon is None or self.tokens.within(start, least)):
             return None
         unknown = self.horizon is None or start < 0
-        return least, None if unknown else self._fewest(self.tokens.fewest(start))
+        return Shortfall(
+            least, None if unknown else self._fewest(self.tokens.fewest(start)), self.tokens.is_exact
+        )
 
     def _fewest(self, most: int) -> int | None:
         """Return the fewest tokens of an accepted text, by bisection; None if there are more than ``most``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self, SupportsIndex
 
 import numpy as np
 import torch
@@ -29,7 +29,14 @@ from .history import NO_ROWS
 from .protocol import Budgets, NextTokenQuery, Tokens
 
 UNLIMITED = 2**31  # tokens left if no budget applies
-Shortfall = tuple[int, int | None]  # an infeasible length, and the next feasible one (None: unknown)
+
+
+class Shortfall(NamedTuple):
+    """An infeasible length, the next feasible one (None: unknown), and whether that is the least or an upper bound of it."""
+
+    given: int
+    needed: int | None
+    exact: bool = True
 
 
 class NoRows:
@@ -99,8 +106,7 @@ def checked_budgets(
         raise BudgetTooLarge(given=max(each), horizon=query.horizon)
     short = shortfall(torch.zeros_like(left) if query.horizon is None else left)
     if short is not None:
-        given, needed = short
-        raise BudgetTooSmall(given=given, needed=needed)
+        raise BudgetTooSmall(given=short.given, needed=short.needed, exact=short.exact)
     return left
 
 
@@ -116,7 +122,7 @@ def shortfall_of(
         return None
     given = int(lengths.to(feasible.device)[wrong].min())
     longer = [] if horizon is None else feasible[given + 1 :].nonzero()[:1, 0].tolist()
-    return given, given + 1 + longer[0] if longer else None
+    return Shortfall(given, given + 1 + longer[0] if longer else None)
 
 
 def resume(query: NextTokenQuery, prefixes: Int[Tensor, "batch length"], budgets: Budgets = None) -> None:
