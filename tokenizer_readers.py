@@ -33,7 +33,9 @@ class Read(NamedTuple):
     decode: Callable[[list[int]], str]
 
 
-def words_of(vocab: Mapping[str, int], special: Collection[int], read: Callable[[str], bytes]) -> Words:
+def words_of(
+    vocab: Mapping[str, int], special: Collection[int | None], read: Callable[[str], bytes]
+) -> Words:
     """Return the bytes of each token of a vocabulary (entry → id), ``None`` for special tokens and holes."""
     if not vocab:
         raise FormatError("the tokenizer has no tokens: load the one that belongs to the language model")
