@@ -105,8 +105,8 @@ class Writer:
         self._known: dict[tuple[str, float, bool], Node] = {}
         self._open: dict[tuple[str, float, bool], Node | None] = {}
         self._written: dict[
-            tuple[int, float, bool], Node
-        ] = {}  # by id of an expression, which the rules keep
+            tuple[int, float, bool], tuple[Expression, Node]
+        ] = {}  # by id of an expression that is kept
         self._later: list[tuple[str, float, bool]] = []
 
     def is_empty(self, e: Expression) -> bool:
@@ -158,8 +158,8 @@ class Writer:
         """Return the node of an expression's texts."""
         key = id(e), most, nonempty
         if key not in self._written:  # a part that may be empty is asked for twice, and so are its parts
-            self._written[key] = self.made(e, most, nonempty)
-        return self._written[key]
+            self._written[key] = e, self.made(e, most, nonempty)
+        return self._written[key][1]
 
     def made(self, e: Expression, most: float, nonempty: bool) -> Node:
         """Return the node of an expression's texts, anew."""
