@@ -70,8 +70,8 @@ def sql(
     Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
     and subqueries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords are in capitals, names as the
     database spells them, one space between tokens. ``narrowed`` says which of the two bounds leave out queries of this
-    language, and that other joins which name a table again are left out. With ``on_narrowed="warn"`` a warning is logged for a bound that was not given, "error" raises
-    ``UnsupportedConstraint``, "ignore" does nothing.
+    language, and that other joins which name a table again are left out. With ``on_narrowed="warn"`` a warning is logged for a
+    bound that was not given, "error" raises ``UnsupportedConstraint``, "ignore" does nothing.
 
     Raises ``FormatError`` for a schema that cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
 

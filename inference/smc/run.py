@@ -95,7 +95,14 @@ class Run:
             states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
             prefixes = particles.prefixes(rows)
             step = Step(
-                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last
+                table,
+                self.query,
+                prefixes,
+                states,
+                decode=texts,
+                eos_token_id=request.eos,
+                last=last,
+                prompt=request.number,
             )
             tokens, log_weight = self._draw(step, rows)
             log_prob = entries(table, states, tokens)
