@@ -74,17 +74,19 @@ class BudgetTooSmall(TractileError, ValueError):
     ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
     look past the query's horizon, other queries do not). It may be an upper bound for
     objects with many members, whose orders are not all tried, and for a few very large schemas. ``given``: the budget in tokens.
+    ``prompt``: the index of the prompt in a list of several, counted from 0; else ``None``.
     """
 
-    def __init__(self, message: str = "", *, needed: int | None, given: int) -> None:
+    def __init__(
+        self, message: str = "", *, needed: int | None, given: int, prompt: int | None = None
+    ) -> None:
         if not message:
             need = "no budget would do" if needed is None else f"{needed} tokens are needed"
             message = (
                 f"no accepted sequence fits the budget: {need}, {given} given; raise the budget or relax it"
             )
-        super().__init__(message)
-        self.needed = needed
-        self.given = given
+        super().__init__(message if prompt is None else f"prompt {prompt} (counted from 0): {message}")
+        self.needed, self.given, self.prompt = needed, given, prompt
 
 
 class BudgetTooLarge(TractileError, ValueError):
