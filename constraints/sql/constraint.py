@@ -190,8 +190,9 @@ def constant(value: Any, path: str) -> str:
 class Queries:
     """The automata of queries over the given FROM clauses.
 
-    ``strict``: subqueries and the two parts of a compound have one column and contain no compound or subquery; a subquery
-    names one table; HAVING compares with values only. Without these rules each FROM clause would multiply with every other.
+    ``strict``: subqueries and the two parts of a compound have one column and contain no compound or subquery; a compound has
+    no ORDER BY; a subquery names one table; HAVING compares with values only. Without these rules each FROM
+    clause would multiply with every other.
     """
 
     def __init__(self, scopes: Sequence[Scope], value: Nfa, strict: bool) -> None:
@@ -201,14 +202,19 @@ class Queries:
     def compound(self, depth: int, one_column: bool = False) -> Nfa:
         """Return one SELECT, or several joined by UNION and the like, with subqueries to ``depth``; ``query`` keeps them."""
         inner = self.strict and one_column
+        if not self.strict:
+            (scope,) = (
+                self.scopes
+            )  # so one ORDER BY and LIMIT go with every SELECT; they stand at the very end
+            core = self.core(scope, depth, one_column, ordered=False)
+            ordered = optional(order_by(expression(scope.column)))
+            return row(separated(core, *COMPOUNDS), ordered, optional(limit()))
         scopes = [scope for scope in self.scopes if scope.tables == 1 or not inner]
         cores = union([self.core(scope, depth, one_column) for scope in scopes])
-        if not self.strict:
-            return separated(cores, *COMPOUNDS)
         if one_column:
             return cores
         part = union([self.core(scope, 0, True, ordered=False) for scope in self.scopes])
-        return union([cores, row(part, words(COMPOUNDS), part)])
+        return union([cores, row(part, words(COMPOUNDS), part, optional(limit()))])
 
     def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
         """Return SELECT … with one FROM clause.
@@ -230,10 +236,10 @@ class Queries:
             (3, None, 4), (3, row(" HAVING ", having), 4), (4, None, 6), (2, None, 6 if self.strict else 4),
         ]  # fmt: skip
         if ordered:
+            # SQLite orders by aggregates only where there are groups.
             arcs += [(4, order_by(expression(scope.column)), 5), (4, None, 5)]
-            if self.strict:  # SQLite orders by aggregates only where there are groups
-                arcs += [(2, order_by(arithmetic(scope.column)), 5), (2, None, 5)]
-            arcs += [(5, None, 6), (5, row(" LIMIT ", regex("[0-9]+").nfa), 6)]
+            arcs += [(2, order_by(arithmetic(scope.column)), 5), (2, None, 5)]
+            arcs += [(5, None, 6), (5, limit(), 6)]
         return network(7, arcs, 0, 6)
 
     def predicate(self, operand: Nfa, depth: int, having: bool = False) -> Nfa:
@@ -273,6 +279,11 @@ def order_by(key: Nfa) -> Nfa:
     """Return ORDER BY … with an optional direction for each key."""
     directed = row(key, optional(words([" ASC", " DESC"])))
     return row(" ORDER BY ", separated(directed, ", "))
+
+
+def limit() -> Nfa:
+    """Return LIMIT and a number."""
+    return row(" LIMIT ", regex("[0-9]+").nfa)
 
 
 def arithmetic(operand: Nfa) -> Nfa:

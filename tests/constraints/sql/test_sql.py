@@ -171,6 +171,26 @@ def test_narrowed_names_the_joins_that_are_left_out():
     assert "columns" not in {each.keyword for each in alone.narrowed}
 
 
+@pytest.mark.parametrize("word", ["UNION", "UNION ALL", "INTERSECT", "EXCEPT"])
+def test_order_and_limit_stand_at_the_end_of_a_compound(database, word):
+    for columns in ("database", "tables"):
+        c = tt.constraints.sql(database, columns=columns)
+        for tail in (" LIMIT 1", " ORDER BY name", " ORDER BY name DESC LIMIT 1"):
+            first, compound = (
+                f"SELECT name FROM band{tail}",
+                f"SELECT name FROM band {word} SELECT name FROM singer",
+            )
+            within = f"SELECT name FROM singer WHERE id IN ({first} {word} SELECT id FROM singer)"
+            assert c.accepts(first)
+            assert c.accepts(compound)
+            for refused in (f"{first} {word} SELECT name FROM singer", within):
+                with pytest.raises(sqlite3.OperationalError, match="clause should come after"):
+                    database.execute(f"EXPLAIN {refused}")
+                assert not c.accepts(refused)
+            database.execute(f"EXPLAIN {compound}{tail}")
+            assert c.accepts(compound + tail) == (columns == "database" or "ORDER" not in tail)
+
+
 def test_depth():
     query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer WHERE age > (SELECT MIN(age) FROM singer))"
     assert [tt.constraints.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]
