@@ -74,20 +74,26 @@ class BudgetTooSmall(TractileError, ValueError):
     ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
     look past the query's horizon, other queries do not). ``exact``: whether it is the least. Otherwise it is an upper bound: of
     objects with more than five kinds of members, whose orders are not all tried, and of items that must differ. ``given``: the
-    budget in tokens.
+    budget in tokens. ``prompt``: the index of the prompt in a list of several, counted from 0; else ``None``.
     """
 
-    def __init__(self, message: str = "", *, needed: int | None, given: int, exact: bool = True) -> None:
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        needed: int | None,
+        given: int,
+        exact: bool = True,
+        prompt: int | None = None,
+    ) -> None:
         if not message:
             bound = "" if exact else " at most (an upper bound)"
             need = "no budget would do" if needed is None else f"{needed} tokens are needed{bound}"
             message = (
                 f"no accepted sequence fits the budget: {need}, {given} given; raise the budget or relax it"
             )
-        super().__init__(message)
-        self.needed = needed
-        self.given = given
-        self.exact = exact
+        super().__init__(message if prompt is None else f"prompt {prompt} (counted from 0): {message}")
+        self.needed, self.given, self.exact, self.prompt = needed, given, exact, prompt
 
 
 class BudgetTooLarge(TractileError, ValueError):

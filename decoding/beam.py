@@ -61,7 +61,7 @@ def beam_search(
     once for each token, with at most ``beams`` rows. If at every length at most ``beams`` prefixes are possible, the result
     is exactly the top of p_lm(x | constraint). ``lm``, ``fa``, ``hmm``, ``tokenizer``, budget and errors are as in
     :func:`.smc`. Raises :class:`NoParticleSurvived` if the language model gives probability zero to every extension of the
-    beams.
+    beams, :class:`EvidenceError` if its logits are NaN.
 
     Examples
     --------
@@ -92,7 +92,8 @@ def search(request: Request, beams: int) -> list[Beam]:
     done: list[tuple[float, tuple[int, ...]]] = []  # a heap, the worst first
     for t in range(max_new_tokens):
         last = t + 1 == max_new_tokens
-        step = Step(lm.log_probs(), query, prefixes, eos_token_id=eos, last=last)
+        step = Step(lm.log_probs(), query, prefixes, decode=lm.decode, eos_token_id=eos, last=last)
+        step.check_log_probs()
         total = log_p[:, None] + step.log_probs.masked_fill(~step.mask, -torch.inf).double().cpu()
         rank = total + step.lookahead.cpu() if guided and not last else total
         complete = torch.full_like(total, -torch.inf)

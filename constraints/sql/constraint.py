@@ -1,7 +1,7 @@
 """SQL queries on one database: Spider's subset of SQLite, with existing tables and columns only.
 
-    query = core { (UNION | UNION ALL | INTERSECT | EXCEPT) core }
-    core  = SELECT [DISTINCT] items FROM tables [WHERE …] [GROUP BY … [HAVING …]] [ORDER BY … [LIMIT n]]
+    query = core { (UNION | UNION ALL | INTERSECT | EXCEPT) core } [ORDER BY …] [LIMIT n]
+    core  = SELECT [DISTINCT] items FROM tables [WHERE …] [GROUP BY … [HAVING …]]
 
 Keywords are in capitals, tokens are separated as in ``SELECT T1.name, COUNT(*) FROM singer AS T1 WHERE age > 20``. The
 nesting of subqueries is bounded. The automaton stays nondeterministic: with ``columns="tables"`` it guesses at SELECT which
@@ -27,6 +27,7 @@ from .schema import SqlSchema, read_schema, spelled
 
 DEPTH = 1
 WHY = "the automaton grows with each; the argument sets it"
+AGAIN = "each FROM clause has a part of the automaton"
 MOST_TABLES = 64  # SQLite's limit of tables in a join
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX")
 COMPOUNDS = (" UNION ", " UNION ALL ", " INTERSECT ", " EXCEPT ")
@@ -60,7 +61,8 @@ def sql(
 
     ``schema`` is a dict of tables and their columns, a ``sqlite3`` connection, the path of a SQLite file, or ``CREATE TABLE``
     statements. ``columns="database"`` allows any column of the database anywhere. ``columns="tables"`` allows only those of
-    the tables in the query's FROM clause, whose joins follow the foreign keys; SQLite can prepare every query accepted then.
+    the tables in the query's FROM clause, whose joins follow the foreign keys; SQLite can prepare every query accepted then. A
+    table may be joined to itself by a key of its own, and named again where two tables have several keys.
     ``values`` are the only constants to compare with (default: any text or number; a connection or file supplies none).
     ``max_tables`` bounds how many tables a FROM clause joins (default 6, or 3 with ``columns="tables"``), ``max_depth`` how
     deep queries nest (default 1).
@@ -68,8 +70,8 @@ def sql(
     Queries have aggregates, DISTINCT, arithmetic, joins with aliases T1, T2, …, conditions with AND, OR, BETWEEN, IN, LIKE
     and subqueries, GROUP BY, HAVING, ORDER BY, LIMIT, and UNION, INTERSECT, EXCEPT. Keywords are in capitals, names as the
     database spells them, one space between tokens. ``narrowed`` says which of the two bounds leave out queries of this
-    language. With ``on_narrowed="warn"`` a warning is logged for a bound that was not given, "error" raises
-    ``UnsupportedConstraint``, "ignore" does nothing.
+    language, and that other joins which name a table again are left out. With ``on_narrowed="warn"`` a warning is logged for a
+    bound that was not given, "error" raises ``UnsupportedConstraint``, "ignore" does nothing.
 
     Raises ``FormatError`` for a schema that cannot be read, ``EmptyLanguage`` for no tables, ``TooManyStates``.
 
@@ -86,7 +88,7 @@ def sql(
         (3 if strict else 6) if max_tables is None else max_tables, "max_tables", 1, MOST_TABLES
     )
     check_choice(on_narrowed)
-    own = {"max_tables": max_tables, "max_depth": max_depth}
+    own = {"columns": columns, "max_tables": max_tables, "max_depth": max_depth}
     depth = validation.count(DEPTH if max_depth is None else max_depth, "max_depth", 0, limits.DEPTH)
     known = read_schema(schema)
     with limited():
@@ -98,6 +100,9 @@ def sql(
         if not strict or any(True for _ in known.chains(size + 1)):
             joined = Narrowing("max_tables", "max_tables", "any number of tables joined", size, WHY)
             narrowed.append(joined)
+        if strict and any(len(pairs) == 1 for pairs in known.links().values()):
+            again = "only tables that several pairs of columns join"
+            narrowed.append(Narrowing("columns", "columns", "joins that name a table again", again, AGAIN))
     report(tuple(narrowed), on_narrowed, [name for name, value in own.items() if value is not None])
     return Constraint(automaton, tuple(narrowed))
 
@@ -135,15 +140,18 @@ def tables_in_use(schema: SqlSchema, size: int) -> Iterator[Scope]:
         plain = [spelled(name) for name in names]
         owned = [f"{spelled(table)}.{name}" for name in plain]
         yield Scope(text(spelled(table)), words([*plain, *owned]), literal(b"*"), 1)
+    links = schema.links()
     for count in range(2, size + 1):
-        for chain in schema.chains(count):
-            tables = [chain[0][0], *(link[1] for link in chain)]
+        for tables in schema.chains(count):
             parts: list[str | Nfa] = [f"{spelled(tables[0])} AS T1"]
-            for i, (left, right, pairs) in enumerate(chain):
-                at = max(j for j in range(i + 1) if tables[j] == left)
-                sides = [(f"T{at + 1}.{spelled(a)}", f"T{i + 2}.{spelled(b)}") for a, b in pairs]
+            for i, right in enumerate(tables[1:], 1):
+                sides = [
+                    (f"T{j + 1}.{spelled(a)}", f"T{i + 1}.{spelled(b)}")
+                    for j, left in enumerate(tables[:i])
+                    for a, b in links.get((left, right), ())
+                ]
                 options = [" = ".join(side) for pair in sides for side in (pair, pair[::-1])]
-                parts += [f" JOIN {spelled(right)} AS T{i + 2} ON ", words(options)]
+                parts += [f" JOIN {spelled(right)} AS T{i + 1} ON ", words(options)]
             owned = [f"T{i + 1}.{spelled(c)}" for i, t in enumerate(tables) for c in schema.tables[t]]
             lower = [c.lower() for t in tables for c in schema.tables[t]]
             alone = [spelled(c) for t in tables for c in schema.tables[t] if lower.count(c.lower()) == 1]
@@ -182,8 +190,9 @@ def constant(value: Any, path: str) -> str:
 class Queries:
     """The automata of queries over the given FROM clauses.
 
-    ``strict``: subqueries and the two parts of a compound have one column and contain no compound or subquery; a subquery
-    names one table; HAVING compares with values only. Without these rules each FROM clause would multiply with every other.
+    ``strict``: subqueries and the two parts of a compound have one column and contain no compound or subquery; a compound has
+    no ORDER BY; a subquery names one table; HAVING compares with values only. Without these rules each FROM
+    clause would multiply with every other.
     """
 
     def __init__(self, scopes: Sequence[Scope], value: Nfa, strict: bool) -> None:
@@ -193,14 +202,19 @@ class Queries:
     def compound(self, depth: int, one_column: bool = False) -> Nfa:
         """Return one SELECT, or several joined by UNION and the like, with subqueries to ``depth``; ``query`` keeps them."""
         inner = self.strict and one_column
+        if not self.strict:
+            (scope,) = (
+                self.scopes
+            )  # so one ORDER BY and LIMIT go with every SELECT; they stand at the very end
+            core = self.core(scope, depth, one_column, ordered=False)
+            ordered = optional(order_by(expression(scope.column)))
+            return row(separated(core, *COMPOUNDS), ordered, optional(limit()))
         scopes = [scope for scope in self.scopes if scope.tables == 1 or not inner]
         cores = union([self.core(scope, depth, one_column) for scope in scopes])
-        if not self.strict:
-            return separated(cores, *COMPOUNDS)
         if one_column:
             return cores
         part = union([self.core(scope, 0, True, ordered=False) for scope in self.scopes])
-        return union([cores, row(part, words(COMPOUNDS), part)])
+        return union([cores, row(part, words(COMPOUNDS), part, optional(limit()))])
 
     def core(self, scope: Scope, depth: int, one_column: bool, ordered: bool = True) -> Nfa:
         """Return SELECT … with one FROM clause.
@@ -222,10 +236,10 @@ class Queries:
             (3, None, 4), (3, row(" HAVING ", having), 4), (4, None, 6), (2, None, 6 if self.strict else 4),
         ]  # fmt: skip
         if ordered:
+            # SQLite orders by aggregates only where there are groups.
             arcs += [(4, order_by(expression(scope.column)), 5), (4, None, 5)]
-            if self.strict:  # SQLite orders by aggregates only where there are groups
-                arcs += [(2, order_by(arithmetic(scope.column)), 5), (2, None, 5)]
-            arcs += [(5, None, 6), (5, row(" LIMIT ", regex("[0-9]+").nfa), 6)]
+            arcs += [(2, order_by(arithmetic(scope.column)), 5), (2, None, 5)]
+            arcs += [(5, None, 6), (5, limit(), 6)]
         return network(7, arcs, 0, 6)
 
     def predicate(self, operand: Nfa, depth: int, having: bool = False) -> Nfa:
@@ -265,6 +279,11 @@ def order_by(key: Nfa) -> Nfa:
     """Return ORDER BY … with an optional direction for each key."""
     directed = row(key, optional(words([" ASC", " DESC"])))
     return row(" ORDER BY ", separated(directed, ", "))
+
+
+def limit() -> Nfa:
+    """Return LIMIT and a number."""
+    return row(" LIMIT ", regex("[0-9]+").nfa)
 
 
 def arithmetic(operand: Nfa) -> Nfa:

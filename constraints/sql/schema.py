@@ -20,7 +20,6 @@ PAGES = 8_192
 """Most pages of 4 KiB of the in-memory database that CREATE TABLE statements build."""
 
 Key = tuple[str, str, str, str]  # table, column, referenced table, referenced column
-Link = tuple[str, str, tuple[tuple[str, str], ...]]  # two tables, and the pairs of columns that join them
 
 
 @dataclass(frozen=True)
@@ -30,29 +29,32 @@ class SqlSchema:
     tables: dict[str, tuple[str, ...]]
     keys: tuple[Key, ...]
 
-    def links(self) -> list[Link]:
-        """Return the pairs of tables joined by foreign keys, in both orders, with the joined columns."""
-        pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    def links(self) -> dict[tuple[str, str], list[tuple[str, str]]]:
+        """Return the pairs of columns that join each pair of tables by foreign keys; both orders of two tables are there."""
+        pairs: dict[tuple[str, str], dict[tuple[str, str], None]] = {}
         for table, column, other, its in self.keys:
-            pairs.setdefault((table, other), []).append((column, its))
-            pairs.setdefault((other, table), []).append((its, column))
-        return [(a, b, tuple(dict.fromkeys(joined))) for (a, b), joined in pairs.items()]
+            pairs.setdefault((table, other), {})[column, its] = None
+            pairs.setdefault((other, table), {})[its, column] = None
+        return {tables: list(columns) for tables, columns in pairs.items()}
 
-    def chains(self, count: int) -> Iterator[list[Link]]:
-        """Yield the ways to join ``count`` different tables in a row, each to one before it."""
+    def chains(self, count: int) -> Iterator[list[str]]:
+        """Yield the ways to name ``count`` tables in a row, each joined to one before it.
+
+        A table is named again only if several pairs of columns join it to one before it, as those of a key to its own table do.
+        """
         links = self.links()
 
-        def grow(chain: list[Link]) -> Iterator[list[Link]]:
-            if len(chain) == count - 1:
+        def grow(chain: list[str]) -> Iterator[list[str]]:
+            if len(chain) == count:
                 yield chain
                 return
-            used = [chain[0][0], *(link[1] for link in chain)] if chain else []
             spend(len(links) / 5)
-            for link in links:
-                if not chain or (link[0] in used and link[1] not in used):
-                    yield from grow([*chain, link])
+            linked = [(table, len(pairs)) for (left, table), pairs in links.items() if left in chain]
+            for table in dict.fromkeys(table for table, ways in linked if ways > 1 or table not in chain):
+                yield from grow([*chain, table])
 
-        return (c for c in grow([]) if c[0][0] != c[0][1])
+        for first in dict.fromkeys(left for left, _ in links):
+            yield from grow([first])
 
 
 def read_schema(schema: Any) -> SqlSchema:
@@ -152,22 +154,24 @@ def from_connection(connection: sqlite3.Connection) -> SqlSchema:
             n for (n,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         ]
         names = [name for name in names if not name.startswith("sqlite_")]
-        tables = {
-            n: tuple(row[1] for row in connection.execute(f"PRAGMA table_info({quoted(n)})")) for n in names
-        }
+        columns = {n: connection.execute(f"PRAGMA table_info({quoted(n)})").fetchall() for n in names}
+        tables = {n: tuple(row[1] for row in rows) for n, rows in columns.items()}
+        primary = {n: [r[1] for r in sorted(rows, key=lambda r: r[5]) if r[5]] for n, rows in columns.items()}
         own = {name.lower(): name for name in names}
         keys = []
         for table in names:
-            for _, _, other, column, its, *_ in connection.execute(
+            for _, at, other, column, its, *_ in connection.execute(
                 f"PRAGMA foreign_key_list({quoted(table)})"
             ):
                 target = own.get(other.lower())
                 if target is None:
                     continue
-                columns = {c.lower(): c for c in tables[target]}
+                if its is None and at < len(primary[target]):  # REFERENCES names no column
+                    its = primary[target][at]
+                there = {c.lower(): c for c in tables[target]}
                 here = {c.lower(): c for c in tables[table]}
-                if its is not None and its.lower() in columns and column.lower() in here:
-                    keys.append((table, here[column.lower()], target, columns[its.lower()]))
+                if its is not None and its.lower() in there and column.lower() in here:
+                    keys.append((table, here[column.lower()], target, there[its.lower()]))
     except sqlite3.Error as error:
         raise FormatError(f"the database cannot be read: {error}") from None
     return SqlSchema(tables, tuple(keys))

@@ -76,7 +76,7 @@ class Proposal(ABC):
         """Return the result of ``draw`` on the CPU; raise :class:`ProposalError` if it cannot be properly weighted.
 
         That is a weight that is NaN or +∞, a token outside the vocabulary, or a positive weight on a token that the
-        constraint forbids.
+        constraint forbids. Raises :class:`EvidenceError` if the language model's own log-probabilities are NaN or +∞.
         """
         tokens, log_weight = (value.detach().cpu() for value in self.draw(step, generator))
         rows, vocab = len(step.rows), step.table.shape[1]
@@ -84,6 +84,7 @@ class Proposal(ABC):
             shapes = f"{tuple(tokens.shape)} and {tuple(log_weight.shape)}"
             raise ProposalError(self, f"returned tokens and log-weights of shapes {shapes}, not ({rows},)")
         if rows and not log_weight.numpy().max() < torch.inf:  # NaN if any value is
+            step.check_log_probs()
             row = int((log_weight.isnan() | log_weight.isposinf()).nonzero()[0, 0])
             value, token = float(log_weight[row]), int(tokens[row])
             raise ProposalError(self, f"returned the log-weight {value} for token {token}", step.text(row))
@@ -131,10 +132,7 @@ class Tabular(Proposal):
         """
         highest = float(belief.amax()) if belief.numel() else 0.0  # NaN if any value is
         if not highest < torch.inf:
-            if not float(step.table.amax()) < torch.inf:
-                raise EvidenceError(
-                    "the language model gives NaN or +∞ as the logarithm of a probability; does its precision overflow?"
-                )
+            step.check_log_probs()
             raise ProposalError(self, f"has {highest} as the logarithm of a probability")
         return belief
 

@@ -42,8 +42,9 @@ class Request:
     """A prompt with its constraint, HMM, proposal and numbers; errors of what does not fit together are those of :func:`.smc`.
 
     ``potential`` is the request's own factor of the target, None for none. ``strength`` is the strength of the lookahead that a
-    pilot has found, if one was needed. ``query`` (rows of the constraint that proposal and potentials read) and ``budget_query``
-    (which knows the budget, even if ``query`` does not) are made by :meth:`prepare`.
+    pilot has found, if one was needed. ``number`` is the prompt's index in a list of several, None if it is the only one; errors
+    name it. ``query`` (rows of the constraint that proposal and potentials read) and ``budget_query`` (which knows the budget,
+    even if ``query`` does not) are made by :meth:`prepare`.
     """
 
     lm: LanguageModel
@@ -60,6 +61,7 @@ class Request:
     beam_factor: int = 1
     align: Boundary | None = None
     strength: Strength | None = None
+    number: int | None = None
 
     def __post_init__(self) -> None:
         lm, fa = self.lm, self.fa
@@ -174,7 +176,12 @@ def requests(
     }
     columns["proposal"] = [chosen[one is None] for one in columns["hmm"]]
     return [
-        Request(lm=lm, prompt=one, **{name: values[i] for name, values in columns.items()})
+        Request(
+            lm=lm,
+            prompt=one,
+            number=i if len(asked) > 1 else None,
+            **{name: values[i] for name, values in columns.items()},
+        )
         for i, one in enumerate(asked)
     ]
 

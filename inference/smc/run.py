@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Generator, Tensor
 
+from ...errors import BudgetTooSmall
 from .boundaries import Texts
 from .particles import Particles
 from .posterior import Posterior
@@ -40,9 +41,12 @@ class Run:
     ) -> None:
         self.request, self.count, self.generator = request, count, generator
         self.factors = [one for one in factors if not isinstance(one, PrefixPotential)]
-        if request.budget_query is not request.query:
-            copy(request.budget_query).start(1, request.max_new_tokens)
-        self.query = copy(request.query).start(1, request.max_new_tokens)
+        try:
+            if request.budget_query is not request.query:
+                copy(request.budget_query).start(1, request.max_new_tokens)
+            self.query = copy(request.query).start(1, request.max_new_tokens)
+        except BudgetTooSmall as error:
+            raise BudgetTooSmall(needed=error.needed, given=error.given, prompt=request.number) from None
         alive = count if replay is None else len(replay[0])  # resampling without replacement may keep fewer
         self.particles = Particles.start(alive, request.max_new_tokens)
         if replay is not None:
@@ -95,7 +99,14 @@ class Run:
             states = torch.from_numpy(particles.state.numpy()[rows.numpy()])
             prefixes = particles.prefixes(rows)
             step = Step(
-                table, self.query, prefixes, states, decode=texts, eos_token_id=request.eos, last=last
+                table,
+                self.query,
+                prefixes,
+                states,
+                decode=texts,
+                eos_token_id=request.eos,
+                last=last,
+                prompt=request.number,
             )
             tokens, log_weight = self._draw(step, rows)
             log_prob = entries(table, states, tokens)

@@ -60,6 +60,8 @@ class Step:
         The text of token ids, and the token that ends a sequence, if any.
     last
         Whether this token is the last one of the budget.
+    prompt
+        The index of the prompt in a list of several, None if it is the only one; errors name it.
 
     Examples
     --------
@@ -83,11 +85,12 @@ class Step:
         decode: Callable[[Sequence[int]], str] = str,
         eos_token_id: int | None = None,
         last: bool = False,
+        prompt: int | None = None,
     ) -> None:
         self.rows: Int[Tensor, " rows"] = torch.arange(len(log_probs)) if rows is None else rows
         self.table, self.query, self.prefixes = log_probs, query, prefixes
         self.decode = decode if isinstance(decode, Texts) else Texts(decode)
-        self.eos_token_id, self.last = eos_token_id, last
+        self.eos_token_id, self.last, self.prompt = eos_token_id, last, prompt
 
     def take(self, index: Int[Tensor, " some"]) -> Step:
         """Return the step of the rows at these positions."""
@@ -101,7 +104,18 @@ class Step:
             decode=self.decode,
             eos_token_id=self.eos_token_id,
             last=self.last,
+            prompt=self.prompt,
         )
+
+    def check_log_probs(self) -> None:
+        """Raise :class:`EvidenceError` that names the first row where the language model's log-probabilities are NaN or +∞."""
+        wrong = ~(self.table.amax(dim=1) < torch.inf).cpu()  # the largest is NaN if any is
+        for row in wrong[self.rows.cpu()].nonzero()[:1, 0].tolist():
+            prompt = "" if self.prompt is None else f"prompt {self.prompt}, "
+            raise EvidenceError(
+                f"the language model gives NaN or +∞ as the logarithm of a probability in row {row} ({prompt}after "
+                f"{self.text(row)!r}): its logits are NaN or infinite; does its precision overflow?"
+            )
 
     @cached_property
     def words(self) -> Int[ndarray, "states words"]:

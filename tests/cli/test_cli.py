@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import re
+import subprocess
 import sys
 import types
 from importlib.metadata import EntryPoint
@@ -334,3 +335,14 @@ def test_models_of_the_hub_are_asked_for_by_name(monkeypatch):
 def test_generate_names_a_device_that_is_not_there():
     arguments = ["generate", "--prompt", PROMPT, "--regex", "a", "--device"]
     assert_refused(run(*arguments, "abacus"), 2, "is no device")
+
+
+def test_the_package_runs_as_the_command():
+    command = [sys.executable, "-m", "tractile"]
+    found = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout == f"tractile {tt.__version__}\n"
+    refused = subprocess.run(
+        [*command, "compile", "--regex", "("], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "Traceback" not in refused.stderr

@@ -138,3 +138,13 @@ def test_bad_settings():
         tt.decoding.beam_search(lm, [], as_automaton(fsa), 1, 2)
     with pytest.raises(tt.errors.VocabularyMismatch):
         tt.decoding.beam_search(lm, [], tt.Automaton.from_edges([(0, 0, 0)], 0, [0], V + 1), N, 2)
+
+
+@pytest.mark.parametrize("hmm", [None, HMM], ids=["plain", "guided"])
+def test_logits_that_are_nan_are_an_error_that_names_the_row(hmm):
+    table = {(): [math.log(1 / V)] * V, (0,): [math.nan] * V}
+    anything = tt.Automaton.from_edges([(0, list(range(V)), 0)], 0, [0], V)
+    with pytest.raises(
+        tt.errors.EvidenceError, match=r"gives NaN .* row \d+ \(after '.*0'\): its logits are NaN"
+    ):
+        tt.decoding.beam_search(tt.lm.TableLM(table), [], anything, max_new_tokens=3, beams=V, hmm=hmm)

@@ -340,3 +340,17 @@ def test_what_is_refused(embedded, monkeypatch):
     with pytest.raises(tt.errors.FormatError, match=r"tractile\[pydantic\]"):
         tt.generate(model, tokenizer, PROMPT, Pet)
     assert tt.generate(model, tokenizer, PROMPT, Size, max_new_tokens=8) in Size
+
+
+@pytest.mark.parametrize("method", ["gcd", "lcd", "pgcd"])
+def test_a_budget_that_is_too_small_names_its_prompt(embedded, method):
+    model, tokenizer = embedded
+    how = {"method": method, "hmm": load_hmm() if method == "pgcd" else None}
+    output = [Literal[" a"], Literal[" a long text that needs many tokens"]]
+    with pytest.raises(tt.errors.BudgetTooSmall, match=r"^prompt 1 \(counted from 0\): no accepted") as found:
+        tt.generate(model, tokenizer, [PROMPT, PROMPT], output, max_new_tokens=[4, 5], **how)
+    assert found.value.prompt == 1
+    assert found.value.given == 5 < found.value.needed
+    with pytest.raises(tt.errors.BudgetTooSmall, match=r"^no accepted") as found:
+        tt.generate(model, tokenizer, [PROMPT], output[1:], max_new_tokens=5, **how)
+    assert found.value.prompt is None

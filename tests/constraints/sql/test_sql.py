@@ -127,6 +127,70 @@ def test_three_tables_and_one():
         assert not one.accepts("SELECT T1.name FROM band AS T1 JOIN singer AS T2 ON T1.id = T2.band_id")
 
 
+SELF_JOIN = "SELECT T1.name FROM emp AS T1 JOIN emp AS T2 ON T1.boss = T2.id WHERE T2.name = 'Ada'"
+
+
+@pytest.mark.parametrize("its", ["(id)", ""])
+def test_a_table_joined_to_itself_by_its_own_key(its):
+    statements = f"CREATE TABLE emp (id INTEGER PRIMARY KEY, name TEXT, boss INTEGER REFERENCES emp{its});"
+    c = tt.constraints.sql(statements, columns="tables")
+    above = SELF_JOIN.replace(" WHERE", " JOIN emp AS T3 ON T2.boss = T3.id WHERE")
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(statements)
+        for query in (SELF_JOIN, above):
+            connection.execute(f"EXPLAIN {query}")
+            assert c.accepts(query), query
+        for text in random_texts(c, 3, 100, longest=150):
+            connection.execute(f"EXPLAIN {text}")
+    assert not c.accepts(SELF_JOIN.replace("T1.name", "name"))  # whose?
+    assert not c.accepts(SELF_JOIN.replace("T1.boss", "T1.id"))
+    assert not tt.constraints.sql(statements, columns="tables", max_tables=1).accepts(SELF_JOIN)
+    assert {each.keyword for each in c.narrowed} == {"max_depth", "max_tables"}
+
+
+def test_a_table_joined_twice_by_two_keys():
+    keys = [("flight.source", "airport.id"), ("flight.target", "airport.id")]
+    tables = {"airport": ["id", "city"], "flight": ["source", "target"]}
+    c = tt.constraints.sql({"tables": tables, "foreign_keys": keys}, columns="tables")
+    assert c.accepts(
+        "SELECT T2.city, T3.city FROM flight AS T1 JOIN airport AS T2 ON T1.source = T2.id "
+        "JOIN airport AS T3 ON T1.target = T3.id"
+    )
+
+
+def test_narrowed_names_the_joins_that_are_left_out():
+    peers = (
+        "SELECT T1.age FROM singer AS T1 JOIN band AS T2 ON T1.band_id = T2.id "
+        "JOIN singer AS T3 ON T3.band_id = T2.id"
+    )
+    c = tt.constraints.sql(STATEMENTS, columns="tables")
+    assert not c.accepts(peers)
+    assert ["joins that name a table again"] == [n.asked for n in c.narrowed if n.keyword == "columns"]
+    assert tt.constraints.sql(STATEMENTS).accepts(peers)
+    alone = tt.constraints.sql(TABLES, columns="tables")  # no keys, so no joins
+    assert "columns" not in {each.keyword for each in alone.narrowed}
+
+
+@pytest.mark.parametrize("word", ["UNION", "UNION ALL", "INTERSECT", "EXCEPT"])
+def test_order_and_limit_stand_at_the_end_of_a_compound(database, word):
+    for columns in ("database", "tables"):
+        c = tt.constraints.sql(database, columns=columns)
+        for tail in (" LIMIT 1", " ORDER BY name", " ORDER BY name DESC LIMIT 1"):
+            first, compound = (
+                f"SELECT name FROM band{tail}",
+                f"SELECT name FROM band {word} SELECT name FROM singer",
+            )
+            within = f"SELECT name FROM singer WHERE id IN ({first} {word} SELECT id FROM singer)"
+            assert c.accepts(first)
+            assert c.accepts(compound)
+            for refused in (f"{first} {word} SELECT name FROM singer", within):
+                with pytest.raises(sqlite3.OperationalError, match="clause should come after"):
+                    database.execute(f"EXPLAIN {refused}")
+                assert not c.accepts(refused)
+            database.execute(f"EXPLAIN {compound}{tail}")
+            assert c.accepts(compound + tail) == (columns == "database" or "ORDER" not in tail)
+
+
 def test_depth():
     query = "SELECT name FROM band WHERE id IN (SELECT band_id FROM singer WHERE age > (SELECT MIN(age) FROM singer))"
     assert [tt.constraints.sql(TABLES, max_depth=d).accepts(query) for d in (1, 2)] == [False, True]

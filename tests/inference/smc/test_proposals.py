@@ -255,19 +255,25 @@ def test_a_proposal_that_gives_no_weight_is_an_error_that_names_it(kind):
             sampling.mcmc(lm, [], fa, make(), None, 2, HORIZON)
 
 
-@pytest.mark.parametrize("proposal", ["lm", "gcd", sampling.AWRSProposal(bool)], ids=name_of)
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd", "awrs", sampling.AWRSProposal(bool)], ids=name_of)
 def test_a_language_model_that_gives_nan_is_to_blame(proposal):
     class Overflows:
         vocab_size, eos_token_id, lm = V, None, tt.lm.TableLM(random_table(V, 1, seed=2))
 
         def log_probs(self):
-            return self.lm.log_probs() * math.nan
+            found = self.lm.log_probs()
+            found[-1] = math.nan
+            return found
 
         def __getattr__(self, name):
             return getattr(self.lm, name)
 
     with pytest.raises(tt.errors.EvidenceError, match="the language model gives NaN"):
         tt.smc(Overflows(), [], as_automaton(FSA), proposal, None, 8, HORIZON)
+    with pytest.raises(tt.errors.EvidenceError, match=r"gives NaN .* row 0 \(prompt 1, after ''\)"):
+        tt.smc(
+            Overflows(), prompts=[[], [0]], fa=as_automaton(FSA), proposal=proposal, max_new_tokens=HORIZON
+        )
 
 
 STRENGTHS = {
