@@ -245,9 +245,16 @@ class Observed {
     if (!seek(item, LONG)) {
       known = false;
       if (differs) {  // an end that is not even there where many items need not differ is not there at all
-        stacks_.observers.relaxed = true;
-        const bool none = (seek({item.stack, stacks_.observers.without_open(item.env)}, LONG) && !is_live) || (seek(item, LONG) && !is_live);
-        stacks_.observers.relaxed = false;
+        struct Relaxed {
+          bool& is;
+          explicit Relaxed(bool& given) : is(given) { is = true; }
+          ~Relaxed() { is = false; }
+        };
+        bool none;
+        {
+          Relaxed relaxed(stacks_.observers.relaxed);
+          none = (seek({item.stack, stacks_.observers.without_open(item.env)}, LONG) && !is_live) || (seek(item, LONG) && !is_live);
+        }
         if (none) return kept(item, {ENDLESS, NONE, 0});
         if (!(known = seek(item, MOST_STATES))) {
           kept(item, {GAVE_UP, NONE, 0});
