@@ -146,6 +146,8 @@ class Log(_LogDomain):
         summed = [label for label in dict.fromkeys([*a_labels, *b_labels]) if label not in out]
         if not summed:
             return super().einsum(a, a_labels, b, b_labels, out)
+        dtype = torch.promote_types(a.dtype, b.dtype)  # what is lost is told by the range of the result
+        a, b = a.to(dtype), b.to(dtype)
         top_a, top_b = top_along(a, a_labels, summed), top_along(b, b_labels, summed)
         result = einsum((a - top_a).exp(), a_labels, (b - top_b).exp(), b_labels, out)
         shift = kept(top_a, a_labels, out) + kept(top_b, b_labels, out)
