@@ -72,6 +72,7 @@ class Observed {
     if (written <= (exactly ? least : most)) return written;
     const Sought& sought = by_tokens(item, most, spelled);
     left_ -= i64(sought.taken);
+    if (most == SOME && sought.gave_up && std::min<i64>(enough, written) >= FAR) gave_up();  // whether there is an end at all is not known
     return i32(std::min<i64>({FAR, enough, written, sought.tokens}));
   }
 
@@ -135,6 +136,7 @@ class Observed {
   struct Sought {  // the fewest tokens that a search found, FAR if there are no fewer than was asked, or it gave up
     i32 tokens;
     u64 taken;
+    bool gave_up;
     std::vector<i32> symbols;
   };
   struct Whole {  // a text that was found
@@ -350,7 +352,7 @@ class Observed {
 
   // A search for at most `most` tokens, which also notes the text.
   const Sought& by_tokens(Item item, i32 most, bool spelled) {
-    static const Sought none{FAR, 0, {}};
+    static const Sought none{FAR, 0, false, {}};
     if (most < 0 || left_ <= 0) return none;
     Index::Key key{u64(u32(item.stack)), u64(u32(item.env)), u64(most) << 1 | spelled};
     if (i32 known = sought_index_.find(key); known != NONE) return sought_[known];
@@ -361,10 +363,11 @@ class Observed {
     }
     crossing_.check();
     Search search(stacks_, frames_, trie_, crossing_, most, spelled);
-    Sought found{FAR, 0, {}};
+    Sought found{FAR, 0, false, {}};
     try {
-      if (search.find(item, MOST_SOUGHT, [](Item) { return Search::UNKNOWN; })) found.tokens = search.tokens, found.symbols = std::move(search.symbols);
+      if (search.find(item, most == SOME ? MOST_STATES : MOST_SOUGHT, [](Item) { return Search::UNKNOWN; })) found.tokens = search.tokens, found.symbols = std::move(search.symbols);
     } catch (const LimitPassed&) {
+      found.gave_up = true;
     }
     found.taken = search.taken;
     crossing_.taken += search.taken;
