@@ -5,6 +5,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
@@ -239,3 +240,32 @@ def test_a_dict_with_tools_as_the_output():
         assert found.parse(text) == tt.constraints.Call("f", {"city": "Oslo"})
         assert not found.constraint.accepts('{"city": "Oslo"}')
     assert tt.constraints.output_type({"title": "f", **SCHEMA}).constraint.accepts('{"city": "Oslo"}')
+
+
+def test_narrowed_names_the_validators_of_types():
+    pydantic = pytest.importorskip("pydantic")
+
+    def even(n: int) -> int:
+        return n
+
+    annotated = Annotated[int, pydantic.AfterValidator(even)]
+    model = pydantic.create_model("Order", n=annotated, more=(list[annotated], ...))
+
+    def order(n, more):
+        "Order."
+
+    order.__annotations__ = {"n": annotated, "more": list[annotated]}
+    for tool, path in (
+        (model, "tools[0].parameters"),
+        (order, "tools[0].parameters"),
+        ({"name": "f", "args_schema": model}, "tools[0].args_schema"),
+        ({"type": "function", "function": {"name": "f", "parameters": model}}, "tools[0].function.parameters"),
+    ):
+        cuts = {(cut.path, cut.keyword, cut.asked) for cut in tt.constraints.function_calls([tool]).narrowed}
+        what = f"the values that {even.__qualname__} passes"
+        assert cuts == {(f"{path}.n", "validator", what), (f"{path}.more/items", "validator", what)}
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="even"):
+            tt.constraints.function_calls([tool], on_narrowed="error")
+        for family in ("hermes", "qwen_xml"):
+            calls = tt.constraints.tool_calls([tool], family, choice="required")
+            assert {cut.path for cut in calls.narrowed} >= {f"{path}.n", f"{path}.more/items"}
