@@ -95,6 +95,10 @@ class BudgetTooSmall(TractileError, ValueError):
         super().__init__(message if prompt is None else f"prompt {prompt} (counted from 0): {message}")
         self.needed, self.given, self.exact, self.prompt = needed, given, exact, prompt
 
+    def of_prompt(self, prompt: int | None) -> BudgetTooSmall:
+        """Return the error for this prompt of several; ``None``: for the only one."""
+        return BudgetTooSmall(needed=self.needed, given=self.given, exact=self.exact, prompt=prompt)
+
 
 class BudgetTooLarge(TractileError, ValueError):
     """A token budget lies beyond the horizon that the query was made for: make the query with a larger ``horizon``.
