@@ -89,7 +89,7 @@ def compares_strings(schema: dict[str, Any], asserts_format: bool) -> bool:
     """Return whether a schema has conditions on names of members, or on strings but for their length."""
     values = [*schema.get("enum", ()), schema.get("const")]
     has_format = asserts_format and schema.get("format") in KNOWN
-    return has_format or "pattern" in schema or any(map(schema.get, NAMING)) or any(map(has_strings, values))
+    return has_format or "pattern" in schema or any(schema[key] for key in NAMING & schema.keys()) or any(map(has_strings, values))
 
 
 def has_strings(value: Any) -> bool:
