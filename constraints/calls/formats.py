@@ -186,15 +186,22 @@ def from_arguments(parameters: Mapping[str, Any], path: str, needed: bool = True
     """Return the JSON Schema of arguments by name, each with a type such as ``"str, optional"``.
 
     An argument is required, if ``needed``, unless it has a default or is marked optional; a boolean ``required`` overrides that.
+    Its schema may stand under ``schema``, as in OpenAPI.
     """
-    properties, required = {}, []
+    properties: dict[str, Any] = {}
+    required: list[str] = []
     for name, argument in parameters.items():
         if not isinstance(argument, Mapping):
             raise FormatError(f"{path}.{name} is {short(argument)}; an argument is an object with a type")
         argument = dict(argument)
         must = needed and "default" not in argument and not argument.get("optional")
-        if isinstance(said := argument.pop("required", None), bool):
-            must = said
+        for key in ("required", "is_required"):
+            if isinstance(argument.get(key), bool):
+                must = argument.pop(key)
+        own = argument.pop("schema", None) if "type" not in argument else None
+        argument |= own if isinstance(own, Mapping) else {}
+        others = {k: v for k, v in argument.items() if keyword_of(k) not in WORDS | BESIDE_KEYWORDS}
+        refuse_others(others, f"{path}.{name}.type and other keywords", f"{path}.{name}")
         if isinstance(text := argument.get("type"), str):
             argument["type"], *more = re.split(r",\s*(?=optional|default)", text, maxsplit=1)
             must = must and not more

@@ -296,3 +296,25 @@ def test_differences_stand_in_what_is_derived_from_a_constraint():
         "format"
     }
     assert date.fromisoformat(found.shortest().strip('"')) > date(2020, 2, 28)
+
+
+def test_a_schema_that_the_user_gives_beside_a_type_is_in_narrowed():
+    text = {"type": "string"}
+
+    class Own:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source, handler):
+            return handler(int)
+
+        @classmethod
+        def __get_pydantic_json_schema__(cls, core, handler):
+            return text
+
+    for described in (
+        Annotated[int, pydantic.WithJsonSchema(text)],
+        Annotated[int, pydantic.Field(json_schema_extra=text)],
+        Own,
+    ):
+        assert keywords(J(described)) >= {"validator"}
+    plain = Annotated[int, pydantic.Field(json_schema_extra={"example": 3}, examples=[3])]
+    assert "validator" not in keywords(J(plain))
