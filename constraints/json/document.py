@@ -68,7 +68,9 @@ def written_values(value: Any, known: dict[int, float]) -> float:
         known[id(value)] = math.inf
         inner = value.values() if isinstance(value, dict) else value
         nested = [part for part in inner if isinstance(part, dict | list | tuple)]
-        known[id(value)] = 1 + len(value) - len(nested) + sum([written_values(part, known) for part in nested])
+        known[id(value)] = (
+            1 + len(value) - len(nested) + sum([written_values(part, known) for part in nested])
+        )
     return known[id(value)]
 
 
@@ -188,7 +190,10 @@ class Document:
             left_out = {*SILENT, *(step.partition("/")[0] for step, _ in inner)} if inner else SILENT
             own = {key: value for key, value in schema.items() if key not in left_out}
             found = self.prints.setdefault((repr(own), inner), len(self.prints))
-            known = self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
+            known = self.print_of[id(schema)] = (
+                found,
+                schema,
+            )  # kept alive, so that no other schema gets its id
         return known[0]
 
     def check(self, schema: dict[str, Any], path: str) -> None:

@@ -20,7 +20,17 @@ from .combinators import any_of, apart, dependent, meet_all, negation, one_of, r
 from .conditions import all_of, condition
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
-from .structures import contains, discriminator, items, naming, objects, required, unevaluated, unique, violating
+from .structures import (
+    contains,
+    discriminator,
+    items,
+    naming,
+    objects,
+    required,
+    unevaluated,
+    unique,
+    violating,
+)
 from .values import EVERYTHING, NOTHING, Value, join
 from .vocabulary import KEYWORDS, REFERENCES
 
@@ -127,7 +137,9 @@ class Keywords:
         parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:
             failing = (
-                apart(parts, (rule(self, node, True, 0) for rule in rules)) if tracked == APART else join(*parts)
+                apart(parts, (rule(self, node, True, 0) for rule in rules))
+                if tracked == APART
+                else join(*parts)
             )
             if not late:
                 return failing

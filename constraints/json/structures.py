@@ -190,5 +190,9 @@ def violating(k: Keywords, node: Node, key: str, found: Value) -> Value:
         return NOTHING._replace(object=tuple(replace(o, seen=Others()) for o in some if o))
     if any(a.seen_kinds for a in found.array):
         raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
-    rest = (a.meet(Arrays(contains=(Contains(need, 1, None, int(a.seen)),))) for a in found.array if a.seen != FULL)
+    rest = (
+        a.meet(Arrays(contains=(Contains(need, 1, None, int(a.seen)),)))
+        for a in found.array
+        if a.seen != FULL
+    )
     return NOTHING._replace(array=tuple(replace(a, seen=0) for a in rest if a))

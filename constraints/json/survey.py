@@ -30,7 +30,15 @@ ESCAPES = Narrowing(
     "what is compared has few spellings, those that encoders write; strings under no condition have all of them",
 )
 """The ways to write strings that ``escapes="any"`` leaves out."""
-NAMING = {"properties", "required", "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies"}
+NAMING = {
+    "properties",
+    "required",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+}
 COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
@@ -89,7 +97,12 @@ def compares_strings(schema: dict[str, Any], asserts_format: bool) -> bool:
     """Return whether a schema has conditions on names of members, or on strings but for their length."""
     values = [*schema.get("enum", ()), schema.get("const")]
     has_format = asserts_format and schema.get("format") in KNOWN
-    return has_format or "pattern" in schema or any(schema[key] for key in NAMING & schema.keys()) or any(map(has_strings, values))
+    return (
+        has_format
+        or "pattern" in schema
+        or any(schema[key] for key in NAMING & schema.keys())
+        or any(map(has_strings, values))
+    )
 
 
 def has_strings(value: Any) -> bool:

@@ -228,7 +228,9 @@ class Batch:
         try:
             rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
         except BudgetTooSmall as error:
-            raise error.of_prompt(None) from None  # the engine has no numbers for requests, and refuses this one alone
+            raise error.of_prompt(
+                None
+            ) from None  # the engine has no numbers for requests, and refuses this one alone
         for request in requests:
             request.read = 0
         return Group(rows, query, requests)

@@ -79,7 +79,9 @@ def string(shape: Strings, spelling: Spelling) -> Node:
         (word,) = shape.among
         ways = list(map(spelling.ways, word))
         if all(len(way) == 1 == len(way[0]) for way in ways):  # each character is one byte
-            return nodes.text(spelling.opening + bytes([way[0][0][0] for way in ways]) + bytes([spelling.closing]))
+            return nodes.text(
+                spelling.opening + bytes([way[0][0][0] for way in ways]) + bytes([spelling.closing])
+            )
     if shape.among is not None or (not shape.least and shape.most is None):
         inside = tables.of_nfa(strings.body(shape, spelling))
     else:

@@ -259,7 +259,10 @@ def test_narrowed_names_the_validators_of_types():
         (model, "tools[0].parameters"),
         (order, "tools[0].parameters"),
         ({"name": "f", "args_schema": model}, "tools[0].args_schema"),
-        ({"type": "function", "function": {"name": "f", "parameters": model}}, "tools[0].function.parameters"),
+        (
+            {"type": "function", "function": {"name": "f", "parameters": model}},
+            "tools[0].function.parameters",
+        ),
     ):
         narrowed = tt.constraints.function_calls([tool]).narrowed
         cuts = {(cut.path, cut.asked) for cut in narrowed if cut.keyword == "validator"}
@@ -280,14 +283,22 @@ def test_a_list_of_arguments_with_schemas():
     assert not calls.accepts('{"name": "f", "arguments": {"city": 3}}')
     assert not calls.accepts('{"name": "f", "arguments": {}}')
     with pytest.raises(tt.errors.FormatError, match=r"parameters\.city\.schema_data may hold parameters"):
-        tt.constraints.function_calls([{"name": "f", "parameters": [city | {"schema_data": {"type": "string"}}]}])
+        tt.constraints.function_calls(
+            [{"name": "f", "parameters": [city | {"schema_data": {"type": "string"}}]}]
+        )
 
 
 def test_keywords_without_a_value_are_left_out():
     none = dict.fromkeys(["enum", "required", "items", "properties", "minimum", "default"])
     city = none | {"type": "string"}
     calls = tt.constraints.function_calls(
-        [{"name": "f", "parameters": none | {"type": "object", "properties": {"city": city, "none": {"const": None}}}}]
+        [
+            {
+                "name": "f",
+                "parameters": none
+                | {"type": "object", "properties": {"city": city, "none": {"const": None}}},
+            }
+        ]
     )
     assert calls.accepts('{"name": "f", "arguments": {"city": "Oslo", "none": null}}')
     assert not calls.accepts('{"name": "f", "arguments": {"city": null}}')
