@@ -15,9 +15,11 @@ class Narrowing(NamedTuple):
 
     ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
     ``keyword``: what is restricted there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: the specified value and
-    the one that the constraint has instead; ``why``: the reason, and a remedy if there is one. Three keywords lose no
-    value: ``numbers`` and ``escapes`` restrict how numbers and strings are written, ``token`` replaces tokens that a grammar names by their texts. One is the other
-    way round: ``validator`` says that a function of a Python type may refuse values that the constraint accepts.
+    the one that the constraint has instead; ``why``: the reason, and a remedy if there is one.
+
+    Three keywords lose no value: ``numbers`` and ``escapes`` restrict how numbers and strings are written, ``token`` replaces
+    tokens that a grammar names by their texts. One is the other way round: ``validator`` says that a function of a Python type
+    may refuse values that the constraint accepts.
 
     Examples
     --------

@@ -116,9 +116,9 @@ class Document:
 
     def __init__(self, root: Schema, strict: bool = False) -> None:
         self.strict = strict
-        self.read: dict[str, bool] = {}
         named = draft_of(root.get("$schema", "") if isinstance(root, dict) else "")
         self.draft = 4 if named == 3 else named
+        self.read = frozenset(key for key, (_, *drafts) in KEYWORDS.items() if self.knows(*drafts))
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[int, int], int] = {}
@@ -163,10 +163,7 @@ class Document:
 
     def reads(self, key: str) -> bool:
         """Return whether a keyword asserts something in the document's draft."""
-        found = self.read.get(key)
-        if found is None:
-            found = self.read[key] = key in KEYWORDS and self.knows(*KEYWORDS[key][1:])
-        return found
+        return key in self.read
 
     # ------------------------------------------------------------ nodes
 

@@ -88,7 +88,7 @@ def undescribed(described: Any, error: Exception) -> FormatError:
     if type(error).__name__ == "PydanticSchemaGenerationError":
         unknown = reason.partition("schema for ")[2].partition(". Set")[0]
         reason = (
-            f"Pydantic does not read {unknown}; write it as a dataclass, a TypedDict or a Pydantic model, as attrs classes can be, "
-            "or give a JSON Schema as a dict, which msgspec.json.schema(…) writes for a Struct"
+            f"Pydantic does not read {unknown}; write it as a dataclass, a TypedDict or a Pydantic model, "
+            "or give a JSON Schema as a dict, as msgspec.json.schema(…) writes for a Struct"
         )
     return FormatError(f"{type_name(described)} has no JSON Schema: {reason}")

@@ -382,7 +382,7 @@ def test_a_budget_for_every_row_must_fit():
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=[2, 1], prefix=2)(
             torch.tensor([[1, 3, 5]] * 2), logits[:2]
         )
-    with pytest.raises(tt.errors.BudgetTooSmall, match="^no accepted"):
+    with pytest.raises(tt.errors.BudgetTooSmall, match=r"^no accepted"):
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=2)(torch.ones(4, 1, dtype=torch.long), logits)
 
 

@@ -318,3 +318,12 @@ def test_a_schema_that_the_user_gives_beside_a_type_is_in_narrowed():
         assert keywords(J(described)) >= {"validator"}
     plain = Annotated[int, pydantic.Field(json_schema_extra={"example": 3}, examples=[3])]
     assert "validator" not in keywords(J(plain))
+
+
+def test_classes_that_pydantic_does_not_read_have_a_remedy():
+    class Unknown:
+        pass
+
+    for described in (Unknown, list[Unknown]):
+        with pytest.raises(tt.errors.FormatError, match=r"does not read .*Unknown'>; write it as a dataclass"):
+            J(described)
