@@ -20,7 +20,7 @@ from ..json.python_types import is_type, typed
 from ..json.vocabulary import ANNOTATIONS, KEYWORDS
 from ..narrowing import Narrowing
 from ..validation import short
-from .python_tools import is_tool, named_arguments, tool_name
+from .python_tools import is_tool, named_arguments, tool_name, undecorated
 from .tool_types import TYPE_NAMES, keyword_of
 
 LISTS = ("tools", "functionDeclarations", "function_declarations", "functions", "toolConfig", "result")
@@ -83,7 +83,7 @@ def entries(given: Any, path: str = "tools") -> Iterator[tuple[Any, str]]:
 def definition(tool: Any, path: str) -> Definition:
     """Read a tool in any of the formats. Raises ``FormatError`` and ``UnsupportedConstraint`` with the path."""
     if is_tool(tool):
-        schema, differences = typed(tool)
+        schema, differences = typed(undecorated(tool))
         name = tool_name(tool)
         return Definition(name, named_arguments(name, schema), f"{path}.parameters", True, differences)
     if not isinstance(tool, Mapping):

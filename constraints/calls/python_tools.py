@@ -56,10 +56,16 @@ def tool_schemas(tools: Any) -> list[dict[str, Any]]:
 
 def described(tool: Any) -> dict[str, Any]:
     """Describe one function or class in OpenAI's format, for a reader."""
-    parameters = named_arguments(tool_name(tool), type_schema(tool, exact=False))
+    parameters = named_arguments(tool_name(tool), type_schema(undecorated(tool), exact=False))
     documentation = inspect.getdoc(tool)
     text = {"description": documentation} if documentation else {}
     return {"type": "function", "function": {"name": tool_name(tool), **text, "parameters": parameters}}
+
+
+def undecorated(tool: Any) -> Any:
+    """Return a function with the signature of a tool that ``functools.cache`` and the like have wrapped; others as they are."""
+    is_plain = is_type(tool) or inspect.isfunction(tool) or inspect.ismethod(tool)
+    return tool if is_plain or not hasattr(tool, "__wrapped__") else recorder(tool)
 
 
 def named_arguments(name: str, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def adapter(described: Any) -> Any:
         ) from None
     try:
         return TypeAdapter(described)
-    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError, ImportError) as error:
+    except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError, ImportError) as error:
         raise undescribed(described, error) from None
 
 

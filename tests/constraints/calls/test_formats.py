@@ -1,6 +1,7 @@
 """Tools as their providers write them: one test for each row of the page, and what is refused by name."""
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -302,3 +303,21 @@ def test_keywords_without_a_value_are_left_out():
     )
     assert calls.accepts('{"name": "f", "arguments": {"city": "Oslo", "none": null}}')
     assert not calls.accepts('{"name": "f", "arguments": {"city": null}}')
+
+
+def test_functions_that_are_wrapped_and_annotations_that_lead_nowhere():
+    pytest.importorskip("pydantic")
+
+    @functools.cache
+    def double(n: int) -> int:
+        return 2 * n
+
+    calls = tt.constraints.output_type([double])
+    assert calls.parse('{"name": "double", "arguments": {"n": 4}}')() == 8
+    assert not calls.constraint.accepts('{"name": "double", "arguments": {"n": "4"}}')
+
+    def nowhere(when): ...
+
+    nowhere.__annotations__ = {"when": "no_module.date"}
+    with pytest.raises(tt.errors.FormatError, match="no_module"):
+        tt.constraints.function_calls([nowhere])

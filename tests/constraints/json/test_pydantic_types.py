@@ -325,5 +325,7 @@ def test_classes_that_pydantic_does_not_read_have_a_remedy():
         pass
 
     for described in (Unknown, list[Unknown]):
-        with pytest.raises(tt.errors.FormatError, match=r"does not read .*Unknown'>; write it as a dataclass"):
+        with pytest.raises(
+            tt.errors.FormatError, match=r"does not read .*Unknown'>; write it as a dataclass"
+        ):
             J(described)
