@@ -57,9 +57,9 @@ def in_common(tags: Sequence[Sequence[Tags]]) -> list[list[int]]:
             for constant in {constant for found in part for constant in found.get(name, ())}:
                 holders.setdefault(constant, []).append(i)
         for i in set(range(len(tags))).difference(untagged):
-            constants = {constant for found in tags[i] for constant in found[name]}
-            nears[i].append({*untagged, *(j for constant in constants for j in holders[constant])})
-    return [sorted(set(min(near, key=len)).intersection(*near) - {i}) for i, near in enumerate(nears)]
+            own = {constant for found in tags[i] for constant in found[name]}
+            nears[i].append({*untagged, *(j for constant in own for j in holders[constant])})
+    return [sorted(set(near[-1]).intersection(*near) - {i}) for i, near in enumerate(nears)]
 
 
 def not_excluded(parts: Sequence[Sequence[Objects]]) -> list[Collection[int]]:
