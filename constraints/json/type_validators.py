@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from .type_marks import Schema, differing, refused, validated
+from .type_marks import MARK, Schema, differing, refused, validated
 from .type_texts import any_case, text
 from .vocabulary import KEYWORDS as ASSERTING
 
@@ -115,7 +115,8 @@ def followed(schema: Schema, core: Any) -> Schema:
         schema = checked(schema, function, core)
     extra = own.get("pydantic_js_extra")
     writes = [*own.get("pydantic_js_functions", ()), *own.get("pydantic_js_annotation_functions", ())]
-    if any(map(is_users, writes)) or (isinstance(extra, dict) and extra.keys() & ASSERTING.keys()):
+    is_given = any(map(is_users, writes)) or (isinstance(extra, dict) and extra.keys() & ASSERTING.keys())
+    if is_given and MARK not in schema:
         return validated(schema, f"the type beside its JSON Schema ({core['type']})")
     return schema
 
