@@ -40,9 +40,6 @@ COUNT = 10**9
 DEPTH = 1_000
 """The largest ``max_depth`` and ``max_digits``."""
 
-POSITIONS = 1_000
-"""Unit of the limits on searches for a distance to acceptance, in positions visited, where the compiled engine was not built."""
-
 
 class Bounds(NamedTuple):
     """The size of the finite automaton of a schema: it accepts only values within these bounds.
@@ -101,7 +98,7 @@ TABLE = (
         "steps of a search for the fewest tokens",
         "`TooManyStates`: the fewest tokens to the end take more steps to find",
     ),
-    Limit("engine.cores.MOST_STEPS", "steps of one call of the compiled engine", "`TooManyStates`, the same"),
+    Limit("engine.cores.MOST_STEPS", "steps of one call of the engine", "`TooManyStates`, the same"),
     Limit(
         "engine.cores.CORE:MOST_DEPTH",
         "frames of a text, one within another",
