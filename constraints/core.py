@@ -5,20 +5,20 @@ from __future__ import annotations
 from ..errors import CoreMissing
 
 INTERFACE = 10
-"""What the package expects of the core, as a number: one that was built from other sources is refused."""
-TO_DO = (
-    "install a C++17 compiler (g++, clang++, or Visual Studio's Build Tools) and install tractile again; in a checkout: "
-    "python setup.py build_ext --inplace"
-)
+"""What the package expects of the core, as a number."""
 
 try:
     from .._core import INTERFACE as BUILT
     from .._core import LIMITS, SLICE, Automaton, Core, Exhausted, LimitPassed, Trie, allow, fill, used
+
+    if BUILT != INTERFACE:
+        raise ImportError("it was built from other sources")
 except ImportError as error:
-    raise CoreMissing(f"tractile was installed without its compiled core ({error}): {TO_DO}") from error
-if BUILT != INTERFACE:
-    raise CoreMissing(f"tractile's compiled core was built from other sources: {TO_DO}")
+    raise CoreMissing(
+        f"tractile has no compiled core ({error}): install a C++17 compiler (g++, clang++, or Visual Studio's Build Tools) "
+        "and install tractile again; in a checkout: python setup.py build_ext --inplace"
+    ) from error
 
 __all__ = [
-    "LIMITS", "SLICE", "Automaton", "Core", "Exhausted", "LimitPassed", "Trie", "allow", "fill", "used"
+    "LIMITS", "SLICE", "Automaton", "Core", "Exhausted", "LimitPassed", "Trie", "allow", "fill", "used",
 ]  # fmt: skip

@@ -57,7 +57,7 @@ def expanded(program: Node, most_states: int, *, depth: int | None = None, kept:
     Parameters
     ----------
     program
-        It does not count tokens or compare items (``TOKENS``, ``APART``, ``ITEM``).
+        It does not count tokens or compare items (``TOKENS``, ``APART``).
     depth
         How often a rule is followed within itself; None: such a rule is refused.
     kept
@@ -241,7 +241,7 @@ def calls(node: Node, register: Any) -> list[tuple[Node, Hashable | None]]:
         case Kind.SEQ if register < len(node.parts):
             last = register + 1 == len(node.parts)
             return [(node.parts[register], None if last else register + 1)]
-        case Kind.ALT:
+        case Kind.ALT | Kind.ITEM:
             return [(part, None) for part in node.parts]
         case Kind.REPEAT:
             return _calls_item(node, *register)

@@ -7,7 +7,7 @@ A *frame* is a node that is being read, its register (how far it has come), and 
     COUNT          (state, characters read)                          (0, 0)
     SEQ            index of the next part                            0
     ALT, RULE      0                                                 0
-    REPEAT         (items read, whether one comes next)              (0, False)
+    REPEAT         (items read, whether one comes next)              (0, 0)
     BAG            (bits of the members read, their number, state)   (0, 0, 0)
     WITHIN         (whether its part was called, state)              (False, 0)
     TOKENS         (…, tokens that wrote a byte, whether this has)   (False, 0, False)
@@ -49,7 +49,7 @@ Stack = Frame | None
 
 def begin(node: Node, below: Stack) -> Frame:
     """Return the stack on which a node has been called."""
-    beginnings: dict[Kind, Any] = {Kind.BAG: (0, 0, 0), Kind.COUNT: (0, 0), Kind.REPEAT: (0, False)}
+    beginnings: dict[Kind, Any] = {Kind.BAG: (0, 0, 0), Kind.COUNT: (0, 0), Kind.REPEAT: (0, 0)}
     kept = OBSERVERS.get(node.kind)
     return Frame(node, beginnings.get(node.kind, 0) if kept is None else (False, *kept), below)
 
@@ -154,9 +154,9 @@ def calls(node: Node, register: Any) -> list[tuple[Node, Any]]:
         case Kind.REPEAT if register[0] != node.high:
             count, is_next = register
             if count and not is_next:
-                return [(node.parts[1], (count, True))]
+                return [(node.parts[1], (count, 1))]
             after = capped(count + 1, node, 1)
-            return [(node.parts[0], None if after == node.high else (after, False))]
+            return [(node.parts[0], None if after == node.high else (after, 0))]
         case Kind.BAG:
             bits, count, state = register
             label = int(node.tables[count > 0].label[state])
@@ -177,7 +177,9 @@ def may_come(node: Node, bits: int, count: int) -> int:
     labels = {int(label) for label in node.tables[count > 0].label if label >= 0}
     free = {label for label in labels if label >= node.members or not bits >> label & 1}
     if node.ordered:  # a required member is not passed over
-        free = {label for label in free if label >= node.members or not node.required & ~bits & ((1 << label) - 1)}
+        free = {
+            label for label in free if label >= node.members or not node.required & ~bits & ((1 << label) - 1)
+        }
     return sum(1 << label for label in free) if count != node.high else 0
 
 

@@ -70,7 +70,9 @@ def check_tokens(node, words, most=4):
             mask = definition.mask(at, most_left)
             assert mask == {t for t in range(len(words)) if left[t] <= most_left} | end
             if read + most_left * max(map(len, words)) <= most:  # all texts are enumerated
-                assert mask - end == {t for t, w in enumerate(words) if fewest.get((*prefix, w), NEVER) < most_left}
+                assert mask - end == {
+                    t for t, w in enumerate(words) if fewest.get((*prefix, w), NEVER) < most_left
+                }
         if read < most:
             todo += [((*prefix, word), each) for word, each in zip(words, after, strict=True)]
 

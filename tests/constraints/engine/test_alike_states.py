@@ -117,6 +117,8 @@ def test_states_of_several_tables_that_read_alike():
         state, same = tokens.start_state, states.start
         for byte in [*text, None]:
             bits = np.unpackbits(tokens.words_within(state).view(np.uint8), bitorder="little")
-            assert set(np.flatnonzero(bits).tolist()) == {t for t, word in enumerate(words) if is_read(states, same, word)}
+            assert set(np.flatnonzero(bits).tolist()) == {
+                t for t, word in enumerate(words) if is_read(states, same, word)
+            }
             if byte is not None:
                 state, same = tokens.step(state, byte), states.step(same, byte)

@@ -147,8 +147,8 @@ def test_rows_of_an_engine(ends):
     one, two = '["regex", "(ab)*c|a?b", {}]', '["json_schema", {"enum": ["a", "b"]}, {}]'
     rows = [grammars.row(one, 6), grammars.row(one), grammars.row(one, 2), grammars.row(one, 3)]
     rows += [ReasonedRow(grammars, one, [4], budget) for budget in (9, 9, 3)]
-    for row, tokens in zip(rows, ([1], [3, 3], [4, 0], [1, 2, 0], [1], [1, 4, 3]), strict=False):
-        assert row.accept(tokens)
+    for row, written in zip(rows, ([1], [3, 3], [4, 0], [1, 2, 0], [1], [1, 4, 3]), strict=False):
+        assert row.accept(written)
     with pytest.raises(tt.errors.TractileError):
         grammars.row(two)  # no token has quotes
     want, out = (torch.full((9, 2), -1, dtype=torch.int32) for _ in range(2))
