@@ -1,7 +1,7 @@
 """The limits on which an answer depends: what exceeds them is refused, or approximated and said.
 
 :data:`TABLE` has all of them, those of other modules too. Further bounds of this package size a cache, or choose between two
-ways to the same answer; they stand beside their code.
+ways to the same answer; they stand beside their code, and tests scale them.
 """
 
 from __future__ import annotations
@@ -254,6 +254,7 @@ TABLE = (
         "a count in a grammar with look-ahead or indentation",
         "`UnsupportedConstraint`: a repeat with counts over 200 is not read beside look-ahead and indentation",
     ),
+    Limit("grammar.layout.COLUMNS", "columns of an indentation, with `postlex`", "an entry in `narrowed`"),
     Limit(
         "json.text.MOST_INDENT",
         "characters of `indent`",

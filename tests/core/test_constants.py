@@ -53,7 +53,9 @@ def test_no_answer_changes(answers, scale):
     assert compare(answers, scale, doubtful=False) > 10 * INPUTS
 
 
-@pytest.mark.xfail(strict=True, reason="of more than EVERY_ORDER members not all orders are tried: said to have no end")
+@pytest.mark.xfail(
+    strict=True, reason="of more than EVERY_ORDER members not all orders are tried: said to have no end"
+)
 def test_nor_where_members_are_in_any_order_and_tokens_count(answers):
     for scale in ("halved", "nearly taken away"):
         compare(answers, scale, doubtful=True)
@@ -64,5 +66,9 @@ def test_every_constant_that_bounds_something_stands_there():
     sizes = set()
     for header in (ROOT / "core").glob("*.h"):
         if header.name != "constants.h":
-            sizes |= set(re.findall(r"constexpr \w+ ((?:MOST|EVERY|MUCH|LONG|EACH)\w*)", header.read_text(encoding="utf-8")))
+            sizes |= set(
+                re.findall(
+                    r"constexpr \w+ ((?:MOST|EVERY|MUCH|LONG|EACH)\w*)", header.read_text(encoding="utf-8")
+                )
+            )
     assert not sizes
