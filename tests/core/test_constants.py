@@ -1,4 +1,4 @@
-"""No answer of the core changes with the constants of ``core/constants.h``, but to a refusal or what is said to be an upper bound.
+"""No answer of the core changes with the constants of ``core/constants.h``, but to a refusal or what is said to be a bound.
 
 The fuzzer is compiled with all of them halved, doubled and nearly taken away, and answers for the same random programs.
 """

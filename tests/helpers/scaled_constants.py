@@ -12,6 +12,7 @@ import json
 import random
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 MARKS = {
     "automata.nfa", "automata.utf8", "canonical.bpe", "canonical.marked_text", "canonical.priority_nfa", "core", "difference",
@@ -86,7 +87,7 @@ class Finder(importlib.abc.MetaPathFinder):
 def listed_limits():
     """The names in ``limits.TABLE``, read without importing the package."""
     folder = find_spec("tractile").submodule_search_locations[0]
-    tree = ast.parse(open(f"{folder}/constraints/limits.py", encoding="utf-8").read())
+    tree = ast.parse(Path(folder, "constraints", "limits.py").read_text(encoding="utf-8"))
     calls = (
         node
         for node in ast.walk(tree)
@@ -96,7 +97,15 @@ def listed_limits():
 
 
 OPEN = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "null"}}, "required": ["b"]}
-LETTERS = "abcdefghij"
+LETTERS, INTEGER = "abcdefghij", {"type": "integer"}
+
+
+def nested(depth, schema, around):
+    """A schema within others, each referred to by the next."""
+    levels = {f"n{i}": around({"$ref": f"#/$defs/n{i + 1}"}) for i in range(depth)}
+    return {"$defs": levels | {f"n{depth}": schema}, "$ref": "#/$defs/n0"}
+
+
 SCHEMAS = [
     {},
     OPEN,
@@ -104,13 +113,13 @@ SCHEMAS = [
     {"type": "object", "minProperties": 3},
     {"type": "object", "propertyNames": {"pattern": "^[a-c]{1,3}$"}, "maxProperties": 4},
     {"type": "object", "not": {"propertyNames": {"enum": ["a", "b"]}}},
-    {"type": "object", "properties": {c: {"type": "integer"} for c in LETTERS}, "required": list(LETTERS[:4])},
-    {"type": "object", "patternProperties": {"^x": {"type": "integer"}, "y$": {"minimum": 3}}, "additionalProperties": {"type": "string"}},
+    {"type": "object", "properties": dict.fromkeys(LETTERS, INTEGER), "required": list(LETTERS[:4])},
+    {"type": "object", "patternProperties": {"^x": INTEGER, "y$": {"minimum": 3}}, "additionalProperties": {"maxLength": 9}},
     {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 2},
     {"type": "array", "items": {"enum": [1, 10, 100, "a"]}, "uniqueItems": True, "maxItems": 3},
-    {"type": "array", "items": {"type": "integer"}, "contains": {"minimum": 5}, "minContains": 2, "maxContains": 3},
+    {"type": "array", "items": INTEGER, "contains": {"minimum": 5}, "minContains": 2, "maxContains": 3},
     {"type": "array", "prefixItems": [{"const": 1}, {"type": "string", "maxLength": 3}], "items": False},
-    {"type": "array", "items": {"type": "array", "items": {"type": "integer"}, "maxItems": 40}, "minItems": 3, "maxItems": 50},
+    {"type": "array", "items": {"type": "array", "items": INTEGER, "maxItems": 40}, "minItems": 3, "maxItems": 50},
     {"type": "string", "minLength": 20, "maxLength": 300},
     {"type": "string", "pattern": "^(ab|cd){3,60}x?$"},
     {"type": "string", "format": "date-time"},
@@ -119,14 +128,11 @@ SCHEMAS = [
     {"type": "number", "minimum": -3.5, "exclusiveMaximum": 120},
     {"type": "integer", "multipleOf": 7, "minimum": 30},
     {"oneOf": [{"type": "integer", "minimum": 3}, {"type": "integer", "maximum": 5}, {"type": "string", "maxLength": 2}]},
-    {"anyOf": [{"properties": {"kind": {"const": k}, k: {"type": "integer"}}, "required": ["kind", k]} for k in LETTERS], "type": "object"},
+    {"type": "object", "anyOf": [{"properties": {"kind": {"const": k}, k: INTEGER}, "required": ["kind", k]} for k in LETTERS]},
     {"allOf": [{"anyOf": [{"required": [a]}, {"required": [b]}]} for a, b in ("ab", "cd", "ef")], "type": "object"},
-    {"$defs": {"t": {"type": "object", "properties": {"l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}}, "additionalProperties": False}},
-     "$ref": "#/$defs/t"},
-    {"$defs": {f"n{i}": {"type": "array", "items": {"$ref": f"#/$defs/n{i + 1}"}, "minItems": 1} for i in range(40)} | {"n40": {"const": 1}},
-     "$ref": "#/$defs/n0"},
-    {"$defs": {f"n{i}": {"required": ["a"], "type": "object", "properties": {"a": {"$ref": f"#/$defs/n{i + 1}"}}} for i in range(6)}
-     | {"n6": False}, "$ref": "#/$defs/n0"},
+    {"type": "object", "properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}, "additionalProperties": False},
+    nested(40, {"const": 1}, lambda inside: {"type": "array", "items": inside, "minItems": 1}),
+    nested(6, False, lambda inside: {"type": "object", "required": ["a"], "properties": {"a": inside}}),
     {"type": "object", "required": ["a"], "properties": {"a": {"type": "array", "minItems": 1, "items": False}}},
 ]  # fmt: skip
 REGEXES = [
@@ -149,10 +155,10 @@ def constraints():
     from tractile import constraints as c
 
     for schema in SCHEMAS:
-        yield lambda schema=schema: c.json_schema(schema, on_narrowed="ignore", formats="assert")
-        yield lambda schema=schema: c.json_schema(
-            schema, on_narrowed="ignore", formats="assert", order="declared", whitespace="none"
-        )
+        for more in ({}, {"order": "declared", "whitespace": "none"}):
+            yield lambda schema=schema, more=more: c.json_schema(
+                schema, on_narrowed="ignore", formats="assert", **more
+            )
     for pattern in REGEXES:
         yield lambda pattern=pattern: c.regex(pattern)
     for syntax, text in GRAMMARS:
