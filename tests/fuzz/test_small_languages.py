@@ -1,7 +1,7 @@
 """Random constraints of at most 10,000 texts against enumeration: emptiness, masks, the fewest tokens, budgets of parts.
 
-They become nodes that intersect (``Within``), compare (``Apart``), count (``Count``) and take members in any order (``Bag``). The oracle
-lists the texts that the vocabulary can write, and says of each beginning p, of which n tokens were written:
+They become nodes that intersect (``Within``), compare (``Apart``), count (``Count``) and take members in any order (``Bag``). The
+oracle lists the texts, and says of each beginning p that n tokens have written:
 
     fewest(p, n) = min { 1 if p is a text and n tokens are allowed;  1 + fewest(p t, n + 1) for tokens t }
     mask(p, n, left) = { t : fewest(p t, n + 1) ≤ left },  and the end token if p is such a text
@@ -125,7 +125,7 @@ PATTERNS = [".*a.*", "[^b]*", ".{2,9}", ".*(ab|ba).*", "(?:..)*", ".*b.{1,3}", '
 
 
 def constraints(rng):
-    """Return a random constraint and its texts over :data:`LETTERS`; None if these are too many, or it says that it lacks some."""
+    """Return a random constraint and its texts over :data:`LETTERS`; None if these are too many, or some are lacking."""
     made = rng.choice((arrays, arrays, objects))(rng)
     if made is None or len(made[1]) > MOST:
         return None
