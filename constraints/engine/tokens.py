@@ -17,7 +17,7 @@ Masks within a budget are then narrower, never wider, and always leave a way to 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import final
 
 import numpy as np
@@ -51,6 +51,10 @@ class Tokens:
     finished only by the end token. Any program and any vocabulary will do: where a byte that the program reads is no token by
     itself, or parts have budgets of tokens, a token is allowed only if a search finds that some tokens lead on to acceptance.
     """
+
+    step: Callable[[int, int], int]
+    reads: Callable[[bytes], bool]
+    accepting: Callable[[int], bool]
 
     def __init__(self, node: Node, vocab: Vocabulary, require_eos: bool = True) -> None:
         self.node, self.vocab, self.require_eos = node, vocab, require_eos
