@@ -11,6 +11,7 @@ __all__ = [
     "CircuitError",
     "ConstructionStopped",
     "ContextTooLong",
+    "CoreMissing",
     "EmptyLanguage",
     "EvidenceError",
     "FolderInUse",
@@ -30,6 +31,10 @@ __all__ = [
 
 class TractileError(Exception):
     """Base of every error that the library raises on purpose."""
+
+
+class CoreMissing(TractileError, ImportError):
+    """The compiled core is not there, or was built from other sources; raised by ``import tractile``, it says what to do."""
 
 
 class ShapeError(TractileError, ValueError):
