@@ -7,6 +7,7 @@ from ..errors import TractileError
 from .asynchronous import generate_async, stream_async
 from .beam import Beam, beam_search
 from .canvas import Canvas, canvas
+from .confidence import Confidence
 from .diffusion import Denoised, denoise
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
@@ -16,6 +17,7 @@ from .stream import Part
 __all__ = [
     "Beam",
     "Canvas",
+    "Confidence",
     "ConstraintLogitsProcessor",
     "Denoised",
     "Part",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -13,12 +14,14 @@ from ..inference.arguments import a_chain, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.calibration import settle
+from ..inference.smc.explore import with_sources
 from ..inference.smc.loop import run_requests
 from ..inference.smc.proposals import Proposal
 from ..inference.smc.request import requests
 from ..inference.smc.user_potential import FunctionPotential
 from ..inference.threads import one_thread
 from ..lm.base import Prompt
+from .confidence import Confidence
 from .outputs import drawn, read_outputs
 from .stream import Part, parts
 
@@ -45,6 +48,7 @@ def generate(
     max_new_tokens: int = 64,
     samples: None = None,
     posterior: Literal[False] = False,
+    confidence: Literal[False] = False,
     hmm: Chain | str | Path | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
@@ -80,6 +84,7 @@ def generate(
     max_new_tokens: int | Sequence[int] = 64,
     samples: int | None = None,
     posterior: bool = False,
+    confidence: bool = False,
     hmm: Chain | str | Path | Sequence[Chain | str | Path | None] | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
@@ -98,6 +103,7 @@ def generate(
     max_new_tokens: int | Sequence[int] = 64,
     samples: int | None = None,
     posterior: bool = False,
+    confidence: bool = False,
     hmm: Chain | str | Path | Sequence[Chain | str | Path | None] | None = None,
     method: str | Proposal | None = None,
     particles: int = 16,
@@ -130,6 +136,9 @@ def generate(
         The number of values to draw, with replacement, by weight. Default: one value, that of the largest weight.
     posterior
         Whether to return the :class:`.Posterior` too: weights, evidence, effective sample size.
+    confidence
+        Whether to return the :class:`.Confidence` too: the distribution of each field of the value. It asks the model again
+        (:meth:`.Posterior.field`).
     hmm
         An HMM distilled from the model, or its folder; or one for each prompt. It guides the samples (P-GCD).
     method
@@ -152,8 +161,8 @@ def generate(
     -------
     object
         A value of the type. With ``samples`` a list of them; with a list of prompts, a list with the result for each; with
-        ``posterior=True`` a pair: this result, and the posterior (a list of posteriors for a list of prompts). With ``stream``
-        an iterator.
+        ``posterior=True`` a pair: this result, and the posterior (a list of posteriors for a list of prompts); with
+        ``confidence=True`` the :class:`.Confidence`, or a list of them, stands last. With ``stream`` an iterator.
 
     Raises
     ------
@@ -182,9 +191,13 @@ def generate(
     count = None if samples is None else whole(samples, f"{who}: samples")
     particles = 1 if stream else max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | dict) for each in prompt)
-    if stream and (several or posterior or count is not None):
+    if stream and (several or posterior or confidence or count is not None):
         raise EvidenceError(
-            f"{who}: stream=True gives one text after one prompt; leave samples and posterior out"
+            f"{who}: stream=True gives one text after one prompt; leave samples, posterior and confidence out"
+        )
+    if confidence and count is not None:
+        raise EvidenceError(
+            f"{who}: confidence is that of the one value of the largest weight; leave samples or confidence out"
         )
     prompts: list[Any] = list(prompt) if several else [prompt]
     kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], **json)
@@ -204,7 +217,16 @@ def generate(
         return parts(given[0], kinds[0])
     with one_thread(lm, *chains):
         settle(given)
-        runs = run_requests(given)
-    values = [drawn(run, kind, count, one.seed) for run, kind, one in zip(runs, kinds, given, strict=True)]
-    result, posteriors = (values, runs) if several else (values[0], runs[0])
-    return (result, posteriors) if posterior else result
+        runs = [
+            replace(run, parse=kind.parse)
+            for run, kind in zip(with_sources(run_requests(given), given), kinds, strict=True)
+        ]
+        values = [
+            drawn(run, kind, count, one.seed) for run, kind, one in zip(runs, kinds, given, strict=True)
+        ]
+        sure = [Confidence(run, value) for run, value in zip(runs, values, strict=True)] if confidence else []
+        for one in sure:
+            one.rows()
+    results: list[Any] = [values, *[runs] * posterior, *[sure] * confidence]
+    found = tuple(results if several else [each[0] for each in results])
+    return found if len(found) > 1 else found[0]

@@ -14,7 +14,9 @@ from .bytewise import CharacterProposal
 from .chains import Chains, Draw
 from .confidence import Estimate
 from .equivalence import json_value
+from .field import Field
 from .mcmc import mcmc, resample_move
+from .paths import ABSENT
 from .posterior import Particle, Posterior
 from .potentials import ConstraintPotential, LookaheadPotential, Potential, PrefixPotential
 from .proposals import (
@@ -42,6 +44,8 @@ __all__ = [
     "Particle",
     "Runs",
     "Estimate",
+    "Field",
+    "ABSENT",
     "Strength",
     "json_value",
     "Proposal",

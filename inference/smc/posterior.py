@@ -7,11 +7,13 @@ there is no best particle, no sample and no expectation.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as attribute
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +23,7 @@ from ...circuits.io.summary import html_table
 from ...circuits.narrowing import Narrowing
 from ...errors import EvidenceError, NoParticleSurvived
 from .confidence import Estimate, Spread, check_level, interval_of_mean, interval_of_share, spread
+from .field import Field, Listed, field_of
 from .proposals import draw_tokens
 from .resampling import effective_sample_size
 from .run_page import page
@@ -33,12 +36,30 @@ if TYPE_CHECKING:
 
 K = TypeVar("K", bound=Hashable)
 
+
+class Asked(Protocol):
+    """What a posterior was sampled from, which can be asked for more (:class:`.Source`)."""
+
+    @property
+    def listed(self) -> Listed | None:
+        """Complete texts with their masses and draws of all others; None if the target has no such parts."""
+
 SHOWN = 7  # texts in a printed posterior
 
 
 def shortened(text: str, limit: int = 80) -> str:
     """Return a text of at most ``limit`` characters, cut off with an ellipsis if it is longer."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def as_json(text: str) -> Any:
+    """Return the JSON value of a text; raise :class:`EvidenceError` for a text that is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise EvidenceError(
+            f"field: {shortened(text)!r} is no JSON, so it has no parts; leave path out, or give parse="
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -78,7 +99,8 @@ class Posterior:
     that satisfied the constraint and for which the potential was zero. ``narrowed`` says where the constraint accepts less than
     was asked for (``Constraint.narrowed``). ``strength`` is the power of p_hmm(C | x_≤t) in a :class:`.LookaheadProposal`, None
     for others; ``calibration`` is the pilot that found the strength (:class:`.Strength`), None if it was given. ``lineage`` has
-    a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling.
+    a column for each resampling, in order: particles with equal numbers have a common ancestor before this resampling. ``parse``
+    reads a text as its value.
 
     ``str(posterior)`` is a table of the heaviest texts.
 
@@ -97,16 +119,18 @@ class Posterior:
     texts: Sequence[str]
     log_weights: Float[Tensor, " particles"]
     log_probs: Float[Tensor, " particles"]
-    ess_trace: Sequence[float] = field(default=())
-    resampled: Sequence[int] = field(default=())
+    ess_trace: Sequence[float] = attribute(default=())
+    resampled: Sequence[int] = attribute(default=())
     trace: Trace | None = None
     log_potentials: Float[Tensor, " particles"] | None = None
-    cut_off: Float[Tensor, " lost"] = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
+    cut_off: Float[Tensor, " lost"] = attribute(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
     refused: tuple[str, ...] = ()
     narrowed: tuple[Narrowing, ...] = ()
     strength: float | None = None
     calibration: Strength | None = None
     lineage: Int[Tensor, "particles resamplings"] | None = None
+    parse: Callable[[str], Any] = str
+    source: Asked | None = attribute(default=None, compare=False)
 
     def __repr__(self) -> str:
         if self.failed:
@@ -280,6 +304,31 @@ class Posterior:
             return mean
         level = check_level(level, "expectation")
         return interval_of_mean(mean, self._spread(torch.tensor(values, dtype=torch.float64)), level)
+
+    def field(self, path: str = "", level: float = 0.9) -> Field:
+        """Return the distribution of one field of the answers: values with probabilities, and the mass not seen.
+
+        ``path`` leads into the value of an answer, as ``kind``, ``items[0].kind`` or ``["a.b"]``; ``""`` is the whole answer. Values
+        are what ``parse`` reads; texts of :func:`.smc` are read as JSON if there is a path. Where an answer lacks the field its
+        value is ``ABSENT``.
+
+        The first call asks the language model again, once for all fields: it lists the most probable texts with their exact
+        masses, and draws from all others if they have more than a thousandth of the mass. It takes as many passes of the model
+        as the budget has tokens, up to 256 if texts can be listed, and the budget once more if others are drawn. With AWRS, with
+        proposals of your own, potentials of prefixes and models that are not normalised, the particles alone are used, and so they
+        are in posteriors that were put together by hand. ``level`` is the confidence of the intervals.
+
+        Raises :class:`EvidenceError` if no answer has the field, :class:`NoParticleSurvived` if the run failed.
+        """
+        level, read = check_level(level, "field"), self.parse
+        if read is str and path:
+            read = as_json
+        listed = None if self.source is None else self.source.listed
+        if listed is None:
+            if self.failed:
+                raise NoParticleSurvived(self._why_failed())
+            listed = Listed((), torch.zeros(0, dtype=torch.float64), 0.0, self)
+        return field_of(listed, read, path, level)
 
     def _spread(self, values: Float[Tensor, " alive"]) -> Spread:
         alive = self.log_weights > -torch.inf

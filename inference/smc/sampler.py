@@ -19,6 +19,7 @@ from ..threads import one_thread
 from .arguments import ConstraintLike, PotentialLike, a_potential
 from .boundaries import Boundary
 from .calibration import settle
+from .explore import with_sources
 from .loop import run_requests
 from .posterior import Posterior
 from .potentials import PrefixPotential
@@ -175,7 +176,7 @@ def smc(
     )
     with one_thread(given[0].lm, *(one.hmm for one in given)) if alone else nullcontext():
         settle(given)
-        found = run_requests(given, trace, progress)
+        found = with_sources(run_requests(given, trace, progress), given)
     return found[0] if prompt is not None else found
 
 

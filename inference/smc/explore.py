@@ -1,0 +1,113 @@
+"""The posterior beyond its particles: complete texts with their exact masses, and draws from all others.
+
+With S the texts that a :class:`.PrefixTree` has found, the mass of texts with a property A is
+
+    p_lm(A ∩ C) = Σ_{x ∈ S ∩ A} p_lm(x) Ψ(x)  +  E[ W · 1{X ∈ A} ],       X drawn among the texts that are not in S,
+
+the second term by the posterior's particles whose texts are not in S, together with as many that begin at the prefixes that were
+not read. S does not depend on them, so the sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has nearly
+all of the mass, the unread mass bounds the second term and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from .loop import run_together
+from .particles import Particles
+from .field import Listed
+from .posterior import Posterior
+from .prefix_tree import PrefixTree, log_sum
+from .proposals import Local, LookaheadProposal, MixtureProposal
+from .request import Request
+from .run import Run
+from .runs import pool
+from .step import Extension, Step
+from .user_potential import FunctionPotential
+
+TOLERANCE = 1e-3
+"""The share of the mass that may stay unread where nothing is drawn."""
+PASSES = 256
+"""The most passes of the language model of :attr:`Source.listed`, beside those of one run of the sampler."""
+SEED = 0xF1E1D
+
+
+@dataclass
+class Source:
+    """The request of a posterior, from which more is drawn, once, when a field is asked for.
+
+    ``passes``: the most calls of the language model for the tree, beside one sweep and, if needed, one run of the sampler.
+    """
+
+    request: Request
+    posterior: Posterior
+    passes: int = PASSES
+
+    @cached_property
+    def listed(self) -> Listed | None:
+        """The complete texts and the draws; None if the target is not p_lm · 1[C] · Ψ with a Ψ of complete texts."""
+        request = self.request
+        if not isinstance(request.proposal, Local | LookaheadProposal | MixtureProposal):
+            return None
+        if not isinstance(request.potential, FunctionPotential | None):
+            return None
+        if not getattr(request.lm, "is_normalised", True):
+            return None
+        tree = PrefixTree(request, seed=request.seed ^ SEED)
+        tree.sweep()
+        while (
+            (unread := tree.log_unread) > (found := tree.log_found) + math.log(TOLERANCE)
+            and unread < found + math.log(4)  # otherwise the texts are too many to be listed
+            and tree.unfinished
+            and tree.passes + request.max_new_tokens <= self.passes
+        ):
+            tree.sweep()
+        texts = [request.lm.decode(tokens) for tokens in tree.complete]
+        masses = torch.tensor(list(tree.complete.values()), dtype=torch.float64) + self._log_psi(tree)
+        others = None
+        if tree.log_unread > log_sum(masses) + math.log(TOLERANCE):
+            own = self.posterior
+            known = torch.tensor([tokens in tree.complete for tokens in own.token_ids])
+            own = replace(own, log_weights=own.log_weights.masked_fill(known, -torch.inf))
+            others = pool([own, self._drawn(tree)], [1, 1])
+        return Listed(texts, masses, tree.log_unread, others)
+
+    def _log_psi(self, tree: PrefixTree) -> torch.Tensor:
+        """Return the request's potential of each complete text, in nats."""
+        count, potential = len(tree.complete), self.request.potential
+        if potential is None or not count:
+            return torch.zeros(count, dtype=torch.float64)
+        prefixes = [torch.tensor(tokens[:-1], dtype=torch.long) for tokens in tree.complete]
+        step = Step(torch.zeros(count, 1), tree.request.query, prefixes, decode=self.request.lm.decode)
+        yes = torch.ones(count, dtype=torch.bool)
+        return potential.log_value(
+            Extension(step, torch.tensor([t[-1] for t in tree.complete]), ended=yes, alive=yes)
+        )
+
+    def _drawn(self, tree: PrefixTree) -> Posterior:
+        """Return particles that go on from the prefixes that were not read; their mean weight estimates the mass of C there."""
+        count, request = self.request.particles, tree.request
+        prefixes, log_mass = tree.draw(count)
+        width = max(map(len, prefixes))
+        known = Particles.start(count, width)
+        known.widen(width)
+        for row, prefix in enumerate(prefixes):
+            known.tokens[row, : len(prefix)] = torch.tensor(prefix)
+            known.length[row] = len(prefix)
+        known.token_log_weights[:, 0] = log_mass
+        factors = [] if self.request.potential is None else [self.request.potential]
+        generator = torch.Generator().manual_seed(request.seed ^ SEED)
+        run = Run(request, factors, count, generator, (known, known.length), width)
+        run_together([run])
+        return run.posterior()
+
+
+def with_sources(posteriors: Sequence[Posterior], requests: Sequence[Request]) -> list[Posterior]:
+    """Return the posteriors of requests, each of which can ask the language model again (:meth:`.Posterior.field`)."""
+    pairs = zip(posteriors, requests, strict=True)
+    return [replace(one, source=Source(request, one)) for one, request in pairs]

@@ -1,0 +1,200 @@
+"""The tree of prefixes that a language model may write under a constraint, read from the most probable ones on.
+
+A prefix u is *read* when the model has given its next tokens. What the tree has not read is bounded: a child v of u has the mass
+
+    p_lm(all texts of C that begin with u v)  ≤  p_lm(u v),
+
+so the complete texts found, and the sum of p_lm over the children not read, bound p_lm(C) and everything that is a share of it.
+One sweep reads at most ``width`` prefixes of each length, as beam search does, and goes back to what earlier sweeps left
+(complete anytime beam search: Zhang 1998). Rows of the model have equal lengths throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy import ndarray
+from torch import Tensor
+
+from .proposals import GCDProposal, draw_tokens
+from .request import Request
+from .step import Step
+
+LISTED = 256
+"""The children of a prefix that are listed one by one; the others are one entry."""
+
+Prefix = tuple[int, ...]
+
+
+@dataclass
+class Children:
+    """The children of a read prefix that were not read: ``log_probs`` is log p_lm of the prefix with each token, descending.
+
+    ``rest`` is the log mass (nats) of the children that are not listed, −∞ if all are, and ``bound`` the largest log p_lm among
+    them. ``stand_in`` is one of them, drawn with probability proportional to p_lm.
+    """
+
+    prefix: Prefix
+    tokens: Int[ndarray, " children"]
+    log_probs: Float[ndarray, " children"]
+    rest: float
+    bound: float
+    stand_in: int
+
+
+class PrefixTree:
+    """The tree after the prompt of a request: ``complete`` maps each text found to its log p_lm (nats), ``open`` is the rest.
+
+    The request's proposal, HMM and potential are not used. ``passes`` counts the calls of the language model.
+    """
+
+    def __init__(self, request: Request, width: int = 64, seed: int = 0) -> None:
+        self.request = replace(request, proposal=GCDProposal(), hmm=None, potential=None, strength=None)
+        self.request.prepare()
+        self.width, self.passes = width, 0
+        self.complete: dict[Prefix, float] = {}
+        self.open: list[Children] = []
+        self._generator = torch.Generator().manual_seed(seed)
+
+    @property
+    def log_found(self) -> float:
+        """The log of the mass of the complete texts, in nats."""
+        return log_sum(list(self.complete.values()))
+
+    @property
+    def log_unread(self) -> float:
+        """The log of the mass that was not read: what all other texts together have at most, in nats; 0 at the start."""
+        if not self.passes:
+            return 0.0
+        return log_sum([x for one in self.open for x in (log_sum(one.log_probs), one.rest)])
+
+    @property
+    def bound(self) -> float:
+        """The log-probability that every text not found has at most, in nats; −∞ if all were found."""
+        if not self.passes:
+            return 0.0
+        listed = (one.log_probs[0] for one in self.open if len(one.log_probs))
+        return float(max([*listed, *(one.bound for one in self.open)], default=-math.inf))
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether another sweep can read more."""
+        return not self.passes or any(len(one.tokens) for one in self.open)
+
+    def sweep(self, floor: float = -math.inf) -> None:
+        """Read at most ``width`` prefixes of each length, the most probable ones with log p_lm above ``floor``.
+
+        The first sweep begins at the prompt, another one at the most probable children that were not read.
+        """
+        request, chosen = self.request, taken(self.open, self.width, floor) if self.passes else {(): 0.0}
+        lm, query = request.lm, request.query.start(1, request.max_new_tokens)
+        ancestors = {prefix[:length] for prefix in chosen for length in range(len(prefix))}
+        lm.start([request.prompt])
+        rows: list[Prefix] = [()]
+        for length in range(request.max_new_tokens):
+            self.passes += 1
+            here = [i for i, row in enumerate(rows) if row in chosen]
+            if here:
+                prefixes = torch.tensor([rows[i] for i in here], dtype=torch.long).reshape(len(here), length)
+                step = Step(
+                    lm.log_probs().detach(), query, prefixes, torch.tensor(here), decode=lm.decode, prompt=request.number
+                )  # fmt: skip
+                before = len(self.open)
+                self._read(step, [chosen[rows[i]] for i in here], length + 1 == request.max_new_tokens)
+                newest = self.open[before:]
+            onward = [one for one in {**dict.fromkeys(ancestors), **chosen} if len(one) == length + 1]
+            if here and (free := self.width - len(onward)) > 0:
+                chosen |= (best := taken(newest, free, floor))
+                onward += best
+            if not onward:
+                return
+            place = {row: i for i, row in enumerate(rows)}
+            source = torch.tensor([place[one[:-1]] for one in onward])
+            tokens = torch.tensor([one[-1] for one in onward])
+            lm.select(source)
+            query.select(source)
+            lm.advance(tokens)
+            query.advance(tokens)
+            rows = onward
+
+    def _read(self, step: Step, log_p: list[float], last: bool) -> None:
+        """Add the children of prefixes of one length; those that end a text are complete."""
+        step.check_log_probs()
+        eos = self.request.eos
+        total = step.allowed_only(step.log_probs).double().cpu()
+        total += torch.tensor(log_p, dtype=torch.float64)[:, None]
+        prefixes = [tuple(row) for row in step.prefixes.tolist()]  # type: ignore[union-attr]
+        if not last and eos is not None:
+            for prefix, value in zip(prefixes, total[:, eos].tolist(), strict=True):
+                if value > -math.inf:
+                    self.complete[(*prefix, eos)] = value
+            total[:, eos] = -torch.inf
+        best = total.topk(min(LISTED, total.shape[1]))
+        rest = total.scatter(1, best.indices, -torch.inf)
+        mass, bound = rest.logsumexp(1), rest.amax(1)
+        scaled = (rest - bound.clamp(min=torch.finfo(torch.float64).min)[:, None]).exp()
+        stand_in, _ = draw_tokens(scaled, self._generator)
+        for row, prefix in enumerate(prefixes):
+            listed = (best.values[row] > -torch.inf).numpy()
+            tokens, values = best.indices[row].numpy()[listed], best.values[row].numpy()[listed]
+            if last:
+                self.complete |= {(*prefix, int(v)): float(x) for v, x in zip(tokens, values, strict=True)}
+                tokens, values = tokens[:0], values[:0]
+            if len(tokens) or mass[row] > -torch.inf:
+                self.open.append(
+                    Children(
+                        prefix, tokens, values, float(mass[row]), float(bound[row]), int(stand_in[row])
+                    )
+                )
+
+    def draw(self, count: int) -> tuple[list[Prefix], float]:
+        """Draw ``count`` children that were not read, with probability proportional to p_lm; return them and their log mass.
+
+        The draw is systematic over the children in the order of their prefixes, so that each subtree has its share of the draws up
+        to one.
+        """
+        parents = sorted(
+            (one for one in self.open if len(one.tokens) or one.rest > -math.inf), key=lambda one: one.prefix
+        )
+        values = np.concatenate([np.append(one.log_probs, one.rest) for one in parents])
+        total = log_sum(values)
+        cumulative = np.exp(values - total).cumsum()
+        first = float(torch.rand(1, generator=self._generator, dtype=torch.float64))
+        points = (np.arange(count) + first) / count * cumulative[-1]
+        places = np.minimum(np.searchsorted(cumulative, points, "right"), len(values) - 1)
+        ends = np.cumsum([len(one.tokens) + 1 for one in parents])
+        found = []
+        for place, i in zip(places.tolist(), np.searchsorted(ends, places, "right").tolist(), strict=True):
+            one = parents[i]
+            child = place - (int(ends[i]) - len(one.tokens) - 1)
+            token = one.stand_in if child == len(one.tokens) else int(one.tokens[child])
+            found.append((*one.prefix, token))
+        return found, total
+
+
+def taken(parents: list[Children], count: int, floor: float) -> dict[Prefix, float]:
+    """Remove the ``count`` most probable listed children above ``floor`` from their parents, and return them."""
+    parents = [one for one in parents if len(one.tokens)]
+    if not parents:
+        return {}
+    values = np.concatenate([one.log_probs for one in parents])
+    best = np.argsort(-values, kind="stable")[:count]
+    best = best[values[best] > floor]
+    owner = np.searchsorted(np.cumsum([len(one.tokens) for one in parents]), best, "right")
+    found: dict[Prefix, float] = {}
+    for i, some in zip(*(part.tolist() for part in np.unique(owner, return_counts=True)), strict=True):
+        one = parents[i]  # its children are in descending order
+        for token, value in zip(one.tokens[:some].tolist(), one.log_probs[:some].tolist(), strict=True):
+            found[(*one.prefix, token)] = value
+        one.tokens, one.log_probs = one.tokens[some:], one.log_probs[some:]
+    return found
+
+
+def log_sum(values: list[float] | Float[ndarray, " values"] | Float[Tensor, " values"]) -> float:
+    """Return log Σ exp(value); −∞ of no values."""
+    found = torch.as_tensor(values, dtype=torch.float64)
+    return float(found.logsumexp(0)) if len(found) else -math.inf

@@ -1,0 +1,107 @@
+"""``generate(…, confidence=True)``: fields of typed answers, against the same question put to each alternative."""
+
+import enum
+from typing import Literal
+
+import pytest
+import torch
+from pydantic import BaseModel, field_validator
+
+import tractile as tt
+from tractile.embedded import load_hmm, load_lm
+from tractile.inference.smc import ABSENT
+
+PROMPT = "Tom has a pet. It is a"
+PETS = " cat", " dog", " bird"
+
+
+def mass(texts, budget):
+    """p_lm of the texts, in all spellings: the evidence of a run whose fields are listed to the end."""
+    model, tokenizer = load_lm()
+    found = tt.smc(model, PROMPT, tt.constraints.any_of(*texts), particles=400, max_new_tokens=budget, seed=5,
+                   tokenizer=tokenizer)  # fmt: skip
+    return found.log_evidence
+
+
+@pytest.fixture(scope="module")
+def lm():
+    return load_lm()
+
+
+def test_an_answer_with_its_probability(lm):
+    value, sure = tt.generate(*lm, PROMPT, Literal[PETS], max_new_tokens=8, confidence=True)
+    field = sure[""]
+    assert (list(sure), len(sure), "" in sure, "kind" in sure) == ([""], 1, True, False)
+    assert field.exact
+    masses = torch.tensor([mass([pet], 8) for pet in PETS]).double().softmax(0)
+    for pet, p in zip(PETS, masses.tolist(), strict=True):
+        assert field.probability(pet) == pytest.approx(p, abs=0.01)
+    assert sure.rows() == [("", value, field[value].value, 0.0)]
+    assert repr(value) in str(sure)
+    assert "exact" in str(field)
+    assert repr(sure) == "Confidence(the answer)"
+    for shown in (sure._repr_html_(), field._repr_html_()):
+        assert f"{field[value].value:.3f}" in shown
+    again = tt.generate(*lm, PROMPT, Literal[PETS], max_new_tokens=8, confidence=True)[1]
+    assert again[""].entries == field.entries
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Bird(BaseModel):
+    wings: Literal[2]
+
+
+class Fish(BaseModel):
+    colour: Colour
+
+
+class Pets(BaseModel):
+    pets: list[Bird | Fish]
+
+    @field_validator("pets")
+    @classmethod
+    def not_many(cls, pets):
+        if not 1 <= len(pets) <= 2:
+            raise ValueError("one or two")
+        return pets
+
+
+def test_lists_unions_and_validators(lm):
+    value, post, sure = tt.generate(*lm, "Two pets:", Pets, max_new_tokens=40, particles=8, posterior=True, confidence=True)  # fmt: skip
+    assert isinstance(value, Pets)
+    assert all(path.startswith("pets[") for path in sure)
+    first = sure["pets[0].colour"]
+    assert {type(one) for one, _ in first} <= {Colour, type(ABSENT)}
+    assert sum(p.value for _, p in first) == pytest.approx(1)
+    wings = sure["pets[0].wings"]
+    assert wings.probability(ABSENT) == pytest.approx(1 - first.probability(ABSENT))
+    for one, _ in post.field("pets"):
+        assert 1 <= len(one) <= 2
+    for path, part, p, error in sure.rows():
+        assert 0 < p <= 1, (path, part)
+        assert error >= 0
+    assert post.parse(post.best.text) == value
+
+
+def test_prompts_hmms_and_tools(lm):
+    def feed(animal: Literal["cat", "dog"]) -> str:
+        """Feed an animal."""
+        return animal
+
+    values, sures = tt.generate(
+        *lm, [PROMPT, "The dog is"], feed, max_new_tokens=32, particles=4, hmm=[load_hmm(), None], confidence=True
+    )
+    for call, sure in zip(values, sures, strict=True):
+        assert sure["name"].probability("feed") == pytest.approx(1)
+        assert set(sure) == {"name", "arguments.animal"}
+        assert sure["arguments.animal"].probability(call.arguments["animal"]) > 0
+
+
+def test_what_goes_with_no_confidence(lm):
+    for wrong in ({"samples": 3}, {"stream": True}):
+        with pytest.raises(tt.errors.EvidenceError, match="confidence"):
+            tt.generate(*lm, PROMPT, Literal[PETS], confidence=True, **wrong)

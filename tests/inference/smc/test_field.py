@@ -1,0 +1,229 @@
+"""Fields of answers against enumeration: exact where the texts can be listed, within the intervals where they cannot."""
+
+import itertools
+import json
+import math
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from smc_reference import CASES, COMPILED, HMM, N, enumerate_target, phi, spelled
+
+import tractile as tt
+from tractile.errors import EvidenceError, NoParticleSurvived
+from tractile.inference.smc import ABSENT, Posterior
+from tractile.inference.smc.explore import Source
+from tractile.inference.smc.paths import leaves
+from tractile.inference.smc.prefix_tree import PrefixTree
+from tractile.inference.smc.request import requests
+
+PIECES = [None, b'{"kind":', b'"cat"', b'"dog"', b'"bi', b'rd"', b',"n":', b"1", b"2", b"}", b"[", b"]", b","]
+VOCAB = tt.Vocabulary(PIECES, eos_token_id=0)
+
+
+def model(seed=0, sharp=1.0, pieces=PIECES):
+    """A Markov model of the pieces, with rows drawn at random."""
+    draw = torch.Generator().manual_seed(seed)
+    rows = (sharp * torch.randn(len(pieces) + 1, len(pieces), generator=draw).double()).log_softmax(1)
+    table = {(v,): rows[v] for v in range(len(pieces))} | {(): rows[-1]}
+    return tt.lm.TableLM(table, eos_token_id=0, vocabulary=VOCAB if pieces is PIECES else None)
+
+
+def all_texts(lm, fa, budget):
+    """p_lm of each accepted sequence of at most ``budget`` tokens, by its text."""
+    found, todo = {}, [((), 0.0)]
+    query = tt.gcd(fa, budget)
+    for prefix, log_p in todo:
+        if len(prefix) == budget or (prefix and prefix[-1] == 0):
+            if prefix[-1] == 0:
+                text = lm.decode(prefix)
+                found[text] = found.get(text, 0.0) + math.exp(log_p)
+            continue
+        query.start(1, budget)
+        for token in prefix:
+            query.advance([token])
+        lm.start([list(prefix)])
+        row = lm.log_probs()[0]
+        for token in query.mask()[0].nonzero()[:, 0].tolist():
+            todo.append(((*prefix, token), log_p + float(row[token])))
+    return found
+
+
+def shares(texts, value):
+    total, found = sum(texts.values()), {}
+    for text, p in texts.items():
+        found[value(text)] = found.get(value(text), 0.0) + p / total
+    return found
+
+
+KINDS = tt.constraints.regex(r'\{"kind":"(cat|dog|bird)"(,"n":[12]{1,3})?\}')
+FA = KINDS.compile(VOCAB)
+
+
+@pytest.mark.parametrize("proposal", ["lm", "lcd", "gcd"])
+@pytest.mark.parametrize("seed", range(3))
+def test_fields_that_can_be_listed_are_exact(proposal, seed):
+    lm = model(seed)
+    post = tt.smc(lm, [], FA, proposal, particles=4, max_new_tokens=9, seed=seed)
+    texts = all_texts(lm, FA, 9)
+    for path, value in [
+        ("kind", lambda text: json.loads(text)["kind"]),
+        ("n", lambda text: json.loads(text).get("n", ABSENT)),
+    ]:
+        truth, field = shares(texts, value), post.field(path)
+        assert field.exact
+        assert sum(p.value for _, p in field) == pytest.approx(1)
+        assert field.unseen < 1e-3
+        for one, p in truth.items():
+            assert field.probability(one) == pytest.approx(p, abs=2e-3)
+            if p > 1e-3:
+                assert field[one].low - 1e-12 <= p <= field[one].high + 1e-12
+        assert field.top()[0] == max(truth, key=truth.get)
+        assert field.entropy == pytest.approx(-sum(p * math.log(p) for p in truth.values()), abs=0.02)
+
+
+def test_a_tree_read_to_its_end_is_the_enumeration():
+    lm = model(5)
+    (request,) = requests("smc", lm, [], None, FA, "gcd", max_new_tokens=7)
+    for width in (1, 3, 64):
+        tree = PrefixTree(request, width)
+        assert tree.log_unread == tree.bound == 0.0
+        last = 0.0
+        while tree.unfinished:
+            tree.sweep()
+            # What was found and what was not read bound the whole, from one sweep to the next.
+            truth = sum(all_texts(lm, FA, 7).values())
+            assert math.exp(tree.log_found) <= truth + 1e-12
+            assert math.exp(tree.log_found) + math.exp(tree.log_unread) >= truth - 1e-12
+            assert tree.log_unread < last
+            last = tree.log_unread
+        found = {}
+        for tokens, log_p in tree.complete.items():
+            text = lm.decode(tokens)
+            found[text] = found.get(text, 0.0) + math.exp(log_p)
+        assert found == pytest.approx(all_texts(lm, FA, 7))
+        assert tree.log_unread == tree.bound == -math.inf
+
+
+def test_draws_and_listed_texts_together_are_unbiased(monkeypatch):
+    """With a tree of two rows the mean of Z · p(v) over seeds is the enumerated mass, under a potential too."""
+    from tractile.inference.smc import explore
+
+    monkeypatch.setattr(explore, "PrefixTree", lambda request, seed: PrefixTree(request, 2, seed))
+    monkeypatch.setattr(tt.inference.smc.prefix_tree, "LISTED", 2)
+    lm = model(2)
+    texts = all_texts(lm, FA, 9)
+
+    def weight(text):
+        return 0.2 + ("dog" in text)
+
+    masses = {}
+    for text, p in texts.items():
+        kind = json.loads(text)["kind"]
+        masses[kind] = masses.get(kind, 0.0) + p * weight(text)
+    estimates = []
+    for seed in range(150):
+        post = tt.smc(lm, [], FA, "gcd", particles=4, max_new_tokens=9, seed=seed, potential=weight)
+        listed = Source(post.source.request, post, passes=9).listed
+        assert listed.others is not None
+        assert listed.texts
+        found = dict.fromkeys(masses, 0.0)
+        for text, log_mass in zip(listed.texts, listed.log_masses.tolist(), strict=True):
+            found[json.loads(text)["kind"]] += math.exp(log_mass)
+        for text, log_weight in zip(listed.others.texts, listed.others.log_weights.tolist(), strict=True):
+            if log_weight > -math.inf:
+                found[json.loads(text)["kind"]] += math.exp(log_weight) / len(listed.others.texts)
+        estimates.append([found[kind] for kind in masses])
+    table = torch.tensor(estimates, dtype=torch.float64)
+    error = (table.mean(0) - torch.tensor(list(masses.values()))).abs() / (table.std(0) / math.sqrt(150))
+    assert error.max() < 3.5
+
+
+def test_intervals_hold_the_truth_where_texts_are_too_many():
+    """Texts of eight pieces in any order: 4⁸ of them; the field is the first piece."""
+    pieces = [None, b"a", b"b", b"c", b"d"]
+    vocab = tt.Vocabulary(pieces, eos_token_id=0)
+    fa = tt.constraints.regex("[ab][a-d]{6}[ab]").compile(vocab)
+    lm = model(4, 0.7, pieces)
+    rows = torch.stack([lm._table[(v,)] for v in range(5)]).exp()
+    ahead = rows[:, 0].clone()
+    for allowed in [[1, 2], *[[1, 2, 3, 4]] * 6]:  # from the end, exactly
+        ahead = rows[:, allowed] @ ahead[allowed]
+        last = ahead
+    first = lm._table[()].exp()[[1, 2]] * last[[1, 2]]
+    truth = (first / first.sum()).tolist()
+    inside, errors, alone = 0, [], []
+    for seed in range(60):
+        post = tt.smc(lm, [], fa, "gcd", particles=16, max_new_tokens=9, seed=seed)
+        post = replace(post, parse=str.split)
+        field, known = post.field("[0]", level=0.9), replace(post, source=None).field("[0]")
+        assert not field.exact
+        for value, p in zip("12", truth, strict=True):
+            errors.append(abs(field.probability(value) - p))
+            alone.append(abs(known.probability(value) - p))
+        inside += field["1"].low <= truth[0] <= field["1"].high
+    assert 50 <= inside <= 60
+    assert sum(errors) < 0.75 * sum(alone)  # the texts listed and the draws are worth more than as many particles
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_the_hmm_that_guides_changes_no_field(name):
+    lm, fsa = CASES[name]
+    truth = {}
+    for x, p in enumerate_target(lm, fsa, N).items():
+        truth[spelled(x, name)] = truth.get(spelled(x, name), 0.0) + p
+    total = sum(truth.values())
+    for proposal in ("pgcd", "pgcd-mixture", tt.inference.smc.LookaheadProposal(1.0)):
+        post = tt.smc(lm, [], COMPILED[name], proposal, HMM, particles=8, max_new_tokens=N, seed=1, potential=phi)
+        field = post.field()
+        masses = {text: p * phi(text) for text, p in truth.items()}
+        assert field.exact
+        assert {text: p.value for text, p in field} == pytest.approx(
+            {text: p / sum(masses.values()) for text, p in masses.items()}
+        )
+        plain = tt.smc(lm, [], COMPILED[name], proposal, HMM, particles=8, max_new_tokens=N, seed=1).field()
+        assert {text: p.value for text, p in plain} == pytest.approx({t: p / total for t, p in truth.items()})
+
+
+def test_posteriors_without_a_model_use_their_particles():
+    weights = torch.tensor([0.5, 0.25, 0.25, 0.0], dtype=torch.float64).log()
+    texts = ['{"a": [1, true]}', '{"a": [1.5, true]}', '{"b": {"c.d": 1}}', "broken"]
+    post = Posterior([(i,) for i in range(4)], texts, weights, torch.zeros(4).double())
+    first = post.field("a[0]")
+    assert [(value, p.value) for value, p in first][0] == (1, pytest.approx(0.5))
+    assert first.probability(ABSENT) == pytest.approx(0.25)
+    assert first[1.5].error > 0
+    assert first.probability(True) == 0  # 1 is not True
+    assert post.field("a[-1]").probability(True) == pytest.approx(0.75)
+    assert post.field('b["c.d"]').probability(1) == pytest.approx(0.25)
+    assert not first.exact
+    assert first.unseen == pytest.approx(1.0)  # each value was seen once
+    assert len(post.field()) == 3
+    assert post.field("a").probability([1, True]) == pytest.approx(0.5)
+    for path in ("c", "a[0].x", "a["):
+        with pytest.raises(EvidenceError, match="field"):
+            post.field(path)
+    with pytest.raises(NoParticleSurvived):
+        Posterior([(1,)], ["a"], torch.tensor([-math.inf]), torch.tensor([-1.0])).field()
+    with pytest.raises(EvidenceError, match="is no JSON"):
+        Posterior([(1,)], ["a"], torch.tensor([0.0]), torch.tensor([-1.0])).field("kind")
+
+
+def test_proposals_of_ones_own_and_awrs_are_not_asked_again():
+    lm = model(1)
+    post = tt.smc(lm, [], FA, "awrs", particles=8, max_new_tokens=9, seed=0)
+    assert post.source.listed is None
+    assert not post.field("kind").exact
+
+
+def test_paths_of_an_answer():
+    @dataclass
+    class Person:
+        name: str
+        ages: list[int]
+
+    value = {"a.b": Person("x", [1, 2]), "c": [], "d": None}
+    assert list(leaves(value)) == ['["a.b"].name', '["a.b"].ages[0]', '["a.b"].ages[1]', "c", "d"]
+    assert list(leaves(3)) == [""]
+    for path in itertools.chain(leaves(value), [""]):
+        assert tt.inference.smc.paths.at_path(value, tt.inference.smc.paths.read_path(path)) is not ABSENT
