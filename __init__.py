@@ -16,6 +16,7 @@ from .inference import (
     conditional,
     count,
     entropy,
+    filter,
     gcd,
     lcd,
     log_marginal,
@@ -23,7 +24,9 @@ from .inference import (
     partition,
     pgcd,
     sample,
+    smooth,
     support,
+    viterbi,
 )
 from .inference.smc import smc
 from .lm import CircuitLM, TransformersLM
@@ -52,6 +55,7 @@ __all__ = [
     "embedded",
     "entropy",
     "errors",
+    "filter",
     "gcd",
     "generate",
     "inference",
@@ -67,7 +71,9 @@ __all__ = [
     "sample",
     "save",
     "smc",
+    "smooth",
     "support",
+    "viterbi",
 ]
 
 if not TYPE_CHECKING:

@@ -14,6 +14,7 @@ from .queries.marginal import log_marginal, partition, support
 from .queries.normalize import normalise
 from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample
+from .queries.states import filter, smooth, viterbi
 from .queries.trainable import Trainable
 from .semirings.base import Semiring
 from .semirings.linear import Boolean, Counting
@@ -42,6 +43,7 @@ __all__ = [
     "entropy",
     "expectation",
     "expected_counts",
+    "filter",
     "gcd",
     "is_deterministic",
     "k_best",
@@ -55,5 +57,7 @@ __all__ = [
     "pgcd",
     "prune",
     "sample",
+    "smooth",
     "support",
+    "viterbi",
 ]

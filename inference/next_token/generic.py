@@ -1,11 +1,12 @@
 """DenseQuery: the next-token query of any chain in any semiring, every unit and token at every step.
 
-For a chain and a number of tokens left r, with β_r the backward message over r marginalised steps,
+For a chain and a number of tokens left r, with p_t the predicted message and f_{r−1} the one ahead of the token when r − 1
+unobserved ones follow it (:mod:`tractile.inference.engine.filter`),
 
-    m(v) = Bᵀ (Lᵀ α_{t−1} ∘ R β_{r−1})        (Dang et al. 2026, Algorithm 1)
+    m(v) = Bᵀ (p_t ∘ f_{r−1})        (Dang et al. 2026, Algorithm 1)
 
 is the ⊕-total of all sequences with the prefix x_{<t}, token v, and r − 1 tokens more. In the Boolean semiring on an
-automaton it is the GCD mask (Eqs. 2–4), or the LCD mask (Eq. 1) if β marks the states from which acceptance can be reached
+automaton it is the GCD mask (Eqs. 2–4), or the LCD mask (Eq. 1) if f marks the edges after which acceptance can be reached
 at any length; in the real semiring on HMM × automaton it is P-GCD. The chain is time-homogeneous, so one backward sweep
 serves every prompt, row and budget up to the horizon. It defines what the faster queries answer.
 """
@@ -23,8 +24,8 @@ from torch import Tensor
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
 from ...errors import CircuitError
-from ..engine.contract import apply, observe, outer
-from ..engine.messages import ahead, backward, dot, empty, open_token, settled
+from ..engine.contract import total
+from ..engine.filter import Filter, columns_of, dot, where
 from ..queries.evidence import Evidence
 from ..queries.exact import arithmetics, at_least_single
 from ..semirings.base import Semiring
@@ -79,7 +80,7 @@ class DenseQuery(Copied):
 
     has_lookahead = False
     remaining: Int[Tensor, " batch"]
-    _alpha: Any
+    _predicted: Any
     _ended: Any  # the root of each row as a complete sequence
     resume, apply, fork = resume, mask_logits, copy
     mask, words, bitmask, validate, forced = support, words, bitmask, validate, forced
@@ -91,16 +92,17 @@ class DenseQuery(Copied):
         self.chain, self.horizon, self.semiring = chain, horizon, semiring
         self.automaton = chain if isinstance(chain, Automaton) else None
         self.device, self.vocab_size = chain.device, chain.vocab_size
-        self._unit_final, self._empty = chain.unit_final, empty(chain, semiring, 1)
-        betas = self._sweep()
-        after = betas[: horizon or 1]
-        self._ahead = semiring.cat(
-            [apply(semiring, chain.right, betas[0])]
-            if horizon is None
-            else list(ahead(chain, semiring, after))
-        )
-        initial = outer(semiring, chain.initial, len(betas))
-        self._totals = semiring.log(dot(semiring, initial, semiring.cat(betas)))  # by the number of tokens
+        self._filter = Filter(chain, semiring)
+        self._last, self._empty = self._filter.last(1), self._filter.empty(1)
+        ahead = self._sweep()
+        self._ahead = semiring.cat(ahead)
+        begun = semiring.mul(self._filter.initial(len(ahead)), total(semiring, chain.inputs, chain.device))
+        some = dot(semiring, begun, self._ahead)
+        if horizon is not None:
+            some = semiring.cat([self._empty, some])
+        elif isinstance(semiring, Boolean):
+            some = semiring.add(self._empty, some)
+        self._totals = semiring.log(some)  # by the number of tokens
         self._history = History()
 
     __repr__ = described
@@ -111,13 +113,13 @@ class DenseQuery(Copied):
         return out
 
     def _sweep(self) -> list[Any]:
-        """Return β for 0, 1, … tokens left; one if there is no horizon."""
+        """Return what is ahead of a token with 0, 1, … tokens left after it; one message if there is no horizon."""
         sr, everything = self.semiring, Evidence(1, self.device)
         if self.horizon is not None:
-            return list(backward(self.chain, sr, everything, self.horizon))
+            return list(self._filter.backward(everything, range(self.horizon)))
         if isinstance(sr, Boolean):
-            return [settled(self.chain, sr, torch.equal, any_length=True)]
-        first, second = backward(self.chain, sr, everything, 1)
+            return [self._filter.settled(torch.equal, any_length=True)]
+        first, second = self._filter.backward(everything, range(2))
         if not torch.allclose(sr.log(first).exp(), sr.log(second).exp(), rtol=1e-4):
             raise CircuitError(
                 "NextToken: without a horizon the chain must be normalised (its final vector its own backward message)"
@@ -135,7 +137,7 @@ class DenseQuery(Copied):
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
         self.remaining = budgets.to(self.device)
-        self._alpha = outer(self.semiring, self.chain.initial, len(budgets))
+        self._predicted = self._filter.initial(len(budgets))
         self._ended = self.semiring.gather(self._empty, torch.zeros_like(self.remaining), 0)
         self._history.begin(self.remaining)
 
@@ -151,27 +153,18 @@ class DenseQuery(Copied):
         )
 
     def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        sr, chain = self.semiring, self.chain
-        emitted = observe(sr, chain.inputs, apply(sr, chain.left.T, self._alpha), tokens)
-        ended = dot(sr, emitted, outer(sr, self._unit_final, len(tokens)))
-        self._alpha = self._where(moving, apply(sr, chain.right.T, emitted), self._alpha)
-        self._ended = self._where(moving, ended, self._ended)
+        sr = self.semiring
+        filtered, self._predicted = self._filter.append(self._predicted, tokens, moving)
+        self._ended = where(sr, moving, dot(sr, filtered, self._last), self._ended)
         self._history.append(tokens.masked_fill(~moving, -1))
         self.remaining = self.remaining - moving.long()
-
-    def _where(self, moving: Bool[Tensor, " batch"], after: Any, before: Any) -> Any:
-        """Return the values ``after`` in the rows where ``moving`` is True, else those ``before``."""
-        if bool(moving.all()):
-            return after
-        both, row = self.semiring.cat([after, before]), torch.arange(len(moving), device=self.device)
-        chosen = torch.where(moving, row, row + len(moving))
-        return self.semiring.gather(both, chosen, self.semiring.ndim(both) - 1)
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         indices = row_indices(indices, len(self.remaining)).to(self.device)
         self._history.select(indices)
-        self._alpha = self.semiring.gather(self._alpha, indices, self.semiring.ndim(self._alpha) - 1)
-        self._ended = self.semiring.gather(self._ended, indices, 0)
+        self._predicted, self._ended = (
+            columns_of(self.semiring, x, indices) for x in (self._predicted, self._ended)
+        )
         self.remaining = self.remaining[indices]
 
     def rollback(self, n: int) -> None:
@@ -192,8 +185,8 @@ class DenseQuery(Copied):
         return self._totals > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        after = self.semiring.gather(self._ahead, self._left(), self.semiring.ndim(self._ahead) - 1)
-        weights = self.semiring.log(open_token(self.chain, self.semiring, self._alpha, after)).T
+        ahead = columns_of(self.semiring, self._ahead, self._left())
+        weights = self.semiring.log(self._filter.open(self._predicted, ahead)).T
         weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
         return self._within_range(weights, DenseQuery.log_weights)
 

@@ -25,7 +25,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..engine.contract import apply, observe, outer
-from ..engine.messages import dot
+from ..engine.filter import dot, where
 from .backward import size_of
 from .product_tables import ProductTables
 from .rows import Copied
@@ -154,10 +154,7 @@ class ProductSteps(Copied):
         sr, chain = self._tables.semiring, self._tables.chain
         emitted = observe(sr, chain.inputs, apply(sr, chain.left.T, alpha), tokens)
         after = sr.rescaled(apply(sr, chain.right.T, emitted))
-        if bool(moving.all()):
-            return after
-        both, row = sr.cat([after, alpha]), torch.arange(len(tokens), device=tokens.device)
-        return sr.gather(both, torch.where(moving, row, row + len(tokens)), sr.ndim(both) - 1)
+        return where(sr, moving, after, alpha)
 
     def _joined(self, alpha: Any, pair: list[int], reached: list[int], count: int) -> Any:
         """Sum the messages of pairs that reach the same pair."""

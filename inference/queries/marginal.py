@@ -24,7 +24,8 @@ from ...circuits.circuit import Circuit
 from ...circuits.hmm import answers_log_prob
 from ...errors import CircuitError, EvidenceError
 from ...layers.functorch_utils import any_if_concrete
-from ..engine import messages, passes
+from ..engine import passes
+from ..engine.filter import Filter
 from ..engine.folding import folded
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
@@ -87,7 +88,7 @@ def root(
             raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return semiring.merge(value, 0, semiring.ndim(value))
     if lengths is None:
-        ((_, value),) = messages.totals(model, semiring, evidence, [n], checkpoint)
+        ((_, value),) = Filter(model, semiring).roots(evidence, [n], checkpoint)
         return value
     if lengths.shape != (evidence.batch,) or any_if_concrete((lengths < 0) | (lengths > n)):
         raise EvidenceError(f"lengths must be of shape ({evidence.batch},) with values in 0 … {n}")
@@ -97,7 +98,7 @@ def root(
     rows = torch.arange(evidence.batch, device=lengths.device)
     roots: list[Any] = []
     position = torch.zeros_like(lengths)
-    for t, value in messages.totals(model, semiring, evidence, set(lengths.tolist()), checkpoint):
+    for t, value in Filter(model, semiring).roots(evidence, set(lengths.tolist()), checkpoint):
         position[lengths == t] = len(roots)
         roots.append(value)
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)

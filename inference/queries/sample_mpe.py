@@ -23,8 +23,8 @@ from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from ...layers import Continuous, InputLayer, Monarch, Operator, Product, Sum
 from ...layers.input import Constant
-from ..engine import messages, passes
-from ..engine.contract import outer
+from ..engine import passes
+from ..engine.filter import Filter, columns_of
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log, MaxProduct
 from .evidence import Evidence, EvidenceLike
@@ -251,16 +251,14 @@ def _in_order(
 
     For a continuous variable, ``choose`` gives a unit and ``place`` a value under the unit.
     """
-    layer, n = chain.inputs, len(variables)
-    betas = list(messages.backward(chain, semiring, evidence, n))[: max(n, 1)]  # batch: the rows of evidence
-    follows, step = list(messages.ahead(chain, semiring, betas))[::-1], messages.Step(chain, semiring)
-    rows = rows.to(semiring.device(betas[0]))
+    layer, n, messages = chain.inputs, len(variables), Filter(chain, semiring)
+    ahead = list(messages.backward(evidence, range(n)))[::-1]  # batch: the rows of evidence
+    rows = rows.to(chain.device)
     evidence, chosen = evidence.repeat(rows), list[Tensor]()
     score = fixed = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)
-    alpha = outer(semiring, chain.initial, evidence.batch)
+    predicted = messages.initial(evidence.batch)
     for t in variables:
-        after = semiring.gather(follows[t], rows, semiring.ndim(follows[t]) - 1)
-        opened = messages.open_token(chain, semiring, alpha, after)
+        opened = messages.open(predicted, columns_of(semiring, ahead[t], rows))
         logs = semiring.log(opened).T.expand(evidence.batch, -1)
         continuous = isinstance(layer, Continuous)
         weights = torch.zeros_like(logs) if continuous else log_weights(evidence, t, logs.shape[1])
@@ -271,9 +269,9 @@ def _in_order(
         if isinstance(layer, Continuous):
             value = _placed(layer, value, evidence.tokens.get(t), place)
         chosen.append(value)
-        alpha = step(alpha, value)
+        _, predicted = messages.append(predicted, value)
     if not chosen:  # the empty sequence
-        empty = semiring.log(messages.empty(chain, semiring, evidence.batch))
+        empty = semiring.log(messages.empty(evidence.batch))
         choose(empty[:, None])
         return rows.new_zeros(len(rows), 0), empty.double()
     values = torch.stack(chosen, 1)
