@@ -13,9 +13,9 @@ serves every prompt, row and budget up to the horizon. It defines what the faste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
-from typing import Any, Self, cast, final
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple, cast, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,67 +31,28 @@ from ..queries.exact import arithmetics, at_least_single
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
 from ..semirings.scaled_real import Real
-from .ahead import forced, validate
-from .history import History
-from .protocol import Budgets, Tokens
-from .rows import (
-    Copied,
-    Shortfall,
-    bitmask,
-    check_horizon,
-    checked_budgets,
-    checked_rollback,
-    checked_tokens,
-    conditionals,
-    described,
-    mask_logits,
-    no_hmm,
-    resume,
-    row_indices,
-    shortfall_of,
-    support,
-    words,
-)
+from .backward import size_of
+from .recovery import Recovery
+from .row_query import SteppedQuery, Steps
+from .rows import check_horizon
+
+
+class DenseRows(NamedTuple):
+    """The rows: the predicted message, the root of each as a complete sequence, and the tokens left."""
+
+    predicted: Any
+    ended: Any
+    left: Int[Tensor, " batch"]
 
 
 @final
-class DenseQuery(Copied):
-    """The next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
+class DenseSteps(Steps):
+    """The rows of a query on a chain: the methods of a next-token query that concern rows and weights."""
 
-    ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
-    any length; in another semiring ``final`` must be its own backward message (an HMM's ones), else :class:`CircuitError`.
-
-    In Real, rows that lost something to underflow are computed again in float64, then in log space (see
-    :class:`~tractile.inference.semirings.scaled_real.Real`). ``rollback`` replays the prefix.
-
-    Differentiable in the chain's parameters.
-
-    Examples
-    --------
-    >>> import tractile as tt
-    >>> from tractile.inference import Log
-    >>> from tractile.inference.next_token.generic import DenseQuery
-    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
-    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
-    >>> query = DenseQuery(hmm * one, 3, Log()).start(batch=1)
-    >>> query.scores().exp()
-    tensor([[0.6332, 0.3668]])
-    """
-
-    has_lookahead = False
-    remaining: Int[Tensor, " batch"]
-    _predicted: Any
-    _ended: Any  # the root of each row as a complete sequence
-    resume, apply, fork = resume, mask_logits, copy
-    mask, words, bitmask, validate, forced = support, words, bitmask, validate, forced
-    lookahead, log_lookahead = no_hmm, no_hmm
+    _rows: DenseRows
 
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
-        check_horizon(horizon, "NextToken")
-        chain = at_least_single(chain)
-        self.chain, self.horizon, self.semiring = chain, horizon, semiring
-        self.automaton = chain if isinstance(chain, Automaton) else None
-        self.device, self.vocab_size = chain.device, chain.vocab_size
+        self.chain, self.horizon, self.semiring, self.device = chain, horizon, semiring, chain.device
         self._filter = Filter(chain, semiring)
         self._last, self._empty = self._filter.last(1), self._filter.empty(1)
         ahead = self._sweep()
@@ -102,15 +63,7 @@ class DenseQuery(Copied):
             some = semiring.cat([self._empty, some])
         elif isinstance(semiring, Boolean):
             some = semiring.add(self._empty, some)
-        self._totals = semiring.log(some)  # by the number of tokens
-        self._history = History()
-
-    __repr__ = described
-
-    def __copy__(self) -> Self:
-        out = super().__copy__()
-        out._history = copy(self._history)
-        return out
+        self.totals = semiring.log(some)  # by the number of tokens
 
     def _sweep(self) -> list[Any]:
         """Return what is ahead of a token with 0, 1, … tokens left after it; one message if there is no horizon."""
@@ -126,91 +79,84 @@ class DenseQuery(Copied):
             )
         return [first]
 
-    # ------------------------------------------------------------ rows
-
-    def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
-        self.take_up(checked_budgets(self, batch, budgets, self._shortfall))
-        return self
-
-    def _shortfall(self, lengths: Int[Tensor, " batch"]) -> Shortfall | None:
-        return shortfall_of(self.feasible_lengths(), lengths, self.horizon)
+    @property
+    def nbytes(self) -> int:
+        """The size of the messages in bytes."""
+        return size_of(self._rows.predicted)
 
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None:
-        self.remaining = budgets.to(self.device)
-        self._predicted = self._filter.initial(len(budgets))
-        self._ended = self.semiring.gather(self._empty, torch.zeros_like(self.remaining), 0)
-        self._history.begin(self.remaining)
-
-    def advance(self, tokens: Tokens) -> None:
-        tokens = checked_tokens(tokens, len(self.remaining), self.vocab_size)
-        self._append(tokens.to(self.device), self.remaining > 0)
+        left = budgets.to(self.device)
+        ended = self.semiring.gather(self._empty, torch.zeros_like(left), 0)
+        self._rows = DenseRows(self._filter.initial(len(left)), ended, left)
 
     def advance_some(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        moving = moving.to(self.device)
+        sr, now, moving = self.semiring, self._rows, moving.to(self.device)
         tokens = tokens.to(self.device).masked_fill(~moving, 0)
-        self._append(
-            checked_tokens(tokens, len(self.remaining), self.vocab_size), moving & (self.remaining > 0)
-        )
-
-    def _append(self, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"]) -> None:
-        sr = self.semiring
-        filtered, self._predicted = self._filter.append(self._predicted, tokens, moving)
-        self._ended = where(sr, moving, dot(sr, filtered, self._last), self._ended)
-        self._history.append(tokens.masked_fill(~moving, -1))
-        self.remaining = self.remaining - moving.long()
+        filtered, predicted = self._filter.append(now.predicted, tokens, moving)
+        ended = where(sr, moving, dot(sr, filtered, self._last), now.ended)
+        self._rows = DenseRows(predicted, ended, now.left - moving.long())
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
-        indices = row_indices(indices, len(self.remaining)).to(self.device)
-        self._history.select(indices)
-        self._predicted, self._ended = (
-            columns_of(self.semiring, x, indices) for x in (self._predicted, self._ended)
-        )
-        self.remaining = self.remaining[indices]
+        rows, now = torch.as_tensor(indices).to(self.device), self._rows
+        messages = (columns_of(self.semiring, x, rows) for x in now[:2])
+        self._rows = DenseRows(*messages, now.left[rows])
 
-    def rollback(self, n: int) -> None:
-        length = self._history.tokens.shape[1]
-        n = checked_rollback(n, length)
-        tokens, history = self._history.tokens[:, : length - n], copy(self._history)
-        self.take_up(self._history.budgets)
-        for column in tokens.T:
-            self.advance_some(column, column >= 0)
-        self._history = history
-        self._history.rollback(n)
+    def log_weights(self) -> tuple[Float[Tensor, "batch vocab"]]:
+        """Return log m(v) of each row, −∞ where no token is left."""
+        left = self._rows.left
+        after = torch.zeros_like(left) if self.horizon is None else (left - 1).clamp(min=0)
+        opened = self._filter.open(self._rows.predicted, columns_of(self.semiring, self._ahead, after))
+        return (self.semiring.log(opened).T.masked_fill(left.eq(0)[:, None], -torch.inf),)
 
-    # ------------------------------------------------------------ answers
+    def ended(self) -> tuple[Float[Tensor, " batch"]]:
+        """Return the log of the root of each row as a complete sequence."""
+        return (self.semiring.log(self._rows.ended),)
+
+
+@final
+class DenseQuery(SteppedQuery):
+    """The next-token query of a chain in a semiring: a :class:`~.protocol.NextTokenQuery`.
+
+    ``horizon``: the largest budget in tokens, or None for no budget. Without a budget the Boolean query asks for acceptance at
+    any length; in another semiring ``final`` must be its own backward message (an HMM's ones), else :class:`CircuitError`.
+
+    In Real, rows that lost something to underflow are computed again in float64, then in log space (see
+    :class:`~tractile.inference.semirings.scaled_real.Real`).
+
+    Differentiable in the chain's parameters.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import Log
+    >>> from tractile.inference.next_token.generic import DenseQuery
+    >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+    >>> one = tt.Automaton.from_edges([(0, 0, 0), (0, 1, 1), (1, 0, 1)], start=0, accept=[1], vocab_size=2)
+    >>> query = DenseQuery(hmm * one, 3, Log()).start(batch=1)
+    >>> query.scores().exp()
+    tensor([[0.6332, 0.3668]])
+    """
+
+    def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
+        check_horizon(horizon, "NextToken")
+        chain = at_least_single(chain)
+        self.chain, self.horizon, self.semiring = chain, horizon, semiring
+        self.automaton = chain if isinstance(chain, Automaton) else None
+        self.device, self.vocab_size = chain.device, chain.vocab_size
+        super().__init__(DenseSteps(chain, horizon, semiring))
+        wider = arithmetics(chain)[1:] if isinstance(semiring, Real) else []
+        self._recovery = Recovery(*(partial(DenseSteps, cast(Chain, c), horizon, s) for c, s in wider))
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        if bool(self._totals.isnan().any()):
-            return self._history.made("possible", self._in_boolean).feasible_lengths()
-        return self._totals > -torch.inf
+        found = self._steps.totals
+        if bool(found.isnan().any()):
+            found = self._history.made(
+                "possible", lambda: DenseSteps(self.chain, self.horizon, Boolean())
+            ).totals
+        return found > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:
-        ahead = columns_of(self.semiring, self._ahead, self._left())
-        weights = self.semiring.log(self._filter.open(self._predicted, ahead)).T
-        weights = weights.masked_fill(self.remaining.eq(0)[:, None], -torch.inf)
-        return self._within_range(weights, DenseQuery.log_weights)
-
-    def _left(self) -> Int[Tensor, " batch"]:
-        """Return how many tokens each row has left after the next one."""
-        return torch.zeros_like(self.remaining) if self.horizon is None else (self.remaining - 1).clamp(min=0)
-
-    def _within_range(self, found: Tensor, ask: Callable[[DenseQuery], Tensor]) -> Tensor:
-        """Compute again the rows that are NaN, because scaled arithmetic lost something to underflow."""
-        lost = found.isnan()
-        if not bool(lost.any()) or not isinstance(self.semiring, Real):
-            return found
-        return torch.where(lost, ask(self._history.query("exact", self._more_exact)).to(found.dtype), found)
-
-    def _more_exact(self) -> DenseQuery:
-        """Return this query in float64, or in log space if its parameters are float64 already."""
-        _, (chain, semiring), *_ = arithmetics(self.chain)
-        return DenseQuery(cast(Chain, chain), self.horizon, semiring)
-
-    def _in_boolean(self) -> DenseQuery:
-        return DenseQuery(self.chain, self.horizon, Boolean())
+        return self._recovery.fill(self._history, self._steps.log_weights(), DenseSteps.log_weights)[0]
 
     def ended(self) -> Float[Tensor, " batch"]:
-        return self._within_range(self.semiring.log(self._ended), DenseQuery.ended)
-
-    def scores(self) -> Float[Tensor, "batch vocab"]:
-        return conditionals(self.log_weights(), self.remaining, self.semiring)
+        return self._recovery.fill(self._history, self._steps.ended(), DenseSteps.ended)[0]

@@ -17,8 +17,7 @@ Axes: messages (*units or *states, batch); a pair is (row, live state).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -28,7 +27,7 @@ from ..engine.contract import apply, observe, outer
 from ..engine.filter import dot, where
 from .backward import size_of
 from .product_tables import ProductTables
-from .rows import Copied
+from .row_query import Steps
 from .token_scores import ragged_arange, row_logsumexp
 
 WIDE = 0.25  # a label with at least this share of the vocabulary is scored for every token
@@ -62,7 +61,7 @@ class Rows(NamedTuple):
 
 
 @final
-class ProductSteps(Copied):
+class ProductSteps(Steps):
     """The rows of a query on a chain × an automaton: the methods of a next-token query that concern rows and scores."""
 
     _rows: Rows
@@ -70,24 +69,6 @@ class ProductSteps(Copied):
     def __init__(self, tables: ProductTables) -> None:
         self._tables, self._states = tables, list[tuple[int, ...]]()
         self.outside = torch.zeros((), dtype=torch.bool, device=tables.device)  # tokens have been checked
-
-    def fork(self) -> Self:
-        """Return a copy with rows of its own."""
-        return copy(self)
-
-    @property
-    def remaining(self) -> Int[Tensor, " batch"]:
-        return self._rows.left
-
-    def snapshot(self) -> ProductSteps:
-        """Return a copy of the rows as they are."""
-        return self.fork()
-
-    def selected(self, rows: Int[Tensor, " rows"]) -> ProductSteps:
-        """Return a copy with the rows ``rows``."""
-        out = self.fork()
-        out.select(rows)
-        return out
 
     @property
     def nbytes(self) -> int:

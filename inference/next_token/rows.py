@@ -55,7 +55,7 @@ class Copied:
     """
 
     if not TYPE_CHECKING:
-        remaining = state = _predicted = _ended = _rows = NoRows()
+        state = _rows = NoRows()
 
     def __copy__(self) -> Self:
         out = object.__new__(type(self))
