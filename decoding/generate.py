@@ -137,9 +137,8 @@ def generate(
     particles
         The number of weighted samples; at least ``samples`` are made.
     seed
-        The seed, or one for each prompt; with one, prompt i of a list gets ``seed + i``. With ``"pgcd"`` the strength of the
-        HMM's lookahead is found for the first prompt under a constraint and kept in the process, so results depend on what was
-        asked before. With ``tt.inference.smc.LookaheadProposal(1.0)`` and all other methods they depend on the seed alone.
+        The seed, or one for each prompt; with one, prompt i of a list gets ``seed + i``. Results depend on nothing that was asked
+        before, unless requests share a :class:`tractile.inference.smc.Strength`.
     stream
         Whether to return an iterator of :class:`.Part`: the text as it comes, and what of it is complete. It is the text of one
         particle, after one prompt.

@@ -59,7 +59,7 @@ class Emission:
     def _observed(self, layer: InputLayer, variable: int) -> list[Any]:
         """Return B[:, tokens] at the variable's tokens, as one value for each run of unit axes."""
         if variable not in self._block:
-            width = max(1, self.block_elements // (sum(layer.unit_dims) * self.evidence.batch))
+            width = max(1, self.block_elements // (sum(layer.unit_dims) * max(1, self.evidence.batch)))
             first = variable // width * width
             block = [v for v in range(first, first + width) if v in self.evidence.tokens]
             tokens = torch.cat([self.evidence.tokens[v] for v in block])

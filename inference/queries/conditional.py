@@ -20,14 +20,14 @@ from ...circuits.chain import Chain
 from ...circuits.circuit import Circuit
 from ...errors import CircuitError, EvidenceError
 from ...layers import InputLayer
-from ...layers.functorch_utils import any_if_concrete, finite
+from ...layers.functorch_utils import finite
 from ...layers.input import Constant
 from ..engine import passes
 from ..engine.filter import Filter, columns_of
 from ..engine.folding import folded
 from ..engine.inputs import open_values
 from ..semirings.base import Semiring
-from .evidence import Evidence, EvidenceLike
+from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, Rows, within_range
 from .marginal import log_weights, prepare, vocab_size
 
@@ -71,10 +71,7 @@ def conditional(
 
     (table,) = within_range(model, compute)
     total = table.flatten(1).logsumexp(1)
-    if any_if_concrete(total.isneginf()):
-        raise EvidenceError(
-            "conditional: the evidence has probability zero, so there is no conditional distribution"
-        )
+    check_possible(total, "conditional")
     return table - finite(total).view(-1, *[1] * (table.ndim - 1))
 
 
@@ -165,8 +162,8 @@ def marginals_of(
 
     found = within_range(model, compute) if asked else []
     totals = [table.logsumexp(1, keepdim=True) for table in found]
-    if any(any_if_concrete(z == -torch.inf) for z in totals):
-        raise EvidenceError("marginals: the evidence has probability zero, so there is no distribution")
+    for z in totals:
+        check_possible(z[:, 0], "marginals")
     return {v: table - finite(z) for v, table, z in zip(asked, found, totals, strict=True)}
 
 

@@ -31,7 +31,7 @@ from ..semirings.base import Semiring
 from ..semirings.linear import Counting, Residue
 from .conditional import marginals_of
 from .determinism import check_deterministic
-from .evidence import EvidenceLike
+from .evidence import EvidenceLike, check_possible
 from .exact import Model
 from .marginal import log_marginal, partition, prepare, root
 
@@ -172,8 +172,7 @@ def expectation(
 
 
 def _ratio(above: Tensor, below: Tensor) -> Tensor:
-    if bool((below == -torch.inf).any()):
-        raise EvidenceError("expectation: the evidence has probability zero")
+    check_possible(below, "expectation")
     return (above - below).exp()
 
 
@@ -211,22 +210,29 @@ def _uses(q: Circuit, p: Circuit | None, operation: str) -> tuple[Tensor, Tensor
     """
     leaves: dict[int, tuple[Tensor, Tensor]] = {}
 
+    learned = torch.is_grad_enabled() and any(
+        t.requires_grad for model in (q, p) if model is not None for t in model.parameters()
+    )
+
     def watch(t: Tensor) -> Tensor:
-        at = t.detach().double() if p is None else (t.detach() > 0).double()
-        return leaves.setdefault(id(t), (t.detach().double(), at.requires_grad_(True)))[1]
+        weight = t.double() if learned else t.detach().double()
+        at = weight if p is None else (t.detach() > 0).double()
+        at = at if at.requires_grad else at.detach().requires_grad_()
+        return leaves.setdefault(id(t), (weight, at))[1]
 
     with torch.enable_grad():
         relaxed = q.map_layers(lambda layer: free_weights(layer, operation))
         watched = relaxed.map(watch)
-        whole = watched if p is None else multiply(p.map(torch.Tensor.detach), watched)
+        whole = watched if p is None else multiply(p if learned else p.map(torch.Tensor.detach), watched)
         log_total = _total(whole, operation)
         weights, places = zip(*leaves.values(), strict=True) if leaves else ((), ())
-        grads: Any = torch.autograd.grad(log_total, places, allow_unused=True) if leaves else ()
-    terms = [
-        torch.special.xlogy(g * at, w).sum()
-        for w, at, g in zip(weights, places, grads, strict=True)
-        if g is not None
-    ]
-    return log_total.detach(), torch.stack(terms).sum().detach() if terms else torch.zeros(
-        (), dtype=torch.float64
-    )
+        grads: Any = ()
+        if leaves:
+            grads = torch.autograd.grad(log_total, places, allow_unused=True, create_graph=learned)
+        terms = [
+            torch.special.xlogy(g * at, w).sum()
+            for w, at, g in zip(weights, places, grads, strict=True)
+            if g is not None
+        ]
+        uses = torch.stack(terms).sum() if terms else torch.zeros((), dtype=torch.float64)
+    return (log_total, uses) if learned else (log_total.detach(), uses.detach())

@@ -29,7 +29,7 @@ from ..engine.filter import Filter
 from ..engine.folding import folded
 from ..semirings.base import Semiring
 from ..semirings.linear import Boolean
-from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights
+from .evidence import Evidence, EvidenceLike, as_evidence, holds_weights, in_rows
 from .exact import Model, Rows, at_least_single, within_range
 
 Lengths = Int[Tensor, " batch"] | None
@@ -38,8 +38,12 @@ _SEQUENCES = (Tensor, Sequence)  # a tuple, since torch.compile reads no union b
 
 def prepare(model: Model, evidence: EvidenceLike, n: int | None) -> tuple[Evidence, list[int]]:
     """Return the evidence converted for the model's variables, and these variables in order."""
+    evidence = in_rows(evidence)
     if isinstance(model, Circuit):
         known = folded(model)
+        dims = known.plan.groups[-1].dims
+        if set(dims) - {1}:
+            raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return as_evidence(evidence, known.vocab_sizes, known.device), list(known.vocab_sizes)
     if (n := _length(n)) is None:
         if not isinstance(evidence, _SEQUENCES) or (isinstance(evidence, Tensor) and not evidence.ndim):
@@ -83,9 +87,6 @@ def root(
         if lengths is not None:
             raise EvidenceError("lengths are for chains; a circuit has a fixed set of variables")
         value = passes.upward(model, semiring, evidence, checkpoint)[model.root]
-        dims = folded(model).plan.groups[-1].dims
-        if len(set(dims) - {1}):
-            raise CircuitError(f"the root (node {model.root}) has units {dims}; a query needs one")
         return semiring.merge(value, 0, semiring.ndim(value))
     if lengths is None:
         ((_, value),) = Filter(model, semiring).roots(evidence, [n], checkpoint)

@@ -27,9 +27,9 @@ from ..engine import passes
 from ..engine.filter import Filter, columns_of
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log, MaxProduct
-from .evidence import Evidence, EvidenceLike
+from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, arithmetics, at_least_single
-from .marginal import log_root, log_weights, prepare
+from .marginal import log_marginal, log_root, log_weights, prepare
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
@@ -66,6 +66,9 @@ def sample(
         if not bool((top < torch.inf).all()):
             raise _OutOfRange
         if bool((top == -torch.inf).any()):
+            check_possible(
+                log_marginal(model, known, n=None if isinstance(model, Circuit) else len(variables)), "sample"
+            )
             raise EvidenceError("sample: the evidence has probability zero")
         return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
 
@@ -127,8 +130,7 @@ def mpe(
     (tensor([-1.7226], dtype=torch.float64), tensor([-1.4651], dtype=torch.float64))
     """
     values, score = best(at_least_single(model), *prepare(model, evidence, n))
-    if bool((score == -torch.inf).any()):
-        raise EvidenceError("mpe: the evidence has probability zero")
+    check_possible(score, "mpe")
     return values, score
 
 
@@ -157,10 +159,6 @@ def _top_down(
 ) -> Decoded:
     """Choose values from the root down for ``rows``, row numbers of the evidence; return them and the root's logarithm."""
     values = passes.upward(circuit, semiring, evidence)
-    if circuit.unit_dims(circuit.root) != (1,) * len(circuit.unit_dims(circuit.root)):
-        raise CircuitError(
-            f"the root (node {circuit.root}) has units {circuit.unit_dims(circuit.root)}; a query needs one"
-        )
     root = semiring.log(values[circuit.root]).flatten().expand(evidence.batch)
     rows = rows.to(root.device)
     asked: dict[int, list[tuple[Tensor, Tensor]]] = {

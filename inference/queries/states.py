@@ -24,7 +24,7 @@ from ...layers.functorch_utils import any_if_concrete, finite
 from ..engine.filter import Filter, columns_of
 from ..semirings.base import Semiring
 from ..semirings.logarithms import Log, MaxProduct
-from .evidence import Evidence, EvidenceLike
+from .evidence import Evidence, EvidenceLike, check_possible
 from .exact import Model, Rows, within_range
 from .marginal import Lengths, prepare
 
@@ -118,7 +118,7 @@ def viterbi(
         path.append(torch.where(counts[:, None], places, -1))
     if lengths is not None and not bool(lengths.all()):
         score = torch.where(lengths == 0, semiring.log(messages.empty(known.batch)), score)
-    _check_possible(score.detach(), "viterbi")
+    check_possible(score, "viterbi")
     states = torch.stack(path, 1)
     return states if axes > 1 else states[..., 0], score
 
@@ -166,7 +166,7 @@ def _tables(chain: Chain, evidence: EvidenceLike, n: int | None, lengths: Length
     possible = (
         ~total.detach().isneginf()[..., 0] if past is None else ~total.detach().isneginf()[..., 0] | past
     )
-    _check_possible(torch.where(possible.all(1), 0.0, -torch.inf), name)
+    check_possible(torch.where(possible.all(1), 0.0, -torch.inf), name)
     return (found - finite(total)).view(known.batch, n, *dims)
 
 
@@ -188,12 +188,3 @@ def _joint(
         both = semiring.mul(filtered, ahead[t]) if ahead else filtered
         found.append(semiring.log(both).flatten(0, -2).T.double())
     return torch.stack([x.expand(evidence.batch, -1) for x in found], 1)
-
-
-def _check_possible(log_p: Float[Tensor, " batch"], name: str) -> None:
-    """Raise :class:`EvidenceError` that names a row of probability zero."""
-    impossible = log_p.isneginf()
-    if any_if_concrete(impossible):
-        raise EvidenceError(
-            f"{name}: row {int(impossible.nonzero()[0])} of the evidence has probability zero"
-        )

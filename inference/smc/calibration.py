@@ -5,8 +5,8 @@ model: as many passes as the budget has tokens, of 40 rows. Single particles var
 three rounds by successive halving (Karnin, Koren and Somekh 2013): 8 runs of each strength, 8 more of the best three, 16 more of
 the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ is kept
 (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix D.1). It
-does not depend on a run's own random numbers, so E[Ẑ] = Z. The next request with an equal constraint, HMM, model and budget
-finds it, whatever its prompt.
+does not depend on a run's own random numbers, so E[Ẑ] = Z. A request with an equal prompt, constraint, HMM, model and budget
+finds it again; what else was asked before changes nothing.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ PARTICLES, RUNS = 4, 2  # of each strength
 ROUNDS = (8, 3), (16, 2), (32, 1)
 """The rounds of a pilot for one particle: the runs of each strength up to its end, and the number of strengths kept after it."""
 PROMPTS = 8  # of a class of requests, at most
+KEPT = 256  # strengths of a language model, at most
 SEED = 0x5EED
 SAMPLED = 4096  # numbers of each parameter of an HMM that its name depends on
 
@@ -138,11 +139,13 @@ def _run(pilots: Sequence[Pilot]) -> None:
 
 
 def _found(request: Request) -> Strength:
-    """Return the strength kept for a request's model, HMM, constraint and budget, and for one particle or several; without one,
-    a new one."""
+    """Return the strength kept for a request's prompt, model, HMM, constraint and budget, and for one particle or several.
+
+    Without one, a new one."""
     assert request.hmm is not None
     lm = request.lm
     key = (
+        request.prompt if isinstance(request.prompt, str) else tuple(request.prompt),
         getattr(lm, "temperature", None),
         _automaton_name(request.fa),
         _hmm_name(request.hmm),
@@ -153,6 +156,8 @@ def _found(request: Request) -> Strength:
     kept: dict[Hashable, Strength] = {}
     with suppress(TypeError):  # a language model without weak references
         kept = _kept.setdefault(getattr(lm, "network", lm), kept)
+    if key not in kept and len(kept) >= KEPT:
+        kept.pop(next(iter(kept)), None)
     return kept.setdefault(key, Strength())
 
 

@@ -107,8 +107,8 @@ def smc(
     those that use the HMM), which is multiplied with the given one, unless that steers by itself (a twist, or
     :class:`PrefixPotential`).
 
-    The strength of "pgcd" is found by a pilot run for the model, the HMM and the constraint, with its own random numbers, and
-    kept: later requests with an equal constraint need no pilot, whatever their prompts. 1 is best if the constraint says what
+    The strength of "pgcd" is found by a pilot run for the model, the HMM, the constraint and the prompt, with its own random
+    numbers, and kept: an equal request needs no pilot, and gets the same samples. 1 is best if the constraint says what
     the text is about and the HMM knows such texts; less, or 0, which is "gcd", if the HMM predicts poorly what the model
     writes. ``LookaheadProposal(strength)`` sets the strength; requests with one :class:`Strength` object share what the first of
     them finds. The posterior's ``strength`` and ``calibration`` say what was found.
@@ -134,7 +134,7 @@ def smc(
 
     Torch uses one thread meanwhile if model and HMM are small (5 million parameters each), on the CPU, and no potential is given.
 
-    The same seed gives the same result if the strength is given, or was found for the same first prompt. Raises
+    The same seed gives the same result, whatever was sampled before, unless requests share a :class:`Strength`. Raises
     :class:`BudgetTooSmall` before the language model is called if no accepted text fits the budget, :class:`VocabularyMismatch`,
     :class:`PotentialError` if a potential fails, :class:`ProposalError` if a proposal gives NaN or a forbidden token, and
     :class:`EvidenceError` if an HMM is missing or rules out possible tokens, or an argument is of the wrong kind.

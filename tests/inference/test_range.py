@@ -313,7 +313,7 @@ def test_one_sequence_out_of_range_does_not_stop_learning():
 def test_an_impossible_sequence_is_named():
     hmm = mixture(torch.float64)
     never = tt.HMM(hmm.initial_probs, hmm.transition, torch.tensor([[0.5, 0.5, 0.0]]).double().expand(3, 3))
-    with pytest.raises(EvidenceError, match="sequence 1 has probability zero"):
+    with pytest.raises(EvidenceError, match="row 1 of the evidence has probability zero"):
         tt.inference.expected_counts(never, torch.tensor([[0, 1], [0, 2]]))
 
 

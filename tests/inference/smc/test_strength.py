@@ -63,20 +63,40 @@ def test_unbiased_with_the_pilot_counted(case, hmm):
         assert bool((z.abs() < LIMIT).all()), z
 
 
-def test_the_second_request_has_no_pilot_whatever_its_prompt():
+def test_an_equal_request_has_no_pilot():
     lm, fsa = Counted(), CASES["ended"][1]
     first = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N)
     piloted, lm.rows = lm.rows, []
     assert len(piloted) <= 2 * N
     assert max(piloted) <= 2 * 4 * len(STRENGTHS)
-    again = tt.smc(lm, [0], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, seed=5)
+    again = tt.smc(lm, [], as_automaton(fsa), hmm=HMM, particles=4, max_new_tokens=N, seed=5)
     assert len(lm.rows) <= N  # an equal automaton, not the same
     assert again.strength == first.strength
     assert again.calibration is first.calibration
     lm.rows = []
-    other = tt.smc(lm, [0], as_automaton(fsa), hmm=WRONG, particles=4, max_new_tokens=N)
+    other = tt.smc(lm, [], as_automaton(fsa), hmm=WRONG, particles=4, max_new_tokens=N)
     assert len(lm.rows) > N
     assert other.calibration is not first.calibration
+
+
+def test_a_run_is_a_function_of_its_arguments():
+    """Whatever was sampled before under the same constraint."""
+    fa, settings = (
+        as_automaton(CASES["ended"][1]),
+        {"hmm": WRONG, "particles": 4, "max_new_tokens": N, "seed": 3},
+    )
+    fresh = [tt.smc(Counted(), prompt, fa, **settings).to_dict() for prompt in ([], [0], [1, 1])]
+    lm = Counted()
+    for prompt, expected in zip(([1, 1], [0], []), reversed(fresh), strict=True):
+        assert tt.smc(lm, prompt, fa, **settings).to_dict() == expected
+
+
+def test_few_strengths_are_kept(monkeypatch):
+    monkeypatch.setattr(calibration, "KEPT", 2)
+    lm, fa = Counted(), as_automaton(CASES["ended"][1])
+    for prompt in ([], [0], [1]):
+        tt.smc(lm, prompt, fa, hmm=HMM, particles=4, max_new_tokens=N)
+    assert len(calibration._kept[lm]) == 2
 
 
 def test_a_strength_is_shared_by_a_class_of_requests():
