@@ -6,11 +6,12 @@ from .queries.condition import condition
 from .queries.conditional import conditional, marginals
 from .queries.counting import count
 from .queries.determinism import is_deterministic
+from .queries.divergences import alpha_divergence, chi_squared, hellinger, power, renyi_divergence
 from .queries.em import Fit, em, em_step, expected_counts
 from .queries.evidence import Evidence
 from .queries.information import cross_entropy, entropy, expectation, kl_divergence
 from .queries.k_best import k_best
-from .queries.marginal import log_marginal, partition, support
+from .queries.marginal import evaluate, log_marginal, partition, support
 from .queries.normalize import normalise
 from .queries.prune import prune
 from .queries.sample_mpe import mpe, sample
@@ -22,6 +23,12 @@ from .semirings.logarithms import Log, MaxProduct, MinPlus
 from .semirings.scaled_real import Real
 
 __all__ = [
+    "alpha_divergence",
+    "chi_squared",
+    "evaluate",
+    "hellinger",
+    "power",
+    "renyi_divergence",
     "Boolean",
     "Counting",
     "Evidence",

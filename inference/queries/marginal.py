@@ -152,6 +152,32 @@ def log_marginal(
     return within_range(model, compute)[0]
 
 
+def evaluate(
+    model: Model,
+    semiring: Semiring[Any],
+    evidence: EvidenceLike = None,
+    *,
+    n: int | None = None,
+    lengths: Lengths = None,
+) -> Any:
+    """Return the model's value at the evidence in a semiring: its own data type, with a row of the batch on the last axis.
+
+    For semirings whose values are more than one number, such as the k best weights; :func:`log_marginal` gives the logarithm.
+    Arguments and errors are those of :func:`log_marginal`.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> from tractile.inference import Counting
+    >>> ends = tt.Automaton.from_edges([(0, [0, 1], 0), (0, 1, 1), (1, [0, 1], 1)], start=0, accept=[1], vocab_size=2)
+    >>> tt.inference.evaluate(ends, Counting(), [[1, 0, 1], [0, 0, 1]])  # the paths of two rows
+    tensor([2., 1.], dtype=torch.float64)
+    """
+    known, variables = prepare(model, evidence, n)
+    lengths = None if lengths is None else whole_numbers(lengths, "lengths")
+    return root(model, semiring, known, len(variables), lengths)
+
+
 def partition(
     model: Model, *, n: int | None = None, semiring: Semiring[Any] | None = None
 ) -> Float[Tensor, ""]:
