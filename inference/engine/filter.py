@@ -216,8 +216,9 @@ class Filter:
         width = checkpoint or end
         for first in range(0, end, width):
             positions = range(first, min(first + width, end))
-            call = (checkpointed, run) if checkpoint else (run,)
-            predicted, found = call[0](*call[1:], predicted, positions)
+            predicted, found = (
+                checkpointed(run, predicted, positions) if checkpoint else run(predicted, positions)
+            )
             yield from found
 
 

@@ -26,7 +26,16 @@ from .finite_masks import FiniteMasks
 from .lazy_masks import LazyMasks, TokenStates
 from .protocol import Budgets, Drafts, Tokens
 from .row_query import RowQuery
-from .rows import Shortfall, buffer_of, check_horizon, check_words, checked_tokens, single_bit, unpack_bits
+from .rows import (
+    Shortfall,
+    buffer_of,
+    check_horizon,
+    check_words,
+    checked_tokens,
+    no_hmm,
+    single_bit,
+    unpack_bits,
+)
 
 Row = tuple[Any, int, Any]  # the state, the tokens left, and the row one token earlier (None at the start)
 
@@ -59,6 +68,7 @@ class GCDQuery(RowQuery):
     """
 
     _rows: list[Row]  # never written to: copies share it
+    lookahead, log_lookahead = no_hmm, no_hmm
 
     def __init__(self, automaton: Automaton, horizon: int | None, masks: Masks | None = None) -> None:
         check_horizon(horizon, "GCDQuery")

@@ -34,7 +34,7 @@ from ..semirings.scaled_real import Real
 from .backward import size_of
 from .recovery import Recovery
 from .row_query import SteppedQuery, Steps
-from .rows import check_horizon
+from .rows import check_horizon, no_hmm
 
 
 class DenseRows(NamedTuple):
@@ -98,8 +98,8 @@ class DenseSteps(Steps):
 
     def select(self, indices: Tensor | Sequence[int]) -> None:
         rows, now = torch.as_tensor(indices).to(self.device), self._rows
-        messages = (columns_of(self.semiring, x, rows) for x in now[:2])
-        self._rows = DenseRows(*messages, now.left[rows])
+        predicted, ended = (columns_of(self.semiring, x, rows) for x in (now.predicted, now.ended))
+        self._rows = DenseRows(predicted, ended, now.left[rows])
 
     def log_weights(self) -> tuple[Float[Tensor, "batch vocab"]]:
         """Return log m(v) of each row, −∞ where no token is left."""
@@ -137,6 +137,8 @@ class DenseQuery(SteppedQuery):
     tensor([[0.6332, 0.3668]])
     """
 
+    lookahead, log_lookahead = no_hmm, no_hmm
+
     def __init__(self, chain: Chain, horizon: int | None, semiring: Semiring[Any]) -> None:
         check_horizon(horizon, "NextToken")
         chain = at_least_single(chain)
@@ -148,7 +150,7 @@ class DenseQuery(SteppedQuery):
         self._recovery = Recovery(*(partial(DenseSteps, cast(Chain, c), horizon, s) for c, s in wider))
 
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
-        found = self._steps.totals
+        found: Tensor = self._steps.totals
         if bool(found.isnan().any()):
             found = self._history.made(
                 "possible", lambda: DenseSteps(self.chain, self.horizon, Boolean())

@@ -69,6 +69,8 @@ class ProductQuery(SteppedQuery):
     tensor([0.3750], dtype=torch.float64)
     """
 
+    horizon: int
+
     def __init__(
         self,
         chain: Chain,

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from copy import copy
 from typing import Any, Self
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -28,7 +29,6 @@ from .rows import (
     conditionals,
     described,
     mask_logits,
-    no_hmm,
     resume,
     row_indices,
     shortfall_of,
@@ -41,12 +41,12 @@ class RowQuery(Copied):
     """What next-token queries share; abstract. A subclass keeps the rows."""
 
     horizon: int | None
+    device: torch.device
     vocab_size: int
     semiring: Semiring[Any]
     has_lookahead = False
     resume, apply, fork = resume, mask_logits, copy
     mask, words, bitmask, validate, forced = support, words, bitmask, validate, forced
-    lookahead, log_lookahead = no_hmm, no_hmm
     __repr__ = described
 
     def start(self, batch: int = 1, budgets: Budgets = None) -> Self:
@@ -65,6 +65,10 @@ class RowQuery(Copied):
 
     def scores(self) -> Float[Tensor, "batch vocab"]:
         return conditionals(self.log_weights(), self.remaining, self.semiring)
+
+    @property
+    @abstractmethod
+    def remaining(self) -> Int[Tensor, " batch"]: ...
 
     @abstractmethod
     def take_up(self, budgets: Int[Tensor, " batch"]) -> None: ...
