@@ -3,8 +3,8 @@
 The pilot is two runs of four particles for each of :data:`.STRENGTHS`, on random numbers of its own, in one batch of the language
 model: as many passes as the budget has tokens, of 40 rows. Single particles vary more, so a request for one has a pilot of
 three rounds by successive halving (Karnin, Koren and Somekh 2013): 8 runs of each strength, 8 more of the best three, 16 more of
-the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ is kept
-(:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix D.1). It
+the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ, and weights that vary
+little, is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix D.1). It
 does not depend on a run's own random numbers, so E[Ẑ] = Z. A request with an equal prompt, constraint, HMM, model and budget
 finds it again; what else was asked before changes nothing.
 """
@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...circuits.automaton import Automaton
 from ...circuits.chain import Chain
@@ -81,7 +82,7 @@ def settle(requests: Sequence[Request]) -> None:
 class Pilot:
     """The runs that find one strength, on the prompts of some requests.
 
-    ``runs[i][s]`` has log Ẑ in nats of the runs of request i with strength s.
+    ``runs[i][s]`` has the log-weights of the particles of each run of request i with strength s.
     """
 
     def __init__(self, strength: Strength, particles: int, requests: list[Request]) -> None:
@@ -89,7 +90,7 @@ class Pilot:
         self.particles = 1 if particles == 1 else PARTICLES
         self.rounds = ROUNDS if particles == 1 else ((RUNS, 1),)
         self.among: Sequence[float] = STRENGTHS
-        self.runs: list[dict[float, list[float]]] = []
+        self.runs: list[dict[float, list[Tensor]]] = []
 
     def asked(self, turn: int) -> list[Request]:
         """Return the requests of a round: independent runs of each strength that is left, without the requests' potentials."""
@@ -113,12 +114,12 @@ class Pilot:
         ]
 
     def take(self, turn: int, posteriors: Iterator[Posterior]) -> None:
-        """Take log Ẑ of the runs of a round; after the last round, set the strength."""
+        """Take the log-weights of the runs of a round; after the last round, set the strength."""
         more = self._more(turn)
         self.runs = self.runs or [{s: [] for s in STRENGTHS} for _ in self.requests]
         for runs in self.runs:
             for s in self.among:
-                runs[s] += [next(posteriors).log_evidence for _ in range(more)]
+                runs[s] += [next(posteriors).log_weights for _ in range(more)]
         if turn + 1 < len(self.rounds):
             self.among = best(scores(self.runs)[0], self.among, self.rounds[turn][1])
         else:

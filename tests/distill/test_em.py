@@ -291,7 +291,7 @@ def test_without_epochs_training_is_its_start_made_smooth(tmp_path: Path) -> Non
 
 def test_bad_input() -> None:
     hmm = with_end_state(random_hmm(3, 3, "dense", 0), 2)
-    with pytest.raises(EvidenceError, match="sequence 1"):
+    with pytest.raises(EvidenceError, match="row 1"):
         expected_counts(hmm, torch.tensor([[0, 1], [2, 0]]))
     identity = tt.HMM(hmm.initial_probs, Identity(3), hmm.emission_probs)
     with pytest.raises(CircuitError, match="Identity"):
