@@ -4,9 +4,9 @@ The pilot is two runs of four particles for each of :data:`.STRENGTHS`, on rando
 model: as many passes as the budget has tokens, of 40 rows. Single particles vary more, so a request for one has a pilot of
 three rounds by successive halving (Karnin, Koren and Somekh 2013): 8 runs of each strength, 8 more of the best three, 16 more of
 the best two, three times as many passes of at most 40 rows. The strength with the largest mean log Ẑ, and weights that vary
-little, is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025, Appendix D.1). It
-does not depend on a run's own random numbers, so E[Ẑ] = Z. A request with an equal prompt, constraint, HMM, model and budget
-finds it again; what else was asked before changes nothing.
+little, is kept (:meth:`.Strength.settle`): E[log Ẑ] is log Z minus a bound on the divergence of the samples (Loula et al. 2025,
+Appendix D.1). It does not depend on a run's own random numbers, so E[Ẑ] = Z. A request with an equal prompt, constraint, HMM,
+model and budget finds it again; what else was asked before changes nothing.
 """
 
 from __future__ import annotations
