@@ -148,9 +148,10 @@ class CircuitLM(ExactLM):
 
     def _move(self, tokens: Int[Tensor, " batch"], stays: Bool[Tensor, " batch"]) -> None:
         semiring = self._semiring
-        seen, moved = self._filter.append(self._units, tokens, ~stays)
+        some = bool(stays.any())
+        seen, moved = self._filter.append(self._units, tokens, ~stays if some else None)
         mass = semiring.log(total_of(semiring, self._ahead(seen, self._left))) + self._growth
-        if bool(stays.any()):
+        if some:
             mass = torch.where(stays, self._mass, mass)
         if bool(mass.isneginf().any()):
             raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
