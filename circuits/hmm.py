@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -28,6 +29,9 @@ from .io.file_format import VOCABULARY, register
 
 FORMAT = "tractile-hmm-1"
 _log = logging.getLogger(__name__)
+_log_marginal: list[
+    Callable[..., Tensor]
+] = []  # the query, which is made of circuits and cannot be imported here
 _warned: set[Path] = set()  # folders without a fingerprint, for which a warning has been logged
 
 
@@ -156,6 +160,27 @@ class HMM(Chain):
     def emission_probs(self) -> Float[Tensor, "hidden vocab"]:
         """B: p(x_t | z_t), written out if it is given by classes."""
         return self.inputs.table()
+
+    def log_prob(
+        self, tokens: Int[Tensor, "batch length"] | ArrayLike, lengths: Int[Tensor, " batch"] | None = None
+    ) -> Float[Tensor, " batch"]:
+        """Compute log p(x_1 … x_n) of each row in nats: :func:`~tractile.log_marginal` of tokens, −1 where one is marginalised.
+
+        With ``lengths`` only the first ``lengths[i]`` tokens of row i count. Tokens may also be an array or a list of rows of
+        equal length. Raises :class:`EvidenceError` for other lists.
+
+        Examples
+        --------
+        >>> import torch
+        >>> import tractile as tt
+        >>> hmm = tt.HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.1, 0.9], [0.8, 0.2]])
+        >>> hmm.log_prob([[1, 1], [1, -1]]).exp()  # P(1, 1), and P(1) with the second position unknown
+        tensor([0.3515, 0.5500], dtype=torch.float64)
+        >>> hmm.log_prob([[1, 1], [1, 1]], lengths=torch.tensor([2, 1])).exp()  # rows of two tokens and of one
+        tensor([0.3515, 0.5500], dtype=torch.float64)
+        """
+        (log_marginal,) = _log_marginal
+        return log_marginal(self, tokens, lengths=lengths)
 
     def map(self, fn: TensorMap) -> Self:
         """Return a copy, of the same class, with ``fn`` applied to π, A and B.
@@ -296,6 +321,12 @@ class HMM(Chain):
             return cls(tensors["initial"], operator, ClassCategorical(table, *fixed) if fixed else table)
         except (KeyError, IndexError, ShapeError) as error:
             raise FormatError(f"{path} does not hold the parts of an HMM: {error}") from error
+
+
+def answers_log_prob(query: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Register the query that :meth:`HMM.log_prob` asks, once, where it is defined: this room imports nothing of inference."""
+    _log_marginal[:] = [query]
+    return query
 
 
 def _numbers(given: Any, name: str) -> Tensor:

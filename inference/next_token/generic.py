@@ -152,7 +152,7 @@ class DenseQuery(SteppedQuery):
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         found: Tensor = self._steps.totals
         if bool(found.isnan().any()):
-            found = self._history.made(
+            found = self._history.shared(
                 "possible", lambda: DenseSteps(self.chain, self.horizon, Boolean())
             ).totals
         return found > -torch.inf

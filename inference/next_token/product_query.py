@@ -167,7 +167,7 @@ class ProductQuery(SteppedQuery):
     def feasible_lengths(self) -> Bool[Tensor, " lengths"]:
         found = self._tables.totals_of_lengths
         if bool(found.isnan().any()):  # something was lost
-            found = self._history.made("lengths", self._in_boolean).totals_of_lengths
+            found = self._history.shared("lengths", self._in_boolean).totals_of_lengths
         return found > -torch.inf
 
     def log_weights(self) -> Float[Tensor, "batch vocab"]:

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ...argument_checks import whole, whole_numbers
 from ...circuits.circuit import Circuit
+from ...circuits.hmm import answers_log_prob
 from ...errors import CircuitError, EvidenceError
 from ...layers.functorch_utils import any_if_concrete
 from ..engine import passes
@@ -104,6 +105,7 @@ def root(
     return semiring.gather(semiring.cat(roots), position * evidence.batch + rows, 0)
 
 
+@answers_log_prob
 def log_marginal(
     model: Model,
     evidence: EvidenceLike = None,

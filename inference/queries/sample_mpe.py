@@ -33,6 +33,7 @@ from .marginal import log_marginal, log_root, log_weights, prepare
 
 Choose = Callable[[Float[Tensor, "rows terms"]], Int[Tensor, " rows"]]  # log-weights → the chosen term
 Place = Callable[[Continuous, Int[Tensor, " rows"]], Float[Tensor, " rows"]]  # a value, given the unit chosen
+MOST_TERMS = 1 << 24  # torch.multinomial takes no more
 Decoded = tuple[Tensor, Float[Tensor, " rows"]]
 
 
@@ -70,7 +71,14 @@ def sample(
                 log_marginal(model, known, n=None if isinstance(model, Circuit) else len(variables)), "sample"
             )
             raise EvidenceError("sample: the evidence has probability zero")
-        return torch.multinomial(logits.softmax(1), 1, generator=generator).squeeze(1)
+        weights = logits.softmax(1)
+        if weights.shape[1] < MOST_TERMS:
+            return torch.multinomial(weights, 1, generator=generator).squeeze(1)
+        upto = weights.cumsum(1)
+        drawn = (
+            torch.rand(len(upto), 1, generator=generator, device=upto.device, dtype=upto.dtype) * upto[:, -1:]
+        )
+        return torch.searchsorted(upto, drawn, right=True).squeeze(1).clamp(max=upto.shape[1] - 1)
 
     def place(layer: Continuous, unit: Tensor) -> Tensor:
         return layer.draw(unit, generator)

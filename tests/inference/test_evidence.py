@@ -100,11 +100,11 @@ def test_the_expectation_of_one_variable_beside_a_continuous_one():
 def test_a_parameter_written_to_behind_torch_is_read_again():
     for write in (lambda p, q: p.data.copy_(q), lambda p, q: p.numpy().__setitem__(..., q.numpy())):
         hmm = tt.HMM.random(2, 3, seed=0)
-        tt.log_marginal(hmm, [[0, 1, 2]])
+        hmm.log_prob([[0, 1, 2]])
         other = tt.HMM.random(2, 3, seed=1).emission_probs
         write(hmm.emission_probs, other)
         fresh = tt.HMM(hmm.initial_probs, hmm.transition, other)
-        assert tt.log_marginal(hmm, [[0, 1, 2]]) == tt.log_marginal(fresh, [[0, 1, 2]])
+        assert hmm.log_prob([[0, 1, 2]]) == tt.log_marginal(fresh, [[0, 1, 2]])
 
 
 class TestDerivatives:

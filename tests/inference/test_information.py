@@ -228,3 +228,12 @@ def test_a_support_that_lacks_one_value_of_very_many():
     fa = tt.Automaton.from_edges([(0, 0, 0), (0, list(range(1, 10)), 1), (1, list(range(10)), 1)], 0, [1], 10)
     every = builders.factorised([Categorical(torch.full((1, 10), 0.1, dtype=torch.float64))] * 13)
     assert float(tt.inference.kl_divergence(every, every * fa.unroll(13))) == torch.inf
+
+
+def test_samples_of_a_sum_of_more_terms_than_torch_draws_from(monkeypatch):
+    monkeypatch.setattr("tractile.inference.queries.sample_mpe.MOST_TERMS", 2)
+    hmm = tt.HMM.random(3, 4, seed=0, dtype=torch.float64)
+    drawn = tt.sample(hmm, 20_000, n=2, generator=torch.Generator().manual_seed(0))
+    counts = torch.bincount(drawn[:, 0] * 4 + drawn[:, 1], minlength=16)
+    expected = tt.conditional(hmm, None, (0, 1), n=2)[0].exp().flatten()
+    assert stats.chisquare(counts, expected / expected.sum() * 20_000).pvalue > 1e-4

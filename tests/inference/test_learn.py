@@ -501,6 +501,24 @@ def test_loading_a_model_of_another_structure_changes_nothing():
     assert torch.allclose(trainable().emission_probs, other.emission_probs)
 
 
+@pytest.mark.parametrize("rows", [None, ExpTransform()])
+def test_weights_of_zero_stay_zero_under_weight_decay(rows):
+    hmm = tt.HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], [[0.25, 0.75, 0.0], [0.0, 0.5, 0.5]])
+    trainable = Trainable(hmm if rows is None else hmm.unroll(3), rows)
+    before = trainable()
+    optimiser = torch.optim.Adam(trainable.parameters(), lr=0.1, weight_decay=0.1)
+    for _ in range(3):
+        optimiser.zero_grad()
+        (-tt.log_marginal(trainable(), torch.tensor([[0, 1, 2]]))).sum().backward()
+        optimiser.step()
+    for old, new in zip(before.parameters(), trainable().parameters(), strict=True):
+        assert bool(new.isfinite().all())
+        assert torch.equal(old == 0, new == 0)
+    trainable.load(before)
+    for old, new in zip(before.parameters(), trainable().parameters(), strict=True):
+        torch.testing.assert_close(old, new)
+
+
 def test_parameters_from_a_neural_network(random):
     """p(x | c): the network says the parameters of each row's circuit, one circuit at a time or all by vmap."""
     circuit = builders.latent_tree(builders.random_tree(3), 2, random.categorical(2), random)
