@@ -15,7 +15,7 @@ from ..circuits.chain import Chain
 from ..circuits.hmm import HMM
 from ..errors import CircuitError, EvidenceError
 from ..inference.engine.contract import adjoint, total
-from ..inference.engine.filter import Filter, columns_of, total_of
+from ..inference.engine.filter import Filter, columns_of, total_of, where
 from ..inference.queries.evidence import Evidence
 from ..inference.queries.exact import arithmetics
 from ..inference.semirings.base import Semiring
@@ -148,11 +148,11 @@ class CircuitLM(ExactLM):
 
     def _move(self, tokens: Int[Tensor, " batch"], stays: Bool[Tensor, " batch"]) -> None:
         semiring = self._semiring
-        some = bool(stays.any())
-        seen, moved = self._filter.append(self._units, tokens, ~stays if some else None)
+        seen = self._filter.observed(self._units, tokens)
         mass = semiring.log(total_of(semiring, self._ahead(seen, self._left))) + self._growth
-        if some:
-            mass = torch.where(stays, self._mass, mass)
+        moved = self._filter.next(seen)
+        if bool(stays.any()):
+            moved, mass = where(semiring, ~stays, moved, self._units), torch.where(stays, self._mass, mass)
         if bool(mass.isneginf().any()):
             raise EvidenceError("CircuitLM: a token was appended whose probability is zero")
         self._units, self._mass, self._left = moved, mass, self._left - (~stays).long()

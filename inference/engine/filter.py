@@ -124,12 +124,20 @@ class Filter:
         """Return f_n."""
         return outer(self.semiring, self.chain.unit_final, batch)
 
+    def observed(self, predicted: Any, tokens: Int[Tensor, " batch"]) -> Any:
+        """Return u_t given p_t and one token a row."""
+        return observe(self.semiring, self.chain.inputs, predicted, tokens)
+
+    def next(self, filtered: Any) -> Any:
+        """Return p_{t+1} given u_t."""
+        return self.left(self.right(filtered))
+
     def append(
         self, predicted: Any, tokens: Int[Tensor, " batch"], moving: Bool[Tensor, " batch"] | None = None
     ) -> tuple[Any, Any]:
         """Return u_t and p_{t+1} given p_t and one token a row; rows that are not ``moving`` keep p_t."""
-        filtered = observe(self.semiring, self.chain.inputs, predicted, tokens)
-        after = self.left(self.right(filtered))
+        filtered = self.observed(predicted, tokens)
+        after = self.next(filtered)
         return filtered, after if moving is None else where(self.semiring, moving, after, predicted)
 
     def forward(
@@ -142,7 +150,7 @@ class Filter:
             filtered = emission.times(self.chain.inputs, t, x)
             yield x, filtered
             if t != positions[-1]:
-                x = self.left(self.right(filtered))
+                x = self.next(filtered)
 
     def backward(
         self, evidence: Evidence, positions: range, lengths: Int[Tensor, " batch"] | None = None
@@ -210,7 +218,7 @@ class Filter:
             for t, (_, filtered) in zip(positions, self.forward(evidence, positions, predicted), strict=True):
                 if t + 1 in lengths:
                     found.append((t + 1, dot(self.semiring, filtered, last)))
-            after = self.left(self.right(filtered)) if positions.stop < end else None
+            after = self.next(filtered) if positions.stop < end else None
             return after, found
 
         width = checkpoint or end

@@ -113,7 +113,7 @@ def viterbi(
         counts = torch.full_like(best, t) < (n if lengths is None else lengths)
         score = torch.where(counts, top, score)
         one = torch.nn.functional.one_hot(best, chain.inputs.num_units).T.view(*chain.inputs.unit_dims, -1)
-        predicted = messages.left(messages.right(filtered.masked_fill(one == 0, -torch.inf)))
+        predicted = messages.next(filtered.masked_fill(one == 0, -torch.inf))
         places = torch.stack(torch.unravel_index(best, chain.inputs.unit_dims), -1)
         path.append(torch.where(counts[:, None], places, -1))
     if lengths is not None and not bool(lengths.all()):
