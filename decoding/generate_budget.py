@@ -11,8 +11,8 @@ DECODES = ("logits_processor", "stopping_criteria", "generation_config")
 def tokens_of_generate(length: int) -> int | None:
     """Return how many tokens ``model.generate`` may append to rows of ``length`` tokens; None outside of it.
 
-    That is the difference to its ``max_length``, which ``generate`` has computed from ``max_new_tokens`` or its default. An assistant
-    model runs in a ``generate`` inside the other: the outermost one counts.
+    That is the difference to its ``max_length``, which ``generate`` has computed from ``max_new_tokens`` or its default. An
+    assistant model runs in a ``generate`` inside the other: the outermost one counts.
     """
     frame, found = sys._getframe(1).f_back, None
     while frame is not None:

@@ -48,12 +48,14 @@ class ConstraintLogitsProcessor:
     ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; the lookahead is right to 0.1 nats (``tolerance`` of
     :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
 
-    The first call raises :class:`BudgetTooSmall` if no text fits, :class:`EvidenceError` if no text of the constraint begins
+    The first call raises :class:`BudgetTooSmall` if no text fits, and :class:`EvidenceError` if no text of the constraint begins
     with a prefix, if a budget is larger than that of ``generate``, which would cut the text, and if there is no budget: outside
-    ``generate`` ``max_new_tokens`` must be given. Logits that are NaN or +∞ are an :class:`EvidenceError` too. Columns past the automaton's tokens are never offered. If the model has fewer columns than the tokenizer of a
-    compiled constraint has tokens (Gemma 3, added tokens), no text has the others, and :class:`VocabularyMismatch` is raised if
-    the end token is one of them, or the automaton is of no known tokenizer. With ``tokenizer``, an automaton or HMM made for
-    another tokenizer is refused at once, with :class:`VocabularyMismatch`; ``generate`` itself does not show its tokenizer.
+    ``generate`` ``max_new_tokens`` must be given. Logits that are NaN or +∞ are an :class:`EvidenceError` too.
+
+    Columns past the automaton's tokens are never offered. If the model has fewer columns than the tokenizer of a compiled
+    constraint has tokens (Gemma 3, added tokens), no text has the others, and :class:`VocabularyMismatch` is raised if the end
+    token is one of them, or the automaton is of no known tokenizer. With ``tokenizer``, an automaton or HMM made for another
+    tokenizer is refused at once, with :class:`VocabularyMismatch`; ``generate`` itself does not show its tokenizer.
 
     Examples
     --------
