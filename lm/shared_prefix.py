@@ -4,8 +4,9 @@ The attention of a transformers model is then one softmax over two parts; the fi
 
     softmax [ q Kᵀ of the prompt | q Kᵀ of the row's own tokens ] · [ V of the prompt ; V of the row's own tokens ]
 
-So neither a step nor a copy of a row copies the prompt's keys and values. The model runs with this module's attention
-function, which gets the prompt's part from the cache. A model that attends in any other way raises :class:`NotShared`.
+So neither a step nor a copy of a row copies the prompt's keys and values. A twin of the model runs with this module's attention
+function, which gets the prompt's part from the cache that runs in the same context (thread or task). A model that attends in any
+other way raises :class:`NotShared`.
 """
 
 from __future__ import annotations
@@ -90,25 +91,20 @@ class SharedPrompts(Cache):
         return fork
 
     @contextmanager
-    def attended(self, configs: Sequence[Any]) -> Iterator[None]:
-        """Run the model with these configurations on this cache: inside the block it may append one token to each row.
+    def attended(self) -> Iterator[None]:
+        """Run a twin of the model (:mod:`.twin`) on this cache: inside the block it may append one token to each row.
 
         Raises :class:`NotShared` if a layer's attention is not :func:`attend`.
         """
-        former = [config._attn_implementation for config in configs]
         self._size = int(self._own.max()) + 1
         self._alike = bool((self._own == self._size - 1).all())
         token = _current.set(self)
         try:
-            for config in configs:
-                config._attn_implementation = NAME
             yield
-            if self._handed[1] is not None:
-                raise NotShared
         finally:
-            for config, name in zip(configs, former, strict=True):
-                config._attn_implementation = name
             _current.reset(token)
+        if self._handed[1] is not None:
+            raise NotShared
         self._own = self._own + 1
 
     def unshared(self) -> tuple[DynamicCache, Int[Tensor, "rows length"]]:

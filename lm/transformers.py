@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -21,6 +22,7 @@ from .base import LanguageModel, Prompt, _pin
 from .padding import beside, check_layers, check_padding
 from .products import Multiplies
 from .texts import TokenizerTexts
+from .twin import twin_of
 
 if TYPE_CHECKING:
     from .shared_prefix import Layers, SharedPrompts
@@ -31,6 +33,19 @@ class Read(NamedTuple):
 
     layers: Layers
     log_probs: Float[Tensor, "1 vocab"]
+
+
+@dataclass
+class Known:
+    """What has been found out about a model; copies of a :class:`TransformersLM` have one in common.
+
+    ``shares``: whether rows can share their prompts (None: not known yet); ``twin``: the model that attends so; ``pads``: whether
+    its treatment of padding has been checked.
+    """
+
+    shares: bool | None
+    twin: Any = None
+    pads: bool = False
 
 
 @final
@@ -87,7 +102,6 @@ class TransformersLM(Multiplies):
                 f"{self.vocab_size:,} of these: give the model's own end token as eos_token_id; if that was done, {FEWER_OUTPUTS}"
             )
         self._limit: int | None = getattr(model.config, "max_position_embeddings", None)
-        self._pads = False  # whether the model's treatment of padding has been checked
         self._accepts = inspect.signature(model.forward).parameters
         self._texts, self._inputs = TokenizerTexts(tokenizer, self.eos_token_id), outputs
         self._log_probs: Float[Tensor, "batch vocab"]
@@ -98,11 +112,8 @@ class TransformersLM(Multiplies):
         # The cache of each row, or the shared one; both None before the first tokens.
         self._cache: Any = None
         self._shared: SharedPrompts | None = None
-        self._shares: bool | None = None if share_prompts else False  # None: not known yet
+        self._known = Known(shares=None if share_prompts else False)
         self._read: dict[tuple[int, ...], Read] = {}
-        self._configs = list(
-            {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}.values()
-        )
 
     def __repr__(self) -> str:
         return f"TransformersLM({type(self._model).__name__}, {self.vocab_size:,} tokens, temperature {self._temperature:g})"
@@ -169,19 +180,23 @@ class TransformersLM(Multiplies):
 
     def _sharing(self) -> bool:
         """Return whether rows can share their prompts; tested once, on a text of two tokens read with and without sharing."""
-        if self._shares is None:
-            self._shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
+        if self._known.shares is None:
+            shares = self._model.device.type == "cpu" and "position_ids" in self._accepts
             try:
-                if self._shares:
+                if shares:
+                    from .shared_prefix import NAME
+
+                    self._known.twin = twin_of(self._model, NAME)
                     token = int(self.eos_token_id == 0)
                     self._start_shared([[token, token], [token]])
                     whole = self._log_probs[0]
                     self.advance(torch.tensor([token, token]))
-                    self._shares = torch.allclose(self._log_probs[1], whole, rtol=0.02, atol=0.02)
+                    shares = torch.allclose(self._log_probs[1], whole, rtol=0.02, atol=0.02)
             except Exception:  # the model may still work without sharing
-                self._shares = False
+                shares = False
             self._read.clear()
-        return self._shares
+            self._known.shares = shares
+        return self._known.shares
 
     def _start_shared(self, rows: Sequence[Sequence[int]]) -> None:
         """Start rows with shared prompts; each prompt is evaluated alone, so that the others do not change a bit of it."""
@@ -197,7 +212,7 @@ class TransformersLM(Multiplies):
             self._read[tuple(row)] = one
             read.append(one)
         for old in list(self._read)[: -self._keep_prompts or None]:
-            del self._read[old]
+            self._read.pop(old, None)  # copies of this model read and drop prompts too
         self._begin(rows)
         self._shared = SharedPrompts([one.layers for one in read])
         self._log_probs = torch.cat([one.log_probs for one in read])
@@ -222,7 +237,7 @@ class TransformersLM(Multiplies):
 
     def fork(self) -> LanguageModel:
         fork = copy(self)
-        fork._cache, fork._read = deepcopy(self._cache), dict(self._read)
+        fork._cache = deepcopy(self._cache)
         fork._shared = None if self._shared is None else self._shared.fork()
         return fork
 
@@ -288,10 +303,10 @@ class TransformersLM(Multiplies):
 
     def _check_padding(self) -> None:
         """Check the model's treatment of padding, once, before the first padded row."""
-        if self._mask is not None and not self._pads:
+        if self._mask is not None and not self._known.pads:
             if "position_ids" not in self._accepts:
                 check_padding(self._model)
-            self._pads = True
+            self._known.pads = True
 
     def extend(self, tokens: Int[Tensor, "batch new"]) -> Float[Tensor, "batch new vocab"]:
         """Append tokens to each row in one pass; return log p_lm(next token) after each. −1 at the end of a row is padding.
@@ -354,8 +369,9 @@ class TransformersLM(Multiplies):
         options[self._cache_argument] = input_cache(self._cache if self._shared is None else self._shared)
         # States have absorbed the padding in the first pass, so a model of states alone gets no mask after it.
         masked = self._cache is None or self._cache_argument == "past_key_values" or attends(self._cache)
-        with nullcontext() if self._shared is None else self._shared.attended(self._configs):
-            output = self._model(
+        model = self._model if self._shared is None else self._known.twin
+        with nullcontext() if self._shared is None else self._shared.attended():
+            output = model(
                 input_ids=ids, attention_mask=self._mask if masked else None, use_cache=True, **options
             )
         if self._shared is None:
