@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
 from .constraints import Vocabulary
-from .decoding import ConstraintLogitsProcessor, canvas, generate
+from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate
 from .errors import TractileError
 from .inference import (
     NextToken,
@@ -38,6 +38,7 @@ __all__ = [
     "Circuit",
     "CircuitLM",
     "ConstraintLogitsProcessor",
+    "Engine",
     "HMM",
     "NextToken",
     "TractileError",

@@ -12,6 +12,8 @@ __all__ = [
     "ConstructionStopped",
     "ContextTooLong",
     "EmptyLanguage",
+    "EngineBusy",
+    "EngineClosed",
     "EvidenceError",
     "FolderInUse",
     "FormatError",
@@ -21,6 +23,7 @@ __all__ = [
     "ProposalError",
     "ShapeError",
     "StorageError",
+    "TimeLimitPassed",
     "TooManyStates",
     "TractileError",
     "UnsupportedConstraint",
@@ -143,6 +146,28 @@ class MemoryTooSmall(TractileError, ValueError):
 
 class ContextTooLong(TractileError, ValueError):
     """A sequence has more tokens than the language model has positions."""
+
+
+class EngineBusy(TractileError, RuntimeError):
+    """The queue of a :class:`tractile.Engine` is full; ``waiting`` requests are in it. Ask again later (HTTP: 503)."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(
+            f"the engine is busy: {waiting} requests wait, and its queue takes no more; ask again later"
+        )
+        self.waiting = waiting
+
+
+class EngineClosed(TractileError, RuntimeError):
+    """A :class:`tractile.Engine` was closed before it had done a request, or before it was asked."""
+
+
+class TimeLimitPassed(TractileError, TimeoutError):
+    """A request took longer than its time limit, the time in the queue included; ``seconds``: the limit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the request was not done within its time limit of {seconds:g} seconds")
+        self.seconds = seconds
 
 
 class NoParticleSurvived(TractileError, RuntimeError):

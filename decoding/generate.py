@@ -189,7 +189,12 @@ def generate(
     prompts: list[Any] = list(prompt) if several else [prompt]
     kinds = read_outputs(outputs_of(output, len(prompts)) if several else [output], **json)
     fas = [compiled(kind.constraint, lm, tokenizer, f"{who}: output") for kind in kinds]
-    checks = {id(kind): FunctionPotential(kind.accepts, at_end, name=f"{who}: output") for kind in kinds}
+    checks = {
+        id(kind): None
+        if kind.parse is str
+        else FunctionPotential(kind.accepts, at_end, name=f"{who}: output")
+        for kind in kinds
+    }
     used = None if method is None else a_proposal(method, name=f"{who}: method")
     guides = hmm if isinstance(hmm, list | tuple) else [hmm] * len(prompts)
     chains = [

@@ -84,6 +84,22 @@ class SharedPrompts(Cache):
                 both[i] = _with_room(both[i], new.shape[2])
                 both[i][rows, :, : new.shape[2]] = new
 
+    def join(self, other: SharedPrompts) -> None:
+        """Append the rows of another cache of the same model; prompts that have no rows left are dropped."""
+        size = max(int(one._own.max()) for one in (self, other))
+        owners, prompts = list[Tensor](), list[Layers]()
+        for one in (self, other):
+            there, owner = one._owner.unique(return_inverse=True)
+            owners.append(owner + len(prompts))
+            prompts += [one._prompts[prompt] for prompt in there.tolist()]
+        self._prompts, self._owner = prompts, torch.cat(owners)
+        self._own = torch.cat([self._own, other._own])
+        self._groups = _groups(self._owner)
+        self._rooms = [
+            [torch.cat([_with_room(x[:, :, :size], size) for x in pair]) for pair in zip(a, b, strict=True)]
+            for a, b in zip(self._rooms, other._rooms, strict=True)
+        ]
+
     def fork(self) -> SharedPrompts:
         """Return an independent copy; prompts are shared."""
         fork = copy(self)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..errors import ContextTooLong, EvidenceError, VocabularyMismatch
 from ..fingerprints import FEWER_OUTPUTS
 from ..token_bytes import size_of, tokenizer_fingerprint
 from .architectures import cache_argument, cache_of, check_outputs, logits_of, outputs_of
-from .base import LanguageModel, Prompt, _pin
-from .padding import beside, check_layers, check_padding
+from .base import Prompt, _pin
+from .padding import beside, check_layers, check_padding, cut_caches, join_caches
 from .products import Multiplies
 from .texts import TokenizerTexts
 from .twin import twin_of
@@ -235,7 +236,44 @@ class TransformersLM(Multiplies):
         self._check_lengths()
         self._log_probs = self._forward(tokens[:, None])
 
-    def fork(self) -> LanguageModel:
+    def join(self, other: TransformersLM) -> None:
+        """Append the rows of a copy of this model (:meth:`fork`) behind the own rows; the copy is used up.
+
+        Raises :class:`EvidenceError` for a model that keeps states instead of keys and values.
+        """
+        if self._shared is not None and other._shared is not None:
+            self._shared.join(other._shared)
+        else:
+            widths = [
+                int(one._lengths[0]) if one._mask is None else one._mask.shape[1] for one in (self, other)
+            ]
+            join_caches(self._cache, other._cache, width := max(widths))
+            if self._mask is not None or other._mask is not None or widths[0] != widths[1]:
+                self._mask = torch.cat(
+                    [pad(one._whole_mask(), (width - one._whole_mask().shape[1], 0)) for one in (self, other)]
+                )
+                self._check_padding()
+                self._cut_padding()
+        self._log_probs = torch.cat([self.log_probs(), other.log_probs()])
+        self._lengths = torch.cat([self._lengths, other._lengths])
+        self._finished = torch.cat([self._finished, other._finished])
+
+    def _whole_mask(self) -> Int[Tensor, "batch length"]:
+        """Return the attention mask: of ones, where no row is padded."""
+        if self._mask is not None:
+            return self._mask
+        shape = len(self._lengths), int(self._lengths[0])
+        return torch.ones(shape, dtype=torch.long, device=self._finished.device)
+
+    def _cut_padding(self) -> None:
+        """Drop the tokens that are padding in every row."""
+        assert self._mask is not None
+        first = int(self._mask.any(0).long().argmax())
+        if first:
+            self._mask = self._mask[:, first:]
+            cut_caches(self._cache, self._mask.shape[1])
+
+    def fork(self) -> TransformersLM:
         fork = copy(self)
         fork._cache = deepcopy(self._cache)
         fork._shared = None if self._shared is None else self._shared.fork()
@@ -264,11 +302,8 @@ class TransformersLM(Multiplies):
     ) -> None:
         """Append tokens to the moving rows; waiting rows get one more token of padding on the left."""
         check_layers(self._cache)
-        if self._mask is None:
-            slots = int(self._lengths[0])
-            self._mask = torch.ones(len(tokens), slots, dtype=torch.long, device=self._finished.device)
-            self._check_padding()
-        mask = self._mask
+        self._mask = mask = self._whole_mask()
+        self._check_padding()
         kept = [(layer.keys, layer.values) for layer in self._cache.layers]
         self.select(moving)
         self.advance(tokens[moving])
@@ -292,6 +327,25 @@ class TransformersLM(Multiplies):
 
     def decode(self, token_ids: Sequence[int]) -> str:
         return self._texts.decode(token_ids)
+
+    def at(self, temperature: float) -> TransformersLM:
+        """Return a copy at another temperature."""
+        if not temperature > 0:
+            raise EvidenceError(f"TransformersLM: the temperature must be positive, not {temperature}")
+        found = self.fork()
+        found._temperature = temperature
+        return found
+
+    def check_room(self, prompt: Prompt, new_tokens: int) -> None:
+        """Raise :class:`ContextTooLong` if the model has too few positions for a prompt and so many tokens after it."""
+        if self._limit is None:
+            return
+        length = len(self._texts.encode(prompt))
+        if length + new_tokens - 1 > self._limit:  # the last token is not read
+            raise ContextTooLong(
+                f"TransformersLM: a prompt of {length} tokens and {new_tokens} new ones are more than the model's {self._limit} "
+                f"positions; shorten the prompt, or give max_new_tokens={max(self._limit + 1 - length, 0)} or less"
+            )
 
     def _check_lengths(self) -> None:
         longest = int(self._lengths.max())
@@ -324,13 +378,12 @@ class TransformersLM(Multiplies):
 
         if not can_be_cut(self._cache):
             raise EvidenceError(f"TransformersLM: a cache of type {type(self._cache).__name__} cannot be cut")
-        if self._mask is None:
-            self._mask = torch.ones(len(tokens), int(self._lengths[0]), dtype=torch.long)
+        self._mask = self._whole_mask()
         self.log_probs()  # select its rows now, before the draft: keep needs them
         new = (tokens >= 0).long()
         self._lengths = self._lengths + new.sum(1)
         self._check_lengths()
-        self._mask = torch.cat([self._mask.to(self._finished.device), new.to(self._finished.device)], 1)
+        self._mask = torch.cat([self._mask, new.to(self._finished.device)], 1)
         self._extended = tokens
         self._tables = self._read_tokens(tokens.clamp(min=0).to(self._finished.device), tokens.shape[1])
         return self._tables
