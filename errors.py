@@ -26,6 +26,7 @@ __all__ = [
     "TimeLimitPassed",
     "TooManyStates",
     "TractileError",
+    "UnknownArgument",
     "UnsupportedConstraint",
     "VocabularyMismatch",
 ]
@@ -45,6 +46,15 @@ class CircuitError(TractileError, ValueError):
 
 class EvidenceError(TractileError, ValueError):
     """Evidence does not fit the circuit (variables, vocabulary, shape), or has probability zero and no conditional exists."""
+
+
+class UnknownArgument(TractileError, TypeError):
+    """A function was given a keyword argument that it does not have: ``name``; ``meant`` is the one that was meant, or None."""
+
+    def __init__(self, who: str, name: str, meant: str | None) -> None:
+        more = "" if meant is None else f"; did you mean {meant}=…?"
+        super().__init__(f"{who} has no argument {name!r}{more}")
+        self.name, self.meant = name, meant
 
 
 class FormatError(TractileError, ValueError):

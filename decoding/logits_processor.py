@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from inspect import signature
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import torch
 from jaxtyping import Float, Int
@@ -21,16 +22,18 @@ from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
+from ..constraints.output_type import is_list_of_tools
 from ..errors import EvidenceError
 from ..fingerprints import check_same, check_vocabularies
 from ..inference.arguments import Compilable, a_chain, an_automaton, cut_to, whole
 from ..inference.next_token.protocol import NextTokenQuery
 from ..inference.next_token.query import GUIDE_TOLERANCE, gcd, pgcd
-from ..inference.smc.arguments import ConstraintLike
 from ..inference.threads import one_thread
 from ..token_bytes import tokenizer_fingerprint
 from .constrained_rows import ConstrainedRows, GroupedRows, check_weights
 from .generate_budget import tokens_of_generate
+from .keywords import check_keywords
+from .outputs import JSONOptions, read_outputs
 
 WHO = "ConstraintLogitsProcessor"
 
@@ -39,11 +42,12 @@ WHO = "ConstraintLogitsProcessor"
 class ConstraintLogitsProcessor:
     """A logits processor that keeps ``model.generate`` inside a constraint; use one for each call, or ``reset`` it.
 
-    ``fa`` is an automaton compiled from a vocabulary with an end-of-sequence token; or a constraint or an :func:`.output_type`,
-    which is compiled for ``tokenizer``. ``hmm`` is an HMM or its folder. ``max_new_tokens`` is the budget in tokens,
-    end-of-sequence included; by default that of the ``generate`` that runs. If ``generate`` goes on past the budget, only
-    end-of-sequence is offered. ``prefix`` is the number of tokens at the end of a prompt that belong to the constrained text.
-    ``fa``, ``max_new_tokens`` and ``prefix`` are one for all prompts, or a list of one for each.
+    ``fa`` is an automaton compiled from a vocabulary with an end-of-sequence token; or whatever :func:`.generate` takes as its
+    output, which is compiled for ``tokenizer``, with ``json`` as the options of :func:`.output_type`. ``hmm`` is an HMM or its
+    folder. ``max_new_tokens`` is the budget in tokens, end-of-sequence included; by default that of the running ``generate``. If
+    ``generate`` goes on past the budget, only end-of-sequence is offered. ``prefix`` is the number of tokens at the end of a
+    prompt that belong to the constrained text. ``fa``, ``max_new_tokens`` and ``prefix`` are one for all prompts, or a list of
+    one for each.
 
     ``strength`` is the power λ of the HMM's lookahead, a temperature 1/λ; the lookahead is right to 0.1 nats (``tolerance`` of
     :func:`tractile.pgcd`). With ``mixture`` = w the log-probabilities of model and HMM are mixed in the proportion w : 1 − w.
@@ -72,7 +76,7 @@ class ConstraintLogitsProcessor:
 
     def __init__(
         self,
-        fa: ConstraintLike | Sequence[ConstraintLike],
+        fa: Any,
         hmm: Chain | str | Path | None = None,
         max_new_tokens: int | Sequence[int] | None = None,
         *,
@@ -80,13 +84,18 @@ class ConstraintLogitsProcessor:
         strength: float = 1.0,
         mixture: float | None = None,
         prefix: int | Sequence[int] = 0,
+        **json: Unpack[JSONOptions],
     ) -> None:
+        check_keywords(json, KNOWN, WHO)
         hmm = None if hmm is None else a_chain(hmm, f"{WHO}: hmm")
         check_weights(strength, mixture)
         self._budgets = None if max_new_tokens is None else _numbers(max_new_tokens, "max_new_tokens", 1)
         self._prefixes = _numbers(prefix, "prefix", 0)
-        given = _listed(fa, "fa")
-        names = [f"{WHO}: fa" + f"[{i}]" * isinstance(fa, list | tuple) for i in range(len(given))]
+        several = isinstance(fa, list | tuple) and not is_list_of_tools(fa)
+        given = _listed(fa, "fa") if several else [fa]
+        if tokenizer is not None:
+            given = [kind.constraint for kind in read_outputs(given, **json)]
+        names = [f"{WHO}: fa" + f"[{i}]" * several for i in range(len(given))]
         fas = [_compiled(one, hmm, tokenizer, name) for one, name in zip(given, names, strict=True)]
         for one, name in zip(fas[1:], names[1:], strict=True):
             check_vocabularies(name, one, names[0], fas[0], "compile all of them for one tokenizer")
@@ -211,6 +220,10 @@ class ConstraintLogitsProcessor:
                 f"text; give generate max_new_tokens={max(self._budgets)}, or leave it out here"
             )
         return self._budgets
+
+
+KNOWN = [*signature(ConstraintLogitsProcessor).parameters, *JSONOptions.__annotations__]
+"""The names of the arguments of :class:`ConstraintLogitsProcessor`."""
 
 
 def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: Chain | None) -> None:

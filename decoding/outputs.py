@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypedDict, Unpack, cast
 
+from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, output_type
 from ..errors import FormatError, NoParticleSurvived
 from ..inference.smc.posterior import Posterior
 
 
-def read_outputs(outputs: Sequence[Any], **json: Any) -> list[OutputType[Any]]:
-    """Return the :func:`.output_type` of each output; an object that stands there several times is read once."""
-    made = {key: output_type(one, **json) for key, one in {id(one): one for one in outputs}.items()}
+class JSONOptions(TypedDict, total=False):
+    """How outputs in JSON are read and written: the arguments of :func:`.output_type` of these names."""
+
+    strict: bool
+    order: Literal["auto", "declared", "any"]
+    whitespace: Literal["none", "space", "flexible"]
+    max_whitespace: int | None
+    documents: Mapping[str, Any]
+
+
+def read_outputs(outputs: Sequence[Any], **json: Unpack[JSONOptions]) -> list[OutputType[Any]]:
+    """Return the :func:`.output_type` of each output; an object that stands there several times is read once.
+
+    The texts of a compiled automaton are their own values.
+    """
+    made = {
+        key: OutputType(cast(Any, one), str) if isinstance(one, Chain) else output_type(one, **json)
+        for key, one in {id(one): one for one in outputs}.items()
+    }
     return [made[id(one)] for one in outputs]
 
 

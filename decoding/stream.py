@@ -8,7 +8,6 @@ from typing import Any
 
 from ..constraints.output_type import OutputType
 from ..inference.smc.boundaries import Texts
-from ..inference.smc.calibration import settle
 from ..inference.smc.loop import prepared, steps
 from ..inference.smc.request import Request
 from ..inference.smc.run import Run
@@ -45,9 +44,7 @@ class Part:
 
 def parts(request: Request, kind: OutputType[Any]) -> Iterator[Part]:
     """Return the parts of one text, a token at a time. Raises :class:`BudgetTooSmall` at once, before the model is called."""
-    with one_thread(request.lm, request.hmm):
-        settle([request])
-        (run,) = prepared([request])
+    (run,) = prepared([request])
     return _parts(run, kind)
 
 
