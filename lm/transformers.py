@@ -66,7 +66,8 @@ class TransformersLM(Multiplies):
 
     Raises :class:`EvidenceError` for an encoder–decoder, for a model without a cache or without logits of the next token, and
     for prompts of unequal length if the model takes no position ids and misreads padding; :class:`ContextTooLong` past the
-    model's ``max_position_embeddings``; :class:`VocabularyMismatch` for an end token that the model has no output for.
+    model's ``max_position_embeddings``; :class:`VocabularyMismatch` for an end token that the model has no output for, and for a
+    tokenizer with less than half as many ids as the model has outputs, which is another model's.
 
     Examples
     --------
@@ -94,6 +95,11 @@ class TransformersLM(Multiplies):
         self._keep_prompts = keep_prompts
         outputs = outputs_of(model)
         self.vocab_size: int = outputs if tokenizer is None else min(outputs, size_of(tokenizer))
+        if 2 * self.vocab_size < outputs:  # embedding matrices are padded by less
+            raise VocabularyMismatch(
+                f"TransformersLM: the model has {outputs:,} outputs, the tokenizer {self.vocab_size:,} ids: it is another model's; "
+                "give the tokenizer of the model"
+            )
         self.eos_token_id: int | None = eos_token_id
         if eos_token_id is None and tokenizer is not None:
             self.eos_token_id = tokenizer.eos_token_id

@@ -177,7 +177,10 @@ def test_compiled_constraints_are_outputs():
 @pytest.fixture
 def chat_tokenizer():
     tokenizer = copy.deepcopy(TOKENIZER)
-    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}bot:{% endif %}"
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+        "{% if add_generation_prompt %}bot:{% endif %}"
+    )
     return tokenizer
 
 

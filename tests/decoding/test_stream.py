@@ -181,3 +181,13 @@ def test_how_json_is_written_is_said_at_the_door():
         tt.generate(MODEL, TOKENIZER, PROMPT, Pet, ordre="any")
     with pytest.raises(tt.errors.UnsupportedConstraint, match="max_whitespace"):
         tt.generate(MODEL, TOKENIZER, PROMPT, Pet, max_whitespace=2)
+
+
+def test_what_is_wrong_with_a_stream_is_known_before_its_first_part():
+    async def ask(budget):
+        parts = await tt.decoding.stream_async(MODEL, TOKENIZER, PROMPT, Pet, max_new_tokens=budget)
+        return [part async for part in parts][-1].value
+
+    with pytest.raises(BudgetTooSmall):
+        asyncio.run(ask(3))
+    assert isinstance(asyncio.run(ask(40)), Pet)
