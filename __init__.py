@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
-from .constraints import Vocabulary
+from .constraints import Vocabulary, explain
 from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate
 from .errors import TractileError
 from .inference import (
@@ -53,6 +53,7 @@ __all__ = [
     "embedded",
     "entropy",
     "errors",
+    "explain",
     "gcd",
     "generate",
     "inference",

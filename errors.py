@@ -5,6 +5,9 @@ All derive from :class:`TractileError`, so ``except tt.TractileError`` catches w
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
 __all__ = [
     "BudgetTooLarge",
     "BudgetTooSmall",
@@ -87,7 +90,8 @@ class BudgetTooSmall(TractileError, ValueError):
     ``needed``: length in tokens of the shortest accepted sequence, ``None`` if no sequence is known (masks of an automaton
     look past the query's horizon, other queries do not). ``exact``: whether it is the least. Otherwise it is an upper bound: of
     objects with more than five kinds of members, whose orders are not all tried, and of items that must differ. ``given``: the
-    budget in tokens. ``prompt``: the index of the prompt in a list of several, counted from 0; else ``None``.
+    budget in tokens. ``prompt``: the index of the prompt in a list of several, counted from 0; else ``None``. ``tokens``: the
+    tokens of a text of the length ``needed``, and ``text`` that text, found when they are read; ``None`` if they are not known.
     """
 
     def __init__(
@@ -98,7 +102,10 @@ class BudgetTooSmall(TractileError, ValueError):
         given: int,
         exact: bool = True,
         prompt: int | None = None,
+        tokens: Callable[[], tuple[int, ...]] | None = None,
+        spell: Callable[[Sequence[int]], str | None] | None = None,
     ) -> None:
+        self._tokens, self._spell = tokens, spell
         if not message:
             bound = "" if exact else " at most (an upper bound)"
             need = "no budget would do" if needed is None else f"{needed} tokens are needed{bound}"
@@ -107,6 +114,16 @@ class BudgetTooSmall(TractileError, ValueError):
             )
         super().__init__(message if prompt is None else f"prompt {prompt} (counted from 0): {message}")
         self.needed, self.given, self.exact, self.prompt = needed, given, exact, prompt
+
+    @cached_property
+    def tokens(self) -> tuple[int, ...] | None:
+        """The tokens of a text of the length ``needed``, end-of-sequence included."""
+        return None if self._tokens is None or self.needed is None else self._tokens()
+
+    @property
+    def text(self) -> str | None:
+        """The text of ``tokens``."""
+        return None if self.tokens is None or self._spell is None else self._spell(self.tokens)
 
 
 class BudgetTooLarge(TractileError, ValueError):

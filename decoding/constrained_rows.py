@@ -22,6 +22,7 @@ from ..circuits.automaton import UNREACHABLE, Automaton
 from ..errors import BudgetTooSmall, EvidenceError, VocabularyMismatch
 from ..fingerprints import FEWER_OUTPUTS
 from ..inference.next_token.protocol import NextTokenQuery
+from ..inference.next_token.shortest import with_shortest
 from ..inference.smc.step import Step
 
 NEVER = torch.iinfo(torch.long).max
@@ -58,7 +59,10 @@ class ConstrainedRows:
         for row in range(len(prefixes)):
             if bool(there[row].any()):
                 check_prefix(self._automaton, prefixes[row, there[row]].tolist(), int(budgets[row]))
-        self._query.start(len(prefixes), budgets + there.sum(1))
+        try:
+            self._query.start(len(prefixes), budgets + there.sum(1))
+        except BudgetTooSmall as error:
+            raise with_shortest(error, self._automaton) from None
         self._left_at, self._length = torch.full((len(prefixes),), NEVER), 0
         self._allowed = self._query.mask().cpu()
         for tokens in prefixes.T:
@@ -211,4 +215,5 @@ def check_prefix(fa: Automaton, tokens: list[int], budget: int) -> None:
             f"no text of the constraint begins with the tokens {tokens}, which are there already"
         )
     if needed > budget:
-        raise BudgetTooSmall(needed=needed, given=budget, exact=fa.distances_are_exact)
+        short = BudgetTooSmall(needed=needed, given=budget, exact=fa.distances_are_exact)
+        raise with_shortest(short, fa, tokens)

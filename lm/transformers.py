@@ -97,8 +97,8 @@ class TransformersLM(Multiplies):
         self.vocab_size: int = outputs if tokenizer is None else min(outputs, size_of(tokenizer))
         if 2 * self.vocab_size < outputs:  # embedding matrices are padded by less
             raise VocabularyMismatch(
-                f"TransformersLM: the model has {outputs:,} outputs, the tokenizer {self.vocab_size:,} ids: it is another model's; "
-                "give the tokenizer of the model"
+                f"TransformersLM: the model has {outputs:,} outputs, the tokenizer {self.vocab_size:,} ids: "
+                "it is another model's; give the tokenizer of the model"
             )
         self.eos_token_id: int | None = eos_token_id
         if eos_token_id is None and tokenizer is not None:
