@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -144,7 +145,7 @@ def generate(
     samples
         The number of values to draw, with replacement, by weight. Default: one value, that of the largest weight.
     posterior
-        Whether to return the :class:`.Posterior` too: weights, evidence, effective sample size.
+        Whether to return the :class:`.Posterior` too: values, weights, evidence, effective sample size.
     hmm
         An HMM distilled from the model, or its folder; or one for each prompt. It guides the samples (P-GCD).
     method
@@ -250,7 +251,7 @@ def generate(
             truncate(given, 1 if greedy else top_k, top_p)
         if stream:
             return parts(given[0], kinds[0])
-        runs = run_requests(given)
+        runs = [replace(run, parse=kind.parse) for run, kind in zip(run_requests(given), kinds, strict=True)]
     values = [drawn(run, kind, count, one.seed) for run, kind, one in zip(runs, kinds, given, strict=True)]
     result, posteriors = (values, runs) if several else (values[0], runs[0])
     return (result, posteriors) if posterior else result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn, TypedDict, Unpack, cast
 
@@ -9,6 +10,8 @@ from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, output_type
 from ..errors import FormatError, NoParticleSurvived
 from ..inference.smc.posterior import Posterior
+
+_log = logging.getLogger(__name__)
 
 
 class JSONOptions(TypedDict, total=False):
@@ -53,4 +56,11 @@ def drawn(run: Posterior, kind: OutputType[Any], samples: int | None, seed: int)
         refuse(kind, run.refused)
     if samples is None:
         return kind.parse(run.best.text)
+    if samples > 1 and run.collapsed:
+        _log.warning(
+            "generate: all %d particles go back to one, so that samples are alike (different texts: %d); give more particles, an "
+            "hmm, or a list of the same prompt, each with a seed of its own",
+            len(run.texts),
+            run.distinct,
+        )
     return [kind.parse(particle.text) for particle in run.sample(samples, seed)]
