@@ -3,8 +3,8 @@
     pip install "tractile[examples]"
     python examples/server.py --model FOLDER --port 8000        # without --model the embedded model
 
-It takes `response_format` (`json_schema`, `json_object`), `tools` with `tool_choice`, `stream`, `max_tokens`, `temperature`, `top_p`
-and `seed`. What is wrong with a request has a status, also where the answer is streamed: 400, 503 (busy), 504 (out of time).
+It takes `response_format` (`json_schema`, `json_object`), `tools` with `tool_choice`, `stream`, `max_tokens`, `temperature`,
+`top_p` and `seed`. What is wrong with a request has a status, also where the answer is streamed: 400, 503 (busy), 504 (late).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def twin_of(model: nn.Module, attention: str) -> Any:
 
     Modules that are replaced in the model later, and attributes that refer to modules past ``_modules``, are the model's.
     """
-    found = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
+    found: dict[int, Any] = {id(m.config): m.config for m in model.modules() if hasattr(m, "config")}
     # Copied together: a configuration may be part of another.
     configs = dict(zip(found, deepcopy(list(found.values())), strict=True))
     for config in configs.values():
