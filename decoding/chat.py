@@ -42,10 +42,10 @@ def _templated(messages: list[dict[str, Any]], tokenizer: Any, description: str 
         )
     if description is not None:
         content = messages[-1].get("content")
-        parts = isinstance(content, list)
-        messages[-1]["content"] = (
-            [*content, {"type": "text", "text": description}] if parts else f"{content}\n\n{description}"
-        )
+        if isinstance(content, list):
+            messages[-1]["content"] = [*content, {"type": "text", "text": description}]
+        else:
+            messages[-1]["content"] = f"{content}\n\n{description}"
     try:
         text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     except Exception as error:  # of jinja2, by the template

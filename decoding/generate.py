@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Unpack, overload
 from ..circuits.chain import Chain
 from ..constraints.output_type import OutputType, outputs_of
 from ..errors import EvidenceError
-from ..inference.arguments import a_chain, whole
+from ..inference.arguments import a_chain, not_negative, whole
 from ..inference.smc.arguments import a_language_model, a_proposal, compiled
 from ..inference.smc.boundaries import at_end
 from ..inference.smc.calibration import settle
@@ -210,9 +210,10 @@ def generate(
     who = "generate"
     check_keywords(json, KNOWN, who)
     lm = a_language_model(model, tokenizer, who)
-    greedy = greedy or (temperature is not None and temperature == 0)
-    if temperature:
-        lm = at_temperature(lm, temperature)
+    if temperature is not None:
+        temperature = not_negative(temperature, f"{who}: temperature")
+        greedy = greedy or temperature == 0
+        lm = at_temperature(lm, temperature) if temperature else lm
     count = None if samples is None else whole(samples, f"{who}: samples")
     particles = 1 if stream or greedy else max(whole(particles, f"{who}: particles"), count or 1)
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | Mapping) for each in prompt)

@@ -155,7 +155,7 @@ def test_the_temperature_is_that_of_the_model(temperature):
 def test_a_temperature_is_refused_where_there_is_none():
     with pytest.raises(EvidenceError, match="TableLM has no temperature"):
         tt.generate(LM, None, [], FA, max_new_tokens=3, temperature=0.5)
-    with pytest.raises(EvidenceError, match="temperature must be positive, not -1"):
+    with pytest.raises(EvidenceError, match="temperature must be a number, 0 or more, not -1"):
         tt.generate(MODEL, TOKENIZER, PROMPT, WORD, temperature=-1)
 
 

@@ -50,12 +50,13 @@ def address():
 
 @pytest.fixture
 def client(address):
-    return openai.OpenAI(base_url=address, api_key="none", max_retries=0)
+    with openai.OpenAI(base_url=address, api_key="none", max_retries=0) as made:
+        yield made
 
 
 def test_openai(client):
     assert client.models.list().data[0].id == "embedded"
-    more = {"model": "embedded", "messages": ASKED, "max_tokens": 32}
+    more = {"model": "embedded", "messages": ASKED, "max_tokens": 64}
     found = client.chat.completions.create(**more, response_format=SCHEMA).choices[0]
     assert Pet.model_validate_json(found.message.content)
     assert found.finish_reason == "stop"
@@ -76,7 +77,7 @@ def test_openai(client):
 
 
 def test_openai_streams(client):
-    more = {"model": "embedded", "messages": ASKED, "max_tokens": 32, "stream": True}
+    more = {"model": "embedded", "messages": ASKED, "max_tokens": 64, "stream": True}
     chunks = list(client.chat.completions.create(**more, response_format=SCHEMA))
     parts = [chunk.choices[0].delta.content or "" for chunk in chunks]
     assert Pet.model_validate_json("".join(parts))
@@ -121,7 +122,7 @@ def test_many_clients_at_once(address):
         more = {
             "model": "embedded",
             "messages": ASKED,
-            "max_tokens": 32,
+            "max_tokens": 64,
             "response_format": SCHEMA,
             "seed": i,
         }
@@ -144,7 +145,7 @@ def test_many_clients_at_once(address):
 def test_langchain(address):
     langchain = pytest.importorskip("langchain_openai")
     chat = langchain.ChatOpenAI(
-        model="embedded", base_url=address, api_key="none", max_tokens=32, max_retries=0
+        model="embedded", base_url=address, api_key="none", max_tokens=64, max_retries=0
     )
     for method in ("json_schema", "function_calling"):
         found = chat.with_structured_output(Pet, method=method).invoke("Tom has a new pet.")
@@ -160,19 +161,21 @@ def test_pydantic_ai(address):
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai import OpenAIProvider
 
-    model = OpenAIChatModel("embedded", provider=OpenAIProvider(base_url=address, api_key="none"))
-    settings = {"max_tokens": 32}
+    async def ask(output):
+        async with openai.AsyncOpenAI(base_url=address, api_key="none", max_retries=0) as client:
+            model = OpenAIChatModel("embedded", provider=OpenAIProvider(openai_client=client))
+            agent = pydantic_ai.Agent(model, output_type=output, model_settings={"max_tokens": 64})
+            return (await agent.run("Tom has a new pet.")).output
+
     for output in (Pet, pydantic_ai.NativeOutput(Pet)):
-        agent = pydantic_ai.Agent(model, output_type=output, model_settings=settings)
-        assert isinstance(agent.run_sync("Tom has a new pet.").output, Pet)
+        assert isinstance(asyncio.run(ask(output)), Pet)
 
 
-def test_instructor(address):
+def test_instructor(client):
     instructor = pytest.importorskip("instructor")
-    client = openai.OpenAI(base_url=address, api_key="none", max_retries=0)
     for mode in (instructor.Mode.TOOLS, instructor.Mode.JSON_SCHEMA):
         asked = instructor.from_openai(client, mode=mode)
         found = asked.chat.completions.create(
-            model="embedded", messages=ASKED, response_model=Pet, max_tokens=32, max_retries=0
+            model="embedded", messages=ASKED, response_model=Pet, max_tokens=64, max_retries=0
         )
         assert isinstance(found, Pet)
