@@ -14,6 +14,7 @@ __all__ = [
     "CircuitError",
     "ConstructionStopped",
     "ContextTooLong",
+    "CoreMissing",
     "EmptyLanguage",
     "EngineBusy",
     "EngineClosed",
@@ -37,6 +38,10 @@ __all__ = [
 
 class TractileError(Exception):
     """Base of every error that the library raises on purpose."""
+
+
+class CoreMissing(TractileError, ImportError):
+    """The compiled core is not there, or was built from other sources; raised by ``import tractile``, it says what to do."""
 
 
 class ShapeError(TractileError, ValueError):
@@ -124,6 +129,17 @@ class BudgetTooSmall(TractileError, ValueError):
     def text(self) -> str | None:
         """The text of ``tokens``."""
         return None if self.tokens is None or self._spell is None else self._spell(self.tokens)
+
+    def of_prompt(self, prompt: int | None) -> BudgetTooSmall:
+        """Return the error for this prompt of several; ``None``: for the only one."""
+        return BudgetTooSmall(
+            needed=self.needed,
+            given=self.given,
+            exact=self.exact,
+            prompt=prompt,
+            tokens=self._tokens,
+            spell=self._spell,
+        )
 
 
 class BudgetTooLarge(TractileError, ValueError):

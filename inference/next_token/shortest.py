@@ -15,14 +15,12 @@ def with_shortest(
     automaton: Automaton,
     prefix: Sequence[int] = (),
     spell: Callable[[Sequence[int]], str | None] | None = None,
-    prompt: int | None = None,
 ) -> BudgetTooSmall:
-    """Return the error with a shortest text behind a prefix. ``spell``: the text of tokens; ``prompt``: the prompt's index."""
+    """Return the error with a shortest text behind a prefix. ``spell``: the text of tokens."""
     return BudgetTooSmall(
         needed=error.needed,
         given=error.given,
         exact=error.exact,
-        prompt=prompt,
         tokens=partial(shortest_tokens, automaton, error.needed or 0, prefix),
         spell=spell or partial(spelled, automaton),
     )
