@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import EmptyLanguage
-from .engine.bytes import NO_STATE, Bytes
+from .engine.bytes import Bytes
+from .engine.tokens import NO_STATE
 from .json.place import place
 from .output_type import output_type
 
@@ -67,6 +68,13 @@ def explain(constraint: Any, text: str | bytes) -> Explanation:
 
     ``constraint``: a constraint, or any output of :func:`tractile.generate`. Validators of Python are not asked. Raises
     :class:`EmptyLanguage` if nothing satisfies the constraint, and what :func:`.output_type` raises.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> why = tt.explain({"type": "object", "properties": {"age": {"type": "integer"}}}, '{"age": "3"}')
+    >>> why.at, why.found, why.path
+    (8, '"', '/age')
     """
     wanted = output_type(constraint).constraint
     data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text

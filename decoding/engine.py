@@ -76,6 +76,15 @@ class Stream:
 
     ``await`` it to learn what is wrong with the request before its first part; the value is the stream itself. A stream that is
     closed, or dropped, stops its request.
+
+    Examples
+    --------
+    >>> import tractile as tt
+    >>> with tt.Engine(*tt.embedded.load_lm()) as engine:
+    ...     stream = engine.stream("It is a", tt.constraints.any_of(" cat", " dog"), max_new_tokens=6)
+    ...     text = "".join(part.new for part in stream)
+    >>> text in (" cat", " dog")
+    True
     """
 
     def __init__(self, request: Request) -> None:
