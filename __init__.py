@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import circuits, constraints, decoding, embedded, errors, inference, layers, lm
 from .circuits import HMM, Automaton, Circuit, load, multiply, save
-from .constraints import Vocabulary
-from .decoding import ConstraintLogitsProcessor, canvas, generate
+from .constraints import Vocabulary, explain
+from .decoding import ConstraintLogitsProcessor, Engine, canvas, generate
 from .errors import TractileError
 from .inference import (
     NextToken,
@@ -41,6 +41,7 @@ __all__ = [
     "Circuit",
     "CircuitLM",
     "ConstraintLogitsProcessor",
+    "Engine",
     "HMM",
     "NextToken",
     "TractileError",
@@ -55,6 +56,7 @@ __all__ = [
     "embedded",
     "entropy",
     "errors",
+    "explain",
     "filter",
     "gcd",
     "generate",

@@ -9,7 +9,6 @@ E[Ẑ] = Z.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
@@ -132,7 +131,8 @@ def smc(
     model's log-probabilities do not depend on the batch (those of a neural network may, in their last digits: about once in many
     thousand tokens another token is drawn).
 
-    Torch uses one thread meanwhile if model and HMM are small (5 million parameters each), on the CPU, and no potential is given.
+    Torch uses one thread meanwhile if model and HMM are small (5 million parameters each) and on the CPU; a potential of the
+    caller has the threads that there are.
 
     The same seed gives the same result, whatever was sampled before, unless requests share a :class:`Strength`. Raises
     :class:`BudgetTooSmall` before the language model is called if no accepted text fits the budget, :class:`VocabularyMismatch`,
@@ -169,11 +169,7 @@ def smc(
         beam_factor=beam_factor,
         align=align,
     )
-    # What a potential of the user's computes keeps its threads.
-    alone = bool(given) and all(
-        one.potential is None or type(one.potential) is PrefixPotential for one in given
-    )
-    with one_thread(given[0].lm, *(one.hmm for one in given)) if alone else nullcontext():
+    with one_thread(*(one.lm for one in given), *(one.hmm for one in given)):
         settle(given)
         found = run_requests(given, trace, progress)
     return found[0] if prompt is not None else found

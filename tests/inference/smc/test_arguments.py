@@ -217,7 +217,7 @@ def test_a_budget_of_another_type_is_named(compiled, budget):
         lambda: tt.decoding.speculative(LM, P, CAT, hmm, **given),
         lambda: sampling.mcmc(LM, P, CAT, "gcd", samples=2, **given),
         lambda: sampling.importance_sampling(LM, P, CAT, "gcd", **given),
-        lambda: tt.ConstraintLogitsProcessor(compiled, **given),
+        lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[budget]),
         lambda: tt.ConstraintLogitsProcessor(compiled, max_new_tokens=[4, budget]),
     ):
         with pytest.raises(
