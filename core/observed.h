@@ -10,10 +10,12 @@
 
 #include <optional>
 
+#include "breaks.h"
 #include "bytes.h"
 #include "crossing.h"
 #include "distinct.h"
 #include "search.h"
+#include "short_texts.h"
 
 namespace tractile {
 
@@ -39,7 +41,8 @@ class Observed {
         least_(stacks, Bytes::LEAST),
         frames_(stacks, Bytes::BYTES),
         ends_(stacks, Bytes::BYTES, [this](i32 node) { return of_node(node); }),
-        tokens_(stacks, Bytes::TOKENS, [this](i32 node) { return of_node(node); }, &lexer) {}
+        tokens_(stacks, Bytes::TOKENS, [this](i32 node) { return of_node(node); }, &lexer),
+        short_(stacks, ends_, positions.trie()) {}
 
   // Whether observers of bytes are open, or may come.
   bool looks(Item item) { return stacks_.observers.looks(item.env) || reaches_kind(item.stack, LOOKS); }
@@ -64,9 +67,13 @@ class Observed {
     i64 enough = spelled && (open || !exactly || looks(item)) ? bytes(item) : ENDLESS;
     if (spelled && enough >= ENDLESS && looks(item)) return FAR;
     if (!exactly && enough <= most) return i32(enough);  // as many bytes, each of which is a token
-    if (!exactly && spelled && !open)
-      if (i64 tokens = tokens_.of_stack(item.stack); tokens <= most) return i32(tokens);
-    i32 least = crossing_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), most, spelled);
+    if (spelled && crossing_.least(item.stack) > most) return FAR;
+    i32 bound = FAR;  // that of a text
+    for (i32 more = 0; spelled && !open && more < 2 && !looks(item); ++more) {
+      bound = std::min(bound, short_.tokens(item.stack, more));
+      if (bound <= (exactly ? crossing_.least(item.stack) : most)) return bound;
+    }
+    i32 least = std::min(bound, crossing_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled));
     if (least > most || !is_apart(item)) return least;
     i32 written = tokens(item, most, spelled);
     if (written <= (exactly ? least : most)) return written;
@@ -434,6 +441,7 @@ class Observed {
   Crossing one_text_;  // where APART takes one text
   Crossing by_bytes_, in_every_order_;  // where each byte is a token
   Bytes least_, frames_, ends_, tokens_;  // `frames_`: where observers take anything
+  ShortTexts short_;
   std::vector<i32> of_stack_[KINDS], of_node_[KINDS];  // NONE: not yet
   Index index_, alike_index_, pinned_;
   std::vector<i32> pins_;  // ways
