@@ -6,8 +6,8 @@
 // Counts and observers take texts away, so a bound without them holds as well.
 #pragma once
 
-#include "stacks.h"
 #include "positions.h"
+#include "stacks.h"
 
 namespace tractile {
 
@@ -24,13 +24,9 @@ class Breaks {
   size_t bytes() const { return sets_.bytes() + entries_.size() * sizeof(Entry) + index_.bytes() + uses_.bytes() + table_bytes_ + 8 * known_.capacity(); }
 
  private:
-  static constexpr i32 LARGE = 1 << 28;
-  static constexpr size_t MOST_ENTRIES = 100000;  // beyond which nothing is known of others
-  static constexpr i32 MOST_STATES_READ = 5000;   // of a table; nothing is known of larger ones but that they read
-  static constexpr i64 MOST_ITEMS = 4;            // of a repeat that are read one by one
 
   struct Cost {
-    i32 tokens;  // LARGE: there is no text
+    i32 tokens;  // FAR: there is no text
     i32 less;    // the number of the set of bytes after which it is one less; 0: none
     bool operator==(const Cost& o) const { return tokens == o.tokens && less == o.less; }
   };
@@ -55,7 +51,7 @@ class Breaks {
     for (; !above.empty(); above.pop_back()) {
       const Frame f = stacks_.frame(above.back());
       if (f.node == JOIN) {
-        found = {LARGE, 0};
+        found = {FAR, 0};
         for (i32 each : stacks_.joined(above.back())) found = either(found, cost(each));
       } else {
         found = settled(f.node, f.reg, found);
@@ -74,10 +70,10 @@ class Breaks {
     return {a.tokens, sets_.number(both)};
   }
 
-  static Cost on(Cost frame, Cost after) { return frame.tokens >= LARGE || after.tokens >= LARGE ? Cost{LARGE, 0} : Cost{frame.tokens + after.tokens, frame.less}; }
+  static Cost on(Cost frame, Cost after) { return frame.tokens >= FAR || after.tokens >= FAR ? Cost{FAR, 0} : Cost{frame.tokens + after.tokens, frame.less}; }
 
   Cost settled(i32 node, u64 reg, Cost after) {
-    if (after.tokens >= LARGE) return after;
+    if (after.tokens >= FAR) return after;
     if (!is_ready_) {
       for (size_t n = 1; n < trie_.byte.size(); ++n)
         if (const u8 byte = trie_.byte[trie_.parent[n]]; trie_.parent[n]) before_[trie_.byte[n]].put(byte, byte);
@@ -102,14 +98,14 @@ class Breaks {
     i32 known = index_.find(key);
     if (known != NONE || entries_.size() >= MOST_ENTRIES) return known;
     index_.put(key, known = i32(entries_.size()));
-    entries_.push_back({node, reg, less, {LARGE, 0}, {}});
+    entries_.push_back({node, reg, less, {FAR, 0}, {}});
     todo_.push_back(known);
     return known;
   }
 
   // What is known now of a node before a cost; `user` is evaluated again when it changes.
   Cost ask(i32 user, i32 node, Cost after) {
-    if (after.tokens >= LARGE) return after;
+    if (after.tokens >= FAR) return after;
     const i32 at = entry(node, stacks_.first(node), after.less);
     if (at == NONE) return on({0, sets_.all()}, after);
     Index::Key use{u64(u32(at)), u64(u32(user)), 0};
@@ -134,11 +130,11 @@ class Breaks {
         const bool read = Stacks::low(reg);  // the separator
         const i64 count = i64(Stacks::high(reg));
         Cost found = after;  // after an item
-        for (Cost before{LARGE, 0}; !(before == found);) {
+        for (Cost before{FAR, 0}; !(before == found);) {
           before = found;
           found = either(before, ask(number, n.parts[1], ask(number, n.parts[0], before)));
         }
-        i64 missing = std::min(MOST_ITEMS, std::max<i64>(read, n.low - count));
+        i64 missing = std::min(MOST_ALONE, std::max<i64>(read, n.low - count));
         if (!missing) return count ? found : either(after, ask(number, n.parts[0], found));
         for (; missing > 0; --missing) {
           found = ask(number, n.parts[0], found);
@@ -146,10 +142,13 @@ class Breaks {
         }
         return found;
       }
-      case BAG: return stacks_.ends(node, reg) ? Cost{0, sets_.all()} : some_text(after, sets_.all());
+      case BAG: {  // after a name an empty value may be all that is left
+        const bool named = Stacks::low(reg) && stacks_.table_of(node, reg).label[Stacks::low(reg)] >= 0;
+        return named || stacks_.ends(node, reg) ? Cost{0, sets_.all()} : some_text(after, sets_.all());
+      }
       default: {
         if (reg) return after;
-        Cost found{LARGE, 0};
+        Cost found{FAR, 0};
         for (i32 part : n.parts) found = either(found, ask(number, part, after));
         return found;
       }
@@ -170,8 +169,8 @@ class Breaks {
     ByteSet last;
     for (int byte = 0; byte < 256; ++byte)
       if (t.is_last[byte]) last.put(byte, byte);
-    if (t.states > MOST_STATES_READ) {
-      const Cost found = t.reads(state) ? some_text(after, sets_.number(last)) : Cost{LARGE, 0};
+    if (t.states > MOST_READ) {
+      const Cost found = t.reads(state) ? some_text(after, sets_.number(last)) : Cost{FAR, 0};
       return t.label[state] >= 0 ? either(found, after) : found;
     }
     for (int w = 0; w < 4; ++w) last.bits[w] &= sets_[after.less].bits[w];
@@ -189,7 +188,7 @@ class Breaks {
 
   // By state what a table reads before a cost of 0 tokens.
   std::vector<Cost> costs(const Table& t, i32 less) {
-    std::vector<i32> order, tokens(t.states, LARGE);
+    std::vector<i32> order, tokens(t.states, FAR);
     std::vector<ByteSet> fewer(t.states);
     for (i32 s = 0; s < t.states; ++s) {
       if (t.fewest[s] != NONE) order.push_back(s);
@@ -201,7 +200,7 @@ class Breaks {
       for (i32 s : order)
         for (size_t i = t.begin[s]; i < t.begin[s + 1]; ++i) {
           const Table::Move& move = t.moves[i];
-          if (tokens[move.to] >= LARGE) continue;
+          if (tokens[move.to] >= FAR) continue;
           ByteSet range, on;
           range.put(move.low, move.high);
           bool any = false;

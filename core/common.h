@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "constants.h"
+
 namespace tractile {
 
 using i32 = int32_t;
@@ -21,6 +23,7 @@ using u32 = uint32_t;
 using u64 = uint64_t;
 
 constexpr i32 NONE = -1;
+constexpr i32 FAR = 1 << 28;  // more tokens than any budget has
 
 // A limit was passed: of states, of the depth of a stack, of the steps of one closure. In Python: TooManyStates.
 struct LimitPassed : std::runtime_error {
@@ -80,7 +83,6 @@ class IndexOf {
   size_t bytes() const { return (now_.size + before_.size) * sizeof(Slot); }
 
  private:
-  static constexpr size_t MOVED = 8;  // slots a call: a table is empty before the next is full
   struct Slot {
     Key key;
     i32 place;  // the value and 1; 0: free
@@ -147,7 +149,6 @@ class Stable {
   }
 
  private:
-  static constexpr size_t EACH = 64;
   std::vector<std::vector<T>> blocks_;
   size_t size_ = 0;
 };

@@ -10,8 +10,6 @@
 
 namespace tractile {
 
-constexpr i64 MUCH = 10000;  // nodes of the trie from which on it pays to look for a state that reads them alike
-
 class Lexer {
  public:
   // `much`: MUCH, or less where the trie of a test is small.
@@ -93,11 +91,6 @@ class Lexer {
     index_.put(key, i32(all_.size()) - 1);
     return *all_.back();
   }
-
-  static constexpr size_t MOST_AHEAD = 8000;  // numbers of a form: more take longer than to read the trie
-  static constexpr size_t MOST_SPARE = 16;    // lists
-  static constexpr size_t MANY = 64;          // nodes of a position that are read together where a state reads at most as many bytes:
-  static constexpr i32 FEW = 16;
 
   struct At {
     i32 position, state, characters;
@@ -380,7 +373,7 @@ class Lexer {
       while (!todo.empty()) {
         const At at = todo.back();
         todo.pop_back();
-        if (positions_.size(at.position) >= MANY && reads_few(table, at.state)) step_all(table, at, todo, making);
+        if (positions_.size(at.position) >= MANY_NODES && reads_few(table, at.state)) step_all(table, at, todo, making);
         else positions_.nodes(at.position, [&](i32 node) { sweep(table, at, node, making); });
       }
       return;
@@ -408,7 +401,7 @@ class Lexer {
   static bool reads_few(const Table& table, i32 state) {
     i32 bytes = 0;
     for (size_t i = table.begin[state]; i < table.begin[state + 1]; ++i) bytes += table.moves[i].high - table.moves[i].low + 1;
-    return bytes <= FEW;
+    return bytes <= FEW_BYTES;
   }
 
   // One byte further from all nodes of a position together.

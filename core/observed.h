@@ -19,11 +19,6 @@
 
 namespace tractile {
 
-constexpr u64 MOST_STATES = 300000;  // of a search for a text
-constexpr u64 MOST_SOUGHT = 5000;     // of a search for the fewest tokens
-constexpr i64 MOST_SEARCHED = 20000;  // of all of a mask
-constexpr u64 LONG = 10000;          // states of a search beyond which frames are asked, where they tell
-
 class Observed {
  public:
   Distinct distinct;
@@ -38,10 +33,10 @@ class Observed {
         one_text_(crossing, positions, lexer, [this](i32 node) { return text_node(node); }),
         by_bytes_(crossing, byte_positions_, byte_lexer_, nullptr),
         in_every_order_(crossing, byte_positions_, byte_lexer_, nullptr, true),
+        tokens_in_every_order_(crossing, positions, lexer, [](i32 node) { return node; }, true),
         least_(stacks, Bytes::LEAST),
         frames_(stacks, Bytes::BYTES),
         ends_(stacks, Bytes::BYTES, [this](i32 node) { return of_node(node); }),
-        tokens_(stacks, Bytes::TOKENS, [this](i32 node) { return of_node(node); }, &lexer),
         short_(stacks, ends_, positions.trie()) {}
 
   // Whether observers of bytes are open, or may come.
@@ -69,11 +64,15 @@ class Observed {
     if (!exactly && enough <= most) return i32(enough);  // as many bytes, each of which is a token
     if (spelled && crossing_.least(item.stack) > most) return FAR;
     i32 bound = FAR;  // that of a text
-    for (i32 more = 0; spelled && !open && more < 2 && !looks(item); ++more) {
+    for (i32 more = 0; spelled && !open && more <= MOST_MORE && !looks(item); ++more) {
       bound = std::min(bound, short_.tokens(item.stack, more));
       if (bound <= (exactly ? crossing_.least(item.stack) : most)) return bound;
     }
-    i32 least = std::min(bound, crossing_.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled));
+    auto by_frames = [&](Crossing& crossing) {
+      return crossing.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled);
+    };
+    i32 least = std::min(bound, by_frames(crossing_));
+    if (most == SOME && least > most && reaches_kind(item.stack, ORDERS)) least = by_frames(tokens_in_every_order_);  // whether there is an end at all
     if (least > most || !is_apart(item)) return least;
     i32 written = tokens(item, most, spelled);
     if (written <= (exactly ? least : most)) return written;
@@ -129,7 +128,7 @@ class Observed {
   }
 
   size_t bytes() const {
-    return least_.bytes() + frames_.bytes() + ends_.bytes() + tokens_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
+    return least_.bytes() + frames_.bytes() + ends_.bytes() + short_.bytes() + one_text_.bytes() + by_bytes_.bytes() + in_every_order_.bytes() + byte_lexer_.bytes() +
            byte_positions_.bytes() + index_.bytes() + alike_index_.bytes() + pinned_.bytes() + sought_index_.bytes() + sought_.size() * sizeof(Sought) + ways_.size() * sizeof(Way) + written_;
   }
 
@@ -155,9 +154,12 @@ class Observed {
   struct Parted {  // an item, parted at the outermost observer that looks at bytes
     Item inside, below;
   };
-  enum Kinds { LOOKS, DIFFERS, COUNTS, KINDS };  // nodes that look at bytes; items that must differ; budgets of parts
+  enum Kinds { LOOKS, DIFFERS, COUNTS, ORDERS, KINDS };  // nodes that look at bytes; items that must differ; budgets of parts; many members
 
-  static bool is(Kinds kinds, const Node& n) { return kinds == LOOKS ? n.looks() : n.kind == (kinds == DIFFERS ? APART : TOKENS); }
+  static bool is(Kinds kinds, const Node& n) {
+    if (kinds == ORDERS) return n.kind == BAG && n.parts.size() > EVERY_ORDER;
+    return kinds == LOOKS ? n.looks() : n.kind == (kinds == DIFFERS ? APART : TOKENS);
+  }
 
   // Whether items that must differ are open, or may come.
   bool is_apart(Item item) {
@@ -440,7 +442,8 @@ class Observed {
   Lexer byte_lexer_;
   Crossing one_text_;  // where APART takes one text
   Crossing by_bytes_, in_every_order_;  // where each byte is a token
-  Bytes least_, frames_, ends_, tokens_;  // `frames_`: where observers take anything
+  Crossing tokens_in_every_order_;
+  Bytes least_, frames_, ends_;  // `frames_`: where observers take anything
   ShortTexts short_;
   std::vector<i32> of_stack_[KINDS], of_node_[KINDS];  // NONE: not yet
   Index index_, alike_index_, pinned_;

@@ -11,21 +11,16 @@ class ShortTexts {
   // `lengths`: the bytes of the shortest text of a stack.
   ShortTexts(Stacks& stacks, Bytes& lengths, const Trie& trie) : stacks_(stacks), lengths_(lengths), trie_(trie) {}
 
-  // The fewest tokens that write a text of a stack which is at most `more` bytes longer than its shortest; FAR_AWAY if it takes long to find.
+  // The fewest tokens that write a text of a stack which is at most `more` bytes longer than its shortest; FAR if it takes long to find.
   i32 tokens(i32 stack, i32 more) {
-    if (lengths_.of_stack(stack) > LONGEST) return FAR_AWAY;
-    left_ = MOST_PLACES;
+    if (lengths_.of_stack(stack) > MOST_SHORT) return FAR;
+    left_ = MOST_TRIED;
     return rest(stack, 0, more);
   }
 
-  static constexpr i32 FAR_AWAY = 1 << 28;
   size_t bytes() const { return index_.bytes() + 4 * found_.capacity() + moves_bytes_; }
 
  private:
-  static constexpr i64 LONGEST = 60;        // bytes
-  static constexpr i32 MOST_PLACES = 4000;  // that one question visits
-  static constexpr i32 MOST_MORE = 3;
-
   struct Move {
     u8 low, high;
     i32 stack, more;  // the bytes that the whole is longer than the shortest
@@ -34,9 +29,9 @@ class ShortTexts {
   i32 rest(i32 stack, i32 node, i32 more) {
     Index::Key key{u64(u32(stack)), u64(u32(node)), u64(more)};
     if (i32 known = index_.find(key); known != NONE) return found_[known];
-    if (left_-- <= 0) return FAR_AWAY;
+    if (left_-- <= 0) return FAR;
     const std::vector<Move>& moves = moves_of(stack);
-    i32 best = lengths_.of_stack(stack) == 0 && node == 0 ? 0 : FAR_AWAY;
+    i32 best = lengths_.of_stack(stack) == 0 && node == 0 ? 0 : FAR;
     for (size_t i = 0; i < moves.size(); ++i) {
       const Move move = moves[i];
       if (move.more > more) continue;

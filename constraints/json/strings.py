@@ -182,7 +182,11 @@ def trie(texts: Iterable[str], spelling: Spelling) -> tuple[list[dict[int, int]]
         node = 0
         for char, found in zip(text, spelled, strict=True):
             if len(found) == 1 == len(found[0]):
-                node = step(node, found[0][0])
+                byte, onward = found[0][0][0], children[node]
+                node = onward.get(byte, 0)  # nothing leads to the root
+                if not node:
+                    node = onward[byte] = len(children)
+                    children.append({})
                 continue
             if (node, char) not in after:
                 last = []

@@ -73,6 +73,8 @@ def inside(
     style: Style,
 ) -> Inside | None:
     """Return the automaton of the names, as :func:`names_tables`: a trie of those declared, on that of the classes."""
+    if not declared and classes == (Strings(),):
+        spelling = spelling.free or spelling
     base = of_classes(classes, spelling, style) if classes else None
     children, ends = strings.trie(live if base is None else declared, spelling)
     if base is None and not ends:
