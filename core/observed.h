@@ -37,7 +37,7 @@ class Observed {
         least_(stacks, Bytes::LEAST),
         frames_(stacks, Bytes::BYTES),
         ends_(stacks, Bytes::BYTES, [this](i32 node) { return of_node(node); }),
-        short_(stacks, ends_, positions.trie()) {}
+        short_(stacks, ends_, crossing, positions.trie()) {}
 
   // Whether observers of bytes are open, or may come.
   bool looks(Item item) { return stacks_.observers.looks(item.env) || reaches_kind(item.stack, LOOKS); }
@@ -62,12 +62,13 @@ class Observed {
     i64 enough = spelled && (open || !exactly || looks(item)) ? bytes(item) : ENDLESS;
     if (spelled && enough >= ENDLESS && looks(item)) return FAR;
     if (!exactly && enough <= most) return i32(enough);  // as many bytes, each of which is a token
-    if (spelled && crossing_.least(item.stack) > most) return FAR;
+    const i32 lower = spelled ? crossing_.least(item.stack) : 0;
+    if (lower > most) return FAR;
     i32 bound = FAR;  // that of a text
-    for (i32 more = 0; spelled && !open && more <= MOST_MORE && !looks(item); ++more) {
-      bound = std::min(bound, short_.tokens(item.stack, more));
-      if (bound <= (exactly ? crossing_.least(item.stack) : most)) return bound;
-    }
+    const i32 first = exactly ? lower : most, last = std::min(most, lower + MOST_ABOVE);
+    for (i32 more = 0; spelled && !open && bound > first && more <= MOST_MORE && !looks(item); ++more)
+      for (i32 wanted = first; bound > wanted && wanted <= last; ++wanted) bound = std::min(bound, short_.tokens(item.stack, more, wanted));
+    if (bound <= first) return bound;
     auto by_frames = [&](Crossing& crossing) {
       return crossing.rest(item.stack, Positions::ROOT, stacks_.observers.budgets(item.env), stacks_.observers.tables(item.env), std::min(most, bound - 1), spelled);
     };

@@ -2,50 +2,61 @@
 // of a few bytes more. Where they are enough, the distance itself (`crossing.h`) need not be sought.
 #pragma once
 
-#include "bytes.h"
+#include "crossing.h"
 
 namespace tractile {
 
 class ShortTexts {
  public:
-  // `lengths`: the bytes of the shortest text of a stack.
-  ShortTexts(Stacks& stacks, Bytes& lengths, const Trie& trie) : stacks_(stacks), lengths_(lengths), trie_(trie) {}
+  // `lengths`: the bytes of the shortest text of a stack. `crossing`: its lower bounds.
+  ShortTexts(Stacks& stacks, Bytes& lengths, Crossing& crossing, const Trie& trie) : stacks_(stacks), lengths_(lengths), crossing_(crossing), trie_(trie) {}
 
-  // The fewest tokens that write a text of a stack which is at most `more` bytes longer than its shortest; FAR if it takes long to find.
-  i32 tokens(i32 stack, i32 more) {
+  // At most `most` tokens that write a text of a stack which is at most `more` bytes longer than its shortest; otherwise more.
+  i32 tokens(i32 stack, i32 more, i32 most) {
     if (lengths_.of_stack(stack) > MOST_SHORT) return FAR;
     left_ = MOST_TRIED;
-    return rest(stack, 0, more);
+    return rest(stack, Positions::ROOT, more, most);
   }
 
-  size_t bytes() const { return index_.bytes() + 4 * found_.capacity() + moves_bytes_; }
+  size_t bytes() const { return index_.bytes() + sizeof(Known) * known_.capacity() + moves_bytes_; }
 
  private:
   struct Move {
     u8 low, high;
     i32 stack, more;  // the bytes that the whole is longer than the shortest
   };
+  struct Known {
+    i32 found, none;  // tokens that are enough, and that are not
+  };
 
-  i32 rest(i32 stack, i32 node, i32 more) {
+  // The same from a node of the trie, at which the token in progress is.
+  i32 rest(i32 stack, i32 node, i32 more, i32 most) {
+    const i32 least = crossing_.least(stack);
+    if (left_ <= 0 || least > most) return FAR;
+    if (node == Positions::ROOT && lengths_.of_stack(stack) == 0) return 0;
     Index::Key key{u64(u32(stack)), u64(u32(node)), u64(more)};
-    if (i32 known = index_.find(key); known != NONE) return found_[known];
-    if (left_-- <= 0) return FAR;
-    const std::vector<Move>& moves = moves_of(stack);
-    i32 best = lengths_.of_stack(stack) == 0 && node == 0 ? 0 : FAR;
-    for (size_t i = 0; i < moves.size(); ++i) {
-      const Move move = moves[i];
+    i32 at = index_.find(key);
+    if (at == NONE) {
+      index_.put(key, at = i32(known_.size()));
+      known_.push_back({FAR, NONE});
+    }
+    if (known_[at].found <= most || known_[at].none >= most) return known_[at].found;
+    --left_;
+    i32 best = known_[at].found;
+    const u8 *bytes = trie_.byte.data(), *end = bytes + trie_.first[node + 1];
+    for (const Move& move : moves_of(stack)) {
+      if (best <= most) break;
       if (move.more > more) continue;
-      for (i32 child = trie_.first[node]; child < trie_.first[node + 1]; ++child) {
-        if (trie_.byte[child] < move.low || trie_.byte[child] > move.high) continue;
-        if (trie_.own_begin[child] < trie_.own_begin[child + 1]) best = std::min(best, 1 + rest(move.stack, 0, more - move.more));
-        if (trie_.first[child] < trie_.first[child + 1]) best = std::min(best, rest(move.stack, child, more - move.more));
+      for (const u8* by = std::lower_bound(bytes + trie_.first[node], end, move.low); best > most && by != end && *by <= move.high; ++by) {
+        const i32 child = i32(by - bytes);
+        if (trie_.first[child] < trie_.first[child + 1]) best = std::min(best, rest(move.stack, child, more - move.more, most));
+        if (best > most && trie_.own_begin[child] < trie_.own_begin[child + 1]) best = std::min(best, 1 + rest(move.stack, Positions::ROOT, more - move.more, most - 1));
       }
     }
-    if (left_ > 0 && index_.find(key) == NONE) {
-      index_.put(key, i32(found_.size()));
-      found_.push_back(best);
-    }
-    return best;
+    Known& known = known_[at];
+    known.found = std::min(known.found, best);
+    if (left_ > 0 && best > most) known.none = std::max(known.none, most);
+    return known.found;
   }
 
   // The bytes that a stack may read next on a way to a short end.
@@ -86,9 +97,10 @@ class ShortTexts {
 
   Stacks& stacks_;
   Bytes& lengths_;
+  Crossing& crossing_;
   const Trie& trie_;
   Index index_;
-  std::vector<i32> found_;
+  std::vector<Known> known_;
   IndexOf<u64> moves_index_;
   Stable<std::vector<Move>> moves_;
   size_t moves_bytes_ = 0;
