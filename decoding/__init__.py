@@ -9,6 +9,7 @@ from .beam import Beam, beam_search
 from .canvas import Canvas, canvas
 from .confidence import Confidence
 from .diffusion import Denoised, denoise
+from .engine import Engine, Stream
 from .generate import generate
 from .logits_processor import ConstraintLogitsProcessor
 from .speculative import Speculation, speculative
@@ -20,8 +21,10 @@ __all__ = [
     "Confidence",
     "ConstraintLogitsProcessor",
     "Denoised",
+    "Engine",
     "Part",
     "Speculation",
+    "Stream",
     "beam_search",
     "canvas",
     "custom_generate_path",

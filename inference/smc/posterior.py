@@ -44,6 +44,7 @@ class Asked(Protocol):
     def listed(self) -> Listed | None:
         """Complete texts with their masses and draws of all others; None if the target has no such parts."""
 
+
 SHOWN = 7  # texts in a printed posterior
 
 
@@ -188,6 +189,18 @@ class Posterior:
         """The number of different texts among the particles that satisfy the constraint."""
         alive = (self.log_weights > -torch.inf).tolist()
         return len({text for text, lives in zip(self.texts, alive, strict=True) if lives})
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all particles that satisfy the constraint go back to one, of several that there were, by resampling."""
+        alive = self.log_weights > -torch.inf
+        resampled = self.lineage is not None and self.lineage.shape[1] > 0 and int(alive.sum()) > 1
+        return resampled and len(self.lineage_or_own[alive, 0].unique()) == 1
+
+    @property
+    def values(self) -> list[Any]:
+        """The value of each particle of :attr:`accepted`: what ``parse`` reads its text as, the text itself by default."""
+        return [self.parse(particle.text) for particle in self.accepted]
 
     @property
     def ess(self) -> float:

@@ -146,9 +146,7 @@ class PrefixTree:
                 tokens, values = tokens[:0], values[:0]
             if len(tokens) or mass[row] > -torch.inf:
                 self.open.append(
-                    Children(
-                        prefix, tokens, values, float(mass[row]), float(bound[row]), int(stand_in[row])
-                    )
+                    Children(prefix, tokens, values, float(mass[row]), float(bound[row]), int(stand_in[row]))
                 )
 
     def draw(self, count: int) -> tuple[list[Prefix], float]:

@@ -106,7 +106,13 @@ def test_prompts_hmms_and_tools(lm):
         return animal
 
     values, sures = tt.generate(
-        *lm, [PROMPT, "The dog is"], feed, max_new_tokens=48, particles=4, hmm=[load_hmm(), None], confidence=True
+        *lm,
+        [PROMPT, "The dog is"],
+        feed,
+        max_new_tokens=48,
+        particles=4,
+        hmm=[load_hmm(), None],
+        confidence=True,
     )
     for call, sure in zip(values, sures, strict=True):
         assert sure["name"].probability("feed") == pytest.approx(1)

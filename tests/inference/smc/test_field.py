@@ -163,7 +163,9 @@ def test_intervals_hold_the_truth_where_texts_are_too_many():
             alone.append(abs(known.probability(value) - p))
         inside += field["1"].low <= truth[0] <= field["1"].high
     assert 50 <= inside <= 60
-    assert sum(errors) < 0.75 * sum(alone)  # the texts listed and the draws are worth more than as many particles
+    assert sum(errors) < 0.75 * sum(
+        alone
+    )  # the texts listed and the draws are worth more than as many particles
 
 
 @pytest.mark.parametrize("name", list(CASES))
@@ -174,7 +176,9 @@ def test_the_hmm_that_guides_changes_no_field(name):
         truth[spelled(x, name)] = truth.get(spelled(x, name), 0.0) + p
     total = sum(truth.values())
     for proposal in ("pgcd", "pgcd-mixture", tt.inference.smc.LookaheadProposal(1.0)):
-        post = tt.smc(lm, [], COMPILED[name], proposal, HMM, particles=8, max_new_tokens=N, seed=1, potential=phi)
+        post = tt.smc(
+            lm, [], COMPILED[name], proposal, HMM, particles=8, max_new_tokens=N, seed=1, potential=phi
+        )
         field = post.field()
         masses = {text: p * phi(text) for text, p in truth.items()}
         assert field.exact
