@@ -226,7 +226,7 @@ def generate(
     several = isinstance(prompt, list | tuple) and not any(isinstance(each, int | Mapping) for each in prompt)
     if confidence and (greedy or top_k is not None or top_p is not None):
         raise EvidenceError(
-            f"{who}: confidence is that of all texts of the model; leave greedy, top_k, top_p and temperature=0 out, or confidence"
+            f"{who}: confidence is of all texts of the model; leave greedy, top_k, top_p and temperature=0 out, or confidence"
         )
     if stream and (several or posterior or confidence or count is not None):
         raise EvidenceError(
@@ -269,7 +269,9 @@ def generate(
             return parts(given[0], kinds[0])
         runs = [
             replace(run, parse=kind.parse)
-            for run, kind in zip(with_sources(run_requests(given), given), kinds, strict=True)
+            for run, kind in zip(
+                with_sources(run_requests(given), given, at_most_one=True), kinds, strict=True
+            )
         ]
         values = [
             drawn(run, kind, count, one.seed) for run, kind, one in zip(runs, kinds, given, strict=True)

@@ -5,8 +5,8 @@ With S the texts that a :class:`.PrefixTree` has found, the mass of texts with a
     p_lm(A ∩ C) = Σ_{x ∈ S ∩ A} p_lm(x) Ψ(x)  +  E[ W · 1{X ∈ A} ],       X drawn among the texts that are not in S,
 
 the second term by the posterior's particles whose texts are not in S, together with as many that begin at the prefixes that were
-not read. S does not depend on them, so the sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has nearly
-all of the mass, the unread mass bounds the second term and nothing is drawn.
+not read. S does not depend on them, so the sum is unbiased, and the first term has no variance (Rao–Blackwell). Where S has
+nearly all of the mass and Ψ ≤ 1, the unread mass bounds the second term and nothing is drawn.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from functools import cached_property
 
 import torch
 
+from .field import Listed
 from .loop import run_together
 from .particles import Particles
-from .field import Listed
 from .posterior import Posterior
 from .prefix_tree import PrefixTree, log_sum
 from .proposals import Local, LookaheadProposal, MixtureProposal
@@ -42,11 +42,13 @@ class Source:
     """The request of a posterior, from which more is drawn, once, when a field is asked for.
 
     ``passes``: the most calls of the language model for the tree, beside one sweep and, if needed, one run of the sampler.
+    ``at_most_one``: whether the potential is known to be at most 1, so that unread mass bounds what it leaves.
     """
 
     request: Request
     posterior: Posterior
     passes: int = PASSES
+    at_most_one: bool = False
 
     @cached_property
     def listed(self) -> Listed | None:
@@ -70,7 +72,9 @@ class Source:
         texts = [request.lm.decode(tokens) for tokens in tree.complete]
         masses = torch.tensor(list(tree.complete.values()), dtype=torch.float64) + self._log_psi(tree)
         others = None
-        if tree.log_unread > log_sum(masses) + math.log(TOLERANCE):
+        bounded = self.at_most_one or request.potential is None
+        left_out = log_sum(masses) + math.log(TOLERANCE) if bounded else -math.inf
+        if tree.log_unread > left_out:
             own = self.posterior
             known = torch.tensor([tokens in tree.complete for tokens in own.token_ids])
             own = replace(own, log_weights=own.log_weights.masked_fill(known, -torch.inf))
@@ -107,7 +111,12 @@ class Source:
         return run.posterior()
 
 
-def with_sources(posteriors: Sequence[Posterior], requests: Sequence[Request]) -> list[Posterior]:
-    """Return the posteriors of requests, each of which can ask the language model again (:meth:`.Posterior.field`)."""
+def with_sources(
+    posteriors: Sequence[Posterior], requests: Sequence[Request], at_most_one: bool = False
+) -> list[Posterior]:
+    """Return the posteriors of requests, each of which can ask the language model again (:meth:`.Posterior.field`).
+
+    ``at_most_one``: whether the requests' potentials are known to be at most 1.
+    """
     pairs = zip(posteriors, requests, strict=True)
-    return [replace(one, source=Source(request, one)) for one, request in pairs]
+    return [replace(one, source=Source(request, one, at_most_one=at_most_one)) for one, request in pairs]

@@ -1,7 +1,7 @@
 """The distribution of one field of the answers: its values with probabilities and standard errors.
 
-With a_v the mass of the complete texts found in which the field has the value v, and W_i the weights of N particles that stand for
-all other texts,
+With a_v the mass of the complete texts found in which the field has the value v, and W_i the weights of N particles that stand
+for all other texts,
 
     p(v) = (a_v + 1/N Σ_i W_i 1[v_i = v]) / Z,        Z the same sum over all values,
 
@@ -57,8 +57,8 @@ class Listed:
 class Field:
     """The values of one field of the answers, with their probabilities p(value | constraint), the most probable first.
 
-    ``entries`` are pairs of value and :class:`.Estimate`. The value is ``ABSENT`` for answers without the field: an alternative of a
-    union that lacks it, a shorter list. ``unseen`` is the probability of values that are no entry. If ``exact``, no sampling was
+    ``entries`` are pairs of value and :class:`.Estimate`. The value is ``ABSENT`` for answers without the field: an alternative of
+    a union that lacks it, a shorter list. ``unseen`` is the probability of values that are no entry. If ``exact``, no sampling was
     used: the intervals are bounds, their ``level`` is 1 and ``error`` is 0, and ``unseen`` is a bound. Else intervals have the
     confidence asked for, and ``unseen`` is the share of values that one draw alone has shown (Good 1953).
 

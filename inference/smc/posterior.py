@@ -321,15 +321,15 @@ class Posterior:
     def field(self, path: str = "", level: float = 0.9) -> Field:
         """Return the distribution of one field of the answers: values with probabilities, and the mass not seen.
 
-        ``path`` leads into the value of an answer, as ``kind``, ``items[0].kind`` or ``["a.b"]``; ``""`` is the whole answer. Values
-        are what ``parse`` reads; texts of :func:`.smc` are read as JSON if there is a path. Where an answer lacks the field its
+        ``path`` leads into the value of an answer, as ``kind``, ``items[0].kind`` or ``["a.b"]``; ``""`` is the whole answer.
+        Values are what ``parse`` reads; texts of :func:`.smc` are read as JSON if there is a path. Where an answer lacks the field its
         value is ``ABSENT``.
 
         The first call asks the language model again, once for all fields: it lists the most probable texts with their exact
         masses, and draws from all others if they have more than a thousandth of the mass. It takes as many passes of the model
         as the budget has tokens, up to 256 if texts can be listed, and the budget once more if others are drawn. With AWRS, with
-        proposals of your own, potentials of prefixes and models that are not normalised, the particles alone are used, and so they
-        are in posteriors that were put together by hand. ``level`` is the confidence of the intervals.
+        proposals of your own, potentials of prefixes and models that are not normalised, the particles alone are used, and so
+        they are in posteriors that were put together by hand. ``level`` is the confidence of the intervals.
 
         Raises :class:`EvidenceError` if no answer has the field, :class:`NoParticleSurvived` if the run failed.
         """
@@ -341,6 +341,8 @@ class Posterior:
             if self.failed:
                 raise NoParticleSurvived(self._why_failed())
             listed = Listed((), torch.zeros(0, dtype=torch.float64), 0.0, self)
+        elif self.failed and listed.others is None and not bool((listed.log_masses > -torch.inf).any()):
+            raise NoParticleSurvived(self._why_failed())
         return field_of(listed, read, path, level)
 
     def _spread(self, values: Float[Tensor, " alive"]) -> Spread:

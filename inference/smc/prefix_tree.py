@@ -152,8 +152,8 @@ class PrefixTree:
     def draw(self, count: int) -> tuple[list[Prefix], float]:
         """Draw ``count`` children that were not read, with probability proportional to p_lm; return them and their log mass.
 
-        The draw is systematic over the children in the order of their prefixes, so that each subtree has its share of the draws up
-        to one.
+        The draw is systematic over the children in the order of their prefixes, so that each subtree has its share of the draws
+        up to one.
         """
         parents = sorted(
             (one for one in self.open if len(one.tokens) or one.rest > -math.inf), key=lambda one: one.prefix

@@ -84,7 +84,8 @@ class Pets(BaseModel):
 
 
 def test_lists_unions_and_validators(lm):
-    value, post, sure = tt.generate(*lm, "Two pets:", Pets, max_new_tokens=40, particles=8, posterior=True, confidence=True)  # fmt: skip
+    asked = {"max_new_tokens": 40, "particles": 8, "posterior": True, "confidence": True}
+    value, post, sure = tt.generate(*lm, "Two pets:", Pets, **asked)
     assert isinstance(value, Pets)
     assert all(path.startswith("pets[") for path in sure)
     first = sure["pets[0].colour"]

@@ -194,7 +194,7 @@ def test_posteriors_without_a_model_use_their_particles():
     texts = ['{"a": [1, true]}', '{"a": [1.5, true]}', '{"b": {"c.d": 1}}', "broken"]
     post = Posterior([(i,) for i in range(4)], texts, weights, torch.zeros(4).double())
     first = post.field("a[0]")
-    assert [(value, p.value) for value, p in first][0] == (1, pytest.approx(0.5))
+    assert next((value, p.value) for value, p in first) == (1, pytest.approx(0.5))
     assert first.probability(ABSENT) == pytest.approx(0.25)
     assert first[1.5].error > 0
     assert first.probability(True) == 0  # 1 is not True
@@ -211,6 +211,30 @@ def test_posteriors_without_a_model_use_their_particles():
         Posterior([(1,)], ["a"], torch.tensor([-math.inf]), torch.tensor([-1.0])).field()
     with pytest.raises(EvidenceError, match="is no JSON"):
         Posterior([(1,)], ["a"], torch.tensor([0.0]), torch.tensor([-1.0])).field("kind")
+
+
+def test_a_potential_above_one_leaves_nothing_out():
+    """A text of small p_lm with a large potential is most of the target, so the unread mass bounds nothing."""
+    lm = model(0)
+    post = tt.smc(
+        lm,
+        [],
+        FA,
+        "gcd",
+        particles=4,
+        max_new_tokens=9,
+        seed=0,
+        potential=lambda text: 1e5 if "222" in text else 1.0,
+    )
+    listed = post.source.listed
+    assert listed.log_unread == -math.inf or listed.others is not None
+
+
+def test_no_text_of_the_target_is_an_error():
+    post = tt.smc(model(0), [], FA, "gcd", particles=4, max_new_tokens=9, potential=lambda text: 0.0)
+    for path in ("", "kind"):
+        with pytest.raises(NoParticleSurvived):
+            post.field(path)
 
 
 def test_proposals_of_ones_own_and_awrs_are_not_asked_again():
