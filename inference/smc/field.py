@@ -51,15 +51,21 @@ class Listed:
     log_unread: float
     others: Weighted | None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no text has any mass."""
+        weights = [self.log_masses] if self.others is None else [self.log_masses, self.others.log_weights]
+        return not any(bool((each > -torch.inf).any()) for each in weights)
+
 
 @final
 @dataclass(frozen=True, repr=False)
 class Field:
     """The values of one field of the answers, with their probabilities p(value | constraint), the most probable first.
 
-    ``entries`` are pairs of value and :class:`.Estimate`. The value is ``ABSENT`` for answers without the field: an alternative of
-    a union that lacks it, a shorter list. ``unseen`` is the probability of values that are no entry. If ``exact``, no sampling was
-    used: the intervals are bounds, their ``level`` is 1 and ``error`` is 0, and ``unseen`` is a bound. Else intervals have the
+    ``entries`` are pairs of value and :class:`.Estimate`. The value is ``ABSENT`` for answers without the field: an alternative
+    of a union that lacks it, a shorter list. ``unseen`` is the probability of values that are no entry. If ``exact``, nothing
+    was sampled: the intervals are bounds, their ``level`` is 1 and ``error`` is 0, and ``unseen`` is a bound. Else intervals have the
     confidence asked for, and ``unseen`` is the share of values that one draw alone has shown (Good 1953).
 
     Examples

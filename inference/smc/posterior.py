@@ -322,8 +322,8 @@ class Posterior:
         """Return the distribution of one field of the answers: values with probabilities, and the mass not seen.
 
         ``path`` leads into the value of an answer, as ``kind``, ``items[0].kind`` or ``["a.b"]``; ``""`` is the whole answer.
-        Values are what ``parse`` reads; texts of :func:`.smc` are read as JSON if there is a path. Where an answer lacks the field its
-        value is ``ABSENT``.
+        Values are what ``parse`` reads; texts of :func:`.smc` are read as JSON if there is a path. Where an answer lacks it
+        its value is ``ABSENT``.
 
         The first call asks the language model again, once for all fields: it lists the most probable texts with their exact
         masses, and draws from all others if they have more than a thousandth of the mass. It takes as many passes of the model
@@ -341,7 +341,7 @@ class Posterior:
             if self.failed:
                 raise NoParticleSurvived(self._why_failed())
             listed = Listed((), torch.zeros(0, dtype=torch.float64), 0.0, self)
-        elif self.failed and listed.others is None and not bool((listed.log_masses > -torch.inf).any()):
+        elif listed.is_empty:
             raise NoParticleSurvived(self._why_failed())
         return field_of(listed, read, path, level)
 

@@ -90,7 +90,8 @@ class PrefixTree:
 
         The first sweep begins at the prompt, another one at the most probable children that were not read.
         """
-        request, chosen = self.request, taken(self.open, self.width, floor) if self.passes else {(): 0.0}
+        request = self.request
+        chosen: dict[Prefix, float] = taken(self.open, self.width, floor) if self.passes else {(): 0.0}
         lm, query = request.lm, request.query.start(1, request.max_new_tokens)
         ancestors = {prefix[:length] for prefix in chosen for length in range(len(prefix))}
         lm.start([request.prompt])
