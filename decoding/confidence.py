@@ -25,7 +25,7 @@ class Confidence(Mapping[str, Field]):
     >>> class Pet(TypedDict):
     ...     kind: Literal["cat", "dog"]
     >>> model, tokenizer = tt.embedded.load_lm()
-    >>> pet, sure = tt.generate(model, tokenizer, "Tom has a cat.", Pet, max_new_tokens=16, confidence=True)
+    >>> pet, sure = tt.generate(model, tokenizer, "Tom has a cat.", Pet, max_new_tokens=32, confidence=True)
     >>> list(sure), sure.answer == pet, sure["kind"].probability("bird")
     (['kind'], True, 0.0)
     """

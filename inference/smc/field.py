@@ -65,7 +65,7 @@ class Field:
 
     ``entries`` are pairs of value and :class:`.Estimate`. The value is ``ABSENT`` for answers without the field: an alternative
     of a union that lacks it, a shorter list. ``unseen`` is the probability of values that are no entry. If ``exact``, nothing
-    was sampled: the intervals are bounds, their ``level`` is 1 and ``error`` is 0, and ``unseen`` is a bound. Else intervals have the
+    was sampled: intervals are bounds, their ``level`` is 1 and ``error`` is 0, and ``unseen`` is a bound. Else intervals have the
     confidence asked for, and ``unseen`` is the share of values that one draw alone has shown (Good 1953).
 
     Examples
