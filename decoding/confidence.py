@@ -22,8 +22,7 @@ class Confidence(Mapping[str, Field]):
     --------
     >>> from typing import Literal, TypedDict
     >>> import tractile as tt
-    >>> class Pet(TypedDict):
-    ...     kind: Literal["cat", "dog"]
+    >>> Pet = TypedDict("Pet", {"kind": Literal["cat", "dog"]})
     >>> model, tokenizer = tt.embedded.load_lm()
     >>> pet, sure = tt.generate(model, tokenizer, "Tom has a cat.", Pet, max_new_tokens=32, confidence=True)
     >>> list(sure), sure.answer == pet, sure["kind"].probability("bird")
