@@ -20,9 +20,10 @@ class Confidence(Mapping[str, Field]):
 
     Examples
     --------
-    >>> from typing import Literal, TypedDict
+    >>> from dataclasses import make_dataclass
+    >>> from typing import Literal
     >>> import tractile as tt
-    >>> Pet = TypedDict("Pet", {"kind": Literal["cat", "dog"]})
+    >>> Pet = make_dataclass("Pet", [("kind", Literal["cat", "dog"])])
     >>> model, tokenizer = tt.embedded.load_lm()
     >>> pet, sure = tt.generate(model, tokenizer, "Tom has a cat.", Pet, max_new_tokens=32, confidence=True)
     >>> list(sure), sure.answer == pet, sure["kind"].probability("bird")
