@@ -19,6 +19,7 @@ SAME_ANSWER = {
     "automata.repeats.MOST_WORK",
     "grammar.nodes.MOST_PARTS",
     "grammar.nodes.MOST_REPEATED",
+    "json.tagged.MOST_TAGS",
     "program.nodes.MOST_INLINED",
     "regex.anchors.ALL_MARKS",  # bytes
 }
