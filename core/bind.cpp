@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "automaton.h"
+#include "bind_tables.h"
 
 namespace py = pybind11;
 using namespace tractile;
@@ -106,7 +107,7 @@ PYBIND11_MODULE(_core, m) {
   m.doc() = "The engine of constraints, compiled: see tractile.constraints.engine for its definition.";
   py::register_exception<LimitPassed>(m, "LimitPassed");
   py::register_exception<Exhausted>(m, "Exhausted");
-  m.attr("INTERFACE") = 10;  // that of `constraints/engine/cores.py`
+  m.attr("INTERFACE") = 11;  // that of `constraints/engine/cores.py`
   m.attr("SLICE") = SLICE;
   py::dict limits;  // on which an answer depends
   limits["MOST_DEPTH"] = MOST_DEPTH;
@@ -117,7 +118,12 @@ PYBIND11_MODULE(_core, m) {
   limits["EVERY_ORDER"] = EVERY_ORDER;
   limits["MOST_SOUGHT"] = MOST_SOUGHT;
   limits["MOST_SEARCHED"] = MOST_SEARCHED;
+  limits["WORK"] = WORK;
+  limits["STATES"] = STATES;
+  limits["MOST_TIMES"] = automata::MOST_TIMES;
+  limits["MOST_NAMES"] = automata::MOST_NAMES;
   m.attr("LIMITS") = limits;
+  automata::bind_tables(m);
   m.def("allow", [](u64 steps) { allowed = steps, used = 0; });
   m.def("used", [] { return used; });
   m.def("fill", &fill);
@@ -125,10 +131,8 @@ PYBIND11_MODULE(_core, m) {
   py::class_<Core, std::shared_ptr<Core>>(m, "Core")
       .def(py::init<std::shared_ptr<Trie>>())
       .def("add_table",
-           [](Core& core, const Array<i32>& edges, std::vector<i32> label, std::vector<u8> between, i32 base, std::vector<i32> in_base,
-              std::vector<u8> apart) {
-             return core.add_table(edges.data(), size_t(edges.size()) / 4, std::move(label), std::move(between), base, std::move(in_base),
-                                   std::move(apart));
+           [](Core& core, const automata::Leaf& leaf, i32 base) {
+             return core.add_table(&leaf.edges.data()->source, leaf.edges.size(), leaf.label, leaf.between, base, leaf.in_base, leaf.apart);
            },
            Unlocked())
       .def("add_node", &Core::add_node, Unlocked())

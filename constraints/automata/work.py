@@ -10,11 +10,10 @@ import gc
 import math
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
+from ... import _core
 from ...errors import TooManyStates
 from .. import limits
 from . import request_limits
@@ -26,20 +25,17 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@dataclass
-class Account:
-    """The units of work of one construction.
+class Account(_core.Account):
+    """The units of work of one construction; operations of the core count in it what they do (``core/work.h``).
 
     ``limit``: the units it may take. ``outer``: the account that this is a part of, while a result is made that will be cached.
     ``spent``: the units taken, without what ``outer`` has paid. ``paid``: the units of cached results, by key. ``own``: all
     other units.
     """
 
-    limit: float
-    outer: Account | None = None
-    spent: float = 0
-    own: float = 0
-    paid: dict[Hashable, float] = field(default_factory=dict)
+    def __init__(self, limit: float, outer: Account | None = None) -> None:
+        super().__init__(limit)
+        self.outer, self.paid = outer, dict[Hashable, float]()
 
     def has_paid(self, key: Hashable) -> bool:
         """Return whether this account or one further out has paid for a key."""
@@ -56,7 +52,14 @@ class Account:
                 raise too_much()
 
 
-_account: ContextVar[Account | None] = ContextVar("account", default=None)
+_core.watch(request_limits.check)
+
+
+def in_force() -> Account | None:
+    """Return the account in force in this thread."""
+    found = _core.account()
+    assert found is None or isinstance(found, Account)
+    return found
 
 
 @contextmanager
@@ -65,7 +68,7 @@ def limited(units: float | None = None) -> Iterator[None]:
 
     Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`.
     """
-    if _account.get() is not None:
+    if _core.account() is not None:
         yield
         return
     units = request_limits.allowed_work(limits.WORK if units is None else units)
@@ -93,11 +96,11 @@ def uncollected() -> Iterator[None]:
 def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
     """Limit the work inside to ``units``, in a new account; what ``outer`` has paid for is not counted again."""
     account = Account(units, outer)
-    token = _account.set(account)
+    before = _core.enter(account)
     try:
         yield account
     finally:
-        _account.reset(token)
+        _core.enter(before)
 
 
 @contextmanager
@@ -106,7 +109,7 @@ def attempt(units: float, share: float = 0.5) -> Iterator[None]:
 
     The units also count outside, but where they do not suffice, the rest is left for another way. Raises ``TooManyStates``.
     """
-    outer = _account.get()
+    outer = in_force()
     left = math.inf if outer is None else outer.limit - outer.spent
     with limited_to(min(units, share * left), outer) as account:
         try:
@@ -134,13 +137,7 @@ def spend(units: float) -> None:
     Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
     """
     request_limits.check()
-    account = _account.get()
-    if account is None:
-        return
-    account.own += units
-    account.spent += units
-    if account.spent > account.limit:
-        raise too_much()
+    _core.spend(units)
 
 
 def too_much() -> TooManyStates:
@@ -178,7 +175,7 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
         def measured(
             *args: P.args, **kwargs: P.kwargs
         ) -> tuple[R | TooManyStates, Call, float, dict[Hashable, float]]:
-            outer = _account.get()
+            outer = in_force()
             result: R | TooManyStates
             allowed = request_limits.allowed_work(limits.WORK)
             left = allowed if outer is None else outer.limit - outer.spent
@@ -195,7 +192,7 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             result, key, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
-            account = _account.get()
+            account = in_force()
             if account is not None and key not in account.paid:
                 request_limits.check()
                 account.pay(parts)

@@ -24,7 +24,7 @@ from ..program.node import Kind, Node
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 10
+INTERFACE = 11
 """What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
 try:
     from ..._core import INTERFACE as BUILT
@@ -119,11 +119,8 @@ class Engine:
 
     def _table(self, table: Table) -> int:
         if table not in self._tables:
-            base: tuple[int, Any, Any] = (-1, [], [])
-            if table.base is not None and table.in_base is not None and table.apart is not None:
-                base = self._table(table.base), table.in_base.tolist(), table.apart.tolist()
-            label, between = table.label.tolist(), table.between.tolist()
-            self._tables[table] = self.core.add_table(table.edges, label, between, *base)
+            base = -1 if table.base is None else self._table(table.base)
+            self._tables[table] = self.core.add_table(table, base)
         return self._tables[table]
 
 

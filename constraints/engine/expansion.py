@@ -19,8 +19,7 @@ from typing import Any, final
 
 from ...errors import TooManyStates
 from ..automata import dfa
-from ..automata.epsilon import Rows, Skip
-from ..automata.nfa import Nfa, of_rows
+from ..automata.nfa import Nfa, Rows, Skip, of_rows
 from ..automata.work import spend
 from ..program import tables
 from ..program.counting import alive, allowed, read_label, written_out

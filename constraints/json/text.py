@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
+from ..._core import Letters
 from ...errors import UnsupportedConstraint
 from .. import validation
 from ..automata import utf8
@@ -39,6 +40,11 @@ class Spelling:
     alphabet: Alphabet
     ways: Callable[[str], Ways]
     free: Spelling | None = None
+
+    @cached_property
+    def letters(self) -> Letters:
+        """The encodings of characters for the core."""
+        return Letters(self.ways)
 
 
 # ---------------------------------------------------------------- the strings of JSON
