@@ -135,7 +135,13 @@ PYBIND11_MODULE(_core, m) {
              return core.add_table(&leaf.edges.data()->source, leaf.edges.size(), leaf.label, leaf.between, base, leaf.in_base, leaf.apart);
            },
            Unlocked())
-      .def("add_node", &Core::add_node, Unlocked())
+      .def("add_node",
+           [](Core& core, i32 kind, std::vector<i32> parts, std::vector<i32> tables, i64 low, i64 high, std::vector<i32> required, i32 members, bool ordered,
+              const automata::Alive* live) {
+             return core.add_node(kind, std::move(parts), std::move(tables), low, high, std::move(required), members, ordered,
+                                  live ? live->begins : std::vector<i64>(), live ? live->sets : std::vector<std::vector<u8>>());
+           },
+           Unlocked())
       .def("define", &Core::define, Unlocked())
       .def("bytes", &Core::bytes)
       .def("work", [](const Core& core) {

@@ -136,7 +136,7 @@ inline py::array transitions_of(const Nfa& nfa) {
   return found;
 }
 
-// An automaton as bytes: equal ones are equal.
+// An automaton as bytes: those of equal ones are equal.
 inline py::bytes bytes_of(const Nfa& nfa) {
   std::string found;
   auto put = [&](const auto& some) {
@@ -144,7 +144,7 @@ inline py::bytes bytes_of(const Nfa& nfa) {
     found.append(reinterpret_cast<const char*>(&size), sizeof size);
     found.append(reinterpret_cast<const char*>(some.data()), size * sizeof(some[0]));
   };
-  static_assert(sizeof(Move) == 8 && sizeof(Skip) == 8, "no byte of a record may be undefined");
+  static_assert(sizeof(Skip) == 8, "no byte of a record may be undefined");
   put(nfa.first), put(nfa.skips), put(nfa.start), put(nfa.accept);
   for (const Move& move : nfa.moves) {
     found.push_back(char(move.low)), found.push_back(char(move.high));
@@ -266,7 +266,13 @@ inline void bind_automata(py::module_& m) {
                if (met[byte]) found.push_back(char(byte));
              return py::bytes(found);
            })
-      .def("to_bytes", &bytes_of);
+      .def("to_bytes", &bytes_of)
+      .def(py::pickle([](const Nfa& nfa) { return py::make_tuple(nfa.states(), edges_of(nfa), nfa.skips, nfa.start, nfa.accept, nfa.trimmed, nfa.minimal); },
+                      [](py::tuple given) {
+                        Handle made = of_arrays(given[0].cast<i32>(), given[1].cast<Given<i64>>(), given[2].cast<Given<i64>>(), given[3].cast<Given<i64>>(), given[4].cast<Given<i64>>());
+                        made->trimmed = given[5].cast<bool>(), made->minimal = given[6].cast<bool>();
+                        return made;
+                      }));
   m.def("of_rows", &of_rows, py::arg("rows"), py::arg("start"), py::arg("accept"), py::arg("skips") = py::tuple(), py::kw_only(),
         py::arg("minimal") = false);
   m.def("network", [](i32 nodes, py::iterable given, i32 start, i32 accept) {

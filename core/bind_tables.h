@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bind_automata.h"
+#include "counts.h"
 
 namespace tractile::automata {
 
@@ -25,7 +26,7 @@ inline std::vector<std::vector<u32>> texts_of(py::iterable given) {
   return found;
 }
 
-inline LeafHandle leaf_of_arrays(Given<i32> edges, Given<i32> label, std::optional<Given<u8>> between) {
+inline Leaf leaf_read(Given<i32> edges, Given<i32> label, std::optional<Given<u8>> between) {
   Leaf leaf;
   leaf.label.assign(label.data(), label.data() + label.size());
   for (py::ssize_t i = 0; i + 3 < edges.size(); i += 4) {
@@ -34,7 +35,7 @@ inline LeafHandle leaf_of_arrays(Given<i32> edges, Given<i32> label, std::option
     leaf.edges.push_back({e[0], e[1], e[2], e[3]});
   }
   if (between) leaf.between.assign(between->data(), between->data() + between->size());
-  return interned(std::move(leaf));
+  return leaf;
 }
 
 // A set of small numbers as the bits of one.
@@ -119,8 +120,19 @@ inline void bind_tables(py::module_& m) {
       .def_property_readonly("labels_ahead", [](py::object self) { return kept(self, "_labels_ahead", [&] { return labels_ahead(self.cast<const Leaf&>()); }); })
       .def_property_readonly("is_deterministic", &Leaf::is_deterministic)
       .def_property_readonly("goes_on", &Leaf::goes_on)
-      .def_property_readonly("accepts_empty", [](const Leaf& leaf) { return leaf.label[0] >= 0; });
-  m.def("table", &leaf_of_arrays, py::arg("edges"), py::arg("label"), py::arg("between") = py::none());
+      .def_property_readonly("accepts_empty", [](const Leaf& leaf) { return leaf.label[0] >= 0; })
+      .def(py::pickle([](py::object self) {
+                        const auto& leaf = self.cast<const Leaf&>();
+                        return py::make_tuple(self.attr("edges"), self.attr("label"), self.attr("between"), leaf.base, leaf.in_base, leaf.apart);
+                      },
+                      [](py::tuple given) {
+                        Leaf leaf = leaf_read(given[0].cast<Given<i32>>(), given[1].cast<Given<i32>>(), given[2].cast<Given<u8>>());
+                        leaf.base = given[3].cast<LeafHandle>();
+                        leaf.in_base = given[4].cast<std::vector<i32>>();
+                        leaf.apart = given[5].cast<std::vector<u8>>();
+                        return interned(std::move(leaf));
+                      }));
+  m.def("table", [](Given<i32> edges, Given<i32> label, std::optional<Given<u8>> between) { return interned(leaf_read(edges, label, between)); }, py::arg("edges"), py::arg("label"), py::arg("between") = py::none());
   m.def("of_nfa", [](const Handle& nfa) { return Unlocked(nfa), leaf_of(nfa); });
   m.def("to_nfa", &to_nfa);
   m.def("of_text", &leaf_of_text);
@@ -132,6 +144,14 @@ inline void bind_tables(py::module_& m) {
     Together found = together(parts, limit);
     return py::make_tuple(rows_of(found.nfa), found.reads);
   });
+  auto flags = [](py::object self, const std::vector<u8>& some) { return view(self, some, {py::ssize_t(some.size())}, py::dtype::of<bool>()); };
+  py::class_<Alive>(m, "Alive")
+      .def_readonly("last", &Alive::last)
+      .def_property_readonly("num_states", &Alive::states)
+      .def_property_readonly("can_begin", [](const Alive& live) { return live.sets[0][0] != 0; })
+      .def("after", [flags](py::object self, i64 characters) { return flags(self, self.cast<const Alive&>().after(characters)); });
+  m.def("alive", [](const Leaf& leaf, i64 low, std::optional<i64> high) { return Unlocked(leaf.edges.size()), alive(leaf, low, high.value_or(NONE)); });
+  m.def("written_out", [](const Leaf& leaf, const Alive& live, i64 low, std::optional<i64> high) { return written_out(leaf, live, low, high.value_or(NONE)); });
   py::class_<AskedLetters>(m, "Letters").def(py::init<py::function>());
   m.def("words", [](py::iterable texts, AskedLetters& letters) { return words(texts_of(texts), letters); });
   py::class_<Inside, Names>(m, "Names")

@@ -94,7 +94,7 @@ inline LeafHandle interned(Leaf&& given) {
   return found;
 }
 
-constexpr double SIMPLIFYING = 675000;  // `work.SIMPLIFYING`
+constexpr double SIMPLIFYING = WORK / 2.0;  // `work.SIMPLIFYING`
 
 // The table of a byte automaton, minimal if it could be determinized; null if it accepts nothing. States are in the order of a
 // breadth-first search, so that equal languages give equal tables.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import gc
 import math
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from functools import lru_cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar, cast
+from weakref import WeakValueDictionary
 
 from ... import _core
 from ...errors import TooManyStates
@@ -43,13 +44,15 @@ class Account(_core.Account):
 
     def pay(self, units: dict[Hashable, float]) -> None:
         """Add the units of cached results, by key, but for those that are paid. Raises ``TooManyStates`` beyond the limit."""
+        paid, outer, fresh = self.paid, self.outer, 0.0
         for key, cost in units.items():
-            if key in self.paid:
-                continue
-            self.paid[key] = cost
-            self.spent += 0 if self.outer is not None and self.outer.has_paid(key) else cost
-            if self.spent > self.limit:
-                raise too_much()
+            if key not in paid:
+                paid[key] = cost
+                if outer is None or not outer.has_paid(key):
+                    fresh += cost
+        self.spent += fresh
+        if self.spent > self.limit:
+            raise too_much()
 
 
 _core.watch(request_limits.check)
@@ -57,23 +60,42 @@ _core.watch(request_limits.check)
 
 def in_force() -> Account | None:
     """Return the account in force in this thread."""
-    found = _core.account()
-    assert found is None or isinstance(found, Account)
-    return found
+    return cast("Account | None", _core.account())
 
 
-@contextmanager
-def limited(units: float | None = None) -> Iterator[None]:
-    """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits.
+class Limited(ContextDecorator):
+    """What :func:`limited` returns."""
 
-    Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`.
+    def __init__(self, units: float | None) -> None:
+        self.units, self.collects = units, False
+        self.before: _core.Account | None = None
+        self.account: Account | None = None
+
+    def _recreate_cm(self) -> Limited:
+        return Limited(self.units)
+
+    def __enter__(self) -> None:
+        if _core.account() is None:
+            self.account = Account(
+                request_limits.allowed_work(limits.WORK if self.units is None else self.units)
+            )
+            self.before, self.collects = _core.enter(self.account), gc.isenabled()
+            gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self.account is not None:
+            _core.enter(self.before)
+            if self.collects:
+                gc.enable()
+
+
+def limited(units: float | None = None) -> Limited:
+    """Limit the work inside to ``units`` (default: ``limits.WORK``) and to a request's limits; also a decorator.
+
+    Inside another limit this one does nothing: the outer limit counts on. For requests see `request_limits.py`. Python's
+    collector of garbage is off inside, as in :func:`uncollected`.
     """
-    if _core.account() is not None:
-        yield
-        return
-    units = request_limits.allowed_work(limits.WORK if units is None else units)
-    with limited_to(units), uncollected():
-        yield
+    return Limited(units)
 
 
 @contextmanager
@@ -120,15 +142,25 @@ def attempt(units: float, share: float = 0.5) -> Iterator[None]:
                 outer.spent += min(account.spent, account.limit)
 
 
-@contextmanager
-def at(path: str) -> Iterator[None]:
+class At:
+    """What :func:`at` returns."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, TooManyStates) and error.path is None:
+            raise TooManyStates(str(error), limit=error.limit, path=self.path) from None
+
+
+def at(path: str) -> At:
     """Add ``path``, a place in the constraint, to a ``TooManyStates`` that is raised inside and names none."""
-    try:
-        yield
-    except TooManyStates as error:
-        if error.path is not None:
-            raise
-        raise TooManyStates(str(error), limit=error.limit, path=path) from None
+    return At(path)
 
 
 def spend(units: float) -> None:
@@ -149,18 +181,17 @@ def too_much() -> TooManyStates:
 
 
 class Call:
-    """A function and its arguments, as a key whose hash is computed once."""
+    """A function and its arguments, as a key; equal ones are one object (:func:`call_of`)."""
 
-    __slots__ = ("given", "hash")
+    __slots__ = ("__weakref__",)
 
-    def __init__(self, *given: Hashable) -> None:
-        self.given, self.hash = given, hash(given)
 
-    def __hash__(self) -> int:
-        return self.hash
+_calls: WeakValueDictionary[Hashable, Call] = WeakValueDictionary()
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Call) and self.given == other.given
+
+def call_of(*given: Hashable) -> Call:
+    """Return the key of a function and its arguments."""
+    return _calls.setdefault(given, Call())
 
 
 def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -179,15 +210,18 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
             result: R | TooManyStates
             allowed = request_limits.allowed_work(limits.WORK)
             left = allowed if outer is None else outer.limit - outer.spent
-            with limited_to(min(left, most), outer) as account:
-                try:
-                    result = function(*args, **kwargs)
-                except TooManyStates as error:
-                    result = error.with_traceback(None)
+            account = Account(min(left, most), outer)
+            before = _core.enter(account)
+            try:
+                result = function(*args, **kwargs)
+            except TooManyStates as error:
+                result = error.with_traceback(None)
+            finally:
+                _core.enter(before)
             if account.spent > left:  # what made do with less as the work ran out is not kept
                 spend(account.spent)
                 raise too_much()
-            return result, Call(function, args, *kwargs.values()), account.own, account.paid
+            return result, call_of(function, args, *kwargs.values()), account.own, account.paid
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:

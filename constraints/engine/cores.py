@@ -97,11 +97,6 @@ class Engine:
             return self._nodes[root]
 
     def _add(self, node: Node) -> int:
-        begins: list[int] = []
-        sets: list[list[bool]] = []
-        if node.kind is Kind.COUNT:
-            live = alive(node)
-            begins, sets = live.begins, [states.tolist() for states in live.sets]
         return int(
             self.core.add_node(
                 int(node.kind),
@@ -112,8 +107,7 @@ class Engine:
                 [label for label in range(node.members) if node.required >> label & 1],
                 node.members,
                 node.ordered,
-                begins,
-                sets,
+                alive(node) if node.kind is Kind.COUNT else None,
             )
         )
 

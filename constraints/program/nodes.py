@@ -120,7 +120,7 @@ def count(found: Table | None, low: int = 0, high: int | None = None) -> Node:
     if high is not None and low > high:
         return NOTHING
     node = _node(Kind.COUNT, (), (found,), low, high)
-    return node if alive(node).after(0)[0] else NOTHING
+    return node if alive(node).can_begin else NOTHING
 
 
 def bag(
