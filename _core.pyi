@@ -186,9 +186,8 @@ def names_table(
 Automaton: Any
 Core: Any
 Trie: Any
-Exhausted: type[Exception]
-LimitPassed: type[Exception]
-
-def allow(steps: int) -> None: ...
-def used() -> int: ...
-def fill(rows: list[tuple[Any, ...]], out: Any) -> None: ...
+Exhausted: Any
+LimitPassed: Any
+allow: Any
+used: Any
+fill: Any

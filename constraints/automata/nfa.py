@@ -10,7 +10,7 @@ the core (``core/nfa.h``, ``trim.h``); what Python sees of them it asks for. Pro
     An automaton. Immutable; states are ``0 .. num_states - 1``. ``rows``: for each state its moves, merged, in the order of their
     bytes; ``moves(state)``: those of one. ``plain``: the language without skips and without useless states. ``edges``: rows
     (source, lowest byte, highest byte, target). ``byte_class``: the class of each byte; bytes that no move tells apart share one,
-    and classes are numbered by their smallest byte. ``transitions``: rows (source, byte class, target), sorted, of plain automata.
+    and classes are numbered by their smallest byte. ``transitions``: sorted rows (source, byte class, target) of plain automata.
     ``is_deterministic``: at most one start, and one target for each state and byte, of plain automata; ``after`` and ``run`` then
     give the state after a byte or a word, −1 if there is none. ``between``: the automaton with other starts, or other ends.
 ``of_rows(rows, start, accept, skips=(), *, minimal=False)``
@@ -21,8 +21,8 @@ the core (``core/nfa.h``, ``trim.h``); what Python sees of them it asks for. Pro
     One word; the words whose i-th byte is in a range of ``sequence[i]``, (low, high); the union of ``byte_ranges(*option)`` over
     all options, none of which is empty.
 ``erased(nfa, first, last)``, ``looped(nfa, marks)``
-    The automaton with skips in place of moves on the bytes from ``first`` to ``last``; with a loop on some ranges of bytes at each
-    state. ``nfa.marks(first)``: the bytes of all moves that read none below ``first``.
+    The automaton with skips in place of moves on the bytes from ``first`` to ``last``; with a loop on some ranges of bytes at
+    each state. ``nfa.marks(first)``: the bytes of all moves that read none below ``first``.
 ``empty()``, ``union``, ``concat``, ``star``, ``plus``, ``optional``
     The regular operations. All raise :class:`TooManyStates`.
 """

@@ -149,9 +149,7 @@ def small(machine: Any, atoms: int) -> Nfa:
             size += 1
             rows.append((source, MARK, MARK, between[key]))
         rows.append((between[key], atom, atom, target))
-    return dfa.minimize(
-        Nfa(size, np.array(rows, np.int64).reshape(-1, 4), (), np.array([0]), accept)
-    )
+    return dfa.minimize(Nfa(size, np.array(rows, np.int64).reshape(-1, 4), (), np.array([0]), accept))
 
 
 def spelled(automaton: Nfa, atoms: Sequence[CodePoints], spelling: Spelling) -> Nfa:

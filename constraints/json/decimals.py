@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-
 from ..automata.nfa import Nfa
 from ..automata.work import spend
 from .shapes import Bound

@@ -14,8 +14,8 @@ from .tables import Table
 def alive(node: Node) -> Alive:
     """Return for a ``COUNT`` node which states can be completed, as far as it counts.
 
-    Without an upper bound it counts up to the lower one, after which all can. ``after(characters)`` marks the states; ``last``: the
-    most characters that are told apart; ``num_states``: the states with their numbers of characters.
+    Without an upper bound it counts up to the lower one, after which all can. ``after(characters)`` marks the states; ``last``:
+    the most characters that are told apart; ``num_states``: the states with their numbers of characters.
     """
     found = _alive.get(node)
     if found is None:

@@ -8,11 +8,11 @@
     ``edges``: rows (source, lowest byte, highest byte, target), sorted by source and lowest byte. ``label``: by state what an
     accepted text is: −1 where none is accepted, otherwise a number ≥ 0, 0 if nothing is told apart. ``between``: by state whether
     a character has just ended; all False in a table whose characters are not counted. ``rows``, ``ends``: by state its moves; the
-    states that accept. ``labels``, ``labels_ahead``: the labels of its texts, and by state those that may still be read, as the bits
-    of a number. ``goes_on``: whether a text goes on where another ends.
+    states that accept. ``labels``, ``labels_ahead``: the labels of its texts, and by state those that may still be read, as the
+    bits of a number. ``goes_on``: whether a text goes on where another ends.
 
-    ``base``: a table that is shared by many such as this one, which read what it reads but for some texts. An engine need not look
-    at it.
+    ``base``: a table that is shared by many such as this one, which read what it reads but for some texts. An engine need not
+    look at it.
 ``table(edges, label, between=None)``
     The table of these arrays.
 ``of_nfa(nfa)``, ``to_nfa(table)``

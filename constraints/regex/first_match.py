@@ -166,7 +166,9 @@ def preferred(builder: Builder, items: Sequence[Item], flags: int) -> Nfa:
         leaving = [edge for way in ways for edge in program.edges[way]]
         cuts = {0, 256}.union(*({low, high + 1} for low, high, _ in leaving))
         if leaving:
-            moves = [move for each, at in zip(behind, read, strict=True) if at >= 0 for move in each.moves(at)]
+            moves = [
+                move for each, at in zip(behind, read, strict=True) if at >= 0 for move in each.moves(at)
+            ]
             cuts = cuts.union(*({low, high + 1} for low, high, _ in moves))
         spend(10 + 2 * len(cuts) + len(leaving))
         for low, end in itertools.pairwise(sorted(cuts)):

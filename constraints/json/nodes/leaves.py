@@ -77,4 +77,3 @@ def string(shape: Strings, spelling: Spelling) -> Node:
     if inside is None:
         return NOTHING
     return nodes.count(tables.around(inside, spelling.opening, spelling.closing), shape.least, shape.most)
-

@@ -1,7 +1,7 @@
 """The names of an object's members as tables: what stands before a name, the name, the colon after it (``core/names.h``).
 
-``Names`` are a byte automaton from the byte after the opening quote to the colon. Those of many objects share one of the names that
-they do not declare, their *base*.
+``Names`` are a byte automaton from the byte after the opening quote to the colon. Those of many objects share one of the names
+that they do not declare, their *base*.
 """
 
 from __future__ import annotations

@@ -211,9 +211,7 @@ def test_moves_are_merged_and_kept_apart(rows):
 
 @given(EDGES, st.lists(st.integers(0, 3), min_size=1, max_size=2, unique=True))
 def test_deterministic_is_one_way_to_go_on(rows, start):
-    automaton = nfa.Nfa(
-        4, np.array(rows, np.int64).reshape(-1, 4), (), np.array(start), np.array([0])
-    )
+    automaton = nfa.Nfa(4, np.array(rows, np.int64).reshape(-1, 4), (), np.array(start), np.array([0]))
     plain = automaton.plain
     ways = [(s, byte) for s, low, high, _ in plain.edges.tolist() for byte in range(low, high + 1)]
     assert plain.is_deterministic == (len(plain.start) < 2 and len(ways) == len(set(ways)))

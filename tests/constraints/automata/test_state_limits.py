@@ -130,7 +130,9 @@ def test_what_is_deterministic_is_made_as_small_as_its_language():
 
 def test_large_deterministic_automata_stay_as_they_are():
     for most, stays in ((dfa.MANY_STATES // 4, False), (dfa.MANY_STATES, True)):
-        redundant = dfa.intersect(regex(f"a{{2,{most}}}(?:b|c)").nfa.plain, regex(f"[abc]{{0,{most + 9}}}").nfa)
+        redundant = dfa.intersect(
+            regex(f"a{{2,{most}}}(?:b|c)").nfa.plain, regex(f"[abc]{{0,{most + 9}}}").nfa
+        )
         assert redundant.is_deterministic
         small = dfa.minimize(redundant).num_states
         assert small < redundant.num_states
