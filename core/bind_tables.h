@@ -3,6 +3,7 @@
 
 #include "bind_automata.h"
 #include "counts.h"
+#include "names.h"
 
 namespace tractile::automata {
 
@@ -121,17 +122,16 @@ inline void bind_tables(py::module_& m) {
       .def_property_readonly("is_deterministic", &Leaf::is_deterministic)
       .def_property_readonly("goes_on", &Leaf::goes_on)
       .def_property_readonly("accepts_empty", [](const Leaf& leaf) { return leaf.label[0] >= 0; })
-      .def(py::pickle([](py::object self) {
-                        const auto& leaf = self.cast<const Leaf&>();
-                        return py::make_tuple(self.attr("edges"), self.attr("label"), self.attr("between"), leaf.base, leaf.in_base, leaf.apart);
-                      },
-                      [](py::tuple given) {
-                        Leaf leaf = leaf_read(given[0].cast<Given<i32>>(), given[1].cast<Given<i32>>(), given[2].cast<Given<u8>>());
-                        leaf.base = given[3].cast<LeafHandle>();
-                        leaf.in_base = given[4].cast<std::vector<i32>>();
-                        leaf.apart = given[5].cast<std::vector<u8>>();
-                        return interned(std::move(leaf));
-                      }));
+      .def("__reduce__", [](py::object self) {
+             const auto& leaf = self.cast<const Leaf&>();
+             return py::make_tuple(py::module_::import("tractile._core").attr("table_again"),
+                                   py::make_tuple(self.attr("edges"), self.attr("label"), self.attr("between"), leaf.base, leaf.in_base, leaf.apart));
+           });
+  m.def("table_again", [](Given<i32> edges, Given<i32> label, Given<u8> between, const LeafHandle& base, std::vector<i32> in_base, std::vector<u8> apart) {
+    Leaf leaf = leaf_read(edges, label, between);
+    leaf.base = base, leaf.in_base = std::move(in_base), leaf.apart = std::move(apart);
+    return interned(std::move(leaf));
+  });
   m.def("table", [](Given<i32> edges, Given<i32> label, std::optional<Given<u8>> between) { return interned(leaf_read(edges, label, between)); }, py::arg("edges"), py::arg("label"), py::arg("between") = py::none());
   m.def("of_nfa", [](const Handle& nfa) { return Unlocked(nfa), leaf_of(nfa); });
   m.def("to_nfa", &to_nfa);

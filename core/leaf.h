@@ -94,8 +94,6 @@ inline LeafHandle interned(Leaf&& given) {
   return found;
 }
 
-constexpr double SIMPLIFYING = WORK / 2.0;  // `work.SIMPLIFYING`
-
 // The table of a byte automaton, minimal if it could be determinized; null if it accepts nothing. States are in the order of a
 // breadth-first search, so that equal languages give equal tables.
 inline LeafHandle leaf_of(const Handle& given) {

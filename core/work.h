@@ -13,6 +13,7 @@ struct TooManyStates : std::runtime_error {
 
 constexpr i64 WORK = 1350000;    // `limits.WORK`
 constexpr i64 STATES = 500000;   // `limits.STATES`
+constexpr double SIMPLIFYING = WORK / 2.0;  // `work.SIMPLIFYING`
 constexpr i64 TRANSITIONS = 10 * STATES;
 
 // The work that a constraint may take is used up.

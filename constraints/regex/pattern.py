@@ -50,7 +50,7 @@ REFUSED = {
     constants.GROUPREF_EXISTS: ("a conditional group: write its two cases as alternatives", r"\(\?\("),
 }
 """Constructs of ``re`` that are not compiled: what they are and what to write instead, and their sign in a pattern."""
-SET_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
+SET_FLAGS = int(re.IGNORECASE | re.ASCII | re.DOTALL)
 
 
 @limited()

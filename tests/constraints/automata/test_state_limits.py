@@ -9,7 +9,7 @@ from random_automata import drawn
 
 import tractile as tt
 from tractile.constraints import limits, regex
-from tractile.constraints.automata import arrays, dfa, work
+from tractile.constraints.automata import dfa, work
 from tractile.constraints.automata.dfa import determinize
 from tractile.constraints.automata.nfa import Nfa, of_rows
 from tractile.constraints.engine import cores
@@ -85,10 +85,6 @@ def complete(size):
 
 
 def test_transitions_are_ten_for_each_state():
-    with pytest.raises(TooManyStates) as caught:
-        arrays.check_transitions(10 * limits.STATES + 1)
-    assert caught.value.limit == 10 * limits.STATES
-    arrays.check_transitions(10 * limits.STATES)
     assert dfa.intersect(complete(47), complete(47)).num_states == 47**2  # 4,879,681 transitions
     with pytest.raises(TooManyStates, match="limit of 5,000,000 states or transitions"):
         dfa.intersect(complete(48), complete(48))
