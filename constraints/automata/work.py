@@ -14,7 +14,10 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar, cast
 from weakref import WeakValueDictionary
 
-from ... import _core
+from ..._core import Account as Units
+from ..._core import account as account_in_force
+from ..._core import enter, watch
+from ..._core import spend as count
 from ...errors import TooManyStates
 from .. import limits
 from . import request_limits
@@ -26,7 +29,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Account(_core.Account):
+class Account(Units):
     """The units of work of one construction; operations of the core count in it what they do (``core/work.h``).
 
     ``limit``: the units it may take. ``outer``: the account that this is a part of, while a result is made that will be cached.
@@ -55,12 +58,11 @@ class Account(_core.Account):
             raise too_much()
 
 
-_core.watch(request_limits.check)
+watch(request_limits.check)
 
 
-def in_force() -> Account | None:
-    """Return the account in force in this thread."""
-    return cast("Account | None", _core.account())
+in_force = cast("Callable[[], Account | None]", account_in_force)
+"""Return the account in force in this thread."""
 
 
 class Limited(ContextDecorator):
@@ -68,23 +70,23 @@ class Limited(ContextDecorator):
 
     def __init__(self, units: float | None) -> None:
         self.units, self.collects = units, False
-        self.before: _core.Account | None = None
+        self.before: Units | None = None
         self.account: Account | None = None
 
     def _recreate_cm(self) -> Limited:
         return Limited(self.units)
 
     def __enter__(self) -> None:
-        if _core.account() is None:
+        if in_force() is None:
             self.account = Account(
                 request_limits.allowed_work(limits.WORK if self.units is None else self.units)
             )
-            self.before, self.collects = _core.enter(self.account), gc.isenabled()
+            self.before, self.collects = enter(self.account), gc.isenabled()
             gc.disable()
 
     def __exit__(self, *_: object) -> None:
         if self.account is not None:
-            _core.enter(self.before)
+            enter(self.before)
             if self.collects:
                 gc.enable()
 
@@ -118,11 +120,11 @@ def uncollected() -> Iterator[None]:
 def limited_to(units: float, outer: Account | None = None) -> Iterator[Account]:
     """Limit the work inside to ``units``, in a new account; what ``outer`` has paid for is not counted again."""
     account = Account(units, outer)
-    before = _core.enter(account)
+    before = enter(account)
     try:
         yield account
     finally:
-        _core.enter(before)
+        enter(before)
 
 
 @contextmanager
@@ -169,7 +171,7 @@ def spend(units: float) -> None:
     Raises ``TooManyStates`` beyond the limit, and ``ConstructionStopped`` where the limits of a request say so.
     """
     request_limits.check()
-    _core.spend(units)
+    count(units)
 
 
 def too_much() -> TooManyStates:
@@ -205,32 +207,32 @@ def metered(maxsize: int, most: float = math.inf) -> Callable[[Callable[P, R]], 
         @lru_cache(maxsize)
         def measured(
             *args: P.args, **kwargs: P.kwargs
-        ) -> tuple[R | TooManyStates, Call, float, dict[Hashable, float]]:
+        ) -> tuple[R | TooManyStates, Call, dict[Hashable, float]]:
             outer = in_force()
             result: R | TooManyStates
             allowed = request_limits.allowed_work(limits.WORK)
             left = allowed if outer is None else outer.limit - outer.spent
             account = Account(min(left, most), outer)
-            before = _core.enter(account)
+            before = enter(account)
             try:
                 result = function(*args, **kwargs)
             except TooManyStates as error:
                 result = error.with_traceback(None)
             finally:
-                _core.enter(before)
+                enter(before)
             if account.spent > left:  # what made do with less as the work ran out is not kept
                 spend(account.spent)
                 raise too_much()
-            return result, call_of(function, args, *kwargs.values()), account.own, account.paid
+            key = call_of(function, args, *kwargs.values())
+            return result, key, account.paid | {key: account.own}
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            result, key, own, parts = measured(*args, **kwargs)  # type: ignore[arg-type]
+            result, key, units = measured(*args, **kwargs)  # type: ignore[arg-type]
             account = in_force()
             if account is not None and key not in account.paid:
                 request_limits.check()
-                account.pay(parts)
-                account.pay({key: own})
+                account.pay(units)
             if isinstance(result, TooManyStates):
                 raise result
             return result

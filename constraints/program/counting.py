@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from ... import _core
 from ..._core import Alive as Alive
+from ..._core import alive as alive_of
+from ..._core import written_out as copies_of
 from ..automata.work import metered, spend
 from .node import Node
 from .tables import Table
@@ -19,7 +20,7 @@ def alive(node: Node) -> Alive:
     """
     found = _alive.get(node)
     if found is None:
-        found = _alive[node] = _core.alive(node.tables[0], node.low, node.high)
+        found = _alive[node] = alive_of(node.tables[0], node.low, node.high)
     return found
 
 
@@ -29,7 +30,7 @@ _alive: WeakKeyDictionary[Node, Alive] = WeakKeyDictionary()
 @metered(maxsize=256)
 def written_out(node: Node) -> Table:
     """Return a ``COUNT`` node as a table: a copy of the states for each number of characters."""
-    return _core.written_out(node.tables[0], alive(node), node.low, node.high)
+    return copies_of(node.tables[0], alive(node), node.low, node.high)
 
 
 def allowed(node: Node, bits: int, count: int) -> int:
