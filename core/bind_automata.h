@@ -210,6 +210,7 @@ inline void bind_automata(py::module_& m) {
              return nfa.after(state, byte);
            })
       .def("run", [](const Nfa& nfa, i32 state, const std::string& word) {
+             if (state >= nfa.states()) throw py::index_error();
              for (size_t i = 0; i < word.size() && state >= 0; ++i) state = nfa.after(state, u8(word[i]));
              return state;
            })
@@ -219,7 +220,9 @@ inline void bind_automata(py::module_& m) {
              return shortest(nfa, word) ? py::object(py::bytes(word)) : py::none();
            })
       .def("between", [](const Nfa& nfa, py::object start, py::object accept) {
-             return between(nfa, start.is_none() ? nfa.start : states_of(start), accept.is_none() ? nfa.accept : states_of(accept));
+             Handle made = between(nfa, start.is_none() ? nfa.start : states_of(start), accept.is_none() ? nfa.accept : states_of(accept));
+             check_states(*made);
+             return made;
            }, py::arg("start") = py::none(), py::arg("accept") = py::none())
       .def("reverse", &reverse)
       .def("marks", [](const Nfa& nfa, int first) {
@@ -246,6 +249,8 @@ inline void bind_automata(py::module_& m) {
       auto arc = py::reinterpret_borrow<py::tuple>(each);
       arcs.push_back({arc[0].cast<i32>(), arc[1].cast<Handle>(), arc[2].cast<i32>()});
     }
+    for (const Arc& arc : arcs)
+      if (std::min(arc.source, arc.target) < 0 || std::max(arc.source, arc.target) >= nodes) throw py::value_error("an arc names a state that it does not have");
     return network(nodes, arcs, start, accept);
   });
   m.def("literal", &literal);

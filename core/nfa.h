@@ -33,7 +33,10 @@ struct Nfa {
 
   i32 states() const { return i32(first.size()) - 1; }
   Row row(i32 state) const { return {moves.data() + first[state], moves.data() + first[state + 1]}; }
-  void end_row() { first.push_back(i32(moves.size())); }
+  void end_row() {
+    check_limit(i64(moves.size()), INT32_MAX);
+    first.push_back(i32(moves.size()));
+  }
   void add(const Move* begin, const Move* end, i32 by) {  // the moves of a state, whose targets have moved by so many
     for (; begin != end; ++begin) moves.push_back({begin->low, begin->high, begin->to + by});
   }
@@ -127,6 +130,7 @@ inline Handle network(i32 nodes, const std::vector<Arc>& arcs, i32 start, i32 ac
     const Nfa& part = *arc.nfa;
     const i32 by = n.states(), moves = i32(n.moves.size());
     check_limit(i64(by) + part.states());
+    check_limit(i64(n.moves.size() + part.moves.size()), INT32_MAX);
     n.add(part.moves.data(), part.moves.data() + part.moves.size(), by);
     for (size_t s = 1; s < part.first.size(); ++s) n.first.push_back(moves + part.first[s]);
     for (auto [from, to] : part.skips) n.skips.push_back({by + from, by + to});
@@ -159,12 +163,17 @@ inline Handle empty() { return std::make_shared<Nfa>(); }
 
 using Ranges = std::vector<std::pair<int, int>>;  // of bytes
 
+inline Move move_of(std::pair<int, int> range, i32 to) {
+  if (range.first < 0 || range.second > 255 || range.first > range.second) throw std::invalid_argument("a range of bytes lies in 0..255");
+  return {u8(range.first), u8(range.second), to};
+}
+
 // The words whose i-th byte is in one of the i-th ranges.
 inline Handle byte_ranges(const std::vector<Ranges>& sequence) {
   check_limit(i64(sequence.size()));
   auto made = std::make_shared<Nfa>();
   for (size_t i = 0; i < sequence.size(); ++i) {
-    for (auto [low, high] : sequence[i]) made->moves.push_back({u8(low), u8(high), i32(i) + 1});
+    for (auto range : sequence[i]) made->moves.push_back(move_of(range, i32(i) + 1));
     merge(made->moves, size_t(made->first.back()));
     made->end_row();
   }
@@ -194,7 +203,7 @@ inline Handle sequences(const std::vector<std::vector<Ranges>>& options) {
     i32 here = 0;
     for (size_t i = 0; i < option.size(); ++i) {
       const i32 next = i + 1 == option.size() ? 1 : i32(rows.size());
-      for (auto [low, high] : option[i]) rows[size_t(here)].push_back({u8(low), u8(high), next});
+      for (auto range : option[i]) rows[size_t(here)].push_back(move_of(range, next));
       if (next != 1) rows.emplace_back();
       here = next;
     }

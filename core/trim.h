@@ -198,7 +198,7 @@ inline Handle looped(const Handle& given, const Ranges& ranges) {
   std::vector<Move> row;
   for (i32 s = 0; s < nfa->states(); ++s) {
     row.assign(nfa->row(s).begin(), nfa->row(s).end());
-    for (auto [low, high] : ranges) row.push_back({u8(low), u8(high), s});
+    for (auto range : ranges) row.push_back(move_of(range, s));
     merge(row);
     made->add(row.data(), row.data() + row.size(), 0);
     made->end_row();

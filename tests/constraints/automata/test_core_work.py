@@ -92,3 +92,7 @@ def test_states_that_there_are_not_are_refused(given):
         nfa.of_rows(*given)
     with pytest.raises(ValueError, match="an edge leads to no state"):
         tables.table([[0, 97, 97, 1]], [0])
+    with pytest.raises(ValueError, match="a state that it does not have"):
+        nfa.network(1, [(0, None, 1)], 0, 0)
+    with pytest.raises(ValueError, match=r"lies in 0\.\.255"):
+        nfa.byte_ranges([(0, 256)])
