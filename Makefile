@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Scripts that can be run alone: what measures, and what judges beside other engines and data sets.
 SCRIPTS := $(shell grep -l -- --smoke benchmarks/*.py tests/conformance/*.py)
 SMOKE := $(SCRIPTS:%.py=smoke-%)
-# The engine of constraints in C++.
+# The engine of constraints, in C++.
 CORE := $(wildcard core/*.h core/*.cpp)
 # How many inputs `make sanitize` tries, and the first.
 INPUTS ?= 3000
@@ -67,12 +67,12 @@ bench: $(VENV)/.test $(VENV)/.peers  ## every benchmark that needs neither vLLM 
 wheel:  ## the README from the built wheel alone, in an environment of its own
 	TORCH="$(TORCH)" $(PYTHON) .ci/from_wheel.py build/from_wheel
 
-sanitize: build/core_fuzz  ## random programs in the compiled engine, under the sanitizers of addresses and undefined behaviour
+sanitize: build/core_fuzz  ## random programs in the core, under the sanitizers of addresses and undefined behaviour
 	build/core_fuzz $(INPUTS) $(SEED)
 
-build/core_fuzz: $(CORE)
+build/core_fuzz: $(CORE) tests/core/fuzz.cpp
 	mkdir -p build
-	$(CXX) -O1 -g -std=c++17 -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all core/fuzz.cpp -o $@
+	$(CXX) -O1 -g -std=c++17 -Wall -Wextra -fsanitize=address,undefined -fno-sanitize-recover=all -Icore tests/core/fuzz.cpp -o $@
 
 clean:
 	rm -rf build dist docs/_build docs/api/generated .mypy_cache .pytest_cache .ruff_cache
@@ -83,7 +83,7 @@ $(VENV)/.torch:
 	$(PIP) install --quiet "$(TORCH)"
 	touch $@
 
-# The package with its compiled engine, once; what else is needed of its extras is installed beside it.
+# The package with its compiled core, once; what else is needed of its extras is installed beside it.
 $(VENV)/.package: $(VENV)/.torch pyproject.toml setup.py $(CORE)
 	$(PIP) install --quiet -e .
 	touch $@

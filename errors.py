@@ -11,6 +11,7 @@ __all__ = [
     "CircuitError",
     "ConstructionStopped",
     "ContextTooLong",
+    "CoreMissing",
     "EmptyLanguage",
     "EvidenceError",
     "FolderInUse",
@@ -30,6 +31,10 @@ __all__ = [
 
 class TractileError(Exception):
     """Base of every error that the library raises on purpose."""
+
+
+class CoreMissing(TractileError, ImportError):
+    """The compiled core is not there, or was built from other sources; raised by ``import tractile``, it says what to do."""
 
 
 class ShapeError(TractileError, ValueError):
@@ -94,6 +99,10 @@ class BudgetTooSmall(TractileError, ValueError):
             )
         super().__init__(message if prompt is None else f"prompt {prompt} (counted from 0): {message}")
         self.needed, self.given, self.exact, self.prompt = needed, given, exact, prompt
+
+    def of_prompt(self, prompt: int | None) -> BudgetTooSmall:
+        """Return the error for this prompt of several; ``None``: for the only one."""
+        return BudgetTooSmall(needed=self.needed, given=self.given, exact=self.exact, prompt=prompt)
 
 
 class BudgetTooLarge(TractileError, ValueError):

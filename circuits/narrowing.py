@@ -15,10 +15,11 @@ class Narrowing(NamedTuple):
 
     ``path``: the place (a JSON pointer into a schema, a grammar's rule, a position in a pattern, an argument's name);
     ``keyword``: what is restricted there (``maxLength``, ``max_depth``, …); ``asked`` and ``given``: the specified value and
-    the one that the constraint has instead; ``why``: the reason, and a remedy if there is one. Two keywords lose no
-    value:
-    ``numbers`` restricts how numbers are written, ``token`` replaces tokens that a grammar names by their texts. One is the other
-    way round: ``validator`` says that a function of a Python type may refuse values that the constraint accepts.
+    the one that the constraint has instead; ``why``: the reason, and a remedy if there is one.
+
+    Three keywords lose no value: ``numbers`` and ``escapes`` restrict how numbers and strings are written, ``token`` replaces
+    tokens that a grammar names by their texts. One is the other way round: ``validator`` says that a function of a Python type
+    may refuse values that the constraint accepts.
 
     Examples
     --------
@@ -38,7 +39,7 @@ class Narrowing(NamedTuple):
     @property
     def loses_values(self) -> bool:
         """Whether some value cannot be written at all; if False, every value can, but in fewer ways than specified."""
-        return self.keyword not in ("numbers", TOKEN, VALIDATOR)
+        return self.keyword not in ("numbers", "escapes", TOKEN, VALIDATOR)
 
     def __str__(self) -> str:
         place = self.path or "/" if self.path != self.keyword else ""

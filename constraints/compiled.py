@@ -12,7 +12,7 @@ from ..circuits.automaton import UNREACHABLE, Automaton
 from ..circuits.io.summary import html_table
 from ..circuits.narrowing import Narrowing
 from ..layers.operator import TensorMap
-from .engine.native import Tokens
+from .engine.tokens import Tokens
 from .narrowing import merged
 from .vocabulary.reading import vocabulary_of
 from .vocabulary.vocabulary import Vocabulary
@@ -41,7 +41,7 @@ class ConstraintAutomaton(Automaton):
         finite: Callable[[], Automaton],
         guide: Callable[[int], Automaton],
     ) -> None:
-        self._lazy: Tokens = lazy
+        self._lazy = lazy
         self._make_finite, self._make_guide = finite, guide
         self.eos_token_id: int | None = lazy.eos_token_id
         self.vocabulary_fingerprint: str | None = lazy.vocabulary_fingerprint

@@ -26,8 +26,8 @@ from .automata.work import SIMPLIFYING, limited_to, uncollected
 from .compiled import ConstraintAutomaton
 from .contradictions import empty_language, lacking, unwritten
 from .engine.bytes import Bytes
-from .engine.native import tokens_of
 from .engine.regular import bounded, guiding
+from .engine.tokens import Tokens
 from .explicit import written_and_kept, written_out
 from .narrowing import Narrowing, merged, report
 from .program import nodes, tables
@@ -300,7 +300,7 @@ class Constraint:
         if canonical:
             found = self._written(vocab, require_eos, canonical, cache)
         else:
-            lazy = tokens_of(self.program, vocab, require_eos)
+            lazy = Tokens(self.program, vocab, require_eos)
             if lazy.start_state < 0:
                 raise empty_language(self) if self.is_empty() else unwritten(self.program)
             written = partial(self._written, vocab, require_eos, False, cache)

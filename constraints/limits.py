@@ -1,7 +1,7 @@
 """The limits on which an answer depends: what exceeds them is refused, or approximated and said.
 
 :data:`TABLE` has all of them, those of other modules too. Further bounds of this package size a cache, or choose between two
-ways to the same answer; they stand beside their code.
+ways to the same answer; they stand beside their code, and tests scale them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ COUNT = 10**9
 
 DEPTH = 1_000
 """The largest ``max_depth`` and ``max_digits``."""
-
-POSITIONS = 1_000
-"""Unit of the limits on searches for a distance to acceptance, in positions visited, where the compiled engine was not built."""
 
 
 class Bounds(NamedTuple):
@@ -101,7 +98,7 @@ TABLE = (
         "steps of a search for the fewest tokens",
         "`TooManyStates`: the fewest tokens to the end take more steps to find",
     ),
-    Limit("engine.cores.MOST_STEPS", "steps of one call of the compiled engine", "`TooManyStates`, the same"),
+    Limit("engine.cores.MOST_STEPS", "steps of one call of the engine", "`TooManyStates`, the same"),
     Limit(
         "engine.cores.CORE:MOST_DEPTH",
         "frames of a text, one within another",
@@ -257,6 +254,7 @@ TABLE = (
         "a count in a grammar with look-ahead or indentation",
         "`UnsupportedConstraint`: a repeat with counts over 200 is not read beside look-ahead and indentation",
     ),
+    Limit("grammar.layout.COLUMNS", "columns of an indentation, with `postlex`", "an entry in `narrowed`"),
     Limit(
         "json.text.MOST_INDENT",
         "characters of `indent`",

@@ -8,8 +8,6 @@
 
 namespace tractile {
 
-constexpr u64 SLICE = 100000;  // steps of one call, unless it is told otherwise
-
 // Of the calls of one thread: the steps that a call's searches may take, and those that the last one took.
 inline thread_local u64 allowed = SLICE, used = 0;
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "constants.h"
+
 namespace tractile {
 
 using i32 = int32_t;
@@ -80,7 +82,6 @@ class IndexOf {
   size_t bytes() const { return (now_.size + before_.size) * sizeof(Slot); }
 
  private:
-  static constexpr size_t MOVED = 8;  // slots a call: a table is empty before the next is full
   struct Slot {
     Key key;
     i32 place;  // the value and 1; 0: free
@@ -147,7 +148,6 @@ class Stable {
   }
 
  private:
-  static constexpr size_t EACH = 64;
   std::vector<std::vector<T>> blocks_;
   size_t size_ = 0;
 };

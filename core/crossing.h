@@ -28,10 +28,6 @@ namespace tractile {
 constexpr i32 FAR = 1 << 28;
 constexpr i32 SOME = FAR - 1;  // a budget that is never used up
 constexpr u64 ENDED = ~0ull;  // the register of a frame whose text has ended; of names the lower half is the state at their end
-constexpr u64 MOST_TAKEN = 4000000;  // places that one search visits
-constexpr int EVERY_ORDER = 5;  // required members still missing, up to which all orders are tried
-constexpr size_t ENTRY = 80;  // bytes of an entry of a map
-constexpr size_t MOST_JOINED = 256;  // nodes of a position that is made to remember what was met
 constexpr u64 IN_ORDER = 1ull << 63;  // in the register of a bag's activation: the members that are missing are sought in their order
 
 class Crossing {

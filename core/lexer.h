@@ -10,8 +10,6 @@
 
 namespace tractile {
 
-constexpr i64 MUCH = 10000;  // nodes of the trie from which on it pays to look for a state that reads them alike
-
 class Lexer {
  public:
   // `much`: MUCH, or less where the trie of a test is small.
@@ -93,9 +91,6 @@ class Lexer {
     index_.put(key, i32(all_.size()) - 1);
     return *all_.back();
   }
-
-  static constexpr size_t MOST_AHEAD = 8000;  // numbers of a form: more take longer than to read the trie
-  static constexpr size_t MOST_SPARE = 16;    // lists
 
   struct At {
     i32 position, state, characters;

@@ -17,11 +17,6 @@
 
 namespace tractile {
 
-constexpr u64 MOST_STATES = 300000;  // of a search for a text
-constexpr u64 MOST_SOUGHT = 5000;     // of a search for the fewest tokens
-constexpr i64 MOST_SEARCHED = 20000;  // of all of a mask
-constexpr u64 LONG = 10000;          // states of a search beyond which frames are asked, where they tell
-
 class Observed {
  public:
   Distinct distinct;

@@ -17,8 +17,6 @@
 
 namespace tractile {
 
-constexpr i32 MOST_OBSERVERS = 300;  // open at once
-
 class Observers {
  public:
   struct Open {

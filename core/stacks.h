@@ -9,8 +9,6 @@
 namespace tractile {
 
 constexpr i32 JOIN = -2;                 // the node of a join: its register is the number of a list of stacks
-constexpr i32 MOST_DEPTH = 10000;        // frames of a stack
-constexpr size_t MOST_FOLLOWED = 200000;  // stacks met in one closure
 
 struct Frame {
   i32 node;

@@ -1,4 +1,4 @@
-"""The masks of a batch of rows in one call of the compiled engine, which holds no interpreter lock meanwhile.
+"""The masks of a batch of rows in one call of the engine, which holds no interpreter lock meanwhile.
 
 fill([(row, 3), (other, 4)], bitmask)           as row.fill(bitmask, 3), other.fill(bitmask, 4)
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from jaxtyping import Int32
 from torch import Tensor
 
-from ..constraints.engine import native
+from ..constraints.engine import tokens
 from .grammar_rows import GrammarRow
 from .reasoned_rows import ReasonedRow
 
@@ -26,6 +26,6 @@ def fill(rows: Iterable[tuple[GrammarRow | ReasonedRow, int]], bitmask: Int32[Te
         if (found := answer.ask(out, at)) is not None:
             asked.append((*found, at))
         answers.append((answer, at))
-    native.fill(asked, out)
+    tokens.fill(asked, out)
     for answer, at in answers:
         answer.end(out, at)

@@ -51,14 +51,18 @@ class ConstrainedRows:
     def begin(self, prefixes: Int[Tensor, "rows length"], budgets: Int[Tensor, " rows"]) -> None:
         """Start one row for each prefix (−1: padding), with its budget: tokens still to come, end-of-sequence included.
 
-        Raises :class:`BudgetTooSmall` if no text fits a budget and :class:`EvidenceError` if no accepted text begins with a
-        prefix.
+        Raises :class:`BudgetTooSmall`, with the row as its ``prompt``, if no text fits a budget, and :class:`EvidenceError` if no
+        accepted text begins with a prefix.
         """
-        there = prefixes >= 0
-        for row in range(len(prefixes)):
-            if bool(there[row].any()):
+        there, row = prefixes >= 0, 0
+        lengths = budgets + there.sum(1)
+        try:
+            for row in there.any(1).nonzero()[:, 0].tolist():
                 check_prefix(self._automaton, prefixes[row, there[row]].tolist(), int(budgets[row]))
-        self._query.start(len(prefixes), budgets + there.sum(1))
+            row = int(lengths.argmin()) if len(lengths) else 0
+            self._query.start(len(prefixes), lengths)
+        except BudgetTooSmall as error:
+            raise error.of_prompt(row) from None
         self._left_at, self._length = torch.full((len(prefixes),), NEVER), 0
         self._allowed = self._query.mask().cpu()
         for tokens in prefixes.T:
@@ -162,12 +166,15 @@ class GroupedRows:
         budgets: Int[Tensor, " rows"],
         part_of: Int[Tensor, " rows"],
     ) -> None:
-        """Start one row for each prefix, under the constraint of its part."""
+        """Start one row for each prefix, under the constraint of its part. Raises what the parts raise, for a row of all."""
         self._members = [(part_of == part).nonzero()[:, 0] for part in range(len(self._parts))]
         self._place = torch.zeros_like(part_of)
         for part, rows in self._each():
             self._place[rows] = torch.arange(len(rows))
-            part.begin(prefixes[rows], budgets[rows])
+            try:
+                part.begin(prefixes[rows], budgets[rows])
+            except BudgetTooSmall as error:
+                raise error.of_prompt(int(rows[error.prompt or 0])) from None
 
     def append(self, tokens: Int[Tensor, " rows"]) -> None:
         for part, rows in self._each():

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..constraints import Limits, Vocabulary
-from ..constraints.engine.native import fill
+from ..constraints.engine.tokens import fill
 from ..errors import EvidenceError, VocabularyMismatch
 from ..inference.next_token.gcd import GCDQuery
 from ..inference.next_token.query import gcd

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..circuits.automaton import Automaton
 from ..circuits.chain import Chain
-from ..errors import EvidenceError
+from ..errors import BudgetTooSmall, EvidenceError
 from ..fingerprints import check_same, check_vocabularies
 from ..inference.arguments import Compilable, a_chain, an_automaton, cut_to, whole
 from ..inference.next_token.protocol import NextTokenQuery
@@ -181,7 +181,11 @@ class ConstraintLogitsProcessor:
             )
         ends = prompts[:, self._prompt_length - longest :]
         outside = torch.arange(longest) < longest - lengths[:, None]
-        self._rows.begin(ends.masked_fill(outside, -1), budgets, part_of)
+        try:
+            self._rows.begin(ends.masked_fill(outside, -1), budgets, part_of)
+        except BudgetTooSmall as error:
+            several = error.prompt is not None and max(map(len, lists)) > 1
+            raise error.of_prompt((error.prompt or 0) // self._copies if several else None) from None
 
 
 def check_tokenizer(tokenizer: Any, fa: Automaton, hmm: Chain | None) -> None:

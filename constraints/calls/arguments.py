@@ -32,7 +32,8 @@ def arguments(
     Raises ``UnsupportedConstraint`` with the path (``tools[0].parameters.x /items``), also for a name that is not Python's where
     names are bare; ``TooManyStates``.
     """
-    found, cuts = dict[str, Node](), list[Narrowing]()
+    found = dict[str, Node]()
+    cuts = of_types(tools)
     for plain in {tool.plain for tool in tools}:
         schemas = [document(tool, n) if tool.plain is plain else True for n, tool in enumerate(tools)]
         notation = Notation(plain=plain and not inner.tuples)  # literals have no integers with a point
@@ -50,6 +51,12 @@ def arguments(
                     found[tool.name] = outermost.objects(need, style)
         cuts += (each._replace(path=path_of(each.path, tools)) for each in writer.narrowed)
     return found, cuts
+
+
+def of_types(tools: Sequence[Tool]) -> list[Narrowing]:
+    """Return where the types of functions and classes differ from their schemas."""
+    paths = [(each, f"/prefixItems/{n}{each.path}") for n, tool in enumerate(tools) for each in tool.narrowed]
+    return [each._replace(path=path_of(place, tools)) for each, place in paths]
 
 
 def check_names(tool: Tool, writer: Writer, need: Need) -> None:

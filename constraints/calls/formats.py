@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...errors import FormatError, UnsupportedConstraint
-from ..json.python_types import is_type, type_schema
+from ..json.python_types import is_type, typed
 from ..json.vocabulary import ANNOTATIONS, KEYWORDS
+from ..narrowing import Narrowing
 from ..validation import short
-from .python_tools import is_tool
+from .python_tools import is_tool, named_arguments, tool_name, undecorated
 from .tool_types import TYPE_NAMES, keyword_of
 
 LISTS = ("tools", "functionDeclarations", "function_declarations", "functions", "toolConfig", "result")
@@ -46,11 +47,16 @@ BESIDE_KEYWORDS = {"example", "discriminator", "components", "externalDocs", "xm
 
 
 class Definition(NamedTuple):
-    """A tool as it is written: its name, the schema of its parameters (types not yet read), and the path of these."""
+    """A tool as it is written: its name, the schema of its parameters (types not yet read), and the path of these.
+
+    ``plain``: whether they are those of a function or class; ``narrowed``: where its types and the schema differ.
+    """
 
     name: str
     parameters: Mapping[str, Any]
     path: str
+    plain: bool = False
+    narrowed: tuple[Narrowing, ...] = ()
 
 
 def entries(given: Any, path: str = "tools") -> Iterator[tuple[Any, str]]:
@@ -76,6 +82,10 @@ def entries(given: Any, path: str = "tools") -> Iterator[tuple[Any, str]]:
 
 def definition(tool: Any, path: str) -> Definition:
     """Read a tool in any of the formats. Raises ``FormatError`` and ``UnsupportedConstraint`` with the path."""
+    if is_tool(tool):
+        schema, differences = typed(undecorated(tool))
+        name = tool_name(tool)
+        return Definition(name, named_arguments(name, schema), f"{path}.parameters", True, differences)
     if not isinstance(tool, Mapping):
         raise FormatError(f"{path} is {short(tool)}; a tool is an object with a name and parameters")
     key = next((key for key in WRAPPERS if isinstance(tool.get(key), Mapping)), None)
@@ -104,6 +114,9 @@ def definition(tool: Any, path: str) -> Definition:
     if any(each != found[key] for each in found.values()):
         raise FormatError(f"{path} has its parameters under both {' and '.join(found)}; leave one")
     refuse_others({k: v for k, v in tool.items() if k not in {*found, *OTHER}}, f"{path}.{key}", path)
+    if is_type(found.get(key)):
+        schema, differences = typed(found[key])
+        return Definition(name, named_arguments(name, schema), f"{path}.{key}", True, differences)
     return Definition(name, schema_of(found.get(key, {}), key, name, f"{path}.{key}"), f"{path}.{key}")
 
 
@@ -173,15 +186,22 @@ def from_arguments(parameters: Mapping[str, Any], path: str, needed: bool = True
     """Return the JSON Schema of arguments by name, each with a type such as ``"str, optional"``.
 
     An argument is required, if ``needed``, unless it has a default or is marked optional; a boolean ``required`` overrides that.
+    Its schema may stand under ``schema``, as in OpenAPI.
     """
-    properties, required = {}, []
+    properties: dict[str, Any] = {}
+    required: list[str] = []
     for name, argument in parameters.items():
         if not isinstance(argument, Mapping):
             raise FormatError(f"{path}.{name} is {short(argument)}; an argument is an object with a type")
         argument = dict(argument)
         must = needed and "default" not in argument and not argument.get("optional")
-        if isinstance(said := argument.pop("required", None), bool):
-            must = said
+        for key in ("required", "is_required"):
+            if isinstance(argument.get(key), bool):
+                must = argument.pop(key)
+        own = argument.pop("schema", None) if "type" not in argument else None
+        argument |= own if isinstance(own, Mapping) else {}
+        others = {k: v for k, v in argument.items() if keyword_of(k) not in WORDS | BESIDE_KEYWORDS}
+        refuse_others(others, f"{path}.{name}.type and other keywords", f"{path}.{name}")
         if isinstance(text := argument.get("type"), str):
             argument["type"], *more = re.split(r",\s*(?=optional|default)", text, maxsplit=1)
             must = must and not more
@@ -208,10 +228,3 @@ def is_tool_alone(value: Mapping[str, Any]) -> bool:
         and value.get("type") in (None, "function", "custom")
         and ("name" not in value or bool(value.keys() & known))
     )
-
-
-def without_classes(tool: Any) -> Any:
-    """Return a tool with the schema of each class (Pydantic's and others) that stands in it."""
-    if is_tool(tool) or not isinstance(tool, Mapping):
-        return tool
-    return {key: type_schema(value) if is_type(value) else value for key, value in tool.items()}

@@ -51,13 +51,25 @@ def tool_schemas(tools: Any) -> list[dict[str, Any]]:
     ('get_weather', 'The weather of a city.', ['city', 'days'])
     """
     some = tools if isinstance(tools, list | tuple) else [tools]
-    return [described(tool, exact=False) if is_tool(tool) else tool for tool in some]
+    return [described(tool) if is_tool(tool) else tool for tool in some]
 
 
-def described(tool: Any, exact: bool = True) -> dict[str, Any]:
-    """Describe one function or class in OpenAI's format: exactly, or for a reader as Pydantic does."""
-    name = tool_name(tool)
-    parameters = type_schema(tool, exact)
+def described(tool: Any) -> dict[str, Any]:
+    """Describe one function or class in OpenAI's format, for a reader."""
+    parameters = named_arguments(tool_name(tool), type_schema(undecorated(tool), exact=False))
+    documentation = inspect.getdoc(tool)
+    text = {"description": documentation} if documentation else {}
+    return {"type": "function", "function": {"name": tool_name(tool), **text, "parameters": parameters}}
+
+
+def undecorated(tool: Any) -> Any:
+    """Return a function with the signature of a tool that ``functools.cache`` and the like have wrapped; others as they are."""
+    is_plain = is_type(tool) or inspect.isfunction(tool) or inspect.ismethod(tool)
+    return tool if is_plain or not hasattr(tool, "__wrapped__") else recorder(tool)
+
+
+def named_arguments(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the arguments of a function or class. Raises ``FormatError`` if they have no names."""
     if "$ref" in parameters:  # a class that has itself as a field
         parameters = {
             "$defs": parameters["$defs"],
@@ -65,9 +77,7 @@ def described(tool: Any, exact: bool = True) -> dict[str, Any]:
         }
     if parameters.get("type") != "object" or "properties" not in parameters:
         raise FormatError(f"{name} has no named arguments; a tool is a function or a class with named ones")
-    documentation = inspect.getdoc(tool)
-    text = {"description": documentation} if documentation else {}
-    return {"type": "function", "function": {"name": name, **text, "parameters": parameters}}
+    return parameters
 
 
 def tool_name(tool: Any) -> str:

@@ -55,6 +55,9 @@ def normal(schema: Any, path: str, tuples: bool) -> Schema:
         return schema
     if not isinstance(schema, Mapping):
         raise FormatError(f"{path} is {schema!r}; a schema is an object")
+    schema = {
+        k: v for k, v in schema.items() if v is not None or k not in KEYWORDS or k == "const"
+    }  # as without it
     result = {keyword_of(k): v for k, v in schema.items() if k not in ANNOTATIONS}
     if len(result) < len(schema.keys() - ANNOTATIONS):
         raise FormatError(f"{path} has a keyword in two spellings, as anyOf and any_of; leave one")

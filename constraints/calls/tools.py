@@ -16,9 +16,11 @@ from typing import Any
 
 from ...errors import EmptyLanguage, FormatError, UnsupportedConstraint
 from ..json.closed_objects import IN_PLACE, close_schema, rewritten
+from ..json.python_types import is_type, type_name
 from ..json.vocabulary import REFERENCES
-from .formats import Definition, definition, entries, without_classes
-from .python_tools import described, is_tool
+from ..narrowing import Narrowing
+from .formats import Definition, definition, entries
+from .python_tools import is_tool
 from .tool_types import Schema, normal
 
 DEFINITIONS = ("$defs", "definitions")
@@ -35,6 +37,7 @@ class Tool:
     ``definitions`` are the schemas that the arguments refer to; ``rest`` are the assertions about all arguments together.
     ``path``: where its parameters are in what was given. ``plain``: integers are written without a point, as for Python functions
     and classes.
+    ``narrowed``: where their types and these schemas differ.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Tool:
     rest: dict[str, Any]
     path: str
     plain: bool = False
+    narrowed: tuple[Narrowing, ...] = ()
 
     def schema(self) -> dict[str, Any]:
         """Return one JSON Schema of the object of all arguments."""
@@ -66,8 +70,7 @@ def read_tools(tools: Any, *, tuples: bool) -> list[Tool]:
     """
     found: dict[str, Tool] = {}
     for tool, path in entries(load(tools)):
-        spelled = described(tool) if is_tool(tool) else tool
-        read = replace(read_tool(definition(spelled, path), tuples), plain=is_tool(tool))
+        read = read_tool(definition(tool, path), tuples)
         if read.name in found:
             raise UnsupportedConstraint(f"two tools are named {read.name!r}", path=path)
         found[read.name] = read
@@ -89,9 +92,8 @@ def load(tools: Any) -> list[Any]:
                 tools = [json.loads(line) for line in tools.splitlines() if line.strip()]
         tools = [tools] if isinstance(tools, Mapping) or is_tool(tools) else tools
         if isinstance(tools, list | tuple):
-            tools = [without_classes(tool) for tool in tools]
             written = [tool for tool in tools if not is_tool(tool)]
-            json.dumps(written, allow_nan=False, ensure_ascii=False).encode()
+            json.dumps(written, allow_nan=False, ensure_ascii=False, default=name_of_class).encode()
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"the tools cannot be read as JSON: {error}") from None
     if not isinstance(tools, list | tuple):
@@ -99,9 +101,16 @@ def load(tools: Any) -> list[Any]:
     return list(tools)
 
 
+def name_of_class(value: Any) -> str:
+    """Return the name of a class that stands for a schema. Raises ``TypeError`` for other values that JSON has not."""
+    if not is_type(value):
+        raise TypeError(f"{value!r} is no JSON")
+    return type_name(value)
+
+
 def read_tool(defined: Definition, tuples: bool) -> Tool:
     """Read the parameters of a tool."""
-    name, parameters, path = defined
+    name, parameters, path, plain, narrowed = defined
     if parameters.get("nullable") is True:
         raise UnsupportedConstraint("the parameters of a tool are an object, not null", path=path)
     schema = close_schema(normal(parameters, path, tuples))
@@ -116,7 +125,7 @@ def read_tool(defined: Definition, tuples: bool) -> Tool:
     if not schema.keys() & set(COMBINED) and (unknown := [n for n in required if n not in arguments]):
         raise UnsupportedConstraint(f"the required arguments {unknown} are not declared", path=path)
     arguments = {n: with_its_own(n, each, definitions) for n, each in arguments.items()}
-    return Tool(name, arguments, frozenset(required), definitions, schema, path)
+    return Tool(name, arguments, frozenset(required), definitions, schema, path, plain, narrowed)
 
 
 def with_its_own(name: str, schema: Schema, definitions: Mapping[str, Any]) -> Schema:

@@ -8,11 +8,10 @@ import numpy as np
 
 from ..program.node import Node
 from ..vocabulary.vocabulary import Vocabulary
-from .native import Tokens, tokens_of
+from .tokens import NO_STATE, Tokens
 
 BYTES = Vocabulary([*(bytes([byte]) for byte in range(256)), None], eos_token_id=256)
 """The vocabulary in which each byte is a token."""
-NO_STATE = -1
 
 
 @final
@@ -20,7 +19,7 @@ class Bytes:
     """The states of a program over bytes, numbered as they are met; -1 is none."""
 
     def __init__(self, program: Node) -> None:
-        self._tokens: Tokens = tokens_of(program, BYTES, require_eos=False)
+        self._tokens = Tokens(program, BYTES, require_eos=False)
 
     @property
     def start(self) -> int:

@@ -1,4 +1,4 @@
-"""The compiled engine (``core/``) of each vocabulary, where that was built, and how it is asked within limits.
+"""The engine (``core/``) of each vocabulary, and how it is asked within limits.
 
 What the engine finds out about a node, it keeps for all constraints of a vocabulary, up to :data:`MOST_BYTES`; then a new engine
 takes over, and the old one goes with its last row. One that a single constraint fills keeps twice what that takes to start, as a
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cache
-from logging import getLogger
 from threading import Lock
 from types import SimpleNamespace
 from typing import Any, TypeVar
@@ -19,48 +17,24 @@ import numpy as np
 
 from ...errors import TooManyStates
 from ..automata import request_limits
+from ..core import LIMITS, SLICE, Automaton, Core, Exhausted, LimitPassed, Trie, allow, used
 from ..program.counting import alive
 from ..program.node import Kind, Node
 from ..program.tables import Table
 from ..vocabulary.vocabulary import Vocabulary
 
-INTERFACE = 11
-"""What this file expects of the compiled engine, as a number: one that was built from other sources is not used."""
-try:
-    from ..._core import INTERFACE as BUILT
-    from ..._core import LIMITS, SLICE, Exhausted, LimitPassed, Trie, allow, used
-    from ..._core import Automaton as Automaton
-    from ..._core import Core as Core
-    from ..._core import fill as fill
-
-    if BUILT != INTERFACE:
-        raise ImportError("tractile._core was built from other sources")
-except ImportError:  # it was not built
-    LIMITS = dict[str, int]()
-    Automaton = Core = Exhausted = LimitPassed = Trie = allow = fill = used = None
-
 CORE = SimpleNamespace(**LIMITS)
-"""The constants of the compiled engine that can change an answer; `limits.TABLE` says how."""
+"""The constants of the engine that can change an answer; `limits.TABLE` says how."""
 
 T = TypeVar("T")
-logger = getLogger("tractile")
 MOST_BYTES = 1 << 28
 """What one engine keeps, in bytes, at most, before a new one takes over."""
 MOST_VOCABULARIES = 3
 """Vocabularies whose engine is kept for later constraints."""
 
 
-@cache
-def say_so() -> None:
-    """Log a warning, once in a process, that the compiled engine was not built."""
-    logger.warning(
-        "tractile was installed without its compiled engine, so masks of schemas and grammars take many times as long: "
-        "install a C++ compiler and install tractile again"
-    )
-
-
 class Engine:
-    """One compiled engine over a prefix tree, with the tables and nodes that it was given."""
+    """One engine over a prefix tree, with the tables and nodes that it was given."""
 
     def __init__(self, trie: Trie) -> None:
         self.core = Core(trie)
@@ -86,7 +60,7 @@ class Engine:
         return found
 
     def node(self, root: Node, program: Sequence[Node]) -> int:
-        """Hand the nodes of a program to the compiled engine, parts first; return the number of its root there."""
+        """Hand the nodes of a program to the engine, parts first; return the number of its root there."""
         with self._lock:
             for node in program:
                 if node not in self._nodes:
@@ -156,7 +130,7 @@ TOO_MANY = f"the fewest tokens to the end take more than {MOST_STEPS:,} steps to
 
 
 def within_limits(call: Callable[..., T]) -> Callable[..., T]:
-    """Return a call of the compiled engine that keeps to the limits of the request.
+    """Return a call of the engine that keeps to the limits of the request.
     It raises ``TooManyStates`` and ``ConstructionStopped``."""
 
     def limited_call(*given: Any) -> T:
@@ -173,7 +147,7 @@ def within_limits(call: Callable[..., T]) -> Callable[..., T]:
 
 
 def counted(call: Callable[..., T], given: tuple[Any, ...]) -> T:
-    """Return what a call of the compiled engine returns, its steps counted as work of the request."""
+    """Return what a call of the engine returns, its steps counted as work of the request."""
     left = request_limits.search_left(SLICE * UNITS_A_STEP) / UNITS_A_STEP
     allow(int(max(0, min(SLICE, left))) + 1)
     try:

@@ -6,6 +6,10 @@ A *place* is a node with a register, and the frames of its callers. Three things
     a rule within itself is cut        at most the texts: rules nest to a depth
     only the nearest are kept          at least the texts: a node returns to every caller that it may have had
 
+The register is the index of the next part of a ``SEQ``, (items read, whether one comes next) of a ``REPEAT``, and of a ``BAG``
+(bits, members read, whether a member was skipped), the bits being those of :func:`~..program.counting.read_label`. Without an
+upper bound it counts up to the lower one, at least to 1, so that the first is known from the others.
+
 The last is regular approximation by Nederhof (2000, "Practical experiments with regular approximation of context-free
 languages", section 5). What counts and compares is rewritten before: see ``regular.py``.
 """
@@ -22,10 +26,9 @@ from ..automata import dfa
 from ..automata.nfa import Nfa, Rows, Skip, of_rows
 from ..automata.work import spend
 from ..program import tables
-from ..program.counting import alive, allowed, read_label, written_out
+from ..program.counting import alive, allowed, may_end, read_label, written_out
 from ..program.node import Kind, Node
 from ..program.tables import Table
-from . import kinds
 
 LEAVES = (Kind.LEX, Kind.COUNT, Kind.WITHIN)
 UNITS_A_PLACE = 10.0
@@ -53,7 +56,7 @@ def expanded(program: Node, most_states: int, *, depth: int | None = None, kept:
     Parameters
     ----------
     program
-        It does not count tokens or compare items (``TOKENS``, ``APART``, ``ITEM``).
+        It does not count tokens or compare items (``TOKENS``, ``APART``).
     depth
         How often a rule is followed within itself; None: such a rule is refused.
     kept
@@ -120,7 +123,7 @@ class _Expansion:
                     self.skips.append((inside.exit, context.exit))
                     context = inside
             (node,) = node.parts
-        return self.place(node, kinds.begin(node), context)
+        return self.place(node, begin(node), context)
 
     def place(self, node: Node, register: Hashable, context: Context) -> int:
         """Return the state of a node, its register and its context."""
@@ -161,12 +164,12 @@ class _Expansion:
 
     def follow(self, here: int, node: Node, register: Any, context: Context) -> None:
         """Add what leaves a state."""
-        if kinds.ends(node, register):
+        if ends(node, register):
             self.skips.append((here, context.exit))
         if node.kind is Kind.BAG:
             self.follow_names(here, node, register, context)
             return
-        for called, rest in kinds.calls(node, register):
+        for called, rest in calls(node, register):
             self.call(here, node, called, rest, context)
 
     def call(self, here: int, node: Node, called: Node, rest: Hashable, context: Context) -> None:
@@ -222,3 +225,44 @@ def names(found: Table, labels: int) -> tuple[Rows, list[tuple[int, int]]]:
     ]
     label = found.label.tolist()
     return moves, [(number[state], label[state]) for state in found.ends if labels >> label[state] & 1]
+
+
+def begin(node: Node) -> Hashable:
+    """Return the register of a node of which nothing has been read."""
+    if node.kind is Kind.BAG:
+        return (0, 0, 0)
+    return (0, 0) if node.kind is Kind.REPEAT else 0
+
+
+def calls(node: Node, register: Any) -> list[tuple[Node, Hashable | None]]:
+    """Return the nodes that a node may call: (node, register after it), None if nothing can follow but the end."""
+    match node.kind:
+        case Kind.SEQ if register < len(node.parts):
+            last = register + 1 == len(node.parts)
+            return [(node.parts[register], None if last else register + 1)]
+        case Kind.ALT | Kind.ITEM:
+            return [(part, None) for part in node.parts]
+        case Kind.REPEAT:
+            return _calls_item(node, *register)
+    return []
+
+
+def _calls_item(node: Node, count: int, is_next: int) -> list[tuple[Node, Hashable | None]]:
+    if count == node.high:
+        return []
+    if count and not is_next:
+        return [(node.parts[1], (count, 1))]
+    after = count + 1 if node.high is not None else min(count + 1, max(node.low, 1))
+    return [(node.parts[0], None if after == node.high else (after, 0))]
+
+
+def ends(node: Node, register: Any) -> bool:
+    """Return whether a node may end here."""
+    match node.kind:
+        case Kind.SEQ:
+            return bool(register == len(node.parts))
+        case Kind.REPEAT:
+            return not register[1] and register[0] >= node.low
+        case Kind.BAG:
+            return not register[2] and may_end(node, *register[:2])
+    return False

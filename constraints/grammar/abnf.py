@@ -89,7 +89,12 @@ class AbnfReader(Reader):
             case "call":
                 return Call(self.names.get(token.lower(), str(token)), token.line)
             case "prose":
-                return Call(str(token), token.line)  # not defined: refused where the start needs it
+                known = self.names.get(
+                    token[1:-1].strip().lower()
+                )  # a rule's name may stand in angle brackets
+                return Call(
+                    known or str(token), token.line
+                )  # refused where the start needs a rule that is not defined
             case "number":
                 return number(token)
         sensitive, text = token[:2].lower() == "%s", token[token.index('"') + 1 : -1]

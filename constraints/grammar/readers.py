@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import TractileError, UnsupportedConstraint
-from ..automata import nfa, utf8
+from ..automata import utf8
+from ..program import nodes, tables
 from ..regex.constraint import regex
 from .expressions import Reader
-from .tree import Call, Expression, Repeat, Series, Without, text_of
+from .tree import Call, Expression, Repeat, Series, Text, Without, text_of
 
 GBNF = r"""
     start: rule+
@@ -130,7 +131,7 @@ class BnfReader(Reader):
 
     def word(self, text: str, line: int) -> Expression:
         """Return the expression of one text."""
-        return text_of(nfa.literal(text.encode()))
+        return Text(nodes.lex(tables.of_text(text.encode())))
 
     def counts(self, token: Any) -> tuple[int, int | None]:
         """Return the fewest and the most repetitions of ``* + ?`` or ``{low,high}``."""

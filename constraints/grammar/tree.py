@@ -36,6 +36,15 @@ class Text:
         return self.node in nullable(self.node)
 
 
+class Compound:
+    """An expression that is made of others."""
+
+    @cached_property
+    def called(self) -> Sequence[Call]:
+        """The calls in it."""
+        return tuple(call for part in parts_of(self) for call in calls(part))
+
+
 def text_of(words: Nfa, ends_first: bool = False) -> Text:
     """Return an expression of the words that an automaton accepts; ``ends_first``: see :class:`Text`."""
     return Text(nodes.lex(tables.of_nfa(words)), ends_first)
@@ -50,21 +59,21 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
+class Series(Compound):
     """The concatenation of expressions."""
 
     parts: Sequence[Expression]
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Choice(Compound):
     """The union of expressions."""
 
     parts: Sequence[Expression]
 
 
 @dataclass(frozen=True, eq=False)
-class Repeat:
+class Repeat(Compound):
     """An expression ``low`` to ``high`` times (``high=None``: no upper bound)."""
 
     part: Expression
@@ -73,7 +82,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False)
-class Without:
+class Without(Compound):
     """The texts of ``part`` that are not texts of ``minus``."""
 
     part: Expression
@@ -137,7 +146,7 @@ def has_empty_text(e: Expression, empty: Mapping[str, bool]) -> bool:
     return (all if isinstance(e, Series) else any)(has_empty_text(part, empty) for part in e.parts)
 
 
-def parts_of(expression: Expression) -> Sequence[Expression]:
+def parts_of(expression: Expression | Compound) -> Sequence[Expression]:
     """Return the expressions that an expression is made of."""
     if isinstance(expression, Series | Choice):
         return expression.parts
@@ -146,12 +155,11 @@ def parts_of(expression: Expression) -> Sequence[Expression]:
     return (expression.part, expression.minus) if isinstance(expression, Without) else ()
 
 
-def calls(expression: Expression) -> Iterator[Call]:
-    """Yield the calls in an expression."""
-    if isinstance(expression, Call):
-        yield expression
-    for part in parts_of(expression):
-        yield from calls(part)
+def calls(expression: Expression) -> Sequence[Call]:
+    """Return the calls in an expression."""
+    if isinstance(expression, Text):
+        return ()
+    return (expression,) if isinstance(expression, Call) else expression.called
 
 
 def texts_of(expression: Expression) -> Iterator[Text]:

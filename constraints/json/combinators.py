@@ -14,7 +14,7 @@ from .closed_objects import APART
 from .document import Node
 from .shapes import Objects
 from .structures import present
-from .tagged import neighbours, required_members
+from .tagged import arrays_in_common, objects_in_common, required_members
 from .values import EVERYTHING, FEW, NOTHING, Value, join, limited, meet, only, widest
 from .vocabulary import pointer
 
@@ -50,7 +50,7 @@ def any_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     parts = [k.below(s, node, f"anyOf/{i}", sign, tracked) for i, s in enumerate(node.schema["anyOf"])]
     if not tracked:
         return join(*parts)
-    near = list(map(set, neighbours(k, parts, required_members(node.schema))))
+    near = list(map(set, objects_in_common(k, parts, required_members(node.schema))))
     found: list[
         tuple[Value, set[int]]
     ] = []  # and the alternatives whose objects may be in all that are combined
@@ -80,12 +80,20 @@ def one_of(k: Keywords, node: Node, sign: bool, tracked: int) -> Value:
     if sign:
         # Required members tell alternatives apart that only constrain them if present: {"properties": {"kind": ...}}.
         must = required_members(node.schema)
-        near, alone = neighbours(k, parts, must), list[Value]()
+        near, near_arrays, alone = (
+            objects_in_common(k, parts, must),
+            arrays_in_common(k, parts),
+            list[Value](),
+        )
         for i, part in enumerate(parts):
             value = meet(present(must, True), part)
-            objects, rest = NOTHING._replace(object=value.object), value._replace(object=())
+            objects, arrays = NOTHING._replace(object=value.object), NOTHING._replace(array=value.array)
             others = [j for j in range(len(parts)) if j != i]
-            alone += [outside(k, node, "oneOf", objects, near[i]), outside(k, node, "oneOf", rest, others)]
+            alone += [
+                outside(k, node, "oneOf", objects, near[i]),
+                outside(k, node, "oneOf", arrays, near_arrays[i]),
+                outside(k, node, "oneOf", value._replace(object=(), array=()), others),
+            ]
         return join(*alone, absorb=not tracked)
     twice = [k.possible(meet(a, b)) for a, b in itertools.combinations(parts, 2)]
     return join(outside(k, node, "oneOf", EVERYTHING), *twice)

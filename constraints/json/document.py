@@ -67,7 +67,10 @@ def written_values(value: Any, known: dict[int, float]) -> float:
     if id(value) not in known:
         known[id(value)] = math.inf
         inner = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(written_values(part, known) for part in inner)
+        nested = [part for part in inner if isinstance(part, dict | list | tuple)]
+        known[id(value)] = (
+            1 + len(value) - len(nested) + sum([written_values(part, known) for part in nested])
+        )
     return known[id(value)]
 
 
@@ -115,6 +118,7 @@ class Document:
         self.strict = strict
         named = draft_of(root.get("$schema", "") if isinstance(root, dict) else "")
         self.draft = 4 if named == 3 else named
+        self.read = frozenset(key for key, (_, *drafts) in KEYWORDS.items() if self.knows(*drafts))
         self.refused = IN_DRAFT_3 if named in (LATEST, 3) else {}
         self.nodes: list[Node] = []
         self.numbers: dict[tuple[int, int], int] = {}
@@ -150,7 +154,7 @@ class Document:
                 anchor = schema.get(key, "")
                 if isinstance(anchor, str) and anchor and self.knows(2019 if key == "$anchor" else 2020):
                     resource.anchors[anchor] = (schema, path, key == "$dynamicAnchor")
-            for step, inner in reversed(list(subschemas(schema))):
+            for step, inner in reversed(subschemas(schema)):
                 stack.append((inner, resource, f"{path}/{step}"))
 
     def knows(self, since: int, until: int = EVER) -> bool:
@@ -159,7 +163,7 @@ class Document:
 
     def reads(self, key: str) -> bool:
         """Return whether a keyword asserts something in the document's draft."""
-        return key in KEYWORDS and self.knows(*KEYWORDS[key][1:])
+        return key in self.read
 
     # ------------------------------------------------------------ nodes
 
@@ -177,13 +181,17 @@ class Document:
         Annotations such as titles are ignored; the order of members counts."""
         if not isinstance(schema, dict):
             return self.prints.setdefault(repr(schema), len(self.prints))
-        if id(schema) not in self.print_of:
-            inner = tuple((step, self.fingerprint(below)) for step, below in subschemas(schema))
-            steps = {step.partition("/")[0] for step, _ in inner}
-            own = {key: value for key, value in schema.items() if key not in (*steps, *SILENT)}
+        known = self.print_of.get(id(schema))
+        if known is None:
+            inner = tuple([(step, self.fingerprint(below)) for step, below in subschemas(schema)])
+            left_out = {*SILENT, *(step.partition("/")[0] for step, _ in inner)} if inner else SILENT
+            own = {key: value for key, value in schema.items() if key not in left_out}
             found = self.prints.setdefault((repr(own), inner), len(self.prints))
-            self.print_of[id(schema)] = found, schema  # kept alive, so that no other schema gets its id
-        return self.print_of[id(schema)][0]
+            known = self.print_of[id(schema)] = (
+                found,
+                schema,
+            )  # kept alive, so that no other schema gets its id
+        return known[0]
 
     def check(self, schema: dict[str, Any], path: str) -> None:
         """Raise ``UnsupportedConstraint`` if a keyword's value has the wrong form.

@@ -20,7 +20,17 @@ from .combinators import any_of, apart, dependent, meet_all, negation, one_of, r
 from .conditions import all_of, condition
 from .document import Document, Node
 from .shapes import ANY, NEVER, Need
-from .structures import contains, discriminator, items, naming, objects, required, unevaluated, unique
+from .structures import (
+    contains,
+    discriminator,
+    items,
+    naming,
+    objects,
+    required,
+    unevaluated,
+    unique,
+    violating,
+)
 from .values import EVERYTHING, NOTHING, Value, join
 from .vocabulary import KEYWORDS, REFERENCES
 
@@ -120,17 +130,21 @@ class Keywords:
         spend(140)
         schema, document = node.schema, self.document
         late = [key for key in LATE if key in schema and document.knows(2019)]
-        if late and not sign:
-            raise UnsupportedConstraint(f"{late[0]} that must not hold", path=f"{node.path}/{late[0]}")
         if "$ref" in schema and 4 <= document.draft <= 7:
             return reference(self, node, sign, tracked, "$ref")
         known = [key for key in schema if key in RULES and document.reads(key)]
         rules = dict.fromkeys(RULES[key] for key in sorted(known, key=lambda key: key not in FIRST))
-        parts = [rule(self, node, sign, TRACKED if late else tracked) for rule in rules]
-        if not sign and tracked == APART:
-            return apart(parts, (rule(self, node, True, 0) for rule in rules))
+        parts = [rule(self, node, sign, TRACKED if late and sign else tracked) for rule in rules]
         if not sign:
-            return join(*parts)
+            failing = (
+                apart(parts, (rule(self, node, True, 0) for rule in rules))
+                if tracked == APART
+                else join(*parts)
+            )
+            if not late:
+                return failing
+            holding = meet_all(self, (rule(self, node, True, TRACKED) for rule in rules))
+            return join(failing, *(violating(self, node, key, holding) for key in late))
         found = meet_all(self, parts)
         keys = list(schema)
         if "properties" in schema and any(key in APPLICATORS for key in keys[: keys.index("properties")]):

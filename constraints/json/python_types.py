@@ -41,7 +41,7 @@ def adapter(described: Any) -> Any:
         ) from None
     try:
         return TypeAdapter(described)
-    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError, ImportError) as error:
+    except (PydanticUserError, PydanticUndefinedAnnotation, NameError, TypeError, ImportError) as error:
         raise undescribed(described, error) from None
 
 
@@ -85,4 +85,10 @@ def reader(described: Any) -> Callable[[str], Any]:
 def undescribed(described: Any, error: Exception) -> FormatError:
     """Return the error for a type without a JSON Schema."""
     reason = getattr(error, "message", str(error)).splitlines()[0]
+    if type(error).__name__ == "PydanticSchemaGenerationError":
+        unknown = reason.partition("schema for ")[2].partition(". Set")[0]
+        reason = (
+            f"Pydantic does not read {unknown}; write it as a dataclass, a TypedDict or a Pydantic model, "
+            "or give a JSON Schema as a dict, as msgspec.json.schema(…) writes for a Struct"
+        )
     return FormatError(f"{type_name(described)} has no JSON Schema: {reason}")

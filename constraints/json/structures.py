@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -165,3 +166,33 @@ def unevaluated(k: Keywords, node: Node, key: str, found: Value, tracked: int) -
             left = a
         done += [replace(left, seen=FULL if tracked else 0, seen_kinds=())] if left else []
     return found._replace(array=limited(tuple(dict.fromkeys(done))))
+
+
+def violating(k: Keywords, node: Node, key: str, found: Value) -> Value:
+    """Return the values of the other keywords that violate ``unevaluatedProperties`` or ``unevaluatedItems``.
+
+    A value may have several shapes if they have evaluated the same. Raises ``UnsupportedConstraint`` where they have not.
+    """
+    need = k.need(node.schema[key], node, key, False)
+    shapes: tuple[Any, ...] = found.object if key == "unevaluatedProperties" else found.array
+    for one, other in itertools.combinations(shapes, 2):
+        spend(20)
+        if one.evaluated != other.evaluated and (both := one.meet(other)) and not k.empty(both):
+            raise UnsupportedConstraint(
+                "what violates several schemas that one object satisfies, and that declare different members (or items), is not "
+                "read: give each a required member with a constant of its own, or anyOf in place of oneOf",
+                path=node.path,
+            )
+    if need == NEVER:
+        return NOTHING
+    if key == "unevaluatedProperties":
+        some = (o.meet(Objects(some=((o.seen, ANY, need),))) for o in found.object if o.seen is not None)
+        return NOTHING._replace(object=tuple(replace(o, seen=Others()) for o in some if o))
+    if any(a.seen_kinds for a in found.array):
+        raise UnsupportedConstraint("unevaluatedItems beside contains", path=f"{node.path}/{key}")
+    rest = (
+        a.meet(Arrays(contains=(Contains(need, 1, None, int(a.seen)),)))
+        for a in found.array
+        if a.seen != FULL
+    )
+    return NOTHING._replace(array=tuple(replace(a, seen=0) for a in rest if a))

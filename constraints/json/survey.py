@@ -10,9 +10,9 @@ from typing import Any
 from ...errors import TooManyStates, UnsupportedConstraint
 from ..narrowing import Narrowing, merged
 from .document import Document, Node, Resource
-from .formats import LEFT_OUT, WITH_SIXTY, leaves_out
+from .formats import KNOWN, LEFT_OUT, WITH_SIXTY, leaves_out
 from .numbers import Notation
-from .text import JSON
+from .text import JSON, MARKUP
 from .vocabulary import REFERENCES, is_number, subschemas
 
 EXPONENTS = Narrowing(
@@ -22,14 +22,35 @@ EXPONENTS = Narrowing(
     "decimals without an exponent",
     "digits can be compared only before an exponent says what they are worth; write 100, not 1e2",
 )
+ESCAPES = Narrowing(
+    "",
+    "escapes",
+    "names, listed strings and those with a pattern or a format, in every way to write them",
+    f"printable ASCII as it is, but for {MARKUP}",
+    "what is compared has few spellings, those that encoders write; strings under no condition have all of them",
+)
+"""The ways to write strings that ``escapes="any"`` leaves out."""
+NAMING = {
+    "properties",
+    "required",
+    "patternProperties",
+    "propertyNames",
+    "dependentRequired",
+    "dependentSchemas",
+    "dependencies",
+}
 COMPARED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 
-def narrowings(document: Document, asserts_format: bool, notation: Notation) -> tuple[Narrowing, ...]:
-    """Return what the automaton lacks of what the schemas say. Raises ``UnsupportedConstraint``."""
-    return merged(
-        each for schema, path in reached(document) for each in lacks(schema, path, asserts_format, notation)
-    )
+def narrowings(
+    document: Document, asserts_format: bool, notation: Notation, escapes: bool = False
+) -> tuple[Narrowing, ...]:
+    """Return what the automaton lacks of what the schemas say. Raises ``UnsupportedConstraint``.
+    ``escapes``: whether strings may have escapes that are not needed."""
+    schemas = list(reached(document))
+    spelled = escapes and any(compares_strings(schema, asserts_format) for schema, _ in schemas)
+    found = (each for schema, path in schemas for each in lacks(schema, path, asserts_format, notation))
+    return merged(found, [ESCAPES] * spelled)
 
 
 def reached(document: Document) -> Iterator[tuple[dict[str, Any], str]]:
@@ -70,6 +91,25 @@ def lacks(schema: dict[str, Any], path: str, asserts_format: bool, notation: Not
         if isinstance(value, str) and not value.isascii() and not all(map(JSON.ways, value)):
             why = "a lone surrogate is no Unicode text"
             yield Narrowing(f"{path}/enum", "enum", ascii(value), "nothing", why)
+
+
+def compares_strings(schema: dict[str, Any], asserts_format: bool) -> bool:
+    """Return whether a schema has conditions on names of members, or on strings but for their length."""
+    values = [*schema.get("enum", ()), schema.get("const")]
+    has_format = asserts_format and schema.get("format") in KNOWN
+    return (
+        has_format
+        or "pattern" in schema
+        or any(schema[key] for key in NAMING & schema.keys())
+        or any(map(has_strings, values))
+    )
+
+
+def has_strings(value: Any) -> bool:
+    """Return whether a value is a string, or one is in it."""
+    if isinstance(value, list):
+        return any(map(has_strings, value))
+    return isinstance(value, str) or (isinstance(value, dict) and bool(value))
 
 
 def has_conditions(schema: dict[str, Any], listed: list[Any], notation: Notation) -> bool:

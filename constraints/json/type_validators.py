@@ -10,8 +10,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
-from .type_marks import Schema, differing, refused, validated
+from .type_marks import MARK, Schema, differing, refused, validated
 from .type_texts import any_case, text
+from .vocabulary import KEYWORDS as ASSERTING
 
 VALIDATORS = "pydantic._internal._validators"
 SAID = {
@@ -112,7 +113,18 @@ def followed(schema: Schema, core: Any) -> Schema:
         checks = [core["function"]["function"]] if str(core["type"]).startswith("function-") else []
     for function in checks:
         schema = checked(schema, function, core)
+    extra = own.get("pydantic_js_extra")
+    writes = [*own.get("pydantic_js_functions", ()), *own.get("pydantic_js_annotation_functions", ())]
+    is_given = any(map(is_users, writes)) or (isinstance(extra, dict) and extra.keys() & ASSERTING.keys())
+    if is_given and MARK not in schema:
+        return validated(schema, f"the type beside its JSON Schema ({core['type']})")
     return schema
+
+
+def is_users(function: Any) -> bool:
+    """Return whether a function that writes a JSON Schema is the user's, or writes what the user gave."""
+    module, name = identity(function)
+    return not module.startswith("pydantic") or name.startswith("WithJsonSchema.")
 
 
 def checked(schema: Schema, function: Any, core: Any) -> Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 EVER = 9999
@@ -47,18 +47,19 @@ APPLIED = {"$defs": "map", "definitions": "map"} | {
 """By keyword that holds subschemas: the form of its value."""
 
 
-def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the direct subschemas of a schema with their paths relative to it."""
+def subschemas(schema: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Return the direct subschemas of a schema with their paths relative to it."""
+    found: list[tuple[str, Any]] = []
     for key, value in schema.items():
-        form = APPLIED.get(key)
-        if form is None:
+        if (form := APPLIED.get(key)) is None:
             continue
         if form in ("map", "dependencies") and isinstance(value, dict):
-            yield from ((f"{key}/{pointer(name)}", inner) for name, inner in value.items())
+            found += [(f"{key}/{pointer(name)}", inner) for name, inner in value.items()]
         elif form in ("schemas", "items") and isinstance(value, list):
-            yield from ((f"{key}/{i}", inner) for i, inner in enumerate(value))
+            found += [(f"{key}/{i}", inner) for i, inner in enumerate(value)]
         elif form in ("schema", "items"):
-            yield key, value
+            found.append((key, value))
+    return found
 
 
 def is_schema(value: Any) -> bool:
@@ -111,4 +112,4 @@ FORMS: dict[str, Any] = {
 
 def pointer(name: str) -> str:
     """Return a name as a step of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
+    return name.replace("~", "~0").replace("/", "~1") if "/" in name or "~" in name else name

@@ -62,17 +62,6 @@ def left_recursive(root: Node) -> list[set[Node]]:
     return [{node for node in some if node.kind is Kind.RULE} for some in circles]
 
 
-def check_left_recursion(root: Node) -> None:
-    """Raise ``UnsupportedConstraint`` if a rule reaches itself before a byte has been read."""
-    if left_recursive(root):
-        raise UnsupportedConstraint(
-            "a rule begins with itself: it has no next byte; rewrite the program with without_left_recursion"
-        )
-
-
-# ---------------------------------------------------------------- rewriting
-
-
 def without_left_recursion(root: Node) -> Node:
     """Return a program of the same texts in which no rule begins with itself.
 

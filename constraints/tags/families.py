@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from ...errors import UnsupportedConstraint
-from ..calls.arguments import arguments
+from ..calls.arguments import arguments, of_types
 from ..calls.nodes import one_of
 from ..calls.tools import Tool, read_tools
 from ..constraint import Constraint
@@ -60,7 +60,7 @@ class Family(NamedTuple):
         if self.style is None:
             plain, space = [replace(tool, plain=True) for tool in tools], STYLES["space"]
             return arguments(plain, space, space, "any", "any")
-        found, cuts = dict[str, Node](), list[Narrowing]()
+        found, cuts = dict[str, Node](), of_types(tools)
         for tool in tools:
             each = schema_values(tool.schema(), self.style, path=tool.path, on_narrowed="ignore")
             found[tool.name], cuts = each.program, [*cuts, *each.narrowed]

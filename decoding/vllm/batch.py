@@ -22,7 +22,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...circuits import HMM, Automaton
-from ...errors import EvidenceError
+from ...errors import BudgetTooSmall, EvidenceError
 from ...inference import gcd
 from ...inference.next_token.protocol import NextTokenQuery
 from ...inference.next_token.query import GUIDE_TOLERANCE, pgcd
@@ -225,7 +225,12 @@ class Batch:
         query = self.query(key[:3])
         rows = ConstrainedRows(copy(query), strength=strength, mixture=mixture)  # tables are shared
         budgets = torch.tensor([request.asked.budget for request in requests])
-        rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
+        try:
+            rows.begin(torch.empty(len(requests), 0, dtype=torch.long), budgets)
+        except BudgetTooSmall as error:
+            raise error.of_prompt(
+                None
+            ) from None  # the engine has no numbers for requests, and refuses this one alone
         for request in requests:
             request.read = 0
         return Group(rows, query, requests)

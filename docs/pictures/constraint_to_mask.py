@@ -11,9 +11,8 @@ from pathlib import Path
 
 from drawing import BLUE, GREEN, GREY, ORANGE, PALE, PALE_ORANGE, RED, WHITE, Picture, Point
 from example import FIRST, WORDS, Example, in_words, kind_of, label_in_words, leaf_in_words
+from frames import Frame, ended, reads  # the example knows where they are
 
-from tractile.constraints.engine import kinds
-from tractile.constraints.engine.stack import Stack
 from tractile.constraints.program.node import Kind, Node
 from tractile.constraints.program.nodes import EMPTY, reachable
 
@@ -136,18 +135,19 @@ def draw_stacks(picture: Picture, stacks: list[list[list[str]]], x: float, y: fl
 def trie(example: Example, picture: Picture) -> None:
     """Step 4: the trie of the tokens, read by the top frame, and on from where its text may end by those below."""
     (stack,) = example.stacks(TEXT)
-    start = example.steps.run(example.steps.start, TEXT.encode())
     inside, ends = dict[str, str](), list[str]()
     for prefix in sorted({word[: i + 1] for word in WORDS for i in range(len(word))}):
         found = registers(stack, prefix.encode())
         goes_on = any(word != prefix and word.startswith(prefix) for word in WORDS)
         if found:
-            ends += [prefix] * (goes_on and any(kinds.ends(stack.node, each) for each in found))
+            ends += [prefix] * (
+                goes_on and any(True for each in found for _ in ended(stack._replace(register=each)))
+            )
             inside[prefix] = ORANGE if prefix in ends else BLUE
     below, tokens = dict[str, str](), dict[str, list[str]]()
     for end, word in [(end, word) for end in ends for word in WORDS if word != end and word.startswith(end)]:
         for size in range(len(end) + 1, len(word) + 1):
-            rest, is_alive = word[len(end) : size], example.steps.run(start, word[:size].encode()) >= 0
+            rest, is_alive = word[len(end) : size], example.state(TEXT + word[:size]) >= 0
             below[rest] = GREEN if is_alive else RED
             if size == len(word) or not is_alive:
                 tokens.setdefault(rest, []).append(shown(word))
@@ -198,11 +198,11 @@ def draw_trie(
             picture.text(x + 0.6, y, labels.get(prefix, ""), size=7.5, colour=colour)
 
 
-def registers(stack: Stack, text: bytes) -> list[object]:
+def registers(stack: Frame, text: bytes) -> list[object]:
     """The registers of the top frame when it has read a text itself."""
     found = [stack.register]
     for byte in text:
-        rows = [row for register in found for row in kinds.reads(stack.node, register)]
+        rows = [row for register in found for row in reads(stack.node, register)]
         found = [after for low, high, after in rows if low <= byte <= high]
     return found
 

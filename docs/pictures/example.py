@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import tractile as tt
-from tractile.constraints.engine.native import tokens_of
-from tractile.constraints.engine.stack import Stack
-from tractile.constraints.engine.steps import Steps
+from tractile.constraints.engine.bytes import Bytes
+from tractile.constraints.engine.tokens import Tokens
 from tractile.constraints.program.node import Kind, Node
 from tractile.constraints.program.tables import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "tests" / "oracle"))
+from definition import Definition
+from frames import Frame
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -32,17 +37,19 @@ class Example:
 
     def __init__(self) -> None:
         self.program: Node = tt.constraints.json_schema(SCHEMA).program
-        self.steps = Steps(self.program)
         self.vocab = tt.Vocabulary(
             [None, *(bytes([byte]) for byte in range(256)), *(word.encode() for word in WORDS)],
             eos_token_id=0,
         )
-        self.tokens = tokens_of(self.program, self.vocab)
+        self.tokens = Tokens(self.program, self.vocab)
+        self.definition = Definition(self.program, self.vocab)
 
-    def stacks(self, text: str) -> list[Stack]:
+    def stacks(self, text: str) -> list[Frame]:
         """The stacks after a text, in an order that each run has."""
-        found = self.steps.configurations[self.steps.run(self.steps.start, text.encode())]
-        return sorted((stack for stack, _ in found if stack is not None), key=in_words, reverse=True)
+        at = self.definition.start
+        for byte in text.encode():
+            at = self.definition.byte(at, byte)
+        return sorted((stack for stack in at if stack is not None), key=in_words, reverse=True)
 
     def state(self, text: str) -> int:
         """The state over tokens after a text."""
@@ -52,7 +59,7 @@ class Example:
         return state
 
 
-def in_words(stack: Stack) -> list[list[str]]:
+def in_words(stack: Frame) -> list[list[str]]:
     """The frames of a stack, the bottom first: the kind, the register, and what it says."""
     below = [] if stack.below is None else in_words(stack.below)
     register = str(stack.register)
@@ -88,7 +95,7 @@ def leaf_in_words(node: Node) -> str:
     table = node.tables[0]
     if all(len(row) <= 1 and all(low == high for low, high, _ in row) for row in table.rows):
         return shortest(table)
-    return "a number" if Steps(node).accepts(b"-1.5") else "a string"
+    return "a number" if Bytes(node).accepts(b"-1.5") else "a string"
 
 
 def label_in_words(bag: Node, label: int) -> str:

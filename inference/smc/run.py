@@ -46,9 +46,7 @@ class Run:
                 copy(request.budget_query).start(1, request.max_new_tokens)
             self.query = copy(request.query).start(1, request.max_new_tokens)
         except BudgetTooSmall as error:
-            raise BudgetTooSmall(
-                needed=error.needed, given=error.given, exact=error.exact, prompt=request.number
-            ) from None
+            raise error.of_prompt(request.number) from None
         alive = count if replay is None else len(replay[0])  # resampling without replacement may keep fewer
         self.particles = Particles.start(alive, request.max_new_tokens)
         if replay is not None:

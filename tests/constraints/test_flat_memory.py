@@ -8,7 +8,7 @@ import pytest
 
 import tractile as tt
 from tractile.constraints import grammar, json_schema, regex
-from tractile.constraints.engine import cores, native
+from tractile.constraints.engine import cores
 
 BYTES = tt.Vocabulary([*(bytes([byte]) for byte in range(256)), None], 256)
 FEW = 1 << 26  # bytes that an engine keeps, for these tests
@@ -47,7 +47,6 @@ def kept(others):
 
 
 @pytest.mark.long
-@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("case", CASES)
 def test_what_many_requests_leave_is_forgotten(case, monkeypatch):
     monkeypatch.setattr(cores, "MOST_BYTES", FEW)
@@ -67,7 +66,6 @@ def test_what_many_requests_leave_is_forgotten(case, monkeypatch):
     assert max(size for _, size in alive) < 2 * FEW
 
 
-@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 def test_rows_in_flight_keep_their_states(monkeypatch):
     monkeypatch.setattr(cores, "MOST_BYTES", 1)  # each row has an engine of its own
     fa, rng = CASES["names"][0]().compile(BYTES), random.Random(1)
@@ -89,7 +87,6 @@ def test_rows_in_flight_keep_their_states(monkeypatch):
     assert (kept.mask() == tt.gcd(fa, 2_000).start(budgets=500).mask()).all()
 
 
-@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 def test_what_one_constraint_needs_to_start_is_found_once(monkeypatch):
     monkeypatch.setattr(cores, "MOST_BYTES", 1)
     monkeypatch.setattr(cores, "_shared", type(cores._shared)())

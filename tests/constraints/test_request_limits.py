@@ -267,6 +267,6 @@ def test_a_search_that_limits_stop_changes_no_later_answer():
 def test_what_a_request_needs_before_its_first_token_is_within_the_limits():
     asked_for = asked({"json_schema": many_members(400)})
     rows = Grammars(BYTES, limits=Limits(work=300_000))
-    # the machines take too much work to find out; the compiled engine finds what is needed
+    # the machines take too much work to find out; the engine finds what is needed
     with pytest.raises((tt.errors.UnsupportedConstraint, tt.errors.BudgetTooSmall), match="budget"):
         rows.row(asked_for, 900)

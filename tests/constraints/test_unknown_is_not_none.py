@@ -119,3 +119,29 @@ def test_a_bound_that_may_not_be_the_least_is_said():
     assert exactly.value.exact
     assert tt.gcd(plain, horizon=2).start().exact
     assert tt.lcd(strings).start().exact
+
+
+def ones(count, **more):
+    """Objects of members that are 1, in any order."""
+    names = [f"{letter}" for letter in "bcdefghij"[: count - 1]] + ["a"]
+    properties = {name: {"const": 1} for name in names}
+    return json_schema(
+        {"type": "object", "properties": properties, "additionalProperties": False, **more}, whitespace="none"
+    ), names
+
+
+SOME_ORDERS = pytest.mark.xfail(strict=True, reason="of more than five members not all orders are tried")
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(6, marks=SOME_ORDERS), pytest.param(8, marks=SOME_ORDERS)])
+def test_a_part_takes_more_tokens_by_members_that_may_be_absent(count):
+    found = ones(count)[0].tokens(at_most=60, at_least=8).compile(VOCAB)
+    assert found.accepts_tokens([*b'{"a":1,"b":1}', VOCAB.eos_token_id])
+
+
+@pytest.mark.parametrize("count", [5, pytest.param(6, marks=SOME_ORDERS), pytest.param(8, marks=SOME_ORDERS)])
+def test_a_member_that_only_one_token_writes_comes_first(count):
+    names = ones(count)[1]
+    words = [None, *(bytes([byte]) for byte in range(256) if byte != ord("a")), b'{"a":1']
+    found = ones(count, required=names)[0].compile(tt.Vocabulary(words, 0))
+    assert found.fewest_after([]) == 2 + 6 * (count - 1) + 1

@@ -373,7 +373,17 @@ def test_a_budget_for_every_row_must_fit():
         )
     with pytest.raises(tt.errors.BudgetTooSmall) as caught:
         tt.ConstraintLogitsProcessor(fa, max_new_tokens=[5, 2])(torch.ones(4, 1, dtype=torch.long), logits)
-    assert (caught.value.given, caught.value.needed) == (2, 3)
+    assert (caught.value.given, caught.value.needed, caught.value.prompt) == (2, 3, 1)
+    with pytest.raises(tt.errors.BudgetTooSmall, match=r"^prompt 2 \(counted from 0\): no accepted"):
+        tt.ConstraintLogitsProcessor([fa, as_automaton(FSA), fa], max_new_tokens=[5, 5, 2])(
+            torch.ones(6, 1, dtype=torch.long), torch.zeros(6, V)
+        )
+    with pytest.raises(tt.errors.BudgetTooSmall, match=r"^prompt 1 .* 2 tokens are needed, 1 given"):
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=[2, 1], prefix=2)(
+            torch.tensor([[1, 3, 5]] * 2), logits[:2]
+        )
+    with pytest.raises(tt.errors.BudgetTooSmall, match=r"^no accepted"):
+        tt.ConstraintLogitsProcessor(fa, max_new_tokens=2)(torch.ones(4, 1, dtype=torch.long), logits)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The compiled engine as a part of the distribution."""
+"""The compiled core as a part of the distribution."""
 
 import os
 import shutil
@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tractile import _core
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_COMPILER = {"CC": "no-such-compiler", "CXX": "no-such-compiler"}
@@ -33,21 +35,30 @@ def setup_py(folder, *command, **environment):
     )
 
 
-@pytest.mark.skipif(
-    not any(map(shutil.which, ("c++", "g++", "clang++", "cl"))), reason="no C++ compiler here"
-)
-def test_where_there_is_a_compiler_the_engine_is_there():
-    """Without it: python setup.py build_ext --inplace."""
-    from tractile import _core
-
-    assert isinstance(_core.Core, type)
-
-
-def test_without_a_compiler_the_package_is_installed(copy):
+def test_without_a_compiler_nothing_is_installed_and_a_sentence_says_why(copy):
     done = setup_py(copy, "build_ext", "--inplace", **WITHOUT_COMPILER)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode != 0
+    assert "Install a C++17 compiler" in done.stderr
     assert "no-such-compiler" in done.stdout + done.stderr
     assert not list(copy.glob("_core*"))
+
+
+@pytest.mark.parametrize(
+    ("core", "why"),
+    [
+        ("None", "halted"),
+        ("SimpleNamespace(**vars(import_module('_core')) | {'INTERFACE': 0})", "other sources"),
+    ],
+)
+def test_without_the_core_the_import_says_what_to_do(core, why):
+    code = "import sys; from importlib import import_module; from types import SimpleNamespace; "
+    code += f"sys.path.append({str(Path(_core.__file__).parent)!r}); sys.modules['tractile._core'] = {core}; import tractile"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("tractile.errors.CoreMissing: tractile has no compiled core")
+    assert why in last
+    assert "install a C++17 compiler" in last
 
 
 def test_a_changed_header_is_compiled_again(copy):
@@ -55,7 +66,7 @@ def test_a_changed_header_is_compiled_again(copy):
     code = (
         "from distutils.core import run_setup; "
         "extension, = run_setup('setup.py', stop_after='init').ext_modules; "
-        "print(extension.optional, *extension.depends)"
+        "print(*extension.depends)"
     )
     done = subprocess.run(
         [sys.executable, "-c", f"import setuptools; {code}"],
@@ -64,6 +75,4 @@ def test_a_changed_header_is_compiled_again(copy):
         text=True,
         check=True,
     )
-    optional, *depends = done.stdout.split()
-    assert optional == "True"
-    assert set(depends) == {f"core/{path.name}" for path in (ROOT / "core").glob("*.h")}
+    assert set(done.stdout.split()) == {f"core/{path.name}" for path in (ROOT / "core").glob("*.h")}

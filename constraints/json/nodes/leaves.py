@@ -70,6 +70,13 @@ def string(shape: Strings, spelling: Spelling) -> Node:
         raise TooManyStates(f"strings of at least {shape.least} characters are too long", limit=limits.LENGTH)
     if spelling.free is not None and shape.among is None and not shape.atoms | shape.but:
         spelling = spelling.free
+    if shape.among is not None and len(shape.among) == 1 and not shape.atoms:
+        (word,) = shape.among
+        ways = list(map(spelling.ways, word))
+        if all(len(way) == 1 == len(way[0]) for way in ways):  # each character is one byte
+            return nodes.text(
+                spelling.opening + bytes([way[0][0][0] for way in ways]) + bytes([spelling.closing])
+            )
     if shape.among is not None or (not shape.least and shape.most is None):
         inside = tables.of_nfa(strings.body(shape, spelling))
     else:

@@ -40,6 +40,8 @@ def inside(
     style: Style,
 ) -> Names | None:
     """Return the automaton of the names, as :func:`names_tables`: a trie of those declared, on that of the classes."""
+    if not declared and classes == (Strings(),):
+        spelling = spelling.free or spelling
     base = of_classes(classes, spelling, style) if classes else None
     label = {name: i for i, name in enumerate(live)}
     names = live if base is None else declared

@@ -84,7 +84,8 @@ class Writer:
         needs = Needs(document, reading.order, reading.open_objects, asserts, style.tuples)
         whole = reading.notation.whole or document.draft == 4 or style.tuples
         notation = reading.notation._replace(whole=whole)
-        return cls(needs, style, notation, narrowings(document, asserts, notation))
+        escapes = any(each.free is not None for each in style.spellings)
+        return cls(needs, style, notation, narrowings(document, asserts, notation, escapes))
 
     @cached_property
     def comma(self) -> Node:

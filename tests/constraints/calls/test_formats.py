@@ -1,10 +1,12 @@
 """Tools as their providers write them: one test for each row of the page, and what is refused by name."""
 
 import dataclasses
+import functools
 import json
 import os
 import re
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
@@ -239,3 +241,83 @@ def test_a_dict_with_tools_as_the_output():
         assert found.parse(text) == tt.constraints.Call("f", {"city": "Oslo"})
         assert not found.constraint.accepts('{"city": "Oslo"}')
     assert tt.constraints.output_type({"title": "f", **SCHEMA}).constraint.accepts('{"city": "Oslo"}')
+
+
+def test_narrowed_names_the_validators_of_types():
+    pydantic = pytest.importorskip("pydantic")
+
+    def even(n: int) -> int:
+        return n
+
+    annotated = Annotated[int, pydantic.AfterValidator(even)]
+    model = pydantic.create_model("Order", n=annotated, more=(list[annotated], ...))
+
+    def order(n, more):
+        "Order."
+
+    order.__annotations__ = {"n": annotated, "more": list[annotated]}
+    for tool, path in (
+        (model, "tools[0].parameters"),
+        (order, "tools[0].parameters"),
+        ({"name": "f", "args_schema": model}, "tools[0].args_schema"),
+        (
+            {"type": "function", "function": {"name": "f", "parameters": model}},
+            "tools[0].function.parameters",
+        ),
+    ):
+        narrowed = tt.constraints.function_calls([tool]).narrowed
+        cuts = {(cut.path, cut.asked) for cut in narrowed if cut.keyword == "validator"}
+        what = f"the values that {even.__qualname__} passes"
+        assert cuts == {(f"{path}.n", what), (f"{path}.more/items", what)}
+        with pytest.raises(tt.errors.UnsupportedConstraint, match="even"):
+            tt.constraints.function_calls([tool], on_narrowed="error")
+        for family in ("hermes", "qwen_xml"):
+            calls = tt.constraints.tool_calls([tool], family, choice="required")
+            assert {cut.path for cut in calls.narrowed} >= {f"{path}.n", f"{path}.more/items"}
+
+
+def test_a_list_of_arguments_with_schemas():
+    city = {"name": "city", "in": "query", "required": True, "schema": {"type": "string"}}
+    days = {"name": "days", "is_required": False, "schema": {"type": "integer"}}
+    calls = tt.constraints.function_calls([{"name": "f", "parameters": [city, days]}])
+    assert calls.accepts('{"name": "f", "arguments": {"city": "Oslo", "days": 3}}')
+    assert not calls.accepts('{"name": "f", "arguments": {"city": 3}}')
+    assert not calls.accepts('{"name": "f", "arguments": {}}')
+    with pytest.raises(tt.errors.FormatError, match=r"parameters\.city\.schema_data may hold parameters"):
+        tt.constraints.function_calls(
+            [{"name": "f", "parameters": [city | {"schema_data": {"type": "string"}}]}]
+        )
+
+
+def test_keywords_without_a_value_are_left_out():
+    none = dict.fromkeys(["enum", "required", "items", "properties", "minimum", "default"])
+    city = none | {"type": "string"}
+    calls = tt.constraints.function_calls(
+        [
+            {
+                "name": "f",
+                "parameters": none
+                | {"type": "object", "properties": {"city": city, "none": {"const": None}}},
+            }
+        ]
+    )
+    assert calls.accepts('{"name": "f", "arguments": {"city": "Oslo", "none": null}}')
+    assert not calls.accepts('{"name": "f", "arguments": {"city": null}}')
+
+
+def test_functions_that_are_wrapped_and_annotations_that_lead_nowhere():
+    pytest.importorskip("pydantic")
+
+    @functools.cache
+    def double(n: int) -> int:
+        return 2 * n
+
+    calls = tt.constraints.output_type([double])
+    assert calls.parse('{"name": "double", "arguments": {"n": 4}}')() == 8
+    assert not calls.constraint.accepts('{"name": "double", "arguments": {"n": "4"}}')
+
+    def nowhere(when): ...
+
+    nowhere.__annotations__ = {"when": "no_module.date"}
+    with pytest.raises(tt.errors.FormatError, match="no_module"):
+        tt.constraints.function_calls([nowhere])

@@ -1,15 +1,14 @@
-"""What stops while a program is given to the compiled engine leaves it fit for the next."""
+"""What stops while a program is given to the engine leaves it fit for the next."""
 
 import pytest
 
 import tractile as tt
-from tractile.constraints.engine import cores, native
+from tractile.constraints.engine import cores
 
 VOCAB = tt.Vocabulary([*(bytes([b]) for b in range(256)), None], eos_token_id=256)
 SCHEMA = {"type": "array", "items": {"$ref": "#"}, "maxItems": 3}
 
 
-@pytest.mark.skipif(native.Core is None, reason="the compiled engine was not built")
 @pytest.mark.parametrize("stop", range(6))  # its nodes
 def test_a_program_that_was_stopped_on_its_way_can_be_given_again(monkeypatch, stop):
     monkeypatch.setattr(cores, "_shared", type(cores._shared)())

@@ -113,3 +113,11 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
     (tmp_path / "t.json").write_text(tools, encoding="utf-8-sig")
     for given in ("\ufeff" + tools, tmp_path / "t.json"):
         assert tt.constraints.function_calls(given).accepts('{"name": "f", "arguments": {}}')
+
+
+def test_names_of_rules_in_angle_brackets_of_abnf():
+    """RFC 5234, section 2.1; RFC 3986 writes ``path-empty = 0<pchar>``."""
+    found = tt.constraints.grammar("path = 2<pchar> / 0<PCHAR>\npchar = ALPHA / %x2D", syntax="abnf")
+    assert [found.accepts(text) for text in ("", "a-", "a", "<p")] == [True, True, False, False]
+    with pytest.raises(tt.errors.UnsupportedConstraint, match="in words"):
+        tt.constraints.grammar("path = 2<a character of a path>", syntax="abnf")

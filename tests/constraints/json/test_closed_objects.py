@@ -2,6 +2,7 @@
 
 import json
 
+import jsonschema
 import pytest
 
 import tractile as tt
@@ -114,3 +115,32 @@ def test_arguments_of_combined_objects_are_closed():
     calls = tt.constraints.function_calls([{"name": "f", "parameters": parameters}])
     assert calls.accepts('{"name": "f", "arguments": {"k": {"x": 1, "y": 2}}}')
     assert not calls.accepts('{"name": "f", "arguments": {"k": {"x": 1, "z": 2}}}')
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"not": {"$ref": "#/$defs/P", "unevaluatedProperties": False}},
+        {"not": {"$ref": "#/$defs/P", "unevaluatedProperties": {"type": "string"}}},
+        {"not": {"allOf": [{"$ref": "#/$defs/P"}, {"properties": {"y": True}}], "unevaluatedProperties": False}},
+        {"not": {"prefixItems": [{"type": "integer"}], "unevaluatedItems": False}},
+        {"oneOf": [{"$ref": "#/$defs/P", "unevaluatedProperties": False}, {"properties": {"y": True}, "required": ["y"]}]},
+        {"if": {"$ref": "#/$defs/P", "unevaluatedProperties": False}, "then": {"required": ["x"]}},
+    ],
+)  # fmt: skip
+def test_what_violates_unevaluated(schema):
+    schema = {**schema, "$defs": {"P": POINT}}
+    c, oracle = tt.constraints.json_schema(schema), jsonschema.Draft202012Validator(schema)
+    values = [1, [], [1], [1, 2], ["a"], *(
+        {**x, **y, **z} for x in ({}, {"x": 1}, {"x": "a"}) for y in ({}, {"y": 1}) for z in ({}, {"z": "a"}, {"z": 1})
+    )]  # fmt: skip
+    assert [c.accepts(json.dumps(value)) for value in values] == [oracle.is_valid(value) for value in values]
+
+
+def test_what_violates_alternatives_that_declare_other_members_is_refused():
+    both = {"anyOf": [POINT, {"properties": {"y": True}}], "unevaluatedProperties": False}
+    with pytest.raises(tt.errors.UnsupportedConstraint, match=r"declare different members .* \(at /not\)"):
+        tt.constraints.json_schema({"not": both})

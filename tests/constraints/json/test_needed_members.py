@@ -32,7 +32,7 @@ def test_a_member_may_provide_any_of_what_is_needed(count):
     some = "abcdef"[:count]
     schema, rng = letters(some), random.Random(count)
     found, valid = json_schema(schema), jsonschema.Draft202012Validator(schema).is_valid
-    assert found.narrowed == ()
+    assert not any(cut.loses_values for cut in found.narrowed)
     answers = set()
     for _ in range(60):
         value = dict.fromkeys(sorted(names(rng, some)), 1)

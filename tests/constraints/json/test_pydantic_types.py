@@ -262,7 +262,7 @@ def test_keys_within_bounds():
     found = J(TYPES["int keys from"])
     assert found.accepts('{"5": 1, "1000": 2}')
     assert not any(map(found.accepts, ['{"4": 1}', '{"-5": 1}', '{"05": 1}']))
-    assert keywords(J(TYPES["float keys"], on_narrowed="ignore")) == {"propertyNames"}
+    assert keywords(J(TYPES["float keys"], on_narrowed="ignore")) == {"escapes", "propertyNames"}
     with pytest.raises(tt.errors.UnsupportedConstraint, match="FilePath"):
         J(dict[pydantic.FilePath, int])
 
@@ -296,3 +296,36 @@ def test_differences_stand_in_what_is_derived_from_a_constraint():
         "format"
     }
     assert date.fromisoformat(found.shortest().strip('"')) > date(2020, 2, 28)
+
+
+def test_a_schema_that_the_user_gives_beside_a_type_is_in_narrowed():
+    text = {"type": "string"}
+
+    class Own:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source, handler):
+            return handler(int)
+
+        @classmethod
+        def __get_pydantic_json_schema__(cls, core, handler):
+            return text
+
+    for described in (
+        Annotated[int, pydantic.WithJsonSchema(text)],
+        Annotated[int, pydantic.Field(json_schema_extra=text)],
+        Own,
+    ):
+        assert keywords(J(described)) >= {"validator"}
+    plain = Annotated[int, pydantic.Field(json_schema_extra={"example": 3}, examples=[3])]
+    assert "validator" not in keywords(J(plain))
+
+
+def test_classes_that_pydantic_does_not_read_have_a_remedy():
+    class Unknown:
+        pass
+
+    for described in (Unknown, list[Unknown]):
+        with pytest.raises(
+            tt.errors.FormatError, match=r"does not read .*Unknown'>; write it as a dataclass"
+        ):
+            J(described)

@@ -98,7 +98,6 @@ def test_references():
         ({"pattern": r"(a)?\1"}, "/pattern"), ({"pattern": r"(a+)\1"}, "/pattern"),
         ({"$schema": "http://example.com/dialect"}, "/$schema"),
         ({"patternProperties": {"(": {}}}, "/patternProperties/("),
-        ({"not": {"unevaluatedProperties": False}}, "/not/unevaluatedProperties"),
     ],
 )  # fmt: skip
 def test_what_is_not_supported_is_refused_by_path(schema, path):

@@ -251,3 +251,42 @@ def test_a_declared_discriminator_is_required():
     found = json_schema({"oneOf": kinds, "discriminator": {"propertyName": "t"}}, on_narrowed="ignore")
     assert found.accepts('{"t": "T3", "a4": 1}')
     assert not found.accepts('{"a4": 1}')
+
+
+def apart(count: int) -> dict[str, list]:
+    """Return lists of alternatives that other things than one member with a constant tell apart."""
+
+    def closed(members: dict, *required: str) -> dict:
+        return {
+            "type": "object",
+            "properties": members,
+            "required": [*required],
+            "additionalProperties": False,
+        }
+
+    own = [{f"a{i}": {"type": "string"}, f"b{i}": {"type": "integer"}} for i in range(count)]
+    return {
+        "a member of a member": [
+            closed({"head": closed({"type": {"const": f"T{i}"}}, "type"), **own[i]}, "head") for i in range(count)
+        ],
+        "two members": [
+            closed({"type": {"const": i % 10}, "act": {"const": i // 10}, **own[i]}, "type", "act") for i in range(count)
+        ],
+        "the name of the member": [closed({f"cmd{i}": closed(own[i], f"a{i}")}, f"cmd{i}") for i in range(count)],
+        "an item": [
+            {"type": "array", "prefixItems": [{"const": f"op{i}"}, {"type": "integer"}], "minItems": 1} for i in range(count)
+        ],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("what", apart(1))
+def test_what_else_tells_alternatives_apart(what):
+    small, large = ({"oneOf": apart(count)[what]} for count in (100, 200))
+    assert work(large) < 2.5 * work(small)  # no two are compared
+    found, is_valid = json_schema(large), jsonschema.Draft202012Validator(large).is_valid
+    values = [
+        {"head": {"type": "T7"}, "a7": "x"}, {"head": {"type": "T7"}, "a8": "x"}, {"head": {}}, {"head": "T7"},
+        {"type": 7, "act": 1, "b17": 3}, {"type": 7, "act": 1, "b71": 3}, {"type": 7}, {"cmd9": {"a9": ""}},
+        {"cmd9": {"a8": ""}}, {"cmd9": {"a9": ""}, "cmd8": {"a8": ""}}, ["op5", 3], ["op5"], ["op500", 3], ["op5", "x"], [],
+    ]  # fmt: skip
+    assert [found.accepts(json.dumps(value)) for value in values] == [is_valid(value) for value in values]

@@ -1,6 +1,8 @@
 // A fuzzer of the core, without Python: random tables, nodes, vocabularies and texts, and what must hold of the answers.
 //
-//     fuzz INPUTS SEED    the inputs SEED, SEED + 1, …; `fuzz 1 S` repeats one
+//     fuzz INPUTS SEED            the inputs SEED, SEED + 1, …; `fuzz 1 S` repeats one
+//     fuzz INPUTS SEED answers    prints what is answered, a line each input, so that builds can be compared: "-" where it is refused, "~"
+//                                 before what may be an upper bound, "?" where whether there is an end rests on orders that are not tried
 //
 // Texts are compared with the languages of nodes as sets, masks and distances with a breadth-first search over tokens. Of programs
 // with budgets of parts, or items that differ, only the latter: what they mean is tested beside the definition.
@@ -30,6 +32,7 @@ struct Random {
 
 u64 current = 0;
 std::string about;  // the program, for the message
+bool answering = false;
 
 std::string quoted(const std::string& text) {
   std::string found = "\"";
@@ -333,7 +336,7 @@ struct Program {
   int bag(std::vector<int> values) {
     if (rng.chance(0.03))  // a large one
       while (values.size() < 7) values.push_back(rng.chance(0.5) ? leaf() : values[0]);
-    if (values.size() > 5) exact = false;
+    if (values.size() > EVERY_ORDER) exact = false;
     SomeNode n;
     n.kind = BAG;
     std::vector<std::string> words;
@@ -810,6 +813,56 @@ std::vector<std::string> some_tokens(Random& rng) {
   return tokens;
 }
 
+// Prints the answers along some texts, whether or not they are right.
+struct Answers {
+  Stacks& stacks;
+  Masks& masks;
+  Random& rng;
+  const Trie& trie;
+  bool exact, every_order, spelled;
+
+  template <class Asked>
+  void answer(const std::string& name, Asked asked) {
+    std::string found;
+    try {
+      found = std::to_string(asked());
+    } catch (const LimitPassed&) {
+      found = "-";
+    } catch (const Exhausted&) {
+      found = "-";
+    }
+    std::printf(" %s%s", name.c_str(), found.c_str());
+  }
+
+  u64 digest(const TokenSet& set) {
+    std::vector<u32> words(trie.words);
+    set.write(words.data(), i32(words.size()));
+    u64 found = 0;
+    for (u32 word : words) found = mixed(found, word);
+    return found % 1000000;
+  }
+
+  void walk(i32 c) {
+    for (int turn = 0; turn < 6; ++turn) {
+      const std::string doubt = every_order || spelled ? "" : "?";
+      answer(doubt + "end", [&] { return masks.after_token(c, spelled) != NONE; });
+      answer(doubt + "mask", [&] { return digest(masks.words(c, spelled)); });
+      const int most = rng.between(0, 40), left = rng.below(12);
+      answer(exact ? "fewest" : "~fewest", [&] { return std::min(masks.fewest(c, most, spelled), most + 1); });
+      answer(exact ? "within" : "~within", [&] { return digest(masks.words_within(c, left, spelled)); });
+      i32 next = NONE;
+      for (int tries = 0; tries < 6; ++tries) {
+        const std::string& text = trie.text[rng.below(trie.vocab)];
+        i32 after = text.empty() ? NONE : c;
+        for (size_t i = 0; i < text.size() && after != NONE; ++i) after = stacks.step(after, u8(text[i]));
+        if (after != NONE && next == NONE) next = stacks.token_end(after);
+      }
+      if (next == NONE) return;
+      c = next;
+    }
+  }
+};
+
 // What must hold of a program whose texts begin at `start`.
 void check(const Trie& trie, Stacks& stacks, Masks& masks, Random& rng, const Program& p, int root, i32 start, bool every_byte) {
   bool looks = false;  // at bytes
@@ -821,6 +874,12 @@ void check(const Trie& trie, Stacks& stacks, Masks& masks, Random& rng, const Pr
     for (const auto& t : p.tables)
       for (const auto& e : t.edges)
         for (int b = e[1]; b <= e[2]; ++b) spelled = spelled && std::find(trie.text.begin(), trie.text.end(), std::string(1, char(b))) != trie.text.end();
+  if (answering) {
+    bool every_order = true, differ = false;
+    for (const SomeNode& n : p.nodes) every_order &= n.kind != BAG || n.parts.size() < 2, differ |= n.kind == APART;
+    for (int walks = 0; walks < 3; ++walks) Answers{stacks, masks, rng, trie, every_order && !differ, every_order, spelled}.walk(start);
+    return;
+  }
   Checked checked{trie, stacks, masks, rng, p.exact && !p.apart, every_byte && !p.long_texts && !p.budgets && !looks, spelled, spelled && !looks};
   if (rng.chance(0.5)) checked.walk(start);
   if (!p.budgets && !p.apart) checked.texts_of(start, p.languages()[root]);
@@ -853,7 +912,9 @@ void one_input() {
     try {
       core.asked([&](Stacks& stacks, Masks& masks) { check(core.trie(), stacks, masks, rng, p, root, stacks.start(node), every_byte); });
     } catch (const LimitPassed&) {
+      if (answering) return;  // of what follows, other numbers would be drawn
     } catch (const Exhausted&) {  // so many steps are refused in Python
+      if (answering) return;
     }
   }
 }
@@ -898,12 +959,15 @@ int main(int count, char** given) {
   u64 seed = count > 2 ? std::strtoull(given[2], nullptr, 10) : 0;
   std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);
   list_texts();
-  if (inputs > 1) nested();
+  answering = count > 3 && std::string(given[3]) == "answers";
+  if (inputs > 1 && !answering) nested();
   for (u64 i = 0; i < inputs; ++i) {
     current = seed + i;
     const std::clock_t begin = std::clock();
+    if (answering) std::printf("%llu", (unsigned long long)current);
     one_input();
+    if (answering) std::printf("\n%s", inputs == 1 ? about.c_str() : "");
     if (std::clock() - begin > MOST_SECONDS * CLOCKS_PER_SEC) fail("it takes more than a minute");
   }
-  std::printf("%llu inputs from seed %llu: nothing found\n", (unsigned long long)inputs, (unsigned long long)seed);
+  if (!answering) std::printf("%llu inputs from seed %llu: nothing found\n", (unsigned long long)inputs, (unsigned long long)seed);
 }

@@ -1,6 +1,10 @@
-"""The automaton over tokens of a program, run by the compiled engine (``core/``), where that was built.
+"""Which tokens may follow: a program read through a vocabulary by the compiled core (``core/``).
 
-Its masks and distances are those of :class:`~.masks.ProgramTokens`. Whether there is an end at all is always exact, or refused
+    mask(state)        = { t : some tokens after t reach acceptance }
+    mask(state, left)  = { t : at most ``left`` tokens after t reach acceptance }
+
+The end token reads nothing: it may follow a text that is accepted, and counts as a token. ``tests/oracle/`` says what a program
+means in Python. Whether there is an end at all is always exact, or refused
 with ``TooManyStates``. The fewest tokens to it may be upper bounds for two kinds of parts, and ``exact`` says so:
 
 * Of an object with more than five kinds of members those that may be absent are not read to save tokens, and if more than five
@@ -13,33 +17,44 @@ Masks within a budget are then narrower, never wider, and always leave a way to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import final
 
 import numpy as np
-from jaxtyping import Int32
+from jaxtyping import Int, Int32
 from numpy import ndarray
 
+from ..core import fill as write_rows
 from ..program.node import Kind, Node
 from ..program.prune import pruned
 from ..program.rewrite import parts_first
 from ..vocabulary.vocabulary import Vocabulary
-from .cores import Core, engine_of, say_so, within_limits
-from .cores import fill as write_rows
-from .masks import NEVER, SINK, ProgramTokens, Words, are_tokens
+from .cores import engine_of, within_limits
 
+Words = Int32[ndarray, " words"]
+
+NO_STATE = -1
+"""The state of a text that may not come."""
+SINK = -2
+"""The state after the end token, which may be read again."""
+NEVER = 1 << 62
+"""The distance of a state that has no completion."""
 MOST = 1 << 27
 """The most tokens that are told apart."""
 
 
 @final
-class CompiledTokens:
-    """The automaton over tokens of a program, as the compiled engine reads it (protocol ``TokenStates``).
+class Tokens:
+    """The automaton over tokens of a program (protocol ``TokenStates``).
 
-    States are the engine's configurations, :data:`~.steps.NO_STATE` and :data:`~.masks.SINK`. ``require_eos``: whether a text is
+    States are the engine's configurations, :data:`NO_STATE` and :data:`SINK`. ``require_eos``: whether a text is
     finished only by the end token. Any program and any vocabulary will do: where a byte that the program reads is no token by
     itself, or parts have budgets of tokens, a token is allowed only if a search finds that some tokens lead on to acceptance.
     """
+
+    step: Callable[[int, int], int]
+    reads: Callable[[bytes], bool]
+    accepting: Callable[[int], bool]
 
     def __init__(self, node: Node, vocab: Vocabulary, require_eos: bool = True) -> None:
         self.node, self.vocab, self.require_eos = node, vocab, require_eos
@@ -74,9 +89,9 @@ class CompiledTokens:
         """Whether the engine keeps so much that rows which begin should use a new one."""
         return self.engine.full
 
-    def renewed(self) -> CompiledTokens:
+    def renewed(self) -> Tokens:
         """Return the automaton on an engine that has room."""
-        return CompiledTokens(self.node, self.vocab, self.require_eos)
+        return Tokens(self.node, self.vocab, self.require_eos)
 
     # ------------------------------------------------------------ distances
 
@@ -107,19 +122,20 @@ class CompiledTokens:
         return words
 
 
-Tokens = CompiledTokens | ProgramTokens
-
-
-def tokens_of(node: Node, vocab: Vocabulary, require_eos: bool = True) -> Tokens:
-    """Return the automaton over tokens of a program, run by the compiled engine if that was built."""
-    if Core is None:
-        say_so()
-        return ProgramTokens(node, vocab, require_eos)
-    return CompiledTokens(node, vocab, require_eos)
+def are_tokens(program: Iterable[Node], vocab: Vocabulary) -> bool:
+    """Return whether each byte that the nodes of a program read is a token by itself."""
+    if vocab.trie.single.all():
+        return True
+    used: Int[ndarray, " bytes"] = np.zeros(257, int)
+    for node in program:
+        for table in node.tables if node.kind is not Kind.WITHIN else ():
+            np.add.at(used, table.edges[:, 1], 1)
+            np.subtract.at(used, table.edges[:, 2] + 1, 1)
+    return not ((np.cumsum(used)[:256] > 0) & ~vocab.trie.single).any()
 
 
 def fill(rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row words"]) -> None:
-    """Write masks of texts under any constraints of one vocabulary, in one call of the compiled engine.
+    """Write masks of texts under any constraints of one vocabulary, in one call of the core.
 
     ``rows``: automaton, state, budget (tokens left, the next one included), and the row of ``out`` to write. There token v is
     bit v mod 32 of word v div 32; words past the vocabulary become zero. Other threads of Python go on meanwhile. If a mask
@@ -133,9 +149,4 @@ def fill(rows: Sequence[tuple[Tokens, int, int, int]], out: Int32[ndarray, "row 
     >>> out.tolist()  # a; the end alone
     [[2], [1]]
     """
-    compiled = [(row[0].core, *row[1:]) for row in rows if isinstance(row[0], CompiledTokens)]
-    if compiled:
-        within_limits(write_rows)(compiled, out)
-    for tokens, state, budget, at in rows if len(compiled) < len(rows) else ():
-        if isinstance(tokens, ProgramTokens):
-            tokens.fill([(state, budget)], out[at : at + 1])
+    within_limits(write_rows)([(row[0].core, *row[1:]) for row in rows], out)
